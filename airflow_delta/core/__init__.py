@@ -1,0 +1,1 @@
+"""The transaction core: the Delta log, without Spark and without Airflow."""

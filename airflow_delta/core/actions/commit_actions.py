@@ -1,0 +1,35 @@
+"""All that one commit file says, files as columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from airflow_delta.core.actions.commit_info import CommitInfo
+from airflow_delta.core.actions.domain_metadata import DomainMetadata
+from airflow_delta.core.actions.file_actions import NO_ADDS, NO_REMOVES
+from airflow_delta.core.actions.metadata import Metadata
+from airflow_delta.core.actions.protocol import Protocol
+from airflow_delta.core.actions.set_transaction import SetTransaction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CommitActions:
+    """The content of one commit: what an attempt wants to write, and what a winner wrote.
+
+    Protocol: PROTOCOL.md, "Actions".
+
+    Attributes:
+        commit_info: None when the writer left none.
+        adds: Added files, columns ``ADD_FILE``.
+        removes: Removed files, columns ``REMOVE_FILE``.
+    """
+
+    commit_info: CommitInfo | None = None
+    protocol: Protocol | None = None
+    metadata: Metadata | None = None
+    adds: pa.Table = field(default_factory=lambda: NO_ADDS)
+    removes: pa.Table = field(default_factory=lambda: NO_REMOVES)
+    transactions: tuple[SetTransaction, ...] = ()
+    domains: tuple[DomainMetadata, ...] = ()

@@ -1,0 +1,57 @@
+"""The table's schema, partition columns and properties."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metadata:
+    """What the table is: identity, schema, partition columns, properties.
+
+    Protocol: PROTOCOL.md, "Change Metadata".
+
+    Attributes:
+        id: Identity of the table (a UUID); it stays when the path is renamed.
+        schema_string: Schema as JSON text, as in the log.
+        partition_columns: Logical names, in order.
+        configuration: Table properties (``delta.*`` and the user's own).
+        created_time: Milliseconds since the epoch; None when not recorded.
+    """
+
+    id: str
+    schema_string: str
+    partition_columns: tuple[str, ...] = ()
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    name: str | None = None
+    description: str | None = None
+    created_time: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The object below the ``metaData`` key of a log line."""
+        document: dict[str, Any] = {
+            "id": self.id,
+            "name": self.name,
+            "description": self.description,
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": self.schema_string,
+            "partitionColumns": list(self.partition_columns),
+            "configuration": dict(self.configuration),
+            "createdTime": self.created_time,
+        }
+        return {key: value for key, value in document.items() if value is not None}
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> Metadata:
+        """The action that a log line's ``metaData`` object describes; unknown fields are ignored."""
+        return cls(
+            id=document["id"],
+            schema_string=document["schemaString"],
+            partition_columns=tuple(document.get("partitionColumns") or ()),
+            configuration=dict(document.get("configuration") or {}),
+            name=document.get("name"),
+            description=document.get("description"),
+            created_time=document.get("createdTime"),
+        )

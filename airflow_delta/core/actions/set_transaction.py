@@ -1,0 +1,31 @@
+"""How far an application has written into the table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetTransaction:
+    """The progress of one application, moved in the same commit as its data.
+
+    Protocol: PROTOCOL.md, "Transaction Identifiers".
+
+    Attributes:
+        last_updated: Milliseconds since the epoch; None when not recorded.
+    """
+
+    app_id: str
+    version: int
+    last_updated: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The object below the ``txn`` key of a log line."""
+        document: dict[str, Any] = {"appId": self.app_id, "version": self.version}
+        return document if self.last_updated is None else {**document, "lastUpdated": self.last_updated}
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> SetTransaction:
+        """The action that a log line's ``txn`` object describes; unknown fields are ignored."""
+        return cls(app_id=document["appId"], version=int(document["version"]), last_updated=document.get("lastUpdated"))

@@ -1,0 +1,79 @@
+"""The port between the core and a filesystem, and its promises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import BinaryIO, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class FileStatus:
+    """A file as a listing shows it.
+
+    Attributes:
+        path: Path below the table's root, with ``/``, not percent-encoded.
+        size: Bytes.
+        modification_time: Milliseconds since the epoch.
+    """
+
+    path: str
+    size: int
+    modification_time: int
+
+
+class LogStore(Protocol):
+    """The only door to a table's files on the driver and in Airflow. Paths are relative to the table's root.
+
+    Three promises carry every Delta commit: a create is exclusive, content appears whole or not at all, and what was written
+    is seen by the next listing. Every implementation passes ``tests/core/storage/log_store_contract.py``.
+    A missing directory lists as empty. No call creates a directory except a write into it.
+    """
+
+    @property
+    def table_uri(self) -> str:
+        """The table's root as the user wrote it, without a trailing slash."""
+        ...
+
+    def read(self, path: str) -> bytes:
+        """The whole content. Raises ``FileNotFoundError``."""
+        ...
+
+    def open_input(self, path: str) -> BinaryIO:
+        """The file for random reads (Parquet footers, column chunks). Raises ``FileNotFoundError``."""
+        ...
+
+    def exists(self, path: str) -> bool:
+        """Whether the file is there now; one request, never from a cache."""
+        ...
+
+    def write_if_absent(self, path: str, content: bytes) -> None:
+        """Create the file in one step, or leave the storage as it was.
+
+        Of the writers racing for one path exactly one returns; readers see all of ``content`` or no file.
+
+        Raises:
+            FileExistsError: The path is held; possibly by this very call, when its answer was lost and it was sent again.
+            OSError: Anything else; whether the file is there is unknown.
+        """
+        ...
+
+    def write(self, path: str, content: bytes) -> None:
+        """Create or replace the file; readers see the former content or all of ``content``."""
+        ...
+
+    def open_output(self, path: str) -> BinaryIO:
+        """A stream whose content becomes the file when it is closed, whole; an exception inside ``with`` leaves nothing."""
+        ...
+
+    def list_from(self, directory: str, start: str = "") -> Iterator[FileStatus]:
+        """The files right below ``directory`` whose names are >= ``start``, in the order of their names."""
+        ...
+
+    def list_all(self, directory: str = "") -> Iterator[FileStatus]:
+        """Every file below ``directory``, at any depth, in no order; hidden ones too."""
+        ...
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Delete the files, in bulk where the storage can; those already gone are no error."""
+        ...
