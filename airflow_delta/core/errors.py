@@ -14,6 +14,7 @@
     │   ├── UnsupportedReaderFeatureError
     │   └── UnsupportedWriterFeatureError
     ├── UnsupportedStorageError        a filesystem without the promises that a log needs
+    ├── InvalidStatementError          a statement that cannot be meant
     ├── InvalidPredicateError          SQL text that is no predicate on this table, or not decidable here
     ├── SchemaMismatchError            rows that do not fit the table
     ├── ConstraintViolatedError        rows that break NOT NULL, an invariant or the replaced range
@@ -211,6 +212,17 @@ class UnsupportedStorageError(DeltaError):
     message = "{uri} cannot be used: {detail}"
     remedy = "use a filesystem with an atomic create"
     uri: str
+    detail: str
+
+
+@dataclass(kw_only=True, eq=False)
+class InvalidStatementError(DeltaError):
+    """A statement, or a part of one, that cannot be meant; found before anything ran."""
+
+    code = "DELTA_INVALID_STATEMENT"
+    message = "{statement} is not valid: {detail}"
+    remedy = "correct the arguments of the operator, or the spec of the job"
+    statement: str
     detail: str
 
 

@@ -1,0 +1,57 @@
+"""What a MERGE does with matched and with not matched rows.
+
+Expressions are Spark SQL in which ``target`` and ``source`` name the two sides. Of several clauses of a kind the first whose
+condition holds is taken, so only the last one may lack a condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedUpdate:
+    """Change the target row that a source row matches.
+
+    Attributes:
+        condition: Only these pairs; None is all.
+        assignments: Target column to expression; None sets every column from the source's column of that name.
+    """
+
+    _: KW_ONLY
+    condition: str | None = None
+    assignments: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedDelete:
+    """Remove the target row that a source row matches.
+
+    Attributes:
+        condition: Only these pairs; None is all.
+    """
+
+    _: KW_ONLY
+    condition: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NotMatchedInsert:
+    """Insert the source row that matches no target row.
+
+    Attributes:
+        condition: Only these source rows; None is all.
+        assignments: Target column to expression over ``source``; columns not named become NULL. None takes every column
+            from the source's column of that name.
+    """
+
+    _: KW_ONLY
+    condition: str | None = None
+    assignments: Mapping[str, str] | None = None
+
+
+Clause = MatchedUpdate | MatchedDelete | NotMatchedInsert
+
+UPSERT: tuple[Clause, ...] = (MatchedUpdate(), NotMatchedInsert())
+"""Update what is there, insert what is not."""

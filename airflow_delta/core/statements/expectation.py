@@ -1,0 +1,34 @@
+"""A check in front of a commit."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import KW_ONLY, dataclass
+
+from airflow_delta.core.errors import InvalidStatementError
+
+_QUERY = re.compile(r"\s*\(*\s*(SELECT|WITH)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What must hold of the staged result before it is committed.
+
+    Attributes:
+        sql: Either a boolean Spark SQL expression that every staged row must make TRUE (NULL counts as broken; it may
+            hold subqueries over the source's views), or a query over the view ``staged`` with one row and one column: TRUE.
+        name: What people call it; the SQL itself when None.
+    """
+
+    sql: str
+    _: KW_ONLY
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.sql, str) or not self.sql.strip():
+            raise InvalidStatementError(statement="Expectation", detail=f"sql must be a text, but is {self.sql!r}")
+
+    @property
+    def is_query(self) -> bool:
+        """Whether the text is a query over the whole result rather than an expression for each row."""
+        return _QUERY.match(self.sql) is not None

@@ -1,0 +1,55 @@
+"""MERGE: a source's rows matched with a table's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.statements.clauses import UPSERT, Clause, NotMatchedInsert
+from airflow_delta.core.statements.expectation import Expectation
+from airflow_delta.core.statements.sources import Source
+from airflow_delta.core.statements.validation import expectations, require_text, require_type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeStatement:
+    """Change a table by the rows of a source, as one commit.
+
+    Attributes:
+        table: URI of the table's root.
+        source: The rows; they are ``source`` in expressions.
+        on: Which rows match: Spark SQL over ``target`` and ``source``.
+        clauses: What happens, in order.
+        expect: Checks on the rows to be written.
+        dry_run: Plan, match and check, but commit nothing.
+    """
+
+    table: str
+    source: Source
+    on: str
+    clauses: tuple[Clause, ...] = UPSERT
+    expect: tuple[Expectation, ...] = ()
+    dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        require_text("MERGE", "table", self.table)
+        require_text("MERGE", "on", self.on)
+        require_type("MERGE", "source", self.source, Source)
+        clauses = (self.clauses,) if isinstance(self.clauses, Clause) else tuple(self.clauses)
+        _check_clauses(clauses)
+        object.__setattr__(self, "clauses", clauses)
+        object.__setattr__(self, "expect", expectations("MERGE", self.expect))
+
+
+def _check_clauses(clauses: tuple[Clause, ...]) -> None:
+    if not clauses:
+        raise InvalidStatementError(statement="MERGE", detail="it has no clause, so it would do nothing")
+    for each in clauses:
+        require_type("MERGE", "a clause", each, Clause)
+    inserts = [each for each in clauses if isinstance(each, NotMatchedInsert)]
+    matched = [each for each in clauses if not isinstance(each, NotMatchedInsert)]
+    for kind in (inserts, matched):
+        if any(each.condition is None for each in kind[:-1]):
+            raise InvalidStatementError(
+                statement="MERGE", detail="only the last clause of a kind may lack a condition; the ones behind it never run"
+            )

@@ -1,0 +1,43 @@
+"""What came of a statement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationResult:
+    """The outcome of one statement.
+
+    Attributes:
+        table: URI of the table's root.
+        version: The version that holds the result: the commit's, or the one read when nothing was committed.
+        read_version: The version the result was computed from; -1 when the statement made the table.
+        operation: Delta's name of the operation, such as ``MERGE``.
+        committed: Whether the table's log holds a commit of this statement.
+        already_committed: Whether that commit was there before: an earlier try or a lost twin had made it.
+        metrics: Delta's names of operation metrics to numbers (or text).
+        conflicts: The commits that won a race against this one and were got past, oldest first; JSON values.
+        attempts: How often the statement was computed or its commit was tried.
+    """
+
+    table: str
+    version: int
+    read_version: int
+    operation: str
+    committed: bool
+    already_committed: bool = False
+    metrics: Mapping[str, int | str] = field(default_factory=dict)
+    conflicts: tuple[Mapping[str, Any], ...] = ()
+    attempts: int = 1
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as a JSON object, by field names."""
+        return asdict(self) | {"conflicts": [dict(each) for each in self.conflicts]}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> OperationResult:
+        """The result that ``to_json`` described."""
+        return cls(**{**document, "conflicts": tuple(document.get("conflicts", ()))})

@@ -1,0 +1,88 @@
+"""Where the rows of a statement come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
+
+from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.statements.validation import require_text
+
+
+@dataclass(frozen=True, slots=True)
+class TableSource:
+    """A Delta table, read at one version; without version and timestamp the latest when the job starts.
+
+    Attributes:
+        table: URI of the table's root.
+        version: Version to read; digits as text become a number, any other text is a template that is not rendered yet.
+        timestamp: Read the version of this time: milliseconds since the epoch, or ISO 8601 text. Not with ``version``.
+    """
+
+    table: str
+    _: KW_ONLY
+    version: int | str | None = None
+    timestamp: int | str | None = None
+
+    def __post_init__(self) -> None:
+        require_text("TableSource", "table", self.table)
+        if isinstance(self.version, str) and self.version.strip().isdecimal():
+            object.__setattr__(self, "version", int(self.version))
+        if self.version is not None and self.timestamp is not None:
+            raise InvalidStatementError(statement="TableSource", detail="version and timestamp exclude each other")
+
+    @property
+    def version_number(self) -> int | None:
+        """The version as a number, or None for no pin. Raises ``InvalidStatementError`` for text that is no number."""
+        if isinstance(self.version, str):
+            raise InvalidStatementError(
+                statement="TableSource", detail=f"the version {self.version!r} of {self.table} is no number"
+            )
+        return self.version
+
+
+@dataclass(frozen=True, slots=True)
+class FileSource:
+    """Files that Spark reads: CSV, JSON, Parquet and what else the cluster knows.
+
+    Attributes:
+        path: URI of a file, a folder or a glob.
+        format: Spark's name of the format, such as ``csv``.
+        options: The reader's options.
+        schema: Columns as Spark DDL (``"a INT, b STRING"``); None lets Spark look into the files.
+    """
+
+    path: str
+    _: KW_ONLY
+    format: str
+    options: Mapping[str, str] = field(default_factory=dict)
+    schema: str | None = None
+
+    def __post_init__(self) -> None:
+        require_text("FileSource", "path", self.path)
+        require_text("FileSource", "format", self.format)
+
+
+@dataclass(frozen=True, slots=True)
+class SqlSource:
+    """The rows of a Spark SQL query over named views.
+
+    Attributes:
+        query: One SELECT.
+        views: View name to what it stands for.
+    """
+
+    query: str
+    _: KW_ONLY
+    views: Mapping[str, TableSource | FileSource] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        require_text("SqlSource", "query", self.query)
+        for name, view in self.views.items():
+            if not isinstance(view, TableSource | FileSource):
+                raise InvalidStatementError(
+                    statement="SqlSource", detail=f"the view {name!r} is {view!r}, but a view is a TableSource or a FileSource"
+                )
+
+
+Source = TableSource | FileSource | SqlSource
