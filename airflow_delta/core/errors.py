@@ -16,6 +16,9 @@
     ├── UnsupportedStorageError        a filesystem without the promises that a log needs
     ├── InvalidStatementError          a statement that cannot be meant
     ├── InvalidPredicateError          SQL text that is no predicate on this table, or not decidable here
+    ├── InvalidSchemaError             a schema that cannot be read
+    ├── InvalidPartitionValueError     a partition value that is none of its column's type
+    ├── UnsupportedTypeError           a type that Arrow or Delta does not have
     ├── SchemaMismatchError            rows that do not fit the table
     ├── ConstraintViolatedError        rows that break NOT NULL, an invariant or the replaced range
     ├── AppendOnlyTableError           a change of a table that only takes appends
@@ -236,6 +239,38 @@ class InvalidPredicateError(DeltaError):
     table: str
     predicate: str
     detail: str
+
+
+@dataclass(kw_only=True, eq=False)
+class InvalidSchemaError(DeltaError):
+    """The text of a schema is not the JSON of a struct."""
+
+    code = "DELTA_INVALID_SCHEMA"
+    message = "the schema cannot be read: {detail}"
+    remedy = "restore the table to a version with a readable schema, or set the schema again"
+    detail: str
+
+
+@dataclass(kw_only=True, eq=False)
+class InvalidPartitionValueError(DeltaError):
+    """A partition value is no value of its column's type."""
+
+    code = "DELTA_INVALID_PARTITION_VALUE"
+    message = "{value!r} is no partition value of the column {column!r} ({type})"
+    remedy = "rewrite the files of this partition with a proper value"
+    column: str
+    value: str
+    type: str
+
+
+@dataclass(kw_only=True, eq=False)
+class UnsupportedTypeError(DeltaError):
+    """A type without a counterpart: of Delta in Arrow, or of Arrow in Delta."""
+
+    code = "DELTA_UNSUPPORTED_TYPE"
+    message = "values of the type {type} cannot be read or written"
+    remedy = "leave the column out, or cast it to a type of Delta Lake"
+    type: str
 
 
 @dataclass(kw_only=True, eq=False)

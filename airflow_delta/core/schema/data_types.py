@@ -1,0 +1,130 @@
+"""The types of a table's columns, named as in PROTOCOL.md, "Schema Serialization Format".
+
+All are values: equal when they mean the same, metadata included. ``str(type)`` is the type's SQL name, as a cast spells it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+_SQL_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
+
+
+@dataclass(frozen=True, slots=True)
+class PrimitiveType:
+    """A type that its name says all about.
+
+    A name that is not known here (``variant``, ``void``, an interval) is kept, so that a schema with it opens and is written
+    back as it was; it has no Arrow type and no values.
+    """
+
+    name: str
+
+    def __str__(self) -> str:
+        return _SQL_NAMES.get(self.name, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class DecimalType:
+    """A decimal number of ``precision`` digits, ``scale`` of them behind the point."""
+
+    precision: int
+    scale: int
+
+    def __str__(self) -> str:
+        return f"decimal({self.precision},{self.scale})"
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayType:
+    """A list of elements of one type."""
+
+    element_type: DataType
+    contains_null: bool = True
+
+    def __str__(self) -> str:
+        return f"array<{self.element_type}>"
+
+
+@dataclass(frozen=True, slots=True)
+class MapType:
+    """Pairs of a key and a value; keys are never NULL."""
+
+    key_type: DataType
+    value_type: DataType
+    value_contains_null: bool = True
+
+    def __str__(self) -> str:
+        return f"map<{self.key_type},{self.value_type}>"
+
+
+@dataclass(frozen=True, slots=True)
+class StructField:
+    """A named column or a named member of a struct.
+
+    Attributes:
+        metadata: What the log keeps about the column (column mapping, generation, comments, ...), untouched.
+    """
+
+    name: str
+    type: DataType
+    nullable: bool = True
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.type}"
+
+
+@dataclass(frozen=True, slots=True)
+class StructType:
+    """Named members in order; a table's schema is one."""
+
+    fields: tuple[StructField, ...]
+
+    def __str__(self) -> str:
+        return f"struct<{','.join(map(str, self.fields))}>"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the fields, in order."""
+        return tuple(each.name for each in self.fields)
+
+    def find(self, name: str) -> StructField | None:
+        """The field of this name, in any case as Spark resolves names; None when there is none."""
+        wanted = name.casefold()
+        return next((each for each in self.fields if each.name.casefold() == wanted), None)
+
+    def without(self, names: tuple[str, ...]) -> StructType:
+        """This struct less the fields of these names (in any case)."""
+        dropped = {name.casefold() for name in names}
+        return StructType(tuple(each for each in self.fields if each.name.casefold() not in dropped))
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownType:
+    """A type written as a JSON object of a kind that is not known here (a user-defined type): its text, kept as it was."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+DataType: TypeAlias = PrimitiveType | DecimalType | StructType | ArrayType | MapType | UnknownType
+
+BYTE = PrimitiveType("byte")
+SHORT = PrimitiveType("short")
+INTEGER = PrimitiveType("integer")
+LONG = PrimitiveType("long")
+FLOAT = PrimitiveType("float")
+DOUBLE = PrimitiveType("double")
+BOOLEAN = PrimitiveType("boolean")
+STRING = PrimitiveType("string")
+BINARY = PrimitiveType("binary")
+DATE = PrimitiveType("date")
+TIMESTAMP = PrimitiveType("timestamp")
+TIMESTAMP_NTZ = PrimitiveType("timestamp_ntz")
+VOID = PrimitiveType("void")
+"""The type of a bare NULL; a table holds no values of it."""

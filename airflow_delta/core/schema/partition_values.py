@@ -1,0 +1,260 @@
+"""Partition values: text in the log, typed everywhere else.
+
+Protocol: PROTOCOL.md, "Partition Value Serialization". A partition value is read from the log, never from a path. NULL, a
+missing key and the empty text are one value, NULL. A timestamp without a zone is read as UTC, whatever session wrote it.
+Where Spark reads garbage as NULL, and so loses the rows from every filter, an error names it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable, Iterable
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_delta.core.errors import InvalidPartitionValueError
+from airflow_delta.core.schema.arrow_conversion import arrow_type
+from airflow_delta.core.schema.data_types import (
+    BINARY,
+    BOOLEAN,
+    BYTE,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    LONG,
+    SHORT,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    DataType,
+    DecimalType,
+    StructField,
+)
+
+_ZONED_TIME = r"(:\d\d(?:\.\d+)?)\s*(?:[Zz]|[+-]\d\d(?::?\d\d)?)$"
+_TRUE, _FALSE = pa.array(["t", "true", "y", "yes", "1"]), pa.array(["f", "false", "n", "no", "0"])
+_LOOSE_DATE = re.compile(r"([+-]?\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?")
+_DIGITS = Context(prec=76, rounding=ROUND_HALF_UP)
+_EPOCH_ORDINAL = dt.date(1970, 1, 1).toordinal()
+_YEARS_OF_CYCLE, _DAYS_OF_CYCLE = 400, 146_097
+_PLAIN_FLOAT_RANGE = (1e-3, 1e7)
+
+
+# -- to the log
+
+
+def serialize(value: Any, data_type: DataType, *, column: str = "") -> str | None:
+    """The text of a Python value in an action's ``partitionValues``; None for NULL and for empty text and bytes.
+
+    Args:
+        value: As Arrow's ``as_py`` gives it; a datetime without a zone is taken as UTC for ``timestamp``.
+        data_type: Type of the partition column.
+        column: Name of the column, for the error.
+
+    Raises:
+        InvalidPartitionValueError: The value has no such text, or the type cannot partition.
+    """
+    if value is None or value in ("", b""):
+        return None
+    try:
+        return _serializer(data_type)(value)
+    except (ValueError, TypeError, ArithmeticError, AttributeError) as error:
+        raise InvalidPartitionValueError(column=column, value=str(value), type=str(data_type)) from error
+
+
+def serialized_values(values: pa.Array | pa.ChunkedArray, data_type: DataType, *, column: str = "") -> pa.Array:
+    """``serialize`` over a column (strings out); Python sees each distinct value once."""
+    distinct = _encoded(values)
+    return pa.array([serialize(each, data_type, column=column) for each in distinct.dictionary.to_pylist()], pa.string()).take(
+        distinct.indices
+    )
+
+
+def _serializer(data_type: DataType) -> Callable[[Any], str]:
+    match data_type:
+        case DecimalType(_, scale):
+            return lambda value: format(Decimal(value).quantize(Decimal(1).scaleb(-scale), context=_DIGITS), "f")
+        case _ if data_type in _SERIALIZERS:
+            return _SERIALIZERS[data_type]
+        case _:
+            raise TypeError(f"{data_type} cannot partition a table")
+
+
+def _integer_text(value: Any) -> str:
+    return str(int(value))
+
+
+def _java_text(value: float, digits: str) -> str:
+    """A number as Java's ``Double.toString`` writes it, given its shortest digits as Python writes them."""
+    if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 - the one test of NaN for every width
+        return "NaN" if value != value else ("Infinity" if value > 0 else "-Infinity")  # noqa: PLR0124
+    if value == 0 or _PLAIN_FLOAT_RANGE[0] <= abs(value) < _PLAIN_FLOAT_RANGE[1]:
+        plain = format(Decimal(digits), "f")
+        return plain if "." in plain else f"{plain}.0"
+    sign, figures, exponent = Decimal(digits).normalize().as_tuple()
+    text = "".join(map(str, figures))
+    return f"{'-' if sign else ''}{text[0]}.{text[1:] or '0'}E{int(exponent) + len(text) - 1}"
+
+
+def _double_text(value: float) -> str:
+    return _java_text(float(value), repr(float(value)))
+
+
+def _float_text(value: float) -> str:
+    single = pa.scalar(float(value), pa.float32())
+    return _java_text(single.as_py(), pc.cast(single, pa.string()).as_py())
+
+
+def _timestamp_text(value: dt.datetime) -> str:
+    utc = value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value.astimezone(dt.UTC)
+    return f"{utc.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
+
+
+def _timestamp_ntz_text(value: dt.datetime) -> str:
+    return value.replace(tzinfo=None).isoformat(sep=" ").rstrip("0") if value.microsecond else value.isoformat(sep=" ")
+
+
+def _date_text(value: dt.date) -> str:
+    return value.date().isoformat() if isinstance(value, dt.datetime) else value.isoformat()
+
+
+_SERIALIZERS: dict[DataType, Callable[[Any], str]] = {
+    STRING: str,
+    BYTE: _integer_text,
+    SHORT: _integer_text,
+    INTEGER: _integer_text,
+    LONG: _integer_text,
+    FLOAT: _float_text,
+    DOUBLE: _double_text,
+    BOOLEAN: lambda value: "true" if value else "false",
+    DATE: _date_text,
+    TIMESTAMP: _timestamp_text,
+    TIMESTAMP_NTZ: _timestamp_ntz_text,
+    BINARY: lambda value: bytes(value).decode(),
+}
+
+
+# -- from the log
+
+
+def typed_values(texts: pa.Array | pa.ChunkedArray, data_type: DataType, *, column: str = "") -> pa.Array:
+    """The typed values of partition texts; each distinct text is parsed once, by Arrow's kernels where they can.
+
+    Args:
+        texts: Strings as in the log, NULL included.
+        data_type: Type of the partition column.
+        column: Name of the column, for the error.
+
+    Raises:
+        InvalidPartitionValueError: A text that is no value of the type.
+    """
+    encoded = _encoded(texts)
+    distinct = encoded.dictionary.cast(pa.string())
+    distinct = pc.if_else(pc.equal(distinct, ""), pa.scalar(None, pa.string()), distinct)
+    try:
+        typed = _parsed(distinct, data_type)
+    except (ValueError, ArithmeticError, NotImplementedError) as error:
+        bad = next((text for text in distinct.to_pylist() if not _is_readable(text, data_type)), str(error))
+        raise InvalidPartitionValueError(column=column, value=bad, type=str(data_type)) from error
+    return typed.take(encoded.indices)
+
+
+def partition_arrays(files: pa.Table, fields: Iterable[StructField]) -> dict[str, pa.Array]:
+    """The typed partition values of files (a ``partition_values`` map column), by column. Raises as ``typed_values``."""
+    maps = files["partition_values"]
+    return {
+        each.name: typed_values(pc.map_lookup(maps, query_key=each.name, occurrence="first"), each.type, column=each.name)
+        for each in fields
+    }
+
+
+def _encoded(values: pa.Array | pa.ChunkedArray) -> pa.DictionaryArray:
+    whole = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    return whole.dictionary_encode()
+
+
+def _is_readable(text: str | None, data_type: DataType) -> bool:
+    try:
+        _parsed(pa.array([text], pa.string()), data_type)
+    except (ValueError, ArithmeticError, NotImplementedError):
+        return False
+    return True
+
+
+def _parsed(texts: pa.Array, data_type: DataType) -> pa.Array:
+    """The texts as typed values; raises ``pa.ArrowInvalid`` or ``ValueError`` for the first that is none."""
+    if data_type == STRING:
+        return texts
+    if data_type == BINARY:
+        return texts.cast(pa.binary())
+    trimmed, arrow = pc.utf8_trim_whitespace(texts), arrow_type(data_type)
+    if isinstance(data_type, DecimalType):
+        return _first_that_can(trimmed, arrow, lambda text: _decimal(text, data_type))
+    if data_type == BOOLEAN:
+        return _booleans(pc.utf8_lower(trimmed))
+    if data_type == DATE:
+        return _first_that_can(trimmed, arrow, _days)
+    if data_type == TIMESTAMP:
+        return _timestamps(trimmed)
+    if data_type == TIMESTAMP_NTZ:
+        return pc.replace_substring_regex(_microseconds(trimmed), _ZONED_TIME, r"\1").cast(arrow)
+    if data_type in (BYTE, SHORT, INTEGER, LONG):
+        # Spark cuts a fraction off: another writer's "1.0" is 1.
+        return pc.replace_substring_regex(trimmed, r"^\+?(-?\d+)(\.\d*)?$", r"\1").cast(arrow)
+    return trimmed.cast(arrow)
+
+
+def _first_that_can(texts: pa.Array, arrow: pa.DataType, parse: Callable[[str], Any]) -> pa.Array:
+    """The kernel's reading, which takes the usual spelling only, or Python's, text by text."""
+    try:
+        return texts.cast(arrow)
+    except pa.ArrowInvalid:
+        values = pa.array([None if text is None else parse(text) for text in texts.to_pylist()])
+        return values.cast(pa.int32()).cast(arrow) if arrow == pa.date32() else values.cast(arrow)
+
+
+def _booleans(texts: pa.Array) -> pa.Array:
+    true, false = pc.is_in(texts, _TRUE), pc.is_in(texts, _FALSE)
+    if pc.any(pc.and_(pc.is_valid(texts), pc.invert(pc.or_(true, false)))).as_py():
+        raise ValueError("neither true nor false")
+    return pc.if_else(pc.is_valid(texts), true, pa.scalar(None, pa.bool_()))
+
+
+def _decimal(text: str, data_type: DecimalType) -> Decimal:
+    try:
+        value = Decimal(text).quantize(Decimal(1).scaleb(-data_type.scale), context=_DIGITS)
+    except InvalidOperation as error:
+        raise ValueError(text) from error
+    if not value.is_finite() or len(value.as_tuple().digits) > data_type.precision:
+        raise ValueError(text)
+    return value
+
+
+def _days(text: str) -> int:
+    """Days since the epoch of a date as Spark reads it: ``yyyy``, ``yyyy-m``, ``yyyy-m-d``, years of any length."""
+    found = _LOOSE_DATE.fullmatch(text)
+    if found is None:
+        raise ValueError(text)
+    year, month, day = int(found[1]), int(found[2] or 1), int(found[3] or 1)
+    # Python's calendar ends with the year 9999; the Gregorian one repeats every 400 years.
+    cycles, year_of_cycle = divmod(year - 2000, _YEARS_OF_CYCLE)
+    return dt.date(2000 + year_of_cycle, month, day).toordinal() - _EPOCH_ORDINAL + cycles * _DAYS_OF_CYCLE
+
+
+def _microseconds(texts: pa.Array) -> pa.Array:
+    return pc.replace_substring_regex(texts, r"(\.\d{6})\d+", r"\1")
+
+
+def _timestamps(texts: pa.Array) -> pa.Array:
+    texts = _microseconds(texts)
+    zoned = pc.match_substring_regex(texts, _ZONED_TIME)
+    none = pa.scalar(None, pa.string())
+    with_zone = pc.if_else(zoned, texts, none).cast(pa.timestamp("us", "UTC"))
+    # A naive text becomes an instant by reading it as UTC.
+    without_zone = pc.if_else(zoned, none, texts).cast(pa.timestamp("us")).cast(pa.int64()).cast(pa.timestamp("us", "UTC"))
+    return pc.coalesce(with_zone, without_zone)

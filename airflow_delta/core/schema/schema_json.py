@@ -1,0 +1,90 @@
+"""A schema as the JSON text of the log, both ways.
+
+Protocol: PROTOCOL.md, "Schema Serialization Format".
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from airflow_delta.core.errors import InvalidSchemaError
+from airflow_delta.core.schema.data_types import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+    UnknownType,
+)
+
+_DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)")
+_DEFAULT_DECIMAL = DecimalType(10, 0)
+
+
+def parse_schema(text: str) -> StructType:
+    """The schema that a metaData action's ``schemaString`` holds; type names that are not known here are kept.
+
+    Raises:
+        InvalidSchemaError: The text is not the JSON of a struct.
+    """
+    try:
+        schema = _parse_type(json.loads(text))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InvalidSchemaError(detail=f"{type(error).__name__}: {error}") from error
+    if not isinstance(schema, StructType):
+        raise InvalidSchemaError(detail=f"a table's schema is a struct, this is {schema}")
+    return schema
+
+
+def schema_json(schema: StructType) -> str:
+    """The schema as ``schemaString``, spelled as Spark spells it."""
+    return json.dumps(_type_document(schema), ensure_ascii=False, separators=(",", ":"))
+
+
+def _parse_type(document: Any) -> DataType:
+    if isinstance(document, str):
+        decimal = _DECIMAL.fullmatch(document)
+        if decimal is not None:
+            return DecimalType(int(decimal[1]), int(decimal[2]))
+        return _DEFAULT_DECIMAL if document == "decimal" else PrimitiveType(document)
+    match document["type"]:
+        case "struct":
+            return StructType(tuple(map(_parse_field, document["fields"])))
+        case "array":
+            return ArrayType(_parse_type(document["elementType"]), bool(document["containsNull"]))
+        case "map":
+            key, value = _parse_type(document["keyType"]), _parse_type(document["valueType"])
+            return MapType(key, value, bool(document["valueContainsNull"]))
+        case _:
+            return UnknownType(json.dumps(document, ensure_ascii=False))
+
+
+def _parse_field(document: dict[str, Any]) -> StructField:
+    nullable, metadata = bool(document.get("nullable", True)), document.get("metadata") or {}
+    return StructField(document["name"], _parse_type(document["type"]), nullable, metadata)
+
+
+def _type_document(data_type: DataType) -> Any:
+    match data_type:
+        case StructType(fields):
+            return {"type": "struct", "fields": list(map(_field_document, fields))}
+        case ArrayType(element, contains_null):
+            return {"type": "array", "elementType": _type_document(element), "containsNull": contains_null}
+        case MapType(key, value, contains_null):
+            kinds = {"keyType": _type_document(key), "valueType": _type_document(value)}
+            return {"type": "map", **kinds, "valueContainsNull": contains_null}
+        case UnknownType(text):
+            return json.loads(text)
+        case PrimitiveType(name):
+            return name
+        case DecimalType():
+            return str(data_type)
+
+
+def _field_document(field: StructField) -> dict[str, Any]:
+    kind = _type_document(field.type)
+    return {"name": field.name, "type": kind, "nullable": field.nullable, "metadata": dict(field.metadata)}
