@@ -1,0 +1,1 @@
+"""Reading what is in ``_delta_log``."""

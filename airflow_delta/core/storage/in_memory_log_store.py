@@ -1,0 +1,105 @@
+"""A table that lives in this process: for tests, ours and the users'."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import BinaryIO
+
+from airflow_delta.core.clock import Clock, system_clock
+from airflow_delta.core.storage.log_store import FileStatus
+
+
+class InMemoryLogStore:
+    """A ``LogStore`` over a dictionary; safe between threads."""
+
+    def __init__(self, table_uri: str = "memory://table", *, clock: Clock = system_clock) -> None:
+        self._table_uri = table_uri.rstrip("/")
+        self._clock = clock
+        self._files: dict[str, tuple[bytes, int]] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def table_uri(self) -> str:
+        """The table's root as the user wrote it, without a trailing slash."""
+        return self._table_uri
+
+    def read(self, path: str) -> bytes:
+        """The whole content."""
+        with self._lock:
+            if path not in self._files:
+                raise FileNotFoundError(path)
+            return self._files[path][0]
+
+    def open_input(self, path: str) -> BinaryIO:
+        """The file for random reads."""
+        return io.BytesIO(self.read(path))
+
+    def exists(self, path: str) -> bool:
+        """Whether the file is there now."""
+        with self._lock:
+            return path in self._files
+
+    def write_if_absent(self, path: str, content: bytes) -> None:
+        """Create the file in one step; of racing writers exactly one returns."""
+        with self._lock:
+            if path in self._files:
+                raise FileExistsError(path)
+            self._files[path] = (bytes(content), self._clock())
+
+    def write(self, path: str, content: bytes) -> None:
+        """Create or replace the file in one step."""
+        with self._lock:
+            self._files[path] = (bytes(content), self._clock())
+
+    def open_output(self, path: str) -> BinaryIO:
+        """A stream whose content becomes the file when it is closed."""
+        return _WholeFile(self, path)
+
+    def list_from(self, directory: str, start: str = "") -> Iterator[FileStatus]:
+        """The files right below ``directory`` from the name ``start`` on, in the order of their names."""
+        prefix = f"{directory.rstrip('/')}/" if directory else ""
+        for status in sorted(self.list_all(directory), key=lambda each: each.path):
+            name = status.path.removeprefix(prefix)
+            if "/" not in name and name >= start:
+                yield status
+
+    def list_all(self, directory: str = "") -> Iterator[FileStatus]:
+        """Every file below ``directory``."""
+        prefix = f"{directory.rstrip('/')}/" if directory else ""
+        with self._lock:
+            files = list(self._files.items())
+        for path, (content, modification_time) in files:
+            if path.startswith(prefix):
+                yield FileStatus(path, len(content), modification_time)
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Delete the files; those already gone are no error."""
+        with self._lock:
+            for path in paths:
+                self._files.pop(path, None)
+
+
+class _WholeFile(io.BytesIO):
+    """Becomes the file when it is closed; a stream that is dropped unclosed leaves nothing."""
+
+    def __init__(self, store: InMemoryLogStore, path: str) -> None:
+        super().__init__()
+        self._store = store
+        self._path = path
+
+    def close(self) -> None:
+        if not self.closed:
+            self._store.write(self._path, self.getvalue())
+        super().close()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is None:
+            self.close()
+        else:
+            super().close()
+
+    def __del__(self) -> None:
+        super().close()

@@ -1,0 +1,182 @@
+"""A table on a filesystem of this machine (or mounted into it)."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import uuid
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO
+
+from airflow_delta.core.storage.log_store import FileStatus
+from airflow_delta.core.storage.table_uri import local_path
+
+_NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EMLINK}
+
+
+class LocalLogStore:
+    """A ``LogStore`` over plain files.
+
+    The exclusive create is a hard link to a complete, synced temporary file: it fails when the name is held, and no reader ever
+    sees part of the content. Filesystems without hard links (some FUSE and SMB mounts) get ``O_EXCL`` instead, which is as
+    exclusive, but lets a reader see a file that is still being written.
+    """
+
+    def __init__(self, table_uri: str) -> None:
+        self._table_uri = table_uri.rstrip("/") or "/"
+        self._root = local_path(self._table_uri)
+
+    @property
+    def table_uri(self) -> str:
+        """The table's root as the user wrote it, without a trailing slash."""
+        return self._table_uri
+
+    def read(self, path: str) -> bytes:
+        """The whole content."""
+        return self._locate(path).read_bytes()
+
+    def open_input(self, path: str) -> BinaryIO:
+        """The file for random reads."""
+        return self._locate(path).open("rb")
+
+    def exists(self, path: str) -> bool:
+        """Whether the file is there now."""
+        return self._locate(path).is_file()
+
+    def write_if_absent(self, path: str, content: bytes) -> None:
+        """Create the file in one step; of racing writers exactly one returns."""
+        target = self._locate(path)
+        temporary = _temporary_beside(target)
+        try:
+            _write_synced(temporary, content, "wb")
+            try:
+                os.link(temporary, target)
+            except OSError as error:
+                if error.errno not in _NO_HARD_LINKS:
+                    raise
+                _write_synced(target, content, "xb")
+        finally:
+            temporary.unlink(missing_ok=True)
+        _sync_directory(target.parent)
+
+    def write(self, path: str, content: bytes) -> None:
+        """Create or replace the file in one step."""
+        with self.open_output(path) as stream:
+            stream.write(content)
+
+    def open_output(self, path: str) -> BinaryIO:
+        """A stream whose content becomes the file when it is closed."""
+        return _WholeFile(self._locate(path))
+
+    def list_from(self, directory: str, start: str = "") -> Iterator[FileStatus]:
+        """The files right below ``directory`` from the name ``start`` on; a status is asked for when its turn comes."""
+        where = self._locate(directory)
+        try:
+            with os.scandir(where) as entries:
+                names = sorted((each.name, each) for each in entries if each.name >= start and each.is_file())
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        prefix = f"{directory.rstrip('/')}/" if directory else ""
+        for name, entry in names:
+            status = _status(entry, f"{prefix}{name}")
+            if status:
+                yield status
+
+    def list_all(self, directory: str = "") -> Iterator[FileStatus]:
+        """Every file below ``directory``; links to directories are not followed."""
+        pending = [directory.rstrip("/")]
+        while pending:
+            parent = pending.pop()
+            prefix = f"{parent}/" if parent else ""
+            try:
+                with os.scandir(self._locate(parent)) as entries:
+                    found = list(entries)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            for entry in found:
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(f"{prefix}{entry.name}")
+                elif status := _status(entry, f"{prefix}{entry.name}"):
+                    yield status
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Delete the files; those already gone are no error."""
+        for path in paths:
+            self._locate(path).unlink(missing_ok=True)
+
+    def _locate(self, path: str) -> Path:
+        """Where the file lies; a path that would leave the table is a mistake of the caller."""
+        if path.startswith("/") or ".." in path.split("/"):
+            raise ValueError(f"{path!r} is not a path below {self._table_uri}")
+        return self._root / path
+
+
+class _WholeFile(io.BufferedWriter):
+    """Writes beside the target and takes its place on ``close``; a stream that is dropped unclosed leaves nothing."""
+
+    def __init__(self, target: Path) -> None:
+        self._target = target
+        self._temporary = _temporary_beside(target)
+        super().__init__(io.FileIO(self._temporary, "wb"))
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        try:
+            self.flush()
+            os.fsync(self.fileno())
+            super().close()
+            self._temporary.replace(self._target)
+        finally:
+            self._discard()
+        _sync_directory(self._target.parent)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self._discard()
+
+    def __del__(self) -> None:
+        self._discard()
+
+    def _discard(self) -> None:
+        if not self.closed:
+            super().close()
+        self._temporary.unlink(missing_ok=True)
+
+
+def _temporary_beside(target: Path) -> Path:
+    """A new hidden name in the target's directory, which is made when it is missing."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return target.with_name(f".{target.name}.{uuid.uuid4()}.tmp")
+
+
+def _write_synced(path: Path, content: bytes, mode: str) -> None:
+    with path.open(mode) as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make the new name itself survive a power cut."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in {errno.EINVAL, errno.ENOTSUP, errno.EBADF}:  # some mounts cannot sync a directory
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _status(entry: os.DirEntry[str], path: str) -> FileStatus | None:
+    try:
+        status = entry.stat()
+    except FileNotFoundError:  # deleted since, or a link to nothing
+        return None
+    return FileStatus(path, status.st_size, status.st_mtime_ns // 1_000_000)

@@ -1,0 +1,37 @@
+"""From a table's URI to the store that holds its log."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from airflow_delta.core.errors import UnsupportedStorageError
+from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
+from airflow_delta.core.storage.local_log_store import LocalLogStore
+from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.core.storage.table_uri import scheme_of
+
+_memory_tables: dict[str, InMemoryLogStore] = {}
+_memory_lock = threading.Lock()
+
+
+def log_store_for(uri: str, storage_options: Mapping[str, Any] | None = None) -> LogStore:
+    """The store for the table at ``uri``; nothing is read or created.
+
+    Args:
+        uri: A local path, ``file:`` or ``memory://`` (tables of this process).
+        storage_options: Credentials and endpoint of an object store; local tables take none.
+
+    Raises:
+        UnsupportedStorageError: No atomic create is known for this filesystem.
+    """
+    scheme = scheme_of(uri)
+    if scheme == "file":
+        if storage_options:
+            raise UnsupportedStorageError(uri=uri, detail=f"a local table takes no storage options ({sorted(storage_options)})")
+        return LocalLogStore(uri)
+    if scheme == "memory":
+        with _memory_lock:
+            return _memory_tables.setdefault(uri.rstrip("/"), InMemoryLogStore(uri))
+    raise UnsupportedStorageError(uri=uri, detail=f"no atomic create is known for {scheme}:// here")

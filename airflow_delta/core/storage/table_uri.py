@@ -1,0 +1,23 @@
+"""What a table's URI says about where the table lies."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+
+
+def scheme_of(uri: str) -> str:
+    """The scheme in lower case; ``file`` for a path without one."""
+    match = _SCHEME.match(uri)
+    return match[1].lower() if match else "file"
+
+
+def local_path(uri: str) -> Path:
+    """The absolute path of a local table: ``file:/x``, ``file:///x`` and ``/x`` are one.
+
+    Nothing is percent-decoded, as in Hadoop's ``Path``: what the user wrote is the directory's name.
+    """
+    path = re.sub(r"^file:(//(?=/))?", "", uri, flags=re.IGNORECASE)
+    return Path(path).absolute()
