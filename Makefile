@@ -1,0 +1,39 @@
+# `make demo` and `make test` need nothing else set up: .ci/setup makes .venv, finds Java, then runs the command.
+RUN := .ci/setup
+
+.PHONY: help demo test test-slow lint types imports check constraints clean
+help:
+	@echo "make demo         run the example DAG for three days on local Spark and show what it did"
+	@echo "make test         the tests, without the slow ones (make test-slow runs these)"
+	@echo "make check        tests, linters, types, import contracts"
+	@echo "make constraints  resolve the pins in constraints.txt anew"
+
+demo:
+	@$(RUN) python dags
+
+test:
+	@$(RUN) pytest -m "not slow"
+
+test-slow:
+	@$(RUN) pytest -m slow
+
+lint:
+	@$(RUN) ruff check
+	@$(RUN) ruff format --check
+
+types:
+	@$(RUN) mypy
+
+imports:
+	@$(RUN) lint-imports
+
+check:
+	@.ci/run
+
+# Needs uv. --universal: one file for every Python and platform, told apart by markers.
+constraints:
+	uv pip compile pyproject.toml --quiet --upgrade --universal --all-extras --python-version 3.11 --group build \
+		--no-annotate --custom-compile-command "make constraints" --output-file constraints.txt
+
+clean:
+	rm -rf .venv .demo
