@@ -10,6 +10,7 @@
     ├── CorruptLogError                a log file that cannot be read for what it should be
     │   └── LogGapError                a commit file is missing between others
     ├── CorruptDataFileError           a data file that cannot be read for what the log says
+    ├── LegacyCalendarError            a data file with ancient dates of the Julian calendar
     ├── UnsupportedFeatureError
     │   ├── UnsupportedReaderFeatureError
     │   └── UnsupportedWriterFeatureError
@@ -492,3 +493,17 @@ class CommitStateUnknownError(DeltaError):
     version: int
     txn_id: str
     detail: str
+
+
+@dataclass(kw_only=True, eq=False)
+class LegacyCalendarError(DeltaError):
+    """Dates before 1582 or times before 1900 that Spark 2 wrote by the Julian calendar: here they would be read shifted.
+
+    Spark: ``INCONSISTENT_BEHAVIOR_CROSS_VERSION.READ_ANCIENT_DATETIME``.
+    """
+
+    code = "DELTA_LEGACY_CALENDAR"
+    message = "{file} of {table} holds ancient dates or times that were written by the Julian calendar"
+    remedy = "rewrite the file once with Spark 3 or newer, whose reader moves these values to today's calendar"
+    table: str
+    file: str
