@@ -1,0 +1,280 @@
+"""From commit files to actions: many commits in one go, file actions as columns.
+
+Protocol: PROTOCOL.md, "Delta Log Entries", "Actions". Unknown actions and fields are ignored; a null field is an absent one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+
+from airflow_delta.core.actions import (
+    ADD_FILE,
+    REMOVE_FILE,
+    CommitActions,
+    CommitInfo,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    SetTransaction,
+)
+from airflow_delta.core.errors import CorruptLogError, LogGapError
+from airflow_delta.core.log.file_columns import file_columns, log_name
+from airflow_delta.core.log.file_names import commit_path
+from airflow_delta.core.schema.schema_json import parse_schema
+from airflow_delta.core.storage.log_store import LogStore
+
+VERSION = pa.field("version", pa.int64())
+"""Last column of the file actions of a ``CommitBatch``: the version whose commit holds the action."""
+
+_BLOCK_SIZE = 4 << 20  # Bytes that one thread parses; large enough that columns are built in few pieces.
+_FIRST_FILES = 100
+_PARTITION_VALUES, _TAGS = (
+    re.compile(rb'"%s"\s*:\s*(\{(?:[^{}"]|"(?:[^"\\]|\\.)*")*\})' % key) for key in (b"partitionValues", b"tags")
+)
+_PHYSICAL_NAME = "delta.columnMapping.physicalName"
+_SMALL_ACTIONS = ("commitInfo", "protocol", "metaData", "txn", "domainMetadata")
+
+Action = TypeVar("Action")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CommitBatch:
+    """What consecutive commits say, taken together.
+
+    Attributes:
+        adds: Columns ``ADD_FILE`` and ``VERSION``, versions ascending.
+        removes: Columns ``REMOVE_FILE`` and ``VERSION``, versions ascending.
+        protocol: The last one; None when no commit holds one.
+        metadata: The last one; None when no commit holds one.
+        transactions: The last of each application.
+        domains: The last of each domain, also when it says that the domain is removed.
+        commit_info: Of the last commit; None when that commit has none.
+    """
+
+    adds: pa.Table = field(default_factory=lambda: ADD_FILE.append(VERSION).empty_table())
+    removes: pa.Table = field(default_factory=lambda: REMOVE_FILE.append(VERSION).empty_table())
+    protocol: Protocol | None = None
+    metadata: Metadata | None = None
+    transactions: Mapping[str, SetTransaction] = field(default_factory=dict)
+    domains: Mapping[str, DomainMetadata] = field(default_factory=dict)
+    commit_info: CommitInfo | None = None
+
+    def followed_by(self, later: CommitBatch) -> CommitBatch:
+        """This batch and the commits right after it as one."""
+        return CommitBatch(
+            adds=pa.concat_tables([self.adds, later.adds]),
+            removes=pa.concat_tables([self.removes, later.removes]),
+            protocol=later.protocol or self.protocol,
+            metadata=later.metadata or self.metadata,
+            transactions={**self.transactions, **later.transactions},
+            domains={**self.domains, **later.domains},
+            commit_info=later.commit_info,
+        )
+
+
+def read_commits(store: LogStore, versions: Iterable[int]) -> CommitBatch:
+    """The actions of these commits, whose versions ascend.
+
+    Raises:
+        LogGapError: A commit file is not there.
+        CorruptLogError: A line is no JSON object, or an action is not what the protocol says.
+    """
+    commits = [(version, _lines(_content(store, version))) for version in versions]
+    if not commits:
+        return CommitBatch()
+    small = _SmallActions(store.table_uri, commits)
+    metadata = small.all_of("metaData", Metadata.from_json)
+    adds, removes = _file_actions(store.table_uri, commits, [each for _, each in metadata])
+    protocols = small.all_of("protocol", Protocol.from_json)
+    infos = small.all_of("commitInfo", CommitInfo.from_json)
+    transactions = small.all_of("txn", SetTransaction.from_json)
+    domains = small.all_of("domainMetadata", DomainMetadata.from_json)
+    return CommitBatch(
+        adds=adds,
+        removes=removes,
+        protocol=protocols[-1][1] if protocols else None,
+        metadata=metadata[-1][1] if metadata else None,
+        transactions={each.app_id: each for _, each in transactions},
+        domains={each.domain: each for _, each in domains},
+        commit_info=next((info for version, info in reversed(infos) if version == commits[-1][0]), None),
+    )
+
+
+def read_commit(store: LogStore, version: int) -> CommitActions:
+    """All that the commit of this version says.
+
+    Raises:
+        LogGapError: The commit file is not there.
+        CorruptLogError: A line is no JSON object, or an action is not what the protocol says.
+    """
+    batch = read_commits(store, [version])
+    return CommitActions(
+        commit_info=batch.commit_info,
+        protocol=batch.protocol,
+        metadata=batch.metadata,
+        adds=batch.adds.drop_columns([VERSION.name]),
+        removes=batch.removes.drop_columns([VERSION.name]),
+        transactions=tuple(batch.transactions.values()),
+        domains=tuple(batch.domains.values()),
+    )
+
+
+def read_commit_info(store: LogStore, version: int) -> CommitInfo | None:
+    """Who made this version; None when the writer left no word.
+
+    Raises:
+        LogGapError: The commit file is not there.
+        CorruptLogError: The commit info is no JSON object.
+    """
+    lines = [line for line in _lines(_content(store, version)) if b'"commitInfo"' in line]
+    infos = _SmallActions(store.table_uri, [(version, lines)]).all_of("commitInfo", CommitInfo.from_json)
+    return infos[0][1] if infos else None
+
+
+def _content(store: LogStore, version: int) -> bytes:
+    try:
+        return store.read(commit_path(version))
+    except FileNotFoundError as error:
+        raise LogGapError(table=store.table_uri, file=commit_path(version), detail="it was there a moment ago") from error
+
+
+def _lines(content: bytes) -> list[bytes]:
+    return [line for line in content.split(b"\n") if line and not line.isspace()]
+
+
+class _SmallActions:
+    """The few actions of which each is a Python object, found by their key so that no file action is parsed for it."""
+
+    def __init__(self, table: str, commits: Sequence[tuple[int, list[bytes]]]) -> None:
+        self._table = table
+        keys = re.compile("|".join(f'"{key}"' for key in _SMALL_ACTIONS).encode())
+        self._found = [
+            (version, number, self._parse(version, number, line))
+            for version, lines in commits
+            for number, line in enumerate(lines, 1)
+            if not line.startswith((b'{"add":', b'{"remove":')) and keys.search(line)
+        ]
+
+    def all_of(self, key: str, build: Callable[[dict[str, Any]], Action]) -> list[tuple[int, Action]]:
+        """All actions below this key with their versions, in the order of the log."""
+        return [
+            (version, self._build(version, number, build, document[key]))
+            for version, number, document in self._found
+            if document.get(key) is not None
+        ]
+
+    def _parse(self, version: int, number: int, line: bytes) -> dict[str, Any]:
+        try:
+            document = json.loads(line)
+        except ValueError as error:
+            raise self._corrupt(version, number, str(error)) from error
+        if not isinstance(document, dict):
+            raise self._corrupt(version, number, "the line is no JSON object")
+        return document
+
+    def _build(self, version: int, number: int, build: Callable[[dict[str, Any]], Action], document: Any) -> Action:
+        try:
+            return build(document)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise self._corrupt(version, number, f"{type(error).__name__}: {error}") from error
+
+    def _corrupt(self, version: int, number: int, detail: str) -> CorruptLogError:
+        return CorruptLogError(table=self._table, file=commit_path(version), detail=f"line {number}: {detail}")
+
+
+def _file_actions(
+    table: str, commits: Sequence[tuple[int, list[bytes]]], metadata: Sequence[Metadata]
+) -> tuple[pa.Table, pa.Table]:
+    lines = [line for _, found in commits for line in found]
+    adds, removes = ADD_FILE.append(VERSION), REMOVE_FILE.append(VERSION)
+    if not lines:
+        return adds.empty_table(), removes.empty_table()
+    body = b"\n".join(lines)
+    parse = pyarrow.json.ParseOptions(explicit_schema=_json_schema(body, metadata), unexpected_field_behavior="ignore")
+    try:
+        rows = _parsed(body, lines, parse)
+        versions = pa.concat_arrays([pa.repeat(pa.scalar(version, pa.int64()), len(found)) for version, found in commits])
+        batches = rows.append_column(VERSION, pa.chunked_array([versions])).to_batches()
+        return (
+            pa.Table.from_batches([_columns(batch, "add", ADD_FILE) for batch in batches], adds),
+            pa.Table.from_batches([_columns(batch, "remove", REMOVE_FILE) for batch in batches], removes),
+        )
+    except ValueError as error:  # Arrow's errors are ValueErrors; those of its threads come without the row
+        raise _first_corrupt_line(table, commits, parse) or _corrupt(table, commits[-1][0], str(error)) from error
+
+
+def _parsed(body: bytes, lines: Sequence[bytes], parse: pyarrow.json.ParseOptions) -> pa.Table:
+    block = pyarrow.json.ReadOptions(block_size=max(_BLOCK_SIZE, max(map(len, lines)) + 1))
+    rows = pyarrow.json.read_json(pa.BufferReader(body), read_options=block, parse_options=parse)
+    if len(rows) != len(lines):  # Arrow takes {...}{...} for two rows
+        raise ValueError("a line holds more than one value")
+    return rows
+
+
+def _first_corrupt_line(
+    table: str, commits: Sequence[tuple[int, list[bytes]]], parse: pyarrow.json.ParseOptions
+) -> CorruptLogError | None:
+    for version, lines in commits:
+        for number, line in enumerate(lines, 1):
+            try:
+                rows = _parsed(line, [line], parse)
+                _columns(rows.append_column(VERSION, [[version]]).to_batches()[0], "add", ADD_FILE)
+            except ValueError as error:
+                return _corrupt(table, version, f"line {number}: {error}")
+    return None
+
+
+def _corrupt(table: str, version: int, detail: str) -> CorruptLogError:
+    return CorruptLogError(table=table, file=commit_path(version), detail=detail)
+
+
+def _columns(batch: pa.RecordBatch, key: str, schema: pa.Schema) -> pa.RecordBatch:
+    present = batch.filter(pc.is_valid(batch[key]))
+    columns = file_columns(present[key], schema)
+    return pa.RecordBatch.from_arrays([*columns.columns, present[VERSION.name]], schema=schema.append(VERSION))
+
+
+def _json_schema(body: bytes, metadata: Iterable[Metadata]) -> pa.Schema:
+    """What Arrow is to parse: maps as structs of all keys that occur, because Arrow must know them before.
+
+    Every file of one partitioning has the same keys, and a change of the partitioning comes with its metadata. So the first
+    files and the metadata name all partition columns; keys of tags are free and have to be searched.
+    """
+    columns = islice(_PARTITION_VALUES.finditer(body), _FIRST_FILES)
+    tags = _TAGS.finditer(body) if b'"tags"' in body else ()
+    keys = {
+        "partition_values": _struct_of_keys([*map(_keys, columns), *map(_physical_partition_columns, metadata)]),
+        "tags": _struct_of_keys(map(_keys, tags)),
+    }
+    return pa.schema([("add", _json_type(ADD_FILE, keys)), ("remove", _json_type(REMOVE_FILE, keys))])
+
+
+def _json_type(fields: Iterable[pa.Field], keys: Mapping[str, pa.StructType]) -> pa.StructType:
+    def of(field: pa.Field) -> pa.DataType:
+        if pa.types.is_map(field.type):
+            return keys[field.name]
+        return _json_type(field.type, keys) if pa.types.is_struct(field.type) else field.type
+
+    return pa.struct([(log_name(each.name), of(each)) for each in fields])
+
+
+def _struct_of_keys(found: Iterable[Iterable[str]]) -> pa.StructType:
+    return pa.struct([(key, pa.string()) for key in dict.fromkeys(key for keys in found for key in keys)])
+
+
+def _keys(match: re.Match[bytes]) -> Iterable[str]:
+    return json.loads(match[1]).keys()
+
+
+def _physical_partition_columns(metadata: Metadata) -> Iterable[str]:
+    fields = {each.name: each for each in parse_schema(metadata.schema_string).fields}
+    return [fields[name].metadata.get(_PHYSICAL_NAME, name) for name in metadata.partition_columns if name in fields]
