@@ -32,8 +32,8 @@ check:
 
 # Needs uv. --universal: one file for every Python and platform, told apart by markers.
 constraints:
-	uv pip compile pyproject.toml --quiet --upgrade --universal --all-extras --python-version 3.11 --group build \
-		--no-annotate --custom-compile-command "make constraints" --output-file constraints.txt
+	uv pip compile pyproject.toml --quiet --upgrade --universal --all-extras --python-version 3.11 --no-annotate \
+		--custom-compile-command "make constraints" --output-file constraints.txt
 
 clean:
 	rm -rf .venv .demo
