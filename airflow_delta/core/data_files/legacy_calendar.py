@@ -1,7 +1,7 @@
 """Files in which Spark 2 (or a later one, told to) wrote dates and times of the old Julian calendar.
 
-Their newer values mean the same in both calendars, and nearly all tables hold no others, so such a file is read until it shows a
-value from before the change. Spark's own reader has the rules to move those.
+Their newer values mean the same in both calendars, and nearly all tables hold no others, so such a file is read until it shows
+a value from before the change. Spark's own reader has the rules to move those.
 
 Spark: ``DataSourceUtils.datetimeRebaseSpec`` and ``int96RebaseSpec``.
 """
@@ -9,6 +9,7 @@ Spark: ``DataSourceUtils.datetimeRebaseSpec`` and ``int96RebaseSpec``.
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
@@ -26,12 +27,8 @@ def is_in_legacy_calendar(key_values: Mapping[bytes, bytes]) -> bool:
     """Whether a footer's key-value metadata says so."""
     if any(mark in key_values for mark in _LEGACY_MARKS):
         return True
-    version = key_values.get(SPARK_VERSION_KEY, b"").split(b".")
-    return (
-        len(version) > 1
-        and all(part.isdigit() for part in version[:2])
-        and tuple(map(int, version[:2])) < _FIRST_VERSION_WITHOUT
-    )
+    version = re.match(rb"(\d+)\.(\d+)", key_values.get(SPARK_VERSION_KEY, b""))
+    return version is not None and (int(version[1]), int(version[2])) < _FIRST_VERSION_WITHOUT
 
 
 def holds_ancient_values(batch: pa.RecordBatch) -> bool:

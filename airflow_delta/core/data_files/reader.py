@@ -86,9 +86,9 @@ def _stored_batches(
 ) -> Iterator[pa.RecordBatch]:
     """The columns that the file itself holds, conformed.
 
-    Of all ways to read a row group of 2.5 M rows x 8 columns (98 MB), batches over a buffered stream take the least memory (30-45
-    MB; a dataset scan, which decodes row groups ahead, 200-340 MB) at the same CPU time. Far storage is asked for a row group's
-    columns in few large requests instead.
+    Of all ways to read a row group of 2.5 M rows x 8 columns (98 MB), batches over a buffered stream take the least memory
+    (30-45 MB; a dataset scan, which decodes row groups ahead, 200-340 MB) at the same CPU time. Far storage is asked for a row
+    group's columns in few large requests instead.
     """
     is_local = isinstance(filesystem, pafs.LocalFileSystem)
     with (

@@ -1,0 +1,85 @@
+"""Which columns of a table have statistics, and how long their strings are: the table's ``delta.dataSkipping*`` properties."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+from airflow_delta.core.schema import DataType, StructType
+
+Path = tuple[str, ...]
+
+_INDEXED_COLUMNS = "delta.dataSkippingNumIndexedCols"
+_STATS_COLUMNS = "delta.dataSkippingStatsColumns"
+_PREFIX_LENGTH = "delta.dataSkippingStringPrefixLength"
+_DEFAULT_INDEXED_COLUMNS = 32
+_DEFAULT_PREFIX_LENGTH = 32
+_ALL = -1
+_NAME_PART = re.compile(r"`((?:[^`]|``)*)`|([^`.,]+)|([.,])")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatisticsSelection:
+    """What the table's properties say about statistics. Spark: ``StatisticsCollection``.
+
+    Attributes:
+        indexed_columns: Number of leaf columns, in schema order, that have statistics; -1 for all.
+        columns: Columns that have statistics, instead of the first ones: each with all its leaves; None when not set.
+        string_prefix_length: Length to which bounds of strings are cut, in UTF-16 units.
+    """
+
+    indexed_columns: int = _DEFAULT_INDEXED_COLUMNS
+    columns: tuple[Path, ...] | None = None
+    string_prefix_length: int = _DEFAULT_PREFIX_LENGTH
+
+    @classmethod
+    def from_properties(cls, configuration: Mapping[str, str]) -> StatisticsSelection:
+        """The selection that a table's properties make."""
+        names = configuration.get(_STATS_COLUMNS)
+        return cls(
+            indexed_columns=int(configuration.get(_INDEXED_COLUMNS, _DEFAULT_INDEXED_COLUMNS)),
+            columns=None if names is None else tuple(_parse_names(names)),
+            string_prefix_length=int(configuration.get(_PREFIX_LENGTH, _DEFAULT_PREFIX_LENGTH)),
+        )
+
+    def leaves(self, schema: StructType) -> tuple[tuple[Path, DataType], ...]:
+        """The selected leaf columns: members of structs singly, lists and maps as one leaf.
+
+        Args:
+            schema: The columns of the data files, so without partition columns.
+        """
+        every = _leaves(schema, ())
+        if self.columns is not None:
+            chosen = {_fold(each) for each in self.columns}
+            return tuple(
+                (path, kind) for path, kind in every if any(_fold(path[:depth]) in chosen for depth in range(1, len(path) + 1))
+            )
+        return tuple(every if self.indexed_columns == _ALL else islice(every, self.indexed_columns))
+
+
+def _leaves(schema: StructType, parent: Path) -> Iterator[tuple[Path, DataType]]:
+    for field in schema.fields:
+        path = (*parent, field.name)
+        if isinstance(field.type, StructType):
+            yield from _leaves(field.type, path)
+        else:
+            yield path, field.type
+
+
+def _fold(path: Path) -> Path:
+    return tuple(name.casefold() for name in path)
+
+
+def _parse_names(text: str) -> Iterator[Path]:
+    """The column names in a list such as ``a, b.c, `d.e```."""
+    path: list[str] = []
+    for quoted, plain, mark in _NAME_PART.findall(text):
+        if mark == ",":
+            yield tuple(path)
+            path = []
+        elif not mark and (quoted or plain.strip()):
+            path.append(quoted.replace("``", "`") or plain.strip())
+    if path:
+        yield tuple(path)

@@ -1,0 +1,210 @@
+"""Writing one data file, as Spark would have written it.
+
+Types, list and map names, and key-value metadata are Spark's, so that every reader sees the table's types exactly.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from airflow_delta.core.data_files.conform import conform
+from airflow_delta.core.data_files.legacy_calendar import SPARK_VERSION_KEY
+from airflow_delta.core.data_files.statistics import RowObserver, footer_statistics
+from airflow_delta.core.data_files.statistics_selection import StatisticsSelection
+from airflow_delta.core.errors import ConstraintViolatedError, CorruptDataFileError, SchemaMismatchError
+from airflow_delta.core.schema import StructType, arrow_schema, schema_json
+
+SPARK_SCHEMA_KEY = b"org.apache.spark.sql.parquet.row.metadata"
+
+_SPARK_VERSION = b"4.2.0"
+"""The Spark whose rules the file follows (calendar, decimals, names), not one that wrote it."""
+
+_ROW_GROUP_ROWS = 1 << 20
+_ROW_GROUP_BYTES = 128 << 20  # of Arrow memory; parquet-mr's limit is the same, of encoded bytes
+_DEFAULT_SELECTION = StatisticsSelection()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenFile:
+    """A data file that is there and complete.
+
+    Attributes:
+        path: As it was named to the filesystem.
+        size: Bytes.
+        num_records: Rows.
+        stats: Statistics as the JSON text of an ``add`` action.
+    """
+
+    path: str
+    size: int
+    num_records: int
+    stats: str
+
+
+class DataFileWriter:
+    """Writes batches into one new Parquet file; as a context manager, an error inside leaves no file.
+
+    Rows are buffered up to one row group. The file is created with the first of them, so that no rows make no file.
+
+    Args:
+        filesystem: Where to write.
+        path: The file: a name that no other attempt uses.
+        schema: The table's schema without partition columns.
+        compression: Parquet codec.
+        row_group_rows: Upper bound of the rows in a row group.
+        row_group_bytes: Bytes of Arrow memory after which a row group ends.
+        selection: Which columns get statistics.
+        table: Name of the table, for errors.
+    """
+
+    def __init__(
+        self,
+        filesystem: pafs.FileSystem,
+        path: str,
+        schema: StructType,
+        *,
+        compression: str = "snappy",
+        row_group_rows: int = _ROW_GROUP_ROWS,
+        row_group_bytes: int = _ROW_GROUP_BYTES,
+        selection: StatisticsSelection = _DEFAULT_SELECTION,
+        table: str = "the table",
+    ) -> None:
+        self._filesystem = filesystem
+        self._path = path
+        self._schema = schema
+        self._arrow_schema = arrow_schema(schema)
+        self._compression = compression
+        self._row_group_rows = row_group_rows
+        self._row_group_bytes = row_group_bytes
+        self._selection = selection
+        self._table = table
+        self._observer = RowObserver(schema, selection)
+        self._buffered: list[pa.RecordBatch] = []
+        self._buffered_rows = 0
+        self._buffered_bytes = 0
+        self._sink: pa.NativeFile | None = None
+        self._parquet: pq.ParquetWriter | None = None
+        self._footers: list[pq.FileMetaData] = []
+        self._written: WrittenFile | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+        else:
+            self.abort()
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append rows; their columns are conformed to the schema (by name, lossless casts).
+
+        Raises:
+            SchemaMismatchError: A column has another type.
+            ConstraintViolatedError: NULL in a column that is NOT NULL.
+        """
+        try:
+            conformed = conform(batch, self._arrow_schema)
+        except pa.ArrowInvalid as error:
+            raise SchemaMismatchError(table=self._table, differences=(str(error),)) from error
+        for field, column in zip(self._arrow_schema, conformed.columns, strict=True):
+            if not field.nullable and column.null_count:
+                raise ConstraintViolatedError(table=self._table, constraint=f"NOT NULL of {field.name}", rows=column.null_count)
+        self._observer.observe(conformed)
+        position = 0
+        while position < conformed.num_rows:
+            piece = conformed.slice(position, self._row_group_rows - self._buffered_rows)
+            position += piece.num_rows
+            self._buffered.append(piece)
+            self._buffered_rows += piece.num_rows
+            self._buffered_bytes += piece.nbytes
+            if self._buffered_rows >= self._row_group_rows or self._buffered_bytes >= self._row_group_bytes:
+                self._flush()
+
+    def close(self) -> WrittenFile | None:
+        """Complete the file; None, and no file, when there were no rows. A second call gives the same answer."""
+        if self._buffered:
+            self._flush()
+        if self._parquet is not None and self._sink is not None and self._written is None:
+            self._parquet.close()
+            size = self._sink.tell()
+            self._sink.close()
+            footer = self._footers[0]
+            stats = footer_statistics(footer, self._schema, self._selection, self._observer)
+            self._written = WrittenFile(path=self._path, size=size, num_records=footer.num_rows, stats=stats)
+        return self._written
+
+    def abort(self) -> None:
+        """Give up: no file is left, and no error raised."""
+        if self._parquet is None or self._sink is None:
+            return
+        with suppress(pa.ArrowException, OSError):
+            self._parquet.close()
+        with suppress(pa.ArrowException, OSError):
+            self._sink.close()
+        with suppress(pa.ArrowException, OSError):
+            self._filesystem.delete_file(self._path)
+
+    def _flush(self) -> None:
+        """Write the buffered rows as one row group."""
+        rows = pa.Table.from_batches(self._buffered, self._arrow_schema)
+        try:
+            self._open().write_table(rows, row_group_size=self._row_group_rows)
+        except pa.ArrowInvalid as error:  # a NULL inside a struct or list that takes none
+            raise SchemaMismatchError(table=self._table, differences=(str(error),)) from error
+        self._buffered, self._buffered_rows, self._buffered_bytes = [], 0, 0
+
+    def _open(self) -> pq.ParquetWriter:
+        if self._parquet is None:
+            self._sink = self._filesystem.open_output_stream(self._path)
+            self._parquet = pq.ParquetWriter(
+                self._sink,
+                self._arrow_schema,
+                compression=self._compression,
+                # Spark reads no blob of Arrow's, and INT32/INT64 decimals are what it writes and reads fastest.
+                store_schema=False,
+                store_decimal_as_integer=True,
+                metadata_collector=self._footers,
+            )
+            self._parquet.add_key_value_metadata(
+                {SPARK_VERSION_KEY: _SPARK_VERSION, SPARK_SCHEMA_KEY: schema_json(self._schema).encode()}
+            )
+        return self._parquet
+
+
+def describe_file(
+    filesystem: pafs.FileSystem,
+    path: str,
+    schema: StructType,
+    selection: StatisticsSelection = _DEFAULT_SELECTION,
+    *,
+    table: str = "the table",
+) -> WrittenFile:
+    """A file that somebody else (Spark) wrote, by its footer: size, rows, statistics.
+
+    Args:
+        filesystem: Where the file lies.
+        path: The file, as the filesystem names it.
+        schema: The table's schema without partition columns.
+        selection: Which columns get statistics.
+        table: Name of the table, for errors.
+
+    Raises:
+        CorruptDataFileError: The file is missing or no Parquet.
+    """
+    try:
+        with filesystem.open_input_file(path) as source:
+            footer, size = pq.read_metadata(source), source.size()
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptDataFileError(table=table, file=path, detail=str(error)) from error
+    stats = footer_statistics(footer, schema, selection)
+    return WrittenFile(path=path, size=size, num_records=footer.num_rows, stats=stats)
