@@ -7,6 +7,7 @@
     ├── TableExistsError               a create met a table
     ├── VersionNotFoundError           a version that the log does not hold
     ├── TimestampOutOfRangeError       a time before the first or after the last commit
+    ├── TokenHistoryLostError          commits among which a task's own could be were cleaned up
     ├── CorruptLogError                a log file that cannot be read for what it should be
     │   └── LogGapError                a commit file is missing between others
     ├── CorruptDataFileError           a data file that cannot be read for what the log says
@@ -147,6 +148,24 @@ class TimestampOutOfRangeError(DeltaError):
     timestamp: int
     earliest: int
     latest: int
+
+
+@dataclass(kw_only=True, eq=False)
+class TokenHistoryLostError(DeltaError):
+    """Whether a task has committed is not known: commits that came since it started were cleaned up.
+
+    Attributes:
+        after: Version after which the task's commit would be.
+        earliest: Earliest later version that the log still holds.
+    """
+
+    code = "DELTA_TOKEN_HISTORY_LOST"
+    message = "{table} holds no commits between version {after} and {earliest}: that of the task with token {token} may be gone"
+    remedy = "look into the table for the task's rows; clear the task to run it again"
+    table: str
+    token: str
+    after: int
+    earliest: int
 
 
 @dataclass(kw_only=True, eq=False)

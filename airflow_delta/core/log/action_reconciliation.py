@@ -1,0 +1,95 @@
+"""Which files are live: pure decisions over columns.
+
+Protocol: PROTOCOL.md, "Action Reconciliation". The key of a file action is its path and the id of its deletion vector. The
+last action of a key decides; inside one commit an add of a key wins over a remove of it, whatever their order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_ROW = "row"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FileChanges:
+    """What consecutive commits changed, taken together.
+
+    Attributes:
+        added: Files that are live after these commits because of them.
+        removed: Tombstones of files that are not, because of these commits.
+        keys: Keys of all files that these commits name.
+    """
+
+    added: pa.Table
+    removed: pa.Table
+    keys: pa.ChunkedArray
+
+    def active_files(self, before: pa.Table) -> pa.Table:
+        """The live files after the commits, from those before them."""
+        return self._replaced(before, self.added)
+
+    def tombstones(self, before: pa.Table) -> pa.Table:
+        """The tombstones after the commits, from those before them."""
+        return self._replaced(before, self.removed)
+
+    def _replaced(self, before: pa.Table, news: pa.Table) -> pa.Table:
+        if not self.keys.length():
+            return before
+        untouched = before.filter(pc.invert(pc.is_in(file_keys(before), self.keys))) if len(before) else before
+        return pa.concat_tables([untouched, news])
+
+
+def file_changes(adds: pa.Table, removes: pa.Table) -> FileChanges:
+    """The outcome of the file actions of consecutive commits.
+
+    Args:
+        adds: Columns ``ADD_FILE`` and ``version``.
+        removes: Columns ``REMOVE_FILE`` and ``version``.
+
+    Returns:
+        The changes, without the column ``version``.
+    """
+    actions = pa.table(
+        {
+            "key": pa.chunked_array([*file_keys(removes).chunks, *file_keys(adds).chunks], pa.string()),
+            # Ascends with the order in which actions count: by commit, removes first, then by row.
+            "rank": pa.chunked_array([*_ranks(removes, 0).chunks, *_ranks(adds, 1).chunks], pa.int64()),
+            _ROW: pa.array(range(len(removes) + len(adds)), pa.int64()),
+        }
+    )
+    last = actions.group_by("key", use_threads=False).aggregate([("rank", "max")])
+    winners = actions.filter(pc.is_in(actions["rank"], last["rank_max"]))[_ROW].combine_chunks()
+    is_remove = pc.less(winners, len(removes))
+    return FileChanges(
+        added=adds.take(pc.subtract(winners.filter(pc.invert(is_remove)), len(removes))).drop_columns(["version"]),
+        removed=removes.take(winners.filter(is_remove)).drop_columns(["version"]),
+        keys=last["key"],
+    )
+
+
+def _ranks(actions: pa.Table, kind: int) -> pa.ChunkedArray:
+    """Unique in ascending order of (version, kind, row); versions and rows stay far below 2**31."""
+    order = pc.add(pc.multiply(actions["version"], 2), kind)
+    return pa.chunked_array([pc.add(pc.multiply(order, 1 << 31), pa.array(range(len(actions)), pa.int64()))])
+
+
+def file_keys(files: pa.Table) -> pa.ChunkedArray:
+    """One text per file action that is equal for equal (path, deletion vector).
+
+    ``/x``, ``file:/x`` and ``file:///x`` are one path, as in Spark; otherwise paths count as they are written, percent-encoded.
+    """
+    paths = files["path"]
+    if pc.any(pc.starts_with(paths, "file:")).as_py():
+        paths = pc.replace_substring_regex(paths, "^file:/+", "/")
+    vectors = files["deletion_vector"]
+    if vectors.null_count == len(vectors):
+        return paths
+    storage, path, offset = (pc.struct_field(vectors, name) for name in ("storage_type", "path_or_inline_dv", "offset"))
+    ids = pc.binary_join_element_wise(storage, path, "")
+    ids = pc.if_else(pc.is_valid(offset), pc.binary_join_element_wise(ids, pc.cast(offset, pa.string()), "@"), ids)
+    # A line feed is never part of a percent-encoded path, so no path with a vector equals another path.
+    return pc.if_else(pc.is_valid(vectors), pc.binary_join_element_wise(paths, ids, "\n"), paths)

@@ -1,0 +1,152 @@
+"""Versions and their times: history, time travel, and the search for one's own commit.
+
+Protocol: PROTOCOL.md, "In-Commit Timestamps". Times are milliseconds since the epoch. The time of a commit is the one it carries
+where the table keeps in-commit timestamps, and otherwise its file's modification time, moved to right after the commit before
+where a clock ran backwards.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from airflow_delta.core.actions import CommitInfo, Metadata
+from airflow_delta.core.errors import TableNotFoundError, TimestampOutOfRangeError, TokenHistoryLostError
+from airflow_delta.core.log.commit_reader import read_commit_info
+from airflow_delta.core.log.file_names import commit_path
+from airflow_delta.core.log.log_segment import LogListing, list_log
+from airflow_delta.core.storage.log_store import FileStatus, LogStore
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryEntry:
+    """One commit as a history shows it.
+
+    Attributes:
+        timestamp: Milliseconds since the epoch.
+        commit_info: None when the writer left none.
+    """
+
+    version: int
+    timestamp: int
+    commit_info: CommitInfo | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InCommitTimestamps:
+    """From which version on commits carry their time.
+
+    Attributes:
+        enabled_at: None where they never do.
+    """
+
+    enabled_at: int | None
+
+    @classmethod
+    def of(cls, metadata: Metadata) -> InCommitTimestamps:
+        """As the table's properties tell; without an enablement version the whole history has them."""
+        properties = metadata.configuration
+        if properties.get("delta.enableInCommitTimestamps", "").lower() != "true":
+            return cls(enabled_at=None)
+        return cls(enabled_at=int(properties.get("delta.inCommitTimestampEnablementVersion", 0)))
+
+    def holds_for(self, version: int) -> bool:
+        """Whether the commit of this version carries its time."""
+        return self.enabled_at is not None and version >= self.enabled_at
+
+
+def monotonised(commits: Mapping[int, FileStatus]) -> dict[int, int]:
+    """Strictly ascending times of these commits (by ascending version) from their files' modification times."""
+    times: dict[int, int] = {}
+    last: int | None = None
+    for version, status in commits.items():
+        last = status.modification_time if last is None else max(status.modification_time, last + 1)
+        times[version] = last
+    return times
+
+
+def commit_timestamp(version: int, file_time: int, info: CommitInfo | None, in_commit: InCommitTimestamps) -> int:
+    """The time of one commit."""
+    carried = info.fields.get("inCommitTimestamp") if info and in_commit.holds_for(version) else None
+    return file_time if carried is None else int(carried)
+
+
+def history(store: LogStore, in_commit: InCommitTimestamps, limit: int | None = None) -> Iterator[HistoryEntry]:
+    """The commits whose files are there, newest first; each is read when its turn comes.
+
+    Raises:
+        TableNotFoundError: There is no commit.
+        CorruptLogError: A commit info is no JSON object.
+    """
+    commits = list_log(store).commits
+    if not commits:
+        raise TableNotFoundError(table=store.table_uri)
+    times = monotonised(commits)
+    newest_first = sorted(commits, reverse=True)
+    for version in newest_first if limit is None else newest_first[:limit]:
+        yield _entry(store, version, times[version], in_commit)
+
+
+def version_at(store: LogStore, timestamp: int, in_commit: InCommitTimestamps) -> int:
+    """The version that was the latest one at ``timestamp`` and can still be rebuilt.
+
+    Raises:
+        TimestampOutOfRangeError: The time lies before the first or after the last such version.
+    """
+    listing = list_log(store)
+    times = _times_of_readable(listing)
+    versions = sorted(times)
+
+    def time_of(version: int) -> int:
+        info = read_commit_info(store, version) if in_commit.holds_for(version) else None
+        return commit_timestamp(version, times[version], info, in_commit)
+
+    position = bisect_right(versions, timestamp, key=time_of)
+    if not position or (position == len(versions) and timestamp > time_of(versions[-1])):
+        earliest, latest = time_of(versions[0]), time_of(versions[-1])
+        raise TimestampOutOfRangeError(table=store.table_uri, timestamp=timestamp, earliest=earliest, latest=latest)
+    return versions[position - 1]
+
+
+def _times_of_readable(listing: LogListing) -> dict[int, int]:
+    earliest = listing.earliest_readable_version()
+    return {version: time for version, time in monotonised(listing.commits).items() if version >= earliest}
+
+
+def find_commit(store: LogStore, token: str, after: int) -> HistoryEntry | None:
+    """The first commit later than version ``after`` whose writer was asked by the task with this token; None when there is none.
+
+    Raises:
+        TokenHistoryLostError: Commits right after ``after`` were cleaned up, so that the answer is not known.
+    """
+    listing = list_log(store, after + 1)
+    if listing.latest_version is not None and after + 1 not in listing.commits:
+        earliest = min(listing.commits, default=listing.latest_version)
+        raise TokenHistoryLostError(table=store.table_uri, token=token, after=after, earliest=earliest)
+    for version, status in listing.commits.items():
+        if token.encode() in store.read(commit_path(version)):
+            entry = _entry(store, version, status.modification_time, InCommitTimestamps(enabled_at=0))
+            if entry.commit_info and entry.commit_info.origin.token == token:
+                return entry
+    return None
+
+
+def _entry(store: LogStore, version: int, file_time: int, in_commit: InCommitTimestamps) -> HistoryEntry:
+    info = read_commit_info(store, version)
+    return HistoryEntry(version=version, timestamp=commit_timestamp(version, file_time, info, in_commit), commit_info=info)
+
+
+def milliseconds(timestamp: int | str) -> int:
+    """A time as milliseconds since the epoch; ISO text without a zone is UTC.
+
+    Raises:
+        ValueError: The text is no ISO date or time.
+    """
+    if isinstance(timestamp, int):
+        return timestamp
+    time = datetime.fromisoformat(timestamp)
+    return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)

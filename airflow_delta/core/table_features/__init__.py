@@ -1,0 +1,1 @@
+"""Which table features exist, and what we refuse."""
