@@ -1,0 +1,1 @@
+"""What the operators ask of Airflow: the Spark connection, the task's token."""

@@ -1,0 +1,103 @@
+"""Where a job will run, checked before anything is submitted."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from airflow_delta.hooks.errors import SparkTargetError
+
+YARN_WEBAPP = "yarn_resourcemanager_webapp_address"
+"""The extra of a Spark connection by which ``SparkSubmitOperator`` follows an application over REST."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkTarget:
+    """What the Spark connection says.
+
+    Attributes:
+        master: Spark's master URL, such as ``local[2]``, ``yarn``, ``k8s://https://host``.
+        is_cluster_mode: Whether the driver runs on the cluster rather than beside the Airflow worker.
+        yarn_webapp: Address of YARN's resource manager; None when the connection does not name it.
+        binary: Path of ``spark-submit`` where it is only found beside this Python; None when the usual search will do.
+    """
+
+    master: str
+    is_cluster_mode: bool
+    yarn_webapp: str | None
+    binary: str | None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether driver and workers are this machine."""
+        return self.master.startswith("local")
+
+    @property
+    def is_yarn_cluster(self) -> bool:
+        """Whether the driver runs in a YARN container."""
+        return self.is_cluster_mode and "yarn" in self.master
+
+
+def spark_target(conn_id: str, deploy_mode: str | None, binary: str | None = None) -> SparkTarget:
+    """The target of a connection.
+
+    :param deploy_mode: The operator's own deploy mode; it goes before the connection's.
+    :param binary: The operator's own ``spark-submit``; it goes before the connection's.
+    :raises SparkTargetError: No such connection (``SparkSubmitHook`` would take YARN), or no way to run a Python job there.
+    """
+    try:
+        connection = BaseHook.get_connection(conn_id)
+    except AirflowNotFoundException:
+        raise SparkTargetError(
+            conn_id=conn_id,
+            detail="Airflow has no connection of this name",
+            cure=f"create it, for example: airflow connections add {conn_id} --conn-type spark --conn-host 'local[*]'",
+        ) from None
+    extra = connection.extra_dejson
+    master = _master(connection)
+    is_cluster_mode = (deploy_mode or extra.get("deploy-mode")) == "cluster"
+    if is_cluster_mode and master.startswith("spark://"):
+        raise SparkTargetError(
+            conn_id=conn_id,
+            detail="Spark's standalone cluster cannot take a Python driver",
+            cure="set the deploy mode to client",
+        )
+    if master.startswith("k8s://") and find_spec("airflow.providers.cncf") is None:
+        raise SparkTargetError(
+            conn_id=conn_id,
+            detail="its master is Kubernetes, and Airflow's Kubernetes provider is not installed",
+            cure="pip install apache-airflow-providers-cncf-kubernetes",
+        )
+    return SparkTarget(
+        master=master,
+        is_cluster_mode=is_cluster_mode,
+        yarn_webapp=extra.get(YARN_WEBAPP),
+        binary=_binary(conn_id, binary or extra.get("spark-binary") or "spark-submit"),
+    )
+
+
+def _master(connection: Any) -> str:
+    """As ``SparkSubmitHook`` reads it: the whole URL may stand in the host."""
+    if connection.conn_type == "spark" and connection.host and ("://" in connection.host or not connection.port):
+        return str(connection.host)
+    return f"{connection.conn_type}://{connection.host or ''}"
+
+
+def _binary(conn_id: str, name: str) -> str | None:
+    if shutil.which(name) is not None:
+        return None
+    beside = Path(sys.executable).parent / name
+    if beside.exists():
+        return str(beside)
+    raise SparkTargetError(
+        conn_id=conn_id,
+        detail=f"{name} is neither on the PATH nor beside this Python",
+        cure="install Spark on the Airflow worker, for example: pip install 'airflow-delta[spark]'",
+    )

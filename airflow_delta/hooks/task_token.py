@@ -1,0 +1,97 @@
+"""A task's token: by it the log tells whether this task has committed.
+
+The token is minted once for each time that the task is to run, and stored before the first submit. A retry finds it again, a
+cleared task does not: ``ti.max_tries`` changes when the task is cleared, and neither when it is retried nor when another
+task of the run is cleared. A statement that was changed between two tries gets a token of its own.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal, Protocol
+
+STATE_KEY = "airflow_delta.token"
+
+OnClear = Literal["rerun", "reuse"]
+"""Whether a cleared task runs again, or finds the commit it had made."""
+
+
+class StateStore(Protocol):
+    """The part of Airflow's task state store that is used here."""
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value, or the default."""
+        ...
+
+    def set(self, key: str, value: Any, *, retention: timedelta | None = None) -> None:
+        """Create or replace the value."""
+        ...
+
+    def delete(self, key: str) -> None:
+        """Forget the value."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskToken:
+    """The mark of one task run.
+
+    Attributes:
+        token: Random id.
+        start_version: The table's version when the token was minted; -1 for no table, None when it could not be seen.
+        is_new: Whether it was minted now: nothing can carry it yet.
+    """
+
+    token: str
+    start_version: int | None
+    is_new: bool
+
+
+def task_token(
+    store: StateStore, *, generation: int, digest: str, on_clear: OnClear, head: Callable[[], int | None]
+) -> TaskToken:
+    """The token of this try: the stored one if it still stands, else a new one, which is stored.
+
+    :param generation: ``ti.max_tries``.
+    :param digest: Hash of the statement.
+    :param head: Gives the table's version, for a new token.
+    """
+    stored = store.get(STATE_KEY)
+    if stored and stored["digest"] == digest and (on_clear == "reuse" or stored["generation"] == generation):
+        return TaskToken(token=stored["token"], start_version=stored["start_version"], is_new=False)
+    minted = TaskToken(token=uuid.uuid4().hex, start_version=head(), is_new=True)
+    store.set(
+        STATE_KEY,
+        {"token": minted.token, "start_version": minted.start_version, "digest": digest, "generation": generation},
+    )
+    return minted
+
+
+@dataclass(frozen=True, slots=True)
+class TokenScopedStore:
+    """A view of the task state store that belongs to one token.
+
+    ``SparkSubmitOperator`` keeps the id of the submitted job there (``durable``), and would call a cleared task done because
+    the job of the time before succeeded.
+    """
+
+    store: StateStore
+    token: str
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The token's value, or the default."""
+        return self.store.get(self._scoped(key), default)
+
+    def set(self, key: str, value: Any, *, retention: timedelta | None = None) -> None:
+        """Create or replace the token's value."""
+        self.store.set(self._scoped(key), value, retention=retention)
+
+    def delete(self, key: str) -> None:
+        """Forget the token's value."""
+        self.store.delete(self._scoped(key))
+
+    def _scoped(self, key: str) -> str:
+        return f"{self.token}.{key}"

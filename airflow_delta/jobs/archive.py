@@ -1,0 +1,65 @@
+"""The ``--py-files`` archive: the floors that run on Spark, and the pure-Python packages they need."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import zipfile
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+SHIPPED_ROOMS = ("core", "spark", "jobs")
+"""What a Spark driver and its workers need of ``airflow_delta``."""
+
+VENDORED_PACKAGES = ("fsspec", "sqlglot")
+"""Pure-Python packages that the core imports on the driver. pyarrow and pandas are native: the cluster must have them."""
+
+VENDOR_FOLDER = "vendor"
+"""Not at the archive's root: there it would go before what is installed on the cluster."""
+
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def build_archive(directory: Path) -> Path:
+    """Write the archive into a directory and return its path.
+
+    Equal sources give equal bytes and an equal name (the hash of the content), whatever the machine and the time.
+
+    Args:
+        directory: Must belong to this user alone: who can replace the file runs code on the cluster.
+    """
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, path in sorted(_members()):
+            entry = zipfile.ZipInfo(name, date_time=_EPOCH)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, path.read_bytes())
+    content = buffer.getvalue()
+    path = directory / f"airflow-delta-{hashlib.sha256(content).hexdigest()[:16]}.zip"
+    path.write_bytes(content)
+    return path
+
+
+def _members() -> Iterator[tuple[str, Path]]:
+    package = _package_folder("airflow_delta")
+    yield "airflow_delta/__init__.py", package / "__init__.py"
+    for room in SHIPPED_ROOMS:
+        yield from _modules(package / room, f"airflow_delta/{room}")
+    for vendored in VENDORED_PACKAGES:
+        yield from _modules(_package_folder(vendored), f"{VENDOR_FOLDER}/{vendored}")
+
+
+def _modules(folder: Path, prefix: str) -> Iterator[tuple[str, Path]]:
+    for path in folder.rglob("*.py"):
+        below = path.relative_to(folder)
+        if below.parts[0] != "tests":
+            yield f"{prefix}/{below.as_posix()}", path
+
+
+def _package_folder(name: str) -> Path:
+    spec = find_spec(name)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(f"{name} is not installed, so it cannot be shipped to Spark")
+    return Path(spec.origin).parent

@@ -1,0 +1,81 @@
+"""What goes wrong around a statement rather than in it: the spec, the job, its result.
+
+::
+
+    DeltaError
+    ├── InvalidSpecError     the job was given what it cannot read
+    ├── SparkAnalysisError   Spark refused the statement's SQL
+    ├── AccessDeniedError    the storage refused the job
+    ├── JobFailedError       anything that is not foreseen          (retryable)
+    └── ResultMissingError   the job ended and left no result       (retryable)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_delta.core.errors import DeltaError
+
+
+@dataclass(kw_only=True, eq=False)
+class InvalidSpecError(DeltaError):
+    """The job was given a spec that it cannot read, or that was changed on its way."""
+
+    code = "DELTA_INVALID_SPEC"
+    message = "the spec of the job cannot be used: {detail}"
+    remedy = "write it as the documentation of airflow_delta.jobs.spec shows; operator and job must be of one version"
+    detail: str
+
+
+@dataclass(kw_only=True, eq=False)
+class SparkAnalysisError(DeltaError):
+    """Spark refused the SQL of the statement before it read a row.
+
+    Attributes:
+        condition: Spark's name of the error, such as ``UNRESOLVED_COLUMN.WITH_SUGGESTION``.
+    """
+
+    code = "DELTA_SPARK_ANALYSIS"
+    message = "Spark refused the {operation} on {table} ({condition}): {detail}"
+    remedy = "correct the SQL, the columns or the path it names; the table is unchanged"
+    table: str
+    operation: str
+    condition: str
+    detail: str
+
+
+@dataclass(kw_only=True, eq=False)
+class AccessDeniedError(DeltaError):
+    """The storage refused the job."""
+
+    code = "DELTA_ACCESS_DENIED"
+    message = "the job of {table} was refused by the storage: {detail}"
+    remedy = "give the identity that Spark's driver and executors run as access to the path"
+    table: str
+    detail: str
+
+
+@dataclass(kw_only=True, eq=False)
+class JobFailedError(DeltaError):
+    """The job failed for a reason that this package does not know."""
+
+    code = "DELTA_JOB_FAILED"
+    retryable = True
+    message = "the {operation} on {table} failed with {error}: {detail}"
+    remedy = "see the traceback in the task log"
+    table: str
+    operation: str
+    error: str
+    detail: str
+
+
+@dataclass(kw_only=True, eq=False)
+class ResultMissingError(DeltaError):
+    """The job ended well, but its result document is not where it should be."""
+
+    code = "DELTA_RESULT_MISSING"
+    retryable = True
+    message = "the job of {table} ended, but there is no result at {result_uri}"
+    remedy = "set scratch_uri to a place that Spark's driver can write and the Airflow worker can read"
+    table: str
+    result_uri: str

@@ -1,0 +1,55 @@
+"""What every job script does: read the spec, make the session, run, write the result, exit."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from airflow_delta.core.errors import DeltaError
+from airflow_delta.core.statements.json_form import TYPES
+from airflow_delta.jobs.result import ResultDocument, write_result
+from airflow_delta.jobs.run import run
+from airflow_delta.jobs.session import job_session
+from airflow_delta.jobs.spec import InvalidSpecError, JobSpec
+
+
+def main(statement_type: str, arguments: Sequence[str] | None = None) -> int:
+    """Run one job and return its exit code.
+
+    Args:
+        statement_type: The only type of statement that the script takes, by its name in JSON.
+        arguments: The command line; the process's own when None.
+    """
+    parser = argparse.ArgumentParser(description=f"{statement_type} on a Delta table, with no Delta JAR")
+    parser.add_argument("--spec", required=True, help="the job's spec: JSON, or @ and the path of a file that holds it")
+    try:
+        spec = _spec(parser.parse_args(arguments).spec, statement_type)
+    except DeltaError as error:
+        document = ResultDocument.of_error(error)
+        sys.stderr.write(f"{error}\n")
+        return document.exit_code
+    spark = job_session(f"{statement_type} {spec.statement.table}")
+    try:
+        document = run(spark, spec)
+        if spec.result_uri is not None:
+            write_result(spec.result_uri, document)
+        sys.stdout.write(f"{document.to_text()}\n")
+    finally:
+        spark.stop()
+    if document.error is not None:
+        sys.stderr.write(f"{document.traceback}{document.error['text']}\n")
+    return document.exit_code
+
+
+def _spec(text: str, statement_type: str) -> JobSpec:
+    if text.startswith("@"):
+        try:
+            text = Path(text[1:]).read_text(encoding="utf-8")
+        except OSError as error:
+            raise InvalidSpecError(detail=f"{text[1:]} cannot be read: {error.strerror}") from error
+    spec = JobSpec.from_text(text)
+    if not isinstance(spec.statement, TYPES[statement_type]):
+        raise InvalidSpecError(detail=f"this script takes a {statement_type}, not a {type(spec.statement).__name__}")
+    return spec

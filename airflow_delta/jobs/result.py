@@ -1,0 +1,125 @@
+"""Job to operator: the outcome or the error, as one JSON document that appears whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_delta.core.clock import Clock, system_clock
+from airflow_delta.core.errors import CommitConflictError, DeltaError, InvalidStatementError
+from airflow_delta.core.statements import OperationResult
+from airflow_delta.core.storage.resolve import log_store_for
+from airflow_delta.jobs.errors import AccessDeniedError, InvalidSpecError, JobFailedError
+
+RESULT_FORMAT = 1
+
+RESULTS_FOLDER = "_airflow_delta/results"
+"""Below a table or a scratch place. The name starts with an underscore: no engine takes it for data."""
+
+KEPT_FOR = 7 * 24 * 3_600_000
+"""Milliseconds after which a document is swept. It is needed while a task's tries go on."""
+
+_SWEPT = re.compile(r"[0-9a-f]{32}/\d+\.json")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultDocument:
+    """What came of one job: exactly one of outcome and error.
+
+    Attributes:
+        error: The error in its JSON form (``DeltaError.to_json``).
+        traceback: Where the error arose, without secrets; empty when the error says it all.
+    """
+
+    outcome: OperationResult | None = None
+    error: dict[str, Any] | None = None
+    traceback: str = ""
+
+    @classmethod
+    def of_error(cls, error: DeltaError, traceback: str = "") -> ResultDocument:
+        """The document of a failed job."""
+        return cls(error=error.to_json(), traceback=traceback)
+
+    def typed_error(self) -> DeltaError | None:
+        """The error as its own class, or None when there is none; a code of another version becomes a ``JobFailedError``."""
+        if self.error is None:
+            return None
+        return DeltaError.from_json(self.error) or JobFailedError(
+            table=str(self.error["attributes"].get("table")),
+            operation="job",
+            error=self.error["code"],
+            detail=self.error["text"],
+        )
+
+    @property
+    def exit_code(self) -> int:
+        """0, or what ``sysexits.h`` says: 64 bad spec, 65 bad data, 70 unforeseen, 75 try again, 77 no access."""
+        match self.typed_error():
+            case None:
+                return 0
+            case InvalidSpecError() | InvalidStatementError():
+                return 64
+            case AccessDeniedError():
+                return 77
+            case JobFailedError():
+                return 70
+            case CommitConflictError():
+                return 75
+            case error:
+                return 75 if error.retryable else 65
+
+    def to_text(self) -> str:
+        """The document as JSON text."""
+        document = {
+            "format": RESULT_FORMAT,
+            "outcome": None if self.outcome is None else self.outcome.to_json(),
+            "error": self.error,
+            "traceback": self.traceback,
+        }
+        return json.dumps(document, default=str, indent=1)
+
+    @classmethod
+    def from_text(cls, text: str | bytes) -> ResultDocument:
+        """The document that ``to_text`` wrote."""
+        document = json.loads(text)
+        outcome = document["outcome"]
+        return cls(
+            outcome=None if outcome is None else OperationResult.from_json(outcome),
+            error=document["error"],
+            traceback=document["traceback"],
+        )
+
+
+def result_uri(base: str, token: str, attempt: int) -> str:
+    """Where the document of a task's try goes, below a table or a scratch place."""
+    return f"{base.rstrip('/')}/{RESULTS_FOLDER}/{token}/{attempt}.json"
+
+
+def write_result(uri: str, document: ResultDocument, *, clock: Clock = system_clock) -> None:
+    """Write the document in one step, and sweep the old ones beside it."""
+    root, token, name = uri.rsplit("/", 2)
+    store = log_store_for(root)
+    store.write(f"{token}/{name}", document.to_text().encode())
+    limit = clock() - KEPT_FOR
+    swept = [
+        each.path for each in store.list_all() if each.modification_time < limit and _SWEPT.fullmatch(each.path) is not None
+    ]
+    store.delete(swept)
+
+
+def read_result(uri: str) -> ResultDocument | None:
+    """The document, or None when the job left none."""
+    folder, name = uri.rsplit("/", 1)
+    try:
+        return ResultDocument.from_text(log_store_for(folder).read(name))
+    except FileNotFoundError:
+        return None
+
+
+def written_results(base: str, token: str) -> set[int]:
+    """The tries of a task that left a document below the base."""
+    files = log_store_for(f"{base.rstrip('/')}/{RESULTS_FOLDER}").list_from(token)
+    names = (each.path.rsplit("/", 1)[-1] for each in files)
+    return {int(name.removesuffix(".json")) for name in names if name.removesuffix(".json").isdecimal()}

@@ -1,0 +1,25 @@
+"""The Spark session of a job."""
+
+from __future__ import annotations
+
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
+
+DEFAULTS = {
+    # Timestamps in SQL texts mean UTC, whatever the machine.
+    "spark.sql.session.timeZone": "UTC",
+    # Rewrites live in Python workers, outside the heap; 10 % on top of the heap (the default) gets containers killed.
+    # Not spark.executor.pyspark.memory: it limits address space, which Arrow reserves far beyond what it uses.
+    "spark.executor.memoryOverheadFactor": "0.4",
+}
+"""Settings that hold unless the connection, the operator, spark-submit or the cluster says otherwise."""
+
+
+def job_session(application: str) -> SparkSession:
+    """The session, made with our defaults below everything that was configured."""
+    SparkContext._ensure_initialized()  # noqa: SLF001 - before it, SparkConf does not see what spark-submit was given
+    conf = SparkConf()
+    for name, value in DEFAULTS.items():
+        conf.setIfMissing(name, value)
+    conf.setIfMissing("spark.app.name", application)
+    return SparkSession.builder.config(conf=conf).getOrCreate()

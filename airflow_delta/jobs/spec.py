@@ -1,0 +1,101 @@
+"""Operator to job: one statement and who asks for it, as JSON.
+
+By hand only the statement is needed::
+
+    {"statement": {"$type": "merge", "table": "/lake/flights", "on": "target.id = source.id",
+                   "source": {"$type": "table", "table": "/lake/feed", "version": 3}}}
+
+The names of types stand in ``airflow_delta.core.statements.json_form.TYPES``, the fields in the statements' classes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_delta.core.actions.commit_info import Origin
+from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.statements import Statement
+from airflow_delta.core.statements.json_form import statement_from_json, to_json
+from airflow_delta.jobs.errors import InvalidSpecError
+
+SPEC_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSpec:
+    """All that a job is told.
+
+    Attributes:
+        statement: What to do.
+        origin: The task that asks; its token marks the commit.
+        start_version: The table's version when the token was minted (-1: no table); commits after it are searched for the
+            token before anything is done. None when whoever minted the token could not read the table.
+        result_uri: Where the result document goes; None prints it only.
+    """
+
+    statement: Statement
+    origin: Origin = field(default_factory=Origin)
+    start_version: int | None = None
+    result_uri: str | None = None
+
+    def to_text(self) -> str:
+        """The spec as JSON text."""
+        document = {
+            "format": SPEC_FORMAT,
+            "statement": to_json(self.statement),
+            "digest": statement_digest(self.statement),
+            "origin": {
+                "token": self.origin.token,
+                "job": dict(self.origin.job),
+                "record": dict(self.origin.record),
+                "user_metadata": self.origin.user_metadata,
+            },
+            "start_version": self.start_version,
+            "result_uri": self.result_uri,
+        }
+        return json.dumps(document, separators=(",", ":"))
+
+    @classmethod
+    def from_text(cls, text: str) -> JobSpec:
+        """The spec that ``to_text`` wrote, or a person.
+
+        Raises:
+            InvalidSpecError: No JSON, an unknown format or field, a digest that is not the statement's.
+            InvalidStatementError: A spec whose statement cannot be meant.
+        """
+        document = _object(text)
+        digest = document.pop("digest", None)
+        spec_format = document.pop("format", SPEC_FORMAT)
+        if spec_format != SPEC_FORMAT:
+            raise InvalidSpecError(detail=f"its format is {spec_format!r}, and this version reads format {SPEC_FORMAT}")
+        if "statement" not in document:
+            raise InvalidSpecError(detail="it has no statement")
+        statement = statement_from_json(document.pop("statement"))
+        if digest is not None and digest != statement_digest(statement):
+            raise InvalidSpecError(detail="its digest is not that of its statement")
+        try:
+            return cls(statement=statement, origin=Origin(**document.pop("origin", {})), **document)
+        except TypeError as error:
+            raise InvalidSpecError(detail=str(error)) from error
+
+
+def statement_digest(statement: Statement) -> str:
+    """A hash that is equal for equal statements only."""
+    text = json.dumps(to_json(statement), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise InvalidSpecError(detail=f"it is no JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise InvalidSpecError(detail="it is no JSON object")
+    return document
+
+
+__all__ = ["SPEC_FORMAT", "InvalidSpecError", "InvalidStatementError", "JobSpec", "statement_digest"]

@@ -1,0 +1,46 @@
+"""Deleting what no version needs as a task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow_delta.core.statements import VacuumStatement
+from airflow_delta.operators.arguments import number
+from airflow_delta.operators.job import DeltaJobOperator
+
+
+class DeltaVacuumOperator(DeltaJobOperator):
+    """Delete the files that no retained version of a Delta table needs. By default it only lists them.
+
+    :param table: URI of the table's root (templated).
+    :param retention_hours: Keep files that were removed in the last so many hours (templated). Default: the table's
+        ``delta.deletedFileRetentionDuration``, or a week.
+    :param dry_run: List, but delete nothing. Default: True.
+    :param enforce_retention: Refuse a retention below the table's, which would break readers and time travel.
+    """
+
+    template_fields: Sequence[str] = (*DeltaJobOperator.template_fields, "retention_hours")
+    script = "vacuum"
+
+    def __init__(
+        self,
+        *,
+        retention_hours: float | str | None = None,
+        dry_run: bool = True,
+        enforce_retention: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.retention_hours = retention_hours
+        self._dry_run = dry_run
+        self.enforce_retention = enforce_retention
+
+    def statement(self) -> VacuumStatement:
+        """What the job is to do, made from the rendered arguments."""
+        return VacuumStatement(
+            table=self.table,
+            retention_hours=number("retention_hours", self.retention_hours, float),
+            dry_run=self._dry_run,
+            enforce_retention=self.enforce_retention,
+        )

@@ -1,0 +1,1 @@
+"""Waiting for Delta tables without a worker."""

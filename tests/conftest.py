@@ -1,0 +1,67 @@
+"""An Airflow of the tests' own, and a way to run a DAG in it."""
+
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+# Before anything imports Airflow, which reads its home and its settings when it is imported.
+AIRFLOW_HOME = Path(tempfile.mkdtemp(prefix="airflow-delta-tests-"))
+(AIRFLOW_HOME / "dags").mkdir()
+os.environ |= {
+    "AIRFLOW_HOME": str(AIRFLOW_HOME),
+    "AIRFLOW__CORE__DAGS_FOLDER": str(AIRFLOW_HOME / "dags"),
+    "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+    "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
+    "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
+    "AIRFLOW_CONN_SPARK_LOCAL": '{"conn_type": "spark", "host": "local[2]", "extra": {"deploy-mode": "client"}}',
+    "PYSPARK_PYTHON": sys.executable,
+}
+
+
+def pytest_unconfigure():
+    shutil.rmtree(AIRFLOW_HOME, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def airflow_database():
+    """A migrated metadata database, made once."""
+    from airflow.models.dagbundle import DagBundleModel
+    from airflow.utils.db import initdb
+    from airflow.utils.session import create_session
+
+    initdb()
+    with create_session() as session:
+        session.merge(DagBundleModel(name="tests"))
+
+
+@pytest.fixture
+def run_dag(airflow_database):
+    """Run a DAG to its end, retries included, and return the DAG run. A second call for one logical date clears first."""
+    from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
+
+    def run(dag, **arguments):
+        bag = DagBag(dag_folder=os.devnull)
+        bag.bag_dag(dag)
+        sync_bag_to_db(bag, "tests", None)
+        return dag.test(**arguments)
+
+    return run
+
+
+@pytest.fixture
+def xcom(airflow_database):
+    """The XCom of a task of a DAG run."""
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+
+    def get(dag_run, task_id, key="return_value"):
+        with create_session() as session:
+            query = XComModel.get_many(run_id=dag_run.run_id, dag_ids=dag_run.dag_id, task_ids=task_id, key=key)
+            found = session.scalars(query).first()
+            return None if found is None else XComModel.deserialize_value(found)
+
+    return get

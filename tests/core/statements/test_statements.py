@@ -1,0 +1,88 @@
+"""A statement that cannot be meant is refused when it is made."""
+
+import pytest
+
+from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.statements import (
+    Expectation,
+    FileSource,
+    MatchedDelete,
+    MatchedUpdate,
+    MergeStatement,
+    NotMatchedInsert,
+    OperationResult,
+    OptimizeStatement,
+    SqlSource,
+    TableSource,
+    VacuumStatement,
+    WriteMode,
+    WriteStatement,
+)
+
+FEED = TableSource("feed")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: MergeStatement(table="", source=FEED, on="a = b"),
+        lambda: MergeStatement(table="t", source="feed", on="a = b"),
+        lambda: MergeStatement(table="t", source=FEED, on="  "),
+        lambda: MergeStatement(table="t", source=FEED, on="a = b", clauses=()),
+        lambda: MergeStatement(table="t", source=FEED, on="a = b", clauses=("update",)),
+        lambda: MergeStatement(table="t", source=FEED, on="a = b", clauses=(MatchedDelete(), MatchedUpdate())),
+        lambda: MergeStatement(table="t", source=FEED, on="a = b", expect=(1,)),
+        lambda: WriteStatement(table="t", source=FEED, mode="upsert"),
+        lambda: WriteStatement(table="t", source=FEED, mode="replace_where"),
+        lambda: WriteStatement(table="t", source=FEED, mode="append", replace_where="day = 1"),
+        lambda: OptimizeStatement(table="t", target_file_size=0),
+        lambda: VacuumStatement(table="t", retention_hours=-1),
+        lambda: TableSource("t", version=1, timestamp="2013-01-01"),
+        lambda: TableSource(" "),
+        lambda: FileSource("path", format=""),
+        lambda: SqlSource("SELECT 1", views={"v": "table"}),
+        lambda: Expectation(""),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(make):
+    with pytest.raises(InvalidStatementError):
+        make()
+
+
+def test_the_last_clause_of_each_kind_may_lack_a_condition():
+    clauses = [MatchedDelete(condition="source.gone"), NotMatchedInsert(), MatchedUpdate()]
+    assert MergeStatement(table="t", source=FEED, on="a = b", clauses=clauses).clauses == tuple(clauses)
+
+
+def test_plain_texts_and_lists_are_taken_for_what_they_mean():
+    statement = WriteStatement(table="t", source=FEED, mode="overwrite", partition_by="day", expect="rows > 0")
+    assert statement.mode is WriteMode.OVERWRITE
+    assert statement.partition_by == ("day",)
+    assert statement.expect == (Expectation("rows > 0"),)
+
+
+def test_a_version_written_as_text_is_a_number():
+    assert TableSource("t", version=" 12 ").version_number == 12
+    assert TableSource("t").version_number is None
+
+
+@pytest.mark.parametrize(
+    ("sql", "is_query"),
+    [
+        ("delays >= 0", False),
+        ("selected", False),
+        ("carrier IN (SELECT carrier FROM airlines)", False),
+        ("SELECT count(*) > 0 FROM staged", True),
+        ("\n with a AS (SELECT 1) SELECT true FROM a", True),
+        ("(SELECT true)", True),
+    ],
+)
+def test_an_expectation_is_a_query_when_it_starts_as_one(sql, is_query):
+    assert Expectation(sql).is_query is is_query
+
+
+def test_a_result_survives_json():
+    result = OperationResult(
+        table="t", version=4, read_version=2, operation="MERGE", committed=True, metrics={"rows": 1}, conflicts=({"version": 3},)
+    )
+    assert OperationResult.from_json(result.to_json()) == result

@@ -1,0 +1,60 @@
+"""A spec goes from operator to job unchanged, or is refused."""
+
+import json
+
+import pytest
+
+from airflow_delta.core.actions.commit_info import Origin
+from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.statements import MergeStatement, TableSource
+from airflow_delta.jobs.errors import InvalidSpecError
+from airflow_delta.jobs.spec import JobSpec, statement_digest
+
+STATEMENT = MergeStatement(table="/lake/flights", source=TableSource("/lake/feed", version=3), on="target.id = source.id")
+
+
+def test_a_spec_survives_its_text():
+    spec = JobSpec(
+        statement=STATEMENT,
+        origin=Origin(token="a1", job={"jobName": "d.t"}, record={"try_number": 2}),
+        start_version=7,
+        result_uri="/lake/flights/_airflow_delta/results/a1/2.json",
+    )
+    assert JobSpec.from_text(spec.to_text()) == spec
+
+
+def test_by_hand_only_the_statement_is_needed():
+    text = """{"statement": {"$type": "merge", "table": "/lake/flights", "on": "target.id = source.id",
+               "source": {"$type": "table", "table": "/lake/feed", "version": 3}}}"""
+    assert JobSpec.from_text(text) == JobSpec(statement=STATEMENT)
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (lambda spec: spec | {"format": 2}, InvalidSpecError),
+        (lambda spec: spec | {"shell": "true"}, InvalidSpecError),
+        (lambda spec: spec | {"origin": {"user": "root"}}, InvalidSpecError),
+        (lambda spec: spec | {"digest": "0" * 64}, InvalidSpecError),
+        (lambda spec: spec | {"statement": spec["statement"] | {"table": "/lake/other"}}, InvalidSpecError),
+        (lambda spec: {key: value for key, value in spec.items() if key != "statement"}, InvalidSpecError),
+        (lambda spec: {"statement": spec["statement"] | {"$type": "subprocess.run"}}, InvalidStatementError),
+    ],
+)
+def test_a_spec_that_was_changed_or_is_not_known_is_refused(change, error):
+    spec = json.loads(JobSpec(statement=STATEMENT).to_text())
+    with pytest.raises(error):
+        JobSpec.from_text(json.dumps(change(spec)))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '"merge"'])
+def test_what_is_no_json_object_is_refused(text):
+    with pytest.raises(InvalidSpecError):
+        JobSpec.from_text(text)
+
+
+def test_the_digest_tells_statements_apart_and_nothing_else():
+    same = MergeStatement(table="/lake/flights", source=TableSource("/lake/feed", version="3"), on="target.id = source.id")
+    other = MergeStatement(table="/lake/flights", source=TableSource("/lake/feed", version=4), on="target.id = source.id")
+    assert statement_digest(same) == statement_digest(STATEMENT)
+    assert statement_digest(other) != statement_digest(STATEMENT)
