@@ -1,0 +1,1 @@
+"""Data operations on Spark DataFrames: reading, writing, merging, compacting. No Airflow, no Delta JAR."""

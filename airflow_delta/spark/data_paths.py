@@ -1,0 +1,33 @@
+"""Where a file of the log lies, as Spark and Arrow name it.
+
+Protocol: PROTOCOL.md, "Add File and Remove File": a path in the log is a URI, percent-encoded once, relative to the table unless
+it has a scheme or starts with a slash.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import quote, unquote, urlsplit
+
+from airflow_delta.core.storage.table_uri import local_path, scheme_of
+
+# What Hadoop's Path leaves as it is in a URI, so that logs of Delta-Spark and ours spell a path alike.
+_LITERAL = "/-_.!~*'():@&=+$,;"
+
+
+def log_path(relative: str) -> str:
+    """A file below the table's root as the log spells it."""
+    return quote(relative, safe=_LITERAL)
+
+
+def file_uri(table_uri: str, path: str) -> str:
+    """The file behind a path of the log: absolute, not percent-encoded, as ``data_filesystem`` and Hadoop take it."""
+    is_absolute = path.startswith("/") or bool(urlsplit(path).scheme)
+    return hadoop_uri(unquote(path) if is_absolute else f"{table_uri.rstrip('/')}/{unquote(path)}")
+
+
+def hadoop_uri(uri: str) -> str:
+    """The URI as Hadoop names it: local paths absolute and with their scheme, ``s3`` as ``s3a``."""
+    scheme = scheme_of(uri)
+    if scheme == "file":
+        return f"file:{local_path(uri)}"
+    return f"s3a{uri[len(scheme) :]}" if scheme in ("s3", "s3n") else uri

@@ -1,0 +1,68 @@
+"""The footers of new files: how many rows they hold, and their statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from airflow_delta.core.data_files.statistics import footer_statistics
+from airflow_delta.core.data_files.statistics_selection import StatisticsSelection
+from airflow_delta.core.schema import StructType
+from airflow_delta.core.storage.data_filesystem import data_filesystem
+
+FOOTERS = pa.schema([("path", pa.string()), ("num_records", pa.int64()), ("stats", pa.string())])
+"""One row per file; ``path`` as it was given."""
+
+_THREADS = 8
+_DRIVER_FILES = 2000  # a footer takes the driver about a millisecond, a Spark job with Python workers a second to start
+
+
+def read_footers(
+    spark: SparkSession, table_uri: str, paths: Sequence[str], schema: StructType, configuration: Mapping[str, str]
+) -> pa.Table:
+    """Rows and statistics of files (``FOOTERS``, in no order), read by threads here or, when they are many, by Spark's workers.
+
+    Args:
+        table_uri: Says which filesystem the files are on.
+        paths: As that filesystem names them.
+        schema: The table's schema without partition columns.
+        configuration: The table's properties, which choose the columns with statistics.
+    """
+    read = _reader(table_uri, schema, StatisticsSelection.from_properties(configuration))
+    if len(paths) <= _DRIVER_FILES:
+        return pa.Table.from_batches([read(paths)], FOOTERS)
+    tasks = spark.sparkContext.defaultParallelism * 4
+    frame = spark.createDataFrame(pa.table({"path": paths})).repartition(tasks)
+    return frame.mapInArrow(_in_worker(read), "path string, num_records long, stats string").toArrow().cast(FOOTERS)
+
+
+def _reader(
+    table_uri: str, schema: StructType, selection: StatisticsSelection
+) -> Callable[[Sequence[str]], pa.RecordBatch]:
+    def read(paths: Sequence[str]) -> pa.RecordBatch:
+        filesystem, _ = data_filesystem(table_uri)
+        with ThreadPoolExecutor(_THREADS) as threads:
+            footers = list(threads.map(lambda path: _footer(filesystem, path, schema, selection), paths))
+        return pa.RecordBatch.from_pylist([{"path": path, **footer} for path, footer in zip(paths, footers, strict=True)], FOOTERS)
+
+    return read
+
+
+def _footer(filesystem: pafs.FileSystem, path: str, schema: StructType, selection: StatisticsSelection) -> dict[str, object]:
+    metadata = pq.read_metadata(path, filesystem=filesystem)
+    return {"num_records": metadata.num_rows, "stats": footer_statistics(metadata, schema, selection)}
+
+
+def _in_worker(
+    read: Callable[[Sequence[str]], pa.RecordBatch],
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def each(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield read(batch.column("path").to_pylist())
+
+    return each

@@ -1,0 +1,1 @@
+"""MERGE: how its condition is read, which rows match, what becomes of them, and the commit."""

@@ -1,0 +1,52 @@
+"""What a table's schema says is never NULL, as conditions on rows."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+
+from airflow_delta.core.schema import ArrayType, DataType, MapType, StructType
+from airflow_delta.core.schema.data_types import BINARY, STRING
+from airflow_delta.spark.spark_schema import quoted
+
+
+def violations(schema: StructType, partition_columns: tuple[str, ...] = ()) -> dict[str, Column]:
+    """For each promise of the schema, by its name, the condition that is TRUE for a row that breaks it.
+
+    Empty text in a partition column is NULL in the log, and so counts as NULL here.
+    """
+    found: dict[str, Column] = {}
+    for field in schema.fields:
+        column = F.col(quoted(field.name))
+        if not field.nullable:
+            counts_empty = field.name in partition_columns and field.type in (STRING, BINARY)
+            found[f"NOT NULL of {field.name}"] = column.isNull() | (F.length(column) == 0) if counts_empty else column.isNull()
+        if broken := _broken_inside(field.type, column):
+            found[f"NOT NULL inside {field.name}"] = reduce(or_, broken)
+    return found
+
+
+def _broken_inside(data_type: DataType, value: Column) -> list[Column]:
+    """Conditions, one of which is TRUE when a nested promise is broken; it only holds where the value around it is not NULL."""
+    match data_type:
+        case StructType(fields):
+            members = [(each, value.getField(each.name)) for each in fields]
+            missing = [value.isNotNull() & member.isNull() for each, member in members if not each.nullable]
+            return missing + [broken for each, member in members for broken in _broken_inside(each.type, member)]
+        case ArrayType(element, contains_null):
+            return _broken_elements(element, value, may_be_null=contains_null)
+        case MapType(key, item, contains_null):
+            keys = _broken_elements(key, F.map_keys(value), may_be_null=True)  # Spark has no NULL keys
+            return keys + _broken_elements(item, F.map_values(value), may_be_null=contains_null)
+        case _:
+            return []
+
+
+def _broken_elements(element: DataType, values: Column, *, may_be_null: bool) -> list[Column]:
+    def broken(each: Column) -> list[Column]:
+        return ([] if may_be_null else [each.isNull()]) + _broken_inside(element, each)
+
+    return [F.exists(values, lambda each: reduce(or_, broken(each)))] if broken(F.lit(None)) else []

@@ -1,0 +1,99 @@
+"""How partition values get from the rows of a Spark plan into the log without passing through a path.
+
+Rows are spread over directories by an id, which is a hash of their typed partition values; which values an id stands for
+travels beside the rows, as an observed metric of the one pass that writes them.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+
+from airflow_delta.core.actions.file_actions import STRING_MAP
+from airflow_delta.core.schema import DataType, StructField, serialize
+from airflow_delta.core.schema.data_types import DATE, DOUBLE, FLOAT, TIMESTAMP, TIMESTAMP_NTZ
+from airflow_delta.spark.errors import StagedFilesError
+from airflow_delta.spark.spark_schema import quoted
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_ID = "id"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionTransport:
+    """The expressions that send partition values, and how they are understood on the driver.
+
+    Attributes:
+        fields: The partition columns, in order; at least one.
+    """
+
+    fields: tuple[StructField, ...]
+
+    def directory_id(self) -> Column:
+        """The id of a row's directory: equal for equal values. NULLs count, though the hash skips them."""
+        columns = [_comparable(each) for each in self.fields]
+        return F.xxhash64(*columns, *(F.isnull(each) for each in columns))
+
+    def observed(self) -> Column:
+        """The distinct ids with their values, as one aggregate."""
+        values = [_portable(each).alias(f"v{position}") for position, each in enumerate(self.fields)]
+        return F.collect_set(F.struct(self.directory_id().alias(_ID), *values))
+
+    def understood(self, observed: Iterable[Any], table: str) -> dict[str, dict[str, str | None]]:
+        """The partition values, as the log holds them, of each id (as text).
+
+        Raises:
+            StagedFilesError: One id stands for two sets of values; it happens once in 2**64 pairs.
+            InvalidPartitionValueError: A value that the log cannot hold.
+        """
+        understood: dict[str, dict[str, str | None]] = {}
+        for row in observed:
+            values = {
+                each.name: serialize(_received(row[f"v{position}"], each.type), each.type, column=each.name)
+                for position, each in enumerate(self.fields)
+            }
+            if understood.setdefault(str(row[_ID]), values) != values:
+                raise StagedFilesError(table=table, detail=f"two partitions share the hash {row[_ID]}")
+        return understood
+
+
+def partition_maps(values: Iterable[Mapping[str, str | None]]) -> pa.Array:
+    """The ``partition_values`` column of as many files."""
+    return pa.array([list(each.items()) for each in values], STRING_MAP)
+
+
+def _comparable(field: StructField) -> Column:
+    column = F.col(quoted(field.name))
+    # -0.0 equals 0.0 and must not become a second partition.
+    return column + F.lit(0.0).cast(str(field.type)) if field.type in (FLOAT, DOUBLE) else column
+
+
+def _portable(field: StructField) -> Column:
+    """The value in a shape that no time zone, calendar or range of Python's types changes on the way."""
+    column = _comparable(field)
+    match field.type:
+        case kind if kind == DATE:
+            return F.unix_date(column)
+        case kind if kind == TIMESTAMP:
+            return F.unix_micros(column)
+        case kind if kind == TIMESTAMP_NTZ:
+            return column.cast("string")
+        case _:
+            return column
+
+
+def _received(value: Any, data_type: DataType) -> Any:
+    """What ``_portable`` sent, as ``serialize`` takes it."""
+    if value is None:
+        return None
+    if data_type == DATE:
+        return (_EPOCH + dt.timedelta(days=value)).date()
+    if data_type == TIMESTAMP:
+        return _EPOCH + dt.timedelta(microseconds=value)
+    return dt.datetime.fromisoformat(value) if data_type == TIMESTAMP_NTZ else value

@@ -1,0 +1,51 @@
+"""What is set in a Spark session for the length of one step, and put back afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from pyspark.sql import DataFrame, SparkSession
+
+from airflow_delta.spark.spark_schema import quoted
+
+
+@contextmanager
+def session_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Run a step under these session settings; those before come back whatever happens.
+
+    Only for settings that Spark does not take as an option of the reader or writer.
+    """
+    before = {key: spark.conf.get(key, None) for key in settings}
+    try:
+        for key, value in settings.items():
+            spark.conf.set(key, value)
+        yield
+    finally:
+        for key, former in before.items():
+            if former is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, former)
+
+
+@contextmanager
+def temporary_views(spark: SparkSession, frames: Mapping[str, DataFrame]) -> Iterator[None]:
+    """Make these rows visible to SQL under these names; views of the session that they hide come back afterwards.
+
+    A DataFrame made from SQL inside the block keeps its meaning: Spark resolves names when it is made.
+    """
+    hidden = {name: spark.table(quoted(name)) for name in frames if _is_temporary_view(spark, name)}
+    try:
+        for name, frame in frames.items():
+            frame.createOrReplaceTempView(quoted(name))
+        yield
+    finally:
+        for name in frames:
+            spark.catalog.dropTempView(quoted(name))
+        for name, frame in hidden.items():
+            frame.createOrReplaceTempView(quoted(name))
+
+
+def _is_temporary_view(spark: SparkSession, name: str) -> bool:
+    return any(each.isTemporary and each.name.casefold() == name.casefold() for each in spark.catalog.listTables())
