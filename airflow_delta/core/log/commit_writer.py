@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_delta.core.actions import CommitActions
+from airflow_delta.core.log.file_columns import log_name
 
 _ROWS_AT_ONCE = 1 << 16  # keeps each text column far below the 2 GiB that 32-bit offsets can address
 _CONTROL_CHARACTERS = "[\x00-\x1f]"
@@ -70,7 +71,7 @@ def _json(values: pa.Array) -> pa.Array:
 def _object(names: list[str], columns: list[pa.Array]) -> pa.Array:
     """One JSON object per row, null members left out; at least one column holds a value."""
     members = [
-        pc.coalesce(_text(f',"{_camel_case(name)}":', _json(column)), "")
+        pc.coalesce(_text(f',"{log_name(name)}":', _json(column)), "")
         for name, column in zip(names, columns, strict=True)
         if column.null_count < len(column)
     ]
@@ -88,9 +89,3 @@ def _escaped(values: pa.Array) -> pa.Array:
         for code in range(0x20):
             values = pc.replace_substring(values, chr(code), f"\\u{code:04x}")
     return values
-
-
-def _camel_case(name: str) -> str:
-    """``partitionValues`` for ``partition_values``."""
-    head, *tail = name.split("_")
-    return head + "".join(map(str.capitalize, tail))

@@ -1,0 +1,138 @@
+"""The optimistic protocol: write the next version if nobody has; else see who has, and whether that matters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from airflow_delta.core.actions import CommitInfo
+from airflow_delta.core.errors import CommitAttemptsExhaustedError, CommitStateUnknownError, LogGapError, TableExistsError
+from airflow_delta.core.log.commit_reader import read_commit
+from airflow_delta.core.log.commit_writer import commit_json
+from airflow_delta.core.log.file_names import commit_path
+from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.core.transaction.commit_attempt import CommitAttempt
+from airflow_delta.core.transaction.commit_result import passed
+from airflow_delta.core.transaction.conflict_checker import check_conflicts
+from airflow_delta.core.transaction.winning_commit import WinningCommit
+
+_TRIES = 3  # of a request that the storage does not answer
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landed:
+    """A commit that stands.
+
+    Attributes:
+        info: Its commit info: ours, or that of another try of the same task.
+        attempts: How often a version was tried.
+        conflicts: The winners that were passed on the way.
+        by_twin: Whether another try of the same task made it.
+    """
+
+    version: int
+    info: CommitInfo
+    attempts: int
+    conflicts: tuple[dict[str, Any], ...] = ()
+    by_twin: bool = False
+
+
+def commit(attempt: CommitAttempt, info: CommitInfo, store: LogStore, *, max_attempts: int) -> Landed:
+    """Write ``attempt`` as the first free version after what it read.
+
+    Every winner is first searched for ``info.txn_id`` (our own commit, whose answer was lost) and for the token (another try of
+    the same task, which may go on although its task is believed dead): either way the work is done.
+
+    Raises:
+        CommitConflictError: A winner forbids the attempt. Nothing was written.
+        TableExistsError: The table to be created is there. Nothing was written.
+        CommitAttemptsExhaustedError: Others were faster ``max_attempts`` times. Nothing was written.
+        CommitStateUnknownError: The storage did not answer, nor tell afterwards what had happened.
+    """
+    content = commit_json(attempt.actions)
+    version = attempt.read_version + 1
+    conflicts: list[dict[str, Any]] = []
+    for attempts in range(1, max_attempts + 1):
+        try:
+            written = _written(store, version, content)
+            winners = [] if written else _winners(store, version)
+        except OSError as error:
+            raise _unknown(attempt, version, info, repr(error)) from error
+        if written:
+            return Landed(version=version, info=info, attempts=attempts, conflicts=tuple(conflicts))
+        for winner in winners:
+            if own := _own_commit(winner, info):
+                by_twin = own.txn_id != info.txn_id
+                return Landed(version=winner.version, info=own, attempts=attempts, conflicts=tuple(conflicts), by_twin=by_twin)
+        if attempt.read_version < 0 and winners:
+            raise TableExistsError(table=attempt.table, version=winners[-1].version)
+        for winner in winners:
+            attempt = check_conflicts(attempt, winner)
+            conflicts.append(passed(winner))
+        version += len(winners)
+    raise CommitAttemptsExhaustedError(table=attempt.table, read_version=attempt.read_version, attempts=max_attempts)
+
+
+def _written(store: LogStore, version: int, content: bytes) -> bool:
+    """Whether the version is ours; False when it is taken, perhaps by this very content.
+
+    Raises:
+        OSError: No answer, and the version is still free as far as the storage tells.
+    """
+    try:
+        _patiently(partial(store.write_if_absent, commit_path(version), content))
+    except FileExistsError:
+        return False
+    except OSError:
+        if _patiently(partial(store.exists, commit_path(version))):
+            return False
+        raise
+    return True
+
+
+def _patiently(request: Callable[[], Answer]) -> Answer:
+    """The answer to a request that is sent again while there is none.
+
+    To create a file may be sent again: should the first request have arrived, the next finds the file, and whose it is can be
+    read in it.
+    """
+    for _ in range(_TRIES - 1):
+        try:
+            return request()
+        except FileExistsError:
+            raise
+        except OSError:
+            continue
+    return request()
+
+
+def _winners(store: LogStore, version: int) -> list[WinningCommit]:
+    """All commits from ``version`` on."""
+    return _patiently(lambda: list(_commits_from(store, version)))
+
+
+def _commits_from(store: LogStore, version: int) -> Iterator[WinningCommit]:
+    while True:
+        try:
+            actions = read_commit(store, version)
+        except LogGapError:  # the end of the log
+            return
+        yield WinningCommit(version=version, actions=actions)
+        version += 1
+
+
+def _own_commit(winner: WinningCommit, info: CommitInfo) -> CommitInfo | None:
+    """The winner's commit info when the winner is this attempt, or another try of its task."""
+    theirs = winner.actions.commit_info
+    if theirs is None:
+        return None
+    same_task = theirs.origin.token is not None and theirs.origin.token == info.origin.token
+    return theirs if same_task or theirs.txn_id == info.txn_id else None
+
+
+def _unknown(attempt: CommitAttempt, version: int, info: CommitInfo, detail: str) -> CommitStateUnknownError:
+    return CommitStateUnknownError(table=attempt.table, version=version, txn_id=info.txn_id or "", detail=detail)

@@ -1,0 +1,52 @@
+"""How an attempt to commit ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_delta.core.actions import CommitInfo
+from airflow_delta.core.errors import CommitConflictError
+from airflow_delta.core.transaction.winning_commit import WinningCommit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitResult:
+    """What became of one transaction.
+
+    Attributes:
+        version: Version of the commit; ``read_version`` when there was nothing to commit.
+        timestamp: Time in the commit info, milliseconds since the epoch.
+        read_version: Version the transaction was computed from; -1 for a new table.
+        attempts: How often a version was tried.
+        conflicts: Every winner met on the way, as JSON objects: ``version``, ``operation``, ``rule`` (code of the error; None
+            for a winner that did no harm) and ``job``.
+        committed: Whether there is a commit.
+        already_committed: Whether that commit was made by another try of the same task (same token), not by this one.
+        commit_info: The commit's provenance; None when there is no commit.
+        hook_failures: What went wrong after the commit; the commit stands.
+    """
+
+    version: int
+    timestamp: int
+    read_version: int
+    attempts: int = 0
+    conflicts: tuple[dict[str, Any], ...] = ()
+    committed: bool = True
+    already_committed: bool = False
+    commit_info: CommitInfo | None = None
+    hook_failures: tuple[str, ...] = ()
+
+
+def passed(winner: WinningCommit) -> dict[str, Any]:
+    """A winner that did no harm, as ``CommitResult.conflicts`` lists it."""
+    return _entry(winner.version, winner.info, None)
+
+
+def redone(error: CommitConflictError) -> dict[str, Any]:
+    """A winner that forced the statement to run again, as ``CommitResult.conflicts`` lists it."""
+    return _entry(error.winning_version, error.winner, error.code)
+
+
+def _entry(version: int, info: dict[str, Any], rule: str | None) -> dict[str, Any]:
+    return {"version": version, "operation": info.get("operation"), "rule": rule, "job": info.get("job")}

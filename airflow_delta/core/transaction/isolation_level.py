@@ -1,0 +1,41 @@
+"""How strictly a commit must look as if it ran alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from airflow_delta.core.actions import CommitActions
+
+
+class IsolationLevel(StrEnum):
+    """Delta's levels, from the strictest to the loosest; the values are the names in the log."""
+
+    SERIALIZABLE = "Serializable"
+    WRITE_SERIALIZABLE = "WriteSerializable"
+    SNAPSHOT_ISOLATION = "SnapshotIsolation"
+
+
+def table_isolation_level(configuration: Mapping[str, str]) -> IsolationLevel:
+    """What the table asks for: ``WriteSerializable`` where it says so, else ``Serializable``, as open source Delta does."""
+    asked = configuration.get("delta.isolationLevel", "").lower()
+    return IsolationLevel.WRITE_SERIALIZABLE if asked == "writeserializable" else IsolationLevel.SERIALIZABLE
+
+
+def commit_isolation_level(table_level: IsolationLevel, actions: CommitActions, *, changes_data: bool) -> IsolationLevel:
+    """The level that this commit needs: a commit that changes no data only has to find its own files unchanged.
+
+    Follows ``TransactionHelper.getIsolationLevelToUse`` of Delta Spark.
+
+    Args:
+        table_level: What the table asks for.
+        actions: What the commit writes.
+        changes_data: Whether operations of this kind change data (``Operation.changes_data``).
+    """
+    if actions.protocol or actions.metadata or actions.transactions or actions.domains:
+        return table_level
+    if any(True in files["data_change"].unique().to_pylist() for files in (actions.adds, actions.removes)):
+        return table_level
+    if table_level is IsolationLevel.WRITE_SERIALIZABLE and changes_data:
+        return table_level
+    return IsolationLevel.SNAPSHOT_ISOLATION

@@ -1,0 +1,56 @@
+"""The table properties that writers and maintenance must honour, read from the metadata's configuration.
+
+Times are milliseconds. A property that cannot be read counts as absent: a table must not become unusable by one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+_MILLISECONDS = {
+    "microsecond": 0.001,
+    "millisecond": 1,
+    "second": 1_000,
+    "minute": 60_000,
+    "hour": 3_600_000,
+    "day": 86_400_000,
+    "week": 604_800_000,
+}
+_TERM = re.compile(r"(\d+)\s*([a-z]+?)s?(?:\s+|$)")
+
+DEFAULT_CHECKPOINT_INTERVAL = 10
+DEFAULT_DELETED_FILE_RETENTION = 604_800_000
+
+
+def checkpoint_interval(configuration: Mapping[str, str]) -> int:
+    """A checkpoint is due at each version that this number divides."""
+    text = configuration.get("delta.checkpointInterval", "").strip()
+    return int(text) if text.isdecimal() and int(text) > 0 else DEFAULT_CHECKPOINT_INTERVAL
+
+
+def deleted_file_retention(configuration: Mapping[str, str]) -> int:
+    """How long removed files stay for readers of older versions."""
+    retention = interval_milliseconds(configuration.get("delta.deletedFileRetentionDuration", ""))
+    return DEFAULT_DELETED_FILE_RETENTION if retention is None else retention
+
+
+def transaction_retention(configuration: Mapping[str, str]) -> int | None:
+    """How long the progress of an application is remembered; None is for ever."""
+    return interval_milliseconds(configuration.get("delta.setTransactionRetentionDuration", ""))
+
+
+def is_append_only(configuration: Mapping[str, str]) -> bool:
+    """Whether rows may only be added."""
+    return configuration.get("delta.appendOnly", "").strip().lower() == "true"
+
+
+def interval_milliseconds(text: str) -> int | None:
+    """The length of Spark's intervals, such as ``interval 1 week`` or ``2 days 12 hours``; None for any other text."""
+    terms = text.strip().lower().removeprefix("interval").strip()
+    total, end = 0.0, 0
+    while match := _TERM.match(terms, end):
+        if match[2] not in _MILLISECONDS:
+            return None
+        total, end = total + int(match[1]) * _MILLISECONDS[match[2]], match.end()
+    return int(total) if terms and end == len(terms) else None
