@@ -3,6 +3,7 @@ from datetime import date
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+
 from flights_demo.feed import ACTUAL_COLUMNS, arrivals_feed, packaged_csv, read_flights, write_feed
 
 KEY = ["time_hour", "carrier", "flight"]

@@ -1,0 +1,75 @@
+"""`make demo`: three days of flights on an Airflow and a Spark of their own under `.demo`, made anew each time."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from datetime import date, timedelta
+from pathlib import Path
+
+from rich.console import Console
+
+from flights_demo.home import Home
+from flights_demo.summary import history_table, runs_table, task_line
+
+DAYS = [date(2013, 1, 1) + timedelta(days=each) for each in range(3)]
+TABLES = ("arrivals", "flights", "delays")
+TYPED_ERROR = re.compile(r"\[DELTA_\w+\].*")
+
+
+def main() -> int:
+    """Run the demo; the exit code says whether every task succeeded."""
+    console = Console(highlight=False)
+    started = time.monotonic()
+    home = Home(Path.cwd() / ".demo")
+    with console.status("making Airflow's database"):
+        home.create()
+    console.print(f"Airflow home [bold]{home.folder}[/], everything that Airflow and Spark say: {home.folder / 'logs'}")
+
+    watch = home.start("flights_watch", DAYS[0])
+    try:
+        with console.status("flights_watch goes to wait for the first merge"):
+            while watch.poll() is None and "deferred" not in {each.state for each in home.task_runs("flights_watch", DAYS[0])}:
+                time.sleep(1)
+        console.print("flights_watch waits, deferred, for version 1 of flights")
+        for day in DAYS:
+            if not _run(home, day, console):
+                _show_failure(home, "flights_daily", day, console)
+                return 1
+        if watch.wait(timeout=60) != 0:
+            _show_failure(home, "flights_watch", DAYS[0], console)
+            return 1
+    finally:
+        watch.terminate()
+
+    console.print(runs_table(home, [("flights_watch", DAYS[0]), *(("flights_daily", day) for day in DAYS)]))
+    for table in TABLES:
+        console.print(history_table(home.tables / table))
+    console.print(f"Three days took {time.monotonic() - started:.0f} s. The tables are in [bold]{home.tables}[/]")
+    return 0
+
+
+def _run(home: Home, day: date, console: Console) -> bool:
+    console.print(f"\n[bold]flights_daily {day}[/]")
+    process = home.start("flights_daily", day)
+    try:
+        with console.status(f"flights_daily {day} runs"):
+            for each in home.follow(process, "flights_daily", day):
+                console.print(task_line(each))
+    finally:
+        process.terminate()
+    return process.returncode == 0
+
+
+def _show_failure(home: Home, dag_id: str, day: date, console: Console) -> None:
+    """The typed error that the run ended in, or the end of its log."""
+    log = home.log_file(dag_id, day)
+    text = log.read_text(errors="replace")
+    console.print(f"[bold red]{dag_id} of {day} failed[/]")
+    console.print("\n".join(TYPED_ERROR.findall(text)[-1:] or text.splitlines()[-20:]), markup=False)
+    console.print(f"The whole log: {log}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""An Airflow of its own in one folder: SQLite, local Spark, logs in files. Runs are child processes, their states SQL."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+DAGS_FOLDER = Path(__file__).parents[1]
+POLL_SECONDS = 0.5
+
+_TASKS = """
+SELECT task_instance.task_id, task_instance.state, task_instance.duration, xcom.value
+FROM task_instance
+JOIN dag_run ON dag_run.dag_id = task_instance.dag_id AND dag_run.run_id = task_instance.run_id
+LEFT JOIN xcom ON xcom.dag_run_id = dag_run.id AND xcom.task_id = task_instance.task_id AND xcom.key = 'return_value'
+WHERE task_instance.dag_id = ? AND date(dag_run.logical_date) = ?
+ORDER BY task_instance.end_date IS NULL, task_instance.end_date
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskRun:
+    """One task of one DAG run, as Airflow's database has it.
+
+    Attributes:
+        state: Airflow's word; None before it was scheduled.
+        seconds: How long it ran; None before its end.
+        returned: The task's return value.
+    """
+
+    task_id: str
+    state: str | None
+    seconds: float | None
+    returned: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A folder that holds everything: ``airflow.db``, ``logs`` and the tables of the flights DAGs under ``flights``."""
+
+    folder: Path
+
+    @property
+    def tables(self) -> Path:
+        """Where the flights DAGs keep tables and landing."""
+        return self.folder / "flights"
+
+    def log_file(self, dag_id: str, day: date) -> Path:
+        """Where everything goes that Airflow and Spark say in a run."""
+        return self.folder / "logs" / f"{dag_id}-{day}.log"
+
+    def create(self) -> None:
+        """Make the folder anew, with an empty Airflow database."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        (self.folder / "logs").mkdir(parents=True)
+        with (self.folder / "logs" / "migrate.log").open("wb") as log:
+            subprocess.run(self._airflow("db", "migrate"), env=self._environment(), stdout=log, stderr=log, check=True)
+
+    def start(self, dag_id: str, day: date, conf: Mapping[str, Any] | None = None) -> subprocess.Popen[bytes]:
+        """Start the DAG run of a day; the process ends with it, and with 0 only when all went well."""
+        command = self._airflow("dags", "test", dag_id, day.isoformat(), "--conf", json.dumps(dict(conf or {})))
+        with self.log_file(dag_id, day).open("wb") as log:
+            return subprocess.Popen(command, env=self._environment(), stdout=log, stderr=log)
+
+    def task_runs(self, dag_id: str, day: date) -> list[TaskRun]:
+        """The tasks of the day's DAG run: those that ended, in that order, then the others."""
+        with closing(sqlite3.connect(f"file:{self.folder / 'airflow.db'}?mode=ro", uri=True, timeout=30)) as database:
+            rows = database.execute(_TASKS, (dag_id, day.isoformat())).fetchall()
+        return [
+            TaskRun(task_id=task_id, state=state, seconds=seconds, returned=None if value is None else json.loads(value))
+            for task_id, state, seconds, value in rows
+        ]
+
+    def follow(self, process: subprocess.Popen[bytes], dag_id: str, day: date) -> Iterator[TaskRun]:
+        """Each task as it ends, until the run's process has ended."""
+        seen = 0
+        running = True
+        while running:
+            time.sleep(POLL_SECONDS)
+            running = process.poll() is None
+            ended = [
+                each
+                for each in self.task_runs(dag_id, day)
+                if each.state in {"success", "failed", "skipped", "upstream_failed"}
+            ]
+            yield from ended[seen:]
+            seen = len(ended)
+
+    def _airflow(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "airflow", *arguments]
+
+    def _environment(self) -> dict[str, str]:
+        return os.environ | {
+            "AIRFLOW_HOME": str(self.folder),
+            "AIRFLOW__CORE__DAGS_FOLDER": str(DAGS_FOLDER),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.folder / 'airflow.db'}",
+            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(
+                {"conn_type": "spark", "host": "local[2]", "extra": {"deploy-mode": "client"}}
+            ),
+            "FLIGHTS_ROOT": str(self.tables),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYTHONWARNINGS": "ignore",
+            "NO_COLOR": "1",
+        }
