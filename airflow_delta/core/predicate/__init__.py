@@ -1,0 +1,58 @@
+"""Predicates: parsed from Spark SQL, told for files from the log, applied to rows exactly."""
+
+from airflow_delta.core.predicate.expression import (
+    FALSE,
+    TRUE,
+    And,
+    Column,
+    Comparison,
+    Expression,
+    In,
+    IsNull,
+    Literal,
+    Not,
+    Opaque,
+    Or,
+    StartsWith,
+    conjunction,
+    disjunction,
+    is_exact,
+    is_partition_only,
+    partition_part,
+    range_predicate,
+    referenced_columns,
+)
+from airflow_delta.core.predicate.file_verdicts import ALL, MAYBE, NO, Verdicts, evaluate_files, filter_files
+from airflow_delta.core.predicate.parse import parse_predicate
+from airflow_delta.core.predicate.row_values import to_arrow_expression
+
+__all__ = [
+    "ALL",
+    "FALSE",
+    "MAYBE",
+    "NO",
+    "TRUE",
+    "And",
+    "Column",
+    "Comparison",
+    "Expression",
+    "In",
+    "IsNull",
+    "Literal",
+    "Not",
+    "Opaque",
+    "Or",
+    "StartsWith",
+    "Verdicts",
+    "conjunction",
+    "disjunction",
+    "evaluate_files",
+    "filter_files",
+    "is_exact",
+    "is_partition_only",
+    "parse_predicate",
+    "partition_part",
+    "range_predicate",
+    "referenced_columns",
+    "to_arrow_expression",
+]

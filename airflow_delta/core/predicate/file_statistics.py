@@ -1,0 +1,220 @@
+"""What the statistics of files promise about the columns of a predicate.
+
+The statistics are JSON texts in the log, one for each file: they are parsed in bulk, only for the columns asked for, and
+trusted only as far as every known writer keeps them:
+
+- A timestamp is cut to the millisecond.
+- The maximum of floats leaves NaN out with some writers, and NaN is the greatest value.
+- A long string is cut; its maximum is a bound, not a value.
+- A decimal of many digits went through a double with some writers.
+- Anything may be missing, or be no JSON at all. Then nothing is promised; it is never an error.
+
+Protocol: PROTOCOL.md, "Per-file Statistics".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+from airflow_delta.core.errors import InvalidPartitionValueError
+from airflow_delta.core.predicate.expression import Column
+from airflow_delta.core.schema.arrow_conversion import arrow_type
+from airflow_delta.core.schema.data_types import (
+    BYTE,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    LONG,
+    SHORT,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    DataType,
+    DecimalType,
+    StructType,
+)
+from airflow_delta.core.schema.partition_values import typed_values
+
+_ROWS_OF_SLICE = 1 << 16
+_MAX_FAILURES = 256
+"""Attempts that may fail while broken texts are singled out; after that their whole neighbourhood promises nothing."""
+
+_ONE_OBJECT = r"^[ \t]*\{[^\r\n]*\}[ \t]*$"
+_NO_NUMBER = r':[ \t]*"(?:NaN|[+-]?Infinity)"'
+_MILLISECOND = 1_000
+_DIGITS_OF_DOUBLE = 15
+_SLACK_OF_DOUBLE = 1e-15
+
+_AS_JSON = {BYTE, SHORT, INTEGER, LONG, FLOAT, DOUBLE, STRING}
+_AS_TEXT = {DATE, TIMESTAMP, TIMESTAMP_NTZ}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnBounds:
+    """What is known about one column in each file; arrays with an element for each file.
+
+    Attributes:
+        low: No value is less; NULL where that is not known. None when it is known of no file (a type without an order).
+        high: No value but NaN is greater; likewise.
+        greatest: No value is greater, NaN included; likewise.
+        no_null: Whether it is certain that no value is NULL.
+        all_null: Whether it is certain that all are.
+    """
+
+    low: Any
+    high: Any
+    greatest: Any
+    no_null: Any
+    all_null: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileStatistics:
+    """The statistics of files, for some columns.
+
+    Attributes:
+        is_empty: Whether it is certain that the file has no row.
+        columns: Bounds by column.
+    """
+
+    is_empty: Any
+    columns: dict[Column, ColumnBounds]
+
+
+def file_statistics(stats: pa.ChunkedArray, schema: StructType, columns: Iterable[Column]) -> FileStatistics:
+    """The statistics of files.
+
+    Args:
+        stats: JSON texts as in the log; NULL where there are none.
+        schema: The table's schema.
+        columns: The columns wanted.
+    """
+    kinds = {column: type_of(schema, column) for column in columns}
+    parsed = _parsed(stats, kinds)
+    records = parsed["numRecords"]
+    return FileStatistics(
+        is_empty=_certain(pc.equal(records, 0)),
+        columns={column: _bounds(parsed, column, kind, records) for column, kind in kinds.items()},
+    )
+
+
+def type_of(schema: StructType, column: Column) -> DataType:
+    """The type that the schema gives a column. Raises ``KeyError`` when there is none."""
+    scope: DataType = schema
+    for name in column.path:
+        field = scope.find(name) if isinstance(scope, StructType) else None
+        if field is None:
+            raise KeyError(".".join(column.path))
+        scope = field.type
+    return scope
+
+
+# -- parsing
+
+
+def _json_type(kind: DataType) -> pa.DataType | None:
+    """How bounds of this type are read from JSON; None for a type without bounds."""
+    if isinstance(kind, DecimalType):
+        return pa.float64() if kind.precision > _DIGITS_OF_DOUBLE else arrow_type(kind)
+    return arrow_type(kind) if kind in _AS_JSON else pa.string() if kind in _AS_TEXT else None
+
+
+def _parsed(stats: pa.ChunkedArray, kinds: dict[Column, DataType]) -> pa.Table:
+    """The statistics as nested columns, for these columns only; NULL wherever they say nothing that can be read."""
+    bounds = _nested({column.path: json_type for column, kind in kinds.items() if (json_type := _json_type(kind))})
+    counts = _nested({column.path: pa.int64() for column, kind in kinds.items() if not isinstance(kind, StructType)})
+    schema = pa.schema([("numRecords", pa.int64()), ("minValues", bounds), ("maxValues", bounds), ("nullCount", counts)])
+    options = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+    has_floats = any(kind in (FLOAT, DOUBLE) for kind in kinds.values())
+    tables = [schema.empty_table()]
+    for start in range(0, len(stats), _ROWS_OF_SLICE):
+        texts = pa.concat_arrays(stats.slice(start, _ROWS_OF_SLICE).chunks)
+        texts = pc.if_else(pc.fill_null(pc.match_substring_regex(texts, _ONE_OBJECT), False), texts, "{}")
+        if has_floats:
+            texts = pc.replace_substring_regex(texts, _NO_NUMBER, ":null")
+        tables += _leniently(texts, lambda lines: _read_json(lines, options), lambda rows: _nothing(rows, schema))
+    return pa.concat_tables(tables)
+
+
+def _nested(types: Mapping[tuple[str, ...], pa.DataType]) -> pa.DataType:
+    """The struct type that holds these types at these paths."""
+    heads = dict.fromkeys(path[0] for path in types)
+    below = {head: {path[1:]: kind for path, kind in types.items() if path[0] == head} for head in heads}
+    return pa.struct([(head, kinds[()] if () in kinds else _nested(kinds)) for head, kinds in below.items()])
+
+
+def _read_json(lines: pa.Array, options: pj.ParseOptions) -> pa.Table:
+    text = pc.binary_join(pa.ListArray.from_arrays([0, len(lines)], lines), "\n")[0]
+    table = pj.read_json(pa.BufferReader(text.as_buffer()), parse_options=options)
+    if len(table) != len(lines):
+        raise ValueError("a text holds more than one object")  # each holds one at least, so equal numbers mean one each
+    return table
+
+
+def _nothing(rows: int, schema: pa.Schema) -> pa.Table:
+    return pa.table([pa.nulls(rows, field.type) for field in schema], schema=schema)
+
+
+def _leniently(values: pa.Array, convert: Callable[[pa.Array], Any], nothing: Callable[[int], Any]) -> list[Any]:
+    """``convert`` in pieces: a piece that fails is halved until the broken element is alone, and becomes ``nothing``."""
+    pieces, todo, failures = [], [values], 0
+    while todo:
+        piece = todo.pop()
+        try:
+            pieces.append(convert(piece))
+        except (ValueError, InvalidPartitionValueError):
+            failures += 1
+            if len(piece) == 1 or failures > _MAX_FAILURES:
+                pieces.append(nothing(len(piece)))
+            else:
+                half = len(piece) // 2
+                todo += [piece.slice(half), piece.slice(0, half)]
+    return pieces
+
+
+# -- trusting
+
+
+def _bounds(parsed: pa.Table, column: Column, kind: DataType, records: pa.ChunkedArray) -> ColumnBounds:
+    rows = len(parsed)
+    nulls = (
+        pc.struct_field(parsed["nullCount"], column.path) if not isinstance(kind, StructType) else pa.nulls(rows, pa.int64())
+    )
+    no_null, all_null = _certain(pc.equal(nulls, 0)), _certain(pc.equal(nulls, records))
+    if _json_type(kind) is None:
+        return ColumnBounds(low=None, high=None, greatest=None, no_null=no_null, all_null=all_null)
+    low, high = (pc.struct_field(parsed[name], column.path) for name in ("minValues", "maxValues"))
+    if kind in _AS_TEXT:
+        low, high = _typed(low, kind), _typed(high, kind)
+    if kind in (TIMESTAMP, TIMESTAMP_NTZ):
+        low, high = _outward(low, high)
+    if isinstance(kind, DecimalType) and kind.precision > _DIGITS_OF_DOUBLE:
+        low = pc.subtract(low, pc.multiply(pc.abs(low), _SLACK_OF_DOUBLE))
+        high = pc.add(high, pc.multiply(pc.abs(high), _SLACK_OF_DOUBLE))
+    greatest = pa.nulls(rows, arrow_type(kind)) if kind in (FLOAT, DOUBLE) else high
+    return ColumnBounds(low=low, high=high, greatest=greatest, no_null=no_null, all_null=all_null)
+
+
+def _typed(texts: pa.ChunkedArray, kind: DataType) -> pa.ChunkedArray:
+    pieces = _leniently(
+        texts.combine_chunks(), lambda part: typed_values(part, kind), lambda rows: pa.nulls(rows, arrow_type(kind))
+    )
+    return pa.chunked_array(pieces, arrow_type(kind))
+
+
+def _outward(low: pa.ChunkedArray, high: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+    """The bounds before they were cut to the millisecond: down, or towards the epoch as some writers cut times before it."""
+    least, most = low.cast(pa.int64()), high.cast(pa.int64())
+    least = pc.if_else(pc.less(least, 0), pc.subtract(least, _MILLISECOND), least)
+    return least.cast(low.type), pc.add(most, _MILLISECOND).cast(high.type)
+
+
+def _certain(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.fill_null(values, False)

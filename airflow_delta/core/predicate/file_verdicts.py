@@ -1,0 +1,201 @@
+"""What a predicate is for the rows of each file, told without opening one: partition values exactly, statistics as bounds.
+
+For each leaf two questions are asked of all files at once: may it be TRUE for some row, and may it be anything else for some
+row. AND, OR and the answers follow from these; a wrong "may" costs time, never a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_delta.core.predicate.expression import (
+    NEGATED,
+    And,
+    Comparison,
+    Expression,
+    In,
+    IsNull,
+    Literal,
+    Not,
+    Opaque,
+    Or,
+    StartsWith,
+    columns_of,
+    with_negation_at_leaves,
+)
+from airflow_delta.core.predicate.file_statistics import ColumnBounds, file_statistics
+from airflow_delta.core.predicate.row_values import arrow_scalar, row_values
+from airflow_delta.core.schema.data_types import DOUBLE, FLOAT, StructField, StructType
+from airflow_delta.core.schema.partition_values import partition_arrays
+
+Verdicts: TypeAlias = pa.Int8Array
+"""One of ``NO``, ``MAYBE``, ``ALL`` for each file."""
+
+NO: Final = 0
+"""No row of the file is selected."""
+MAYBE: Final = 1
+"""Some may be, some may not."""
+ALL: Final = 2
+"""Every row of the file is selected."""
+
+_MAX_RANGES = 32
+"""A longer IN list is looked at as this many ranges."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """Arrays of booleans without NULL, an element for each file."""
+
+    may_hold: Any
+    may_fail: Any
+
+
+def evaluate_files(expression: Expression, files: pa.Table, schema: StructType, partition_columns: Iterable[str]) -> Verdicts:
+    """What the predicate is for the rows of each file.
+
+    Args:
+        expression: The predicate, as ``parse_predicate`` made it for this schema.
+        files: Columns ``partition_values`` and ``stats`` as in ``ADD_FILE``.
+        schema: The table's schema.
+        partition_columns: Names of the partition columns.
+
+    Raises:
+        InvalidPartitionValueError: A partition value that is none of its column's type.
+    """
+    expression = with_negation_at_leaves(expression)
+    columns = columns_of(expression)
+    partitions = set(partition_columns)
+    fields = [
+        StructField(each.name, field.type) for each in columns if each.name in partitions and (field := schema.find(each.name))
+    ]
+    values = partition_arrays(files, fields)
+    data_columns = [each for each in columns if each.name not in values]
+    statistics = file_statistics(files["stats"], schema, data_columns) if data_columns else None
+    bounds = statistics.columns if statistics else {}
+    every = pa.repeat(pa.scalar(True), len(files))
+
+    def answer(leaf: Expression) -> _Answer:
+        match leaf:
+            case Opaque() | Not(Opaque()):
+                return _Answer(every, every)
+            case Literal(value):
+                return _constant(value is True, len(files))
+            case Not(Literal(value)):
+                return _constant(value is False, len(files))
+        plain = leaf.operand if isinstance(leaf, Not) else leaf
+        if plain.column.name in values:
+            holds = pc.fill_null(row_values(leaf, lambda column: values[column.name]), False)
+            return _Answer(holds, pc.invert(holds))
+        return _from_bounds(plain, bounds[plain.column], negated=isinstance(leaf, Not))
+
+    found = _combined(expression, answer)
+    verdicts = pc.if_else(found.may_hold, pc.if_else(found.may_fail, MAYBE, ALL), NO)
+    if statistics:
+        verdicts = pc.if_else(statistics.is_empty, NO, verdicts)
+    verdicts = verdicts.cast(pa.int8())
+    return verdicts.combine_chunks() if isinstance(verdicts, pa.ChunkedArray) else verdicts
+
+
+def filter_files(expression: Expression, files: pa.Table, schema: StructType, partition_columns: Iterable[str]) -> pa.Table:
+    """The files that may hold a selected row. Arguments and errors as of ``evaluate_files``."""
+    return files.filter(pc.not_equal(evaluate_files(expression, files, schema, partition_columns), NO))
+
+
+def _constant(holds: bool, rows: int) -> _Answer:  # noqa: FBT001 - the value itself
+    return _Answer(pa.repeat(pa.scalar(holds), rows), pa.repeat(pa.scalar(not holds), rows))
+
+
+def _combined(expression: Expression, answer: Callable[[Expression], _Answer]) -> _Answer:
+    if not isinstance(expression, And | Or):
+        return answer(expression)
+    answers = [_combined(each, answer) for each in expression.operands]
+    all_of, one_of = (pc.and_, pc.or_) if isinstance(expression, And) else (pc.or_, pc.and_)
+    return _Answer(reduce(all_of, (each.may_hold for each in answers)), reduce(one_of, (each.may_fail for each in answers)))
+
+
+# -- leaves, from bounds
+
+
+def _from_bounds(leaf: Any, bounds: ColumnBounds, *, negated: bool) -> _Answer:
+    if isinstance(leaf, IsNull):
+        some, other = pc.invert(bounds.no_null), pc.invert(bounds.all_null)
+        return _Answer(other, some) if negated else _Answer(some, other)
+    never = pc.and_(bounds.no_null, pc.invert(bounds.no_null))
+    if bounds.low is None:
+        sure, sure_not = never, never
+    else:
+        sure, sure_not = (pc.fill_null(each, False) for each in _certainties(leaf, bounds, never))
+    if isinstance(leaf, Comparison) and leaf.operator == "<=>":
+        holds = pc.and_(pc.invert(sure_not), pc.invert(bounds.all_null))
+        fails = pc.invert(pc.and_(sure, bounds.no_null))
+        return _Answer(fails, holds) if negated else _Answer(holds, fails)
+    if negated:
+        sure, sure_not = sure_not, sure
+    if isinstance(leaf, In) and negated and any(each.value is None for each in leaf.values):
+        return _Answer(never, pc.invert(never))
+    return _Answer(pc.and_(pc.invert(sure_not), pc.invert(bounds.all_null)), pc.invert(pc.and_(sure, bounds.no_null)))
+
+
+def _certainties(leaf: Any, bounds: ColumnBounds, never: Any) -> tuple[Any, Any]:
+    """Whether the leaf is TRUE for every value of the column that is not NULL, and whether it is FALSE for every one."""
+    match leaf:
+        case Comparison(operator, _, literal):
+            if literal.type in (FLOAT, DOUBLE) and literal.value != literal.value:
+                return never, never
+            operator = "=" if operator == "<=>" else operator
+            return _certainly(operator, bounds, arrow_scalar(literal)), _certainly(
+                NEGATED[operator], bounds, arrow_scalar(literal)
+            )
+        case StartsWith(_, prefix):
+            low_has, high_has = pc.starts_with(bounds.low, pattern=prefix), pc.starts_with(bounds.greatest, pattern=prefix)
+            above = pc.and_(pc.greater(bounds.low, prefix), pc.invert(low_has))
+            return pc.and_(low_has, high_has), pc.or_kleene(above, pc.less(bounds.greatest, prefix))
+        case In(_, literals):
+            return _certainly_in(literals, bounds, never), _certainly_not_in(literals, bounds, never)
+    return never, never
+
+
+def _certainly(operator: str, bounds: ColumnBounds, value: pa.Scalar) -> Any:
+    match operator:
+        case "=":
+            return pc.and_kleene(pc.equal(bounds.low, value), pc.equal(bounds.greatest, value))
+        case "!=":
+            return pc.or_kleene(pc.greater(bounds.low, value), pc.less(bounds.high, value))
+        case "<":
+            return pc.less(bounds.greatest, value)
+        case "<=":
+            return pc.less_equal(bounds.greatest, value)
+        case ">":
+            return pc.greater(bounds.low, value)
+        case _:
+            return pc.greater_equal(bounds.low, value)
+
+
+def _certainly_in(literals: tuple[Literal, ...], bounds: ColumnBounds, never: Any) -> Any:
+    """One value only, and it is in the list."""
+    items = [arrow_scalar(each) for each in literals if each.value is not None]
+    if not items or items[0].type != bounds.low.type:
+        return never
+    values = pa.array([each.as_py() for each in items], items[0].type)
+    return pc.and_kleene(pc.equal(bounds.low, bounds.greatest), pc.is_in(bounds.low, value_set=values))
+
+
+def _certainly_not_in(literals: tuple[Literal, ...], bounds: ColumnBounds, never: Any) -> Any:
+    """Every value of the list lies outside the bounds; a long list is taken as ranges of neighbours."""
+    known = [each for each in literals if each.value is not None]
+    if any(each.value != each.value for each in known):
+        return never
+    known.sort(key=lambda each: each.value)
+    step = max(1, -(-len(known) // _MAX_RANGES))
+    ranges = [known[start : start + step] for start in range(0, len(known), step)]
+    outside = (
+        pc.or_kleene(pc.greater(bounds.low, arrow_scalar(each[-1])), pc.less(bounds.high, arrow_scalar(each[0])))
+        for each in ranges
+    )
+    return reduce(pc.and_kleene, outside, pc.invert(never))

@@ -1,0 +1,237 @@
+"""Constants in SQL text: what they are, and what they are beside a column.
+
+A constant is brought to the column's side only where that changes no comparison. Everything else (a string beside a number, a
+number that a cast of the column would round) is left to Spark.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from decimal import Decimal
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+from sqlglot import exp
+
+from airflow_delta.core.predicate.expression import Literal
+from airflow_delta.core.schema.data_types import (
+    BOOLEAN,
+    BYTE,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    LONG,
+    SHORT,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    VOID,
+    DataType,
+    DecimalType,
+)
+from airflow_delta.core.schema.text_values import values_of_texts
+
+_INTEGER_BITS = {BYTE: 8, SHORT: 16, INTEGER: 32, LONG: 64}
+_EXACT_INTEGER_BITS = {FLOAT: 24, DOUBLE: 53}
+_MAX_PRECISION = 38
+_MAX_DIGITS_BESIDE_INTEGERS = 18  # beside the 19 of a long, Arrow's decimals hold these behind the point
+
+_PLAIN_INTEGER = re.compile(r"0|-?[1-9]\d*")
+_PLAIN_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_PLAIN_TIME = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?")
+_ZONED_TIME = re.compile(_PLAIN_TIME.pattern[:-1] + r"(Z|[+-]\d\d:\d\d)")
+
+_CAST_TYPES = {
+    exp.DataType.Type.TINYINT: BYTE,
+    exp.DataType.Type.SMALLINT: SHORT,
+    exp.DataType.Type.INT: INTEGER,
+    exp.DataType.Type.BIGINT: LONG,
+    exp.DataType.Type.FLOAT: FLOAT,
+    exp.DataType.Type.DOUBLE: DOUBLE,
+    exp.DataType.Type.DECIMAL: DecimalType(10, 0),
+    exp.DataType.Type.DATE: DATE,
+    exp.DataType.Type.TIMESTAMP: TIMESTAMP,
+    exp.DataType.Type.TIMESTAMPTZ: TIMESTAMP,
+    exp.DataType.Type.TIMESTAMPLTZ: TIMESTAMP,
+    exp.DataType.Type.TIMESTAMPNTZ: TIMESTAMP_NTZ,
+}
+
+
+def written_literal(node: exp.Expression) -> Literal | None:
+    """The constant a syntax tree says; None when it is none. Dates and timestamps stay text until a column is known."""
+    match node:
+        case exp.Paren():
+            return written_literal(node.this)
+        case exp.Null():
+            return Literal(None, VOID)
+        case exp.Boolean():
+            return Literal(bool(node.this), BOOLEAN)
+        case exp.Literal() if node.is_string:
+            # What a backslash means depends on Spark's settings.
+            return None if "\\" in node.this else Literal(node.this, STRING)
+        case exp.Literal():
+            return _number(node.this)
+        case exp.Neg():
+            literal = written_literal(node.this)
+            is_number = literal is not None and isinstance(literal.value, int | float | Decimal) and literal.type != BOOLEAN
+            return Literal(-literal.value, literal.type) if literal is not None and is_number else None
+        case exp.Cast():
+            return _cast(node)
+        case _:
+            return None
+
+
+def beside(literal: Literal, column_type: DataType, time_zone: str) -> Literal | None:
+    """The constant as it is compared with a column of this type; None when only Spark can say.
+
+    Args:
+        literal: As ``written_literal`` gives it; not NULL.
+        column_type: The column's type.
+        time_zone: Zone of times without one.
+
+    Returns:
+        A constant whose Arrow value compares with the column's values as Spark compares them.
+    """
+    value, written = literal.value, literal.type
+    if column_type in _INTEGER_BITS:
+        return _beside_integers(literal, column_type)
+    if column_type in _EXACT_INTEGER_BITS:
+        return _beside_floats(literal, column_type)
+    if isinstance(column_type, DecimalType):
+        return _beside_decimals(literal, column_type)
+    if column_type in (STRING, BOOLEAN):
+        return literal if written == column_type else None
+    if column_type == DATE:
+        return _parsed(value, DATE) if written in (STRING, DATE) and _PLAIN_DATE.fullmatch(value) else None
+    if column_type == TIMESTAMP and written in (STRING, DATE, TIMESTAMP):
+        return _instant(value, time_zone)
+    if column_type == TIMESTAMP_NTZ and (
+        written in (STRING, DATE, TIMESTAMP_NTZ) or (written, time_zone) == (TIMESTAMP, "UTC")
+    ):
+        return _parsed(value, TIMESTAMP_NTZ) if _PLAIN_TIME.fullmatch(value) else None
+    return None
+
+
+def among(literal: Literal, column_type: DataType, time_zone: str) -> Literal | bool:
+    """The constant as an element of ``column IN (...)``.
+
+    Returns:
+        A constant of the column's type; False when no value of the column equals it; True when only Spark can say.
+    """
+    if literal.type == STRING and column_type in (TIMESTAMP, TIMESTAMP_NTZ):
+        return True  # without ANSI mode Spark compares the texts
+    found = beside(literal, column_type, time_zone)
+    if found is None:
+        return True
+    if found.type == column_type:
+        return found
+    if column_type == FLOAT:
+        single = pa.scalar(found.value, pa.float32()).as_py()
+        return Literal(single, FLOAT) if single == found.value or math.isnan(single) else False
+    if isinstance(column_type, DecimalType):
+        _, digits, exponent = found.value.normalize().as_tuple()
+        scale = max(-int(exponent), 0)
+        fits = scale <= column_type.scale and len(digits) + int(exponent) <= column_type.precision - column_type.scale
+        return Literal(found.value, column_type) if fits else False
+    return False
+
+
+def _number(text: str) -> Literal | None:
+    if "e" in text.lower():
+        return Literal(float(text), DOUBLE)
+    value = Decimal(text)
+    if "." in text:
+        return _decimal_literal(value)
+    kinds = (kind for kind in (INTEGER, LONG) if _fits(int(value), kind))
+    kind = next(kinds, None)
+    return _decimal_literal(value) if kind is None else Literal(int(value), kind)
+
+
+def _cast(node: exp.Cast) -> Literal | None:
+    kind = _CAST_TYPES.get(node.to.this)
+    inner = written_literal(node.this)
+    if kind is None or inner is None or inner.value is None:
+        return None
+    if isinstance(kind, DecimalType) and node.to.expressions:
+        kind = DecimalType(*(int(each.name) for each in node.to.expressions))
+    value = inner.value
+    if kind in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
+        return Literal(value, kind) if inner.type == STRING else None
+    if inner.type == STRING:
+        return _parsed(value, kind)
+    if not isinstance(value, int | float | Decimal) or inner.type == BOOLEAN:
+        return None
+    return _parsed(str(value), kind) if kind in _EXACT_INTEGER_BITS or Decimal(value) == int(value) else None
+
+
+def _parsed(text: str, kind: DataType) -> Literal | None:
+    try:
+        value = values_of_texts(pa.array([text], pa.string()), kind)[0].as_py()
+    except (ValueError, ArithmeticError):
+        return None
+    return None if value is None else Literal(value, kind)
+
+
+def _decimal_literal(value: Decimal) -> Literal | None:
+    _, digits, exponent = value.as_tuple()
+    scale = max(-int(exponent), 0)
+    precision = max(len(digits) + max(int(exponent), 0), scale, 1)
+    return Literal(value, DecimalType(precision, scale)) if precision <= _MAX_PRECISION else None
+
+
+def _fits(value: int, kind: DataType) -> bool:
+    return -(1 << (_INTEGER_BITS[kind] - 1)) <= value < 1 << (_INTEGER_BITS[kind] - 1)
+
+
+def _beside_integers(literal: Literal, column_type: DataType) -> Literal | None:
+    value = literal.value
+    if literal.type == STRING and _PLAIN_INTEGER.fullmatch(value):
+        value = int(value)
+    if isinstance(value, float):
+        # Below 2**53 comparing doubles is comparing exact numbers.
+        value = Decimal(value) if math.isfinite(value) and abs(value) < 1 << _EXACT_INTEGER_BITS[DOUBLE] else None
+    if literal.type == FLOAT or not isinstance(value, int | Decimal) or literal.type == BOOLEAN:
+        return None
+    if value != int(value):
+        exact = _decimal_literal(Decimal(value))
+        small = exact is not None and len(exact.value.as_tuple().digits) <= _MAX_DIGITS_BESIDE_INTEGERS
+        return exact if small else None
+    for kind in (column_type, LONG):
+        if _fits(int(value), kind):
+            return Literal(int(value), kind)
+    return _decimal_literal(Decimal(int(value)))
+
+
+def _beside_floats(literal: Literal, column_type: DataType) -> Literal | None:
+    value, written = literal.value, literal.type
+    if written in (FLOAT, DOUBLE):
+        return literal
+    if isinstance(written, DecimalType):
+        return Literal(float(value), DOUBLE)
+    if written in _INTEGER_BITS and abs(value) <= 1 << _EXACT_INTEGER_BITS[column_type]:
+        return Literal(float(value), DOUBLE)
+    return None
+
+
+def _beside_decimals(literal: Literal, column_type: DecimalType) -> Literal | None:
+    if literal.type not in _INTEGER_BITS and not isinstance(literal.type, DecimalType):
+        return None
+    exact = _decimal_literal(Decimal(literal.value))
+    if exact is None or not isinstance(exact.type, DecimalType):
+        return None
+    whole = max(exact.type.precision - exact.type.scale, column_type.precision - column_type.scale)
+    return exact if whole + max(exact.type.scale, column_type.scale) <= _MAX_PRECISION else None
+
+
+def _instant(text: str, time_zone: str) -> Literal | None:
+    if _ZONED_TIME.fullmatch(text):
+        return _parsed(text, TIMESTAMP)
+    naive = _parsed(text, TIMESTAMP_NTZ) if _PLAIN_TIME.fullmatch(text) else None
+    if naive is None:
+        return None
+    local: Any = naive.value.replace(tzinfo=ZoneInfo(time_zone))
+    return Literal(local.astimezone(dt.UTC), TIMESTAMP)

@@ -1,0 +1,225 @@
+"""SQL text to predicates: Spark's dialect, read by sqlglot.
+
+sqlglot is no analyser. What is not one of the shapes of ``expression`` with types that compare without doubt becomes
+``Opaque``: never wrong, only undecided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from airflow_delta.core.errors import InvalidPredicateError
+from airflow_delta.core.predicate.expression import (
+    FALSE,
+    TRUE,
+    And,
+    Column,
+    Comparison,
+    Expression,
+    In,
+    IsNull,
+    Literal,
+    Not,
+    Opaque,
+    Operator,
+    Or,
+    StartsWith,
+)
+from airflow_delta.core.predicate.literals import among, beside, written_literal
+from airflow_delta.core.schema.data_types import BOOLEAN, STRING, StructField, StructType
+
+_OPERATORS: dict[type[exp.Expression], Operator] = {
+    exp.EQ: "=",
+    exp.NEQ: "!=",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.NullSafeEQ: "<=>",
+}
+_MIRRORED: dict[Operator, Operator] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_SHAPES = (*_OPERATORS, exp.NullSafeNEQ, exp.Is, exp.In, exp.Between, exp.Like, exp.StartsWith)
+_PARTS = {"this", "expression", "expressions", "low", "high"}
+"""The parts of a shape that are read; a part that another version of sqlglot adds makes it opaque, not wrong."""
+
+
+def parse_predicate(sql: str, schema: StructType, table: str, *, time_zone: str = "UTC") -> Expression:
+    """The predicate that ``sql`` says about rows of ``schema``.
+
+    Args:
+        sql: A condition in Spark SQL.
+        schema: The table's schema; names are resolved in any case.
+        table: URI of the table, for the errors.
+        time_zone: What Spark calls the session's zone: that of times written without one.
+
+    Raises:
+        InvalidPredicateError: No condition, or about columns that the table does not have.
+    """
+    try:
+        tree = sqlglot.parse_one(sql, into=exp.Condition, dialect="spark")
+    except SqlglotError as error:
+        detail = str(error).split("\n", 1)[0]
+        raise InvalidPredicateError(table=table, predicate=sql, detail=f"it is not one SQL condition ({detail})") from error
+    return _Parser(sql, schema, table, time_zone).predicate(tree)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parser:
+    """The text and what its names mean."""
+
+    sql: str
+    schema: StructType
+    table: str
+    time_zone: str
+
+    def predicate(self, node: exp.Expression) -> Expression:
+        """The predicate that a syntax tree says."""
+        match node:
+            case exp.Paren():
+                return self.predicate(node.this)
+            case exp.And():
+                return And(tuple(self.predicate(each) for each in node.flatten()))
+            case exp.Or():
+                return Or(tuple(self.predicate(each) for each in node.flatten()))
+            case exp.Not():
+                return Not(self.predicate(node.this))
+            case exp.Boolean() | exp.Null():
+                return Literal(None if isinstance(node, exp.Null) else bool(node.this))
+            case exp.Column() | exp.Dot():
+                return self._boolean_column(node)
+            case exp.Block() | exp.Query() | exp.Literal():
+                raise self._error("it is not one SQL condition")
+            case _:
+                negated = bool(node.args.get("negate"))
+                shaped = self._shape(node, {name for name, part in node.args.items() if part and name != "negate"})
+                return self._opaque(node) if shaped is None else Not(shaped) if negated else shaped
+
+    def _shape(self, node: exp.Expression, parts: set[str]) -> Expression | None:
+        """The closed list; None for anything else."""
+        if not isinstance(node, _SHAPES) or not parts <= _PARTS:
+            return None
+        match node:
+            case exp.NullSafeNEQ():
+                equal = self._comparison("<=>", node.this, node.expression)
+                return None if equal is None else Not(equal)
+            case exp.Between():
+                low, high = (
+                    self._comparison(">=", node.this, node.args["low"]),
+                    self._comparison("<=", node.this, node.args["high"]),
+                )
+                return None if low is None or high is None else And((low, high))
+            case exp.Is():
+                return self._is(node)
+            case exp.In():
+                return self._in(node.this, node.expressions)
+            case exp.Like() | exp.StartsWith():
+                return self._prefix(node)
+            case _:
+                return self._comparison(_OPERATORS[type(node)], node.this, node.expression)
+
+    def _comparison(self, operator: Operator, left: exp.Expression, right: exp.Expression) -> Expression | None:
+        constants = written_literal(left), written_literal(right)
+        if constants[0] is not None and constants[1] is not None:
+            return _folded(operator, *constants)
+        if constants[0] is not None:
+            return self._comparison(_MIRRORED.get(operator, operator), right, left)
+        literal, found = constants[1], self._find(left)
+        if literal is None or found is None:
+            return None
+        column, field = found
+        if literal.value is None:
+            return IsNull(column) if operator == "<=>" else Literal(None)
+        exact = beside(literal, field.type, self.time_zone) if _compares_bytes(field) else None
+        return None if exact is None else Comparison(operator, column, exact)
+
+    def _is(self, node: exp.Is) -> Expression | None:
+        if not isinstance(node.expression, exp.Null):
+            return self._comparison("<=>", node.this, node.expression) if isinstance(node.expression, exp.Boolean) else None
+        found = self._find(node.this)
+        return None if found is None else IsNull(found[0])
+
+    def _in(self, left: exp.Expression, nodes: Iterable[exp.Expression]) -> Expression | None:
+        found = self._find(left)
+        literals = [written_literal(each) for each in nodes]
+        if found is None or not literals or not _compares_bytes(found[1]):
+            return None
+        column, field = found
+        values = []
+        for literal in literals:
+            if literal is None:
+                return None
+            value = Literal(None, field.type) if literal.value is None else among(literal, field.type, self.time_zone)
+            if value is True:
+                return None
+            if isinstance(value, Literal):
+                values.append(value)
+        return In(column, tuple(dict.fromkeys(values)))
+
+    def _prefix(self, node: exp.Expression) -> Expression | None:
+        found, pattern = self._find(node.this), written_literal(node.expression)
+        if found is None or found[1].type != STRING or not _compares_bytes(found[1]):
+            return None
+        if pattern is None or pattern.type != STRING:
+            return None
+        if isinstance(node, exp.StartsWith):
+            return StartsWith(found[0], pattern.value)
+        prefix = pattern.value.removesuffix("%")
+        if "%" in prefix or "_" in prefix:
+            return None
+        return StartsWith(found[0], prefix) if prefix != pattern.value else Comparison("=", found[0], pattern)
+
+    def _boolean_column(self, node: exp.Expression) -> Expression:
+        found = self._find(node)
+        if found is None:
+            return self._opaque(node)
+        column, field = found
+        if field.type != BOOLEAN:
+            raise self._error(f"the column {field.name!r} is {field.type}, not boolean")
+        return Comparison("=", column, TRUE)
+
+    def _opaque(self, node: exp.Expression) -> Opaque:
+        if node.find(exp.Query):
+            raise self._error("it holds a subquery")
+        columns = (self._resolved([part.name for part in each.parts])[0] for each in node.find_all(exp.Column))
+        return Opaque(node.sql(dialect="spark"), tuple(dict.fromkeys(columns)))
+
+    def _find(self, node: exp.Expression) -> tuple[Column, StructField] | None:
+        """The column that a name means; None when the tree is no name."""
+        if isinstance(node, exp.Paren):
+            return self._find(node.this)
+        if not isinstance(node, exp.Column | exp.Dot) or any(not isinstance(part, exp.Identifier) for part in node.parts):
+            return None
+        return self._resolved([part.name for part in node.parts])
+
+    def _resolved(self, names: list[str]) -> tuple[Column, StructField]:
+        fields: list[StructField] = []
+        scope: object = self.schema
+        for name in names:
+            field = scope.find(name) if isinstance(scope, StructType) else None
+            if field is None:
+                text = ".".join(names)
+                raise self._error(f"there is no column {text!r}; the columns are {', '.join(self.schema.names)}")
+            fields.append(field)
+            scope = field.type
+        return Column(fields[0].name, tuple(field.name for field in fields[1:])), fields[-1]
+
+    def _error(self, detail: str) -> InvalidPredicateError:
+        return InvalidPredicateError(table=self.table, predicate=self.sql, detail=detail)
+
+
+def _folded(operator: Operator, left: Literal, right: Literal) -> Expression | None:
+    """``1 = 1`` and its kind: constants of one type, which Python compares as Spark does."""
+    if left.type != right.type or not isinstance(left.value, int) or operator not in ("=", "!=", "<=>"):
+        return None
+    return TRUE if (left.value == right.value) == (operator != "!=") else FALSE
+
+
+def _compares_bytes(field: StructField) -> bool:
+    """Whether equal means equal bytes: not with a collation, and not where Spark pads (``char``)."""
+    kind = str(field.metadata.get("__CHAR_VARCHAR_TYPE_STRING", ""))
+    return "__COLLATIONS" not in field.metadata and not kind.startswith("char(")

@@ -1,0 +1,124 @@
+"""What a predicate is for each row: Spark's three-valued logic and order, said in Arrow's functions.
+
+The same functions make an array from arrays and an Arrow expression from Arrow expressions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_delta.core.errors import InvalidPredicateError
+from airflow_delta.core.predicate.expression import (
+    And,
+    Column,
+    Comparison,
+    Expression,
+    In,
+    IsNull,
+    Literal,
+    Not,
+    Opaque,
+    Or,
+    StartsWith,
+)
+from airflow_delta.core.schema.arrow_conversion import arrow_type
+from airflow_delta.core.schema.data_types import DOUBLE, FLOAT
+
+_NULL = pa.scalar(None, pa.bool_())
+_KERNELS = {"=": pc.equal, "!=": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
+
+
+def to_arrow_expression(expression: Expression, *, table: str = "the table") -> pc.Expression:
+    """The predicate as an Arrow filter on rows of the table's Arrow schema: exactly the rows that Spark selects.
+
+    Args:
+        expression: The predicate.
+        table: URI of the table, for the error.
+
+    Raises:
+        InvalidPredicateError: A part of it is opaque.
+    """
+    value = row_values(expression, lambda column: pc.field(*column.path), table=table)
+    return value if isinstance(value, pc.Expression) else pc.scalar(value)
+
+
+def row_values(expression: Expression, operand: Callable[[Column], Any], *, table: str = "the table") -> Any:
+    """The predicate's value (TRUE, FALSE, NULL) for each row.
+
+    Args:
+        expression: The predicate.
+        operand: Gives a column's values: an array, or an Arrow expression.
+        table: URI of the table, for the error.
+
+    Returns:
+        An array or an Arrow expression, as the operands are; a scalar when no column decides.
+
+    Raises:
+        InvalidPredicateError: A part of it is opaque.
+    """
+    match expression:
+        case And(operands):
+            return reduce(pc.and_kleene, (row_values(each, operand, table=table) for each in operands), pa.scalar(True))
+        case Or(operands):
+            return reduce(pc.or_kleene, (row_values(each, operand, table=table) for each in operands), pa.scalar(False))
+        case Not(negated):
+            return pc.invert(row_values(negated, operand, table=table))
+        case Literal(value):
+            return pa.scalar(value, pa.bool_())
+        case IsNull(column):
+            return pc.is_null(operand(column))
+        case StartsWith(column, prefix):
+            return pc.starts_with(operand(column), pattern=prefix)
+        case In(column, literals):
+            return _in(operand(column), literals)
+        case Comparison(operator, column, literal):
+            return _compared(operator, operand(column), literal)
+        case Opaque(text):
+            raise InvalidPredicateError(table=table, predicate=text, detail="only Spark can decide it for a row")
+
+
+def arrow_scalar(literal: Literal) -> pa.Scalar:
+    """The constant as a scalar of its type."""
+    return pa.scalar(literal.value, arrow_type(literal.type))
+
+
+def _in(values: Any, literals: tuple[Literal, ...]) -> Any:
+    known = [each for each in literals if each.value is not None]
+    miss = _NULL if len(known) < len(literals) else pa.scalar(False)
+    if not known:
+        return pc.if_else(pc.is_valid(values), miss, _NULL)
+    items = [each.value for each in known]
+    if known[0].type in (FLOAT, DOUBLE) and 0.0 in items:
+        items += [0.0, -0.0]  # equal to each other, but not for a hash table
+    hit = pc.is_in(values, value_set=pa.array(items, arrow_type(known[0].type)))
+    return pc.if_else(pc.is_valid(values), pc.if_else(hit, pa.scalar(True), miss), _NULL)
+
+
+def _compared(operator: str, values: Any, literal: Literal) -> Any:
+    if operator == "<=>":
+        if literal.value is None:
+            return pc.is_null(values)
+        return pc.coalesce(_compared("=", values, literal), pa.scalar(False))
+    if literal.type not in (FLOAT, DOUBLE):
+        return _KERNELS[operator](values, arrow_scalar(literal))
+    return _compared_floats(operator, values, literal)
+
+
+def _compared_floats(operator: str, values: Any, literal: Literal) -> Any:
+    """NaN equals NaN and is greater than every other number; Arrow finds it unequal and unordered."""
+    if not math.isnan(literal.value):
+        value = _KERNELS[operator](values, arrow_scalar(literal))
+        return pc.or_kleene(value, pc.is_nan(values)) if operator in (">", ">=") else value
+    match operator:
+        case "=" | ">=":
+            return pc.is_nan(values)
+        case "!=" | "<":
+            return pc.invert(pc.is_nan(values))
+        case _:  # "<=" holds for every number, ">" for none
+            return pc.if_else(pc.is_valid(values), pa.scalar(operator == "<="), _NULL)
