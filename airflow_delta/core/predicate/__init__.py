@@ -22,7 +22,7 @@ from airflow_delta.core.predicate.expression import (
     range_predicate,
     referenced_columns,
 )
-from airflow_delta.core.predicate.file_verdicts import ALL, MAYBE, NO, Verdicts, evaluate_files, filter_files
+from airflow_delta.core.predicate.evaluate import ALL, MAYBE, NO, Verdicts, evaluate_files, filter_files
 from airflow_delta.core.predicate.parse import parse_predicate
 from airflow_delta.core.predicate.row_values import to_arrow_expression
 
