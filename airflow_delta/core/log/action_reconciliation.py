@@ -53,14 +53,11 @@ def file_changes(adds: pa.Table, removes: pa.Table) -> FileChanges:
     Returns:
         The changes, without the column ``version``.
     """
-    actions = pa.table(
-        {
-            "key": pa.chunked_array([*file_keys(removes).chunks, *file_keys(adds).chunks], pa.string()),
-            # Ascends with the order in which actions count: by commit, removes first, then by row.
-            "rank": pa.chunked_array([*_ranks(removes, 0).chunks, *_ranks(adds, 1).chunks], pa.int64()),
-            _ROW: pa.array(range(len(removes) + len(adds)), pa.int64()),
-        }
-    )
+    rows = pa.array(range(len(removes) + len(adds)), pa.int64())
+    is_add = pc.greater_equal(rows, len(removes))
+    order = pc.add(pc.multiply(_joined(removes["version"], adds["version"]), 2), is_add.cast(pa.int64()))
+    rank = pc.add(pc.multiply(order, 1 << 31), rows)  # unique, ascending by (version, removes first, row)
+    actions = pa.table({"key": _joined(file_keys(removes), file_keys(adds)), "rank": rank, _ROW: rows})
     last = actions.group_by("key", use_threads=False).aggregate([("rank", "max")])
     winners = actions.filter(pc.is_in(actions["rank"], last["rank_max"]))[_ROW].combine_chunks()
     is_remove = pc.less(winners, len(removes))
@@ -71,10 +68,8 @@ def file_changes(adds: pa.Table, removes: pa.Table) -> FileChanges:
     )
 
 
-def _ranks(actions: pa.Table, kind: int) -> pa.ChunkedArray:
-    """Unique in ascending order of (version, kind, row); versions and rows stay far below 2**31."""
-    order = pc.add(pc.multiply(actions["version"], 2), kind)
-    return pa.chunked_array([pc.add(pc.multiply(order, 1 << 31), pa.array(range(len(actions)), pa.int64()))])
+def _joined(first: pa.ChunkedArray, second: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pa.chunked_array([*first.chunks, *second.chunks], first.type)
 
 
 def file_keys(files: pa.Table) -> pa.ChunkedArray:

@@ -1,8 +1,8 @@
 """Versions and their times: history, time travel, and the search for one's own commit.
 
-Protocol: PROTOCOL.md, "In-Commit Timestamps". Times are milliseconds since the epoch. The time of a commit is the one it carries
-where the table keeps in-commit timestamps, and otherwise its file's modification time, moved to right after the commit before
-where a clock ran backwards.
+Protocol: PROTOCOL.md, "In-Commit Timestamps". Times are milliseconds since the epoch. The time of a commit is the one it
+carries where the table keeps in-commit timestamps, and otherwise its file's modification time, moved to right after the commit
+before where a clock ran backwards.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def commit_timestamp(version: int, file_time: int, info: CommitInfo | None, in_c
     return file_time if carried is None else int(carried)
 
 
-def history(store: LogStore, in_commit: InCommitTimestamps, limit: int | None = None) -> Iterator[HistoryEntry]:
+def history(store: LogStore, in_commit: InCommitTimestamps) -> Iterator[HistoryEntry]:
     """The commits whose files are there, newest first; each is read when its turn comes.
 
     Raises:
@@ -86,8 +86,7 @@ def history(store: LogStore, in_commit: InCommitTimestamps, limit: int | None = 
     if not commits:
         raise TableNotFoundError(table=store.table_uri)
     times = monotonised(commits)
-    newest_first = sorted(commits, reverse=True)
-    for version in newest_first if limit is None else newest_first[:limit]:
+    for version in sorted(commits, reverse=True):
         yield _entry(store, version, times[version], in_commit)
 
 
@@ -118,7 +117,7 @@ def _times_of_readable(listing: LogListing) -> dict[int, int]:
 
 
 def find_commit(store: LogStore, token: str, after: int) -> HistoryEntry | None:
-    """The first commit later than version ``after`` whose writer was asked by the task with this token; None when there is none.
+    """The first commit later than version ``after`` that the task with this token asked for; None when there is none.
 
     Raises:
         TokenHistoryLostError: Commits right after ``after`` were cleaned up, so that the answer is not known.

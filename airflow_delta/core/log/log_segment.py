@@ -199,6 +199,11 @@ def _version_not_found(store: LogStore, wanted: int, listing: LogListing) -> Ver
     )
 
 
+def holds_table(store: LogStore) -> bool:
+    """Whether there is any commit or checkpoint."""
+    return any(list_log(store, start).latest_version is not None for start in (hinted_version(store) or 0, 0))
+
+
 def find_later_commits(store: LogStore, segment: LogSegment) -> LogSegment | None:
     """The segment with the commits that came since, from one short listing; None when there are none.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 
 
 def scheme_of(uri: str) -> str:
@@ -21,3 +21,8 @@ def local_path(uri: str) -> Path:
     """
     path = re.sub(r"^file:(//(?=/))?", "", uri, flags=re.IGNORECASE)
     return Path(path).absolute()
+
+
+def is_relative(path: str) -> bool:
+    """Whether a path of the log is relative to the table's root."""
+    return not path.startswith("/") and not _SCHEME.match(path)

@@ -1,0 +1,196 @@
+"""A table by its path: what everybody starts with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any
+
+from airflow_delta.core.actions import Metadata, Origin, Protocol
+from airflow_delta.core.clock import Clock, system_clock
+from airflow_delta.core.errors import LogGapError
+from airflow_delta.core.log.history import HistoryEntry, InCommitTimestamps, find_commit, history, milliseconds, version_at
+from airflow_delta.core.log.log_replay import LogReplay
+from airflow_delta.core.log.log_segment import find_later_commits, holds_table
+from airflow_delta.core.operations.checkpoint_writer import CheckpointResult, write_checkpoint
+from airflow_delta.core.operations.vacuum import VacuumResult, vacuum
+from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.core.storage.resolve import log_store_for
+from airflow_delta.core.transaction.commit_result import CommitResult
+from airflow_delta.core.transaction.new_table import default_protocol
+from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
+from airflow_delta.core.transaction.table_properties import checkpoint_interval
+
+
+class DeltaLog:
+    """The log of one table. Reading creates nothing, also not where there is no table.
+
+    Not safe between threads; make one per thread.
+    """
+
+    def __init__(self, store: LogStore, *, clock: Clock = system_clock) -> None:
+        self.store = store
+        self.clock = clock
+        self._latest: Snapshot | None = None
+
+    @classmethod
+    def for_table(
+        cls,
+        uri: str,
+        storage_options: Mapping[str, Any] | None = None,
+        *,
+        clock: Clock = system_clock,
+        store: LogStore | None = None,
+    ) -> DeltaLog:
+        """The log of the table at ``uri``; nothing is read yet.
+
+        Args:
+            uri: A local path or a URI.
+            storage_options: Credentials and endpoint, for object stores.
+            clock: Where the time of commits comes from.
+            store: Instead of the store that the URI's scheme says.
+
+        Raises:
+            UnsupportedStorageError: The filesystem cannot hold a log safely.
+        """
+        return cls(store or log_store_for(uri, storage_options), clock=clock)
+
+    @property
+    def table_uri(self) -> str:
+        """The table's root as the user wrote it, without a trailing slash."""
+        return self.store.table_uri
+
+    def exists(self) -> bool:
+        """Whether there is a table: any commit or checkpoint."""
+        return holds_table(self.store)
+
+    def snapshot(self, version: int | None = None, timestamp: int | str | None = None) -> Snapshot:
+        """The table at a version or a time; the latest version when neither is given.
+
+        Args:
+            version: Number of the version.
+            timestamp: Milliseconds since the epoch, or ISO text (UTC where it names no zone).
+
+        Raises:
+            TableNotFoundError: There is no table.
+            VersionNotFoundError: The log does not hold the version.
+            TimestampOutOfRangeError: The time lies before the first or after the last version.
+            CorruptLogError: A log file that is needed cannot be read or is missing.
+            UnsupportedReaderFeatureError: Reading would give wrong rows.
+            ValueError: Both are given, or the text is no time.
+        """
+        if version is not None and timestamp is not None:
+            raise ValueError("a snapshot is asked for by version or by timestamp, not by both")
+        if timestamp is not None:
+            version = version_at(self.store, milliseconds(timestamp), self._in_commit_timestamps())
+        if version is None:
+            return self.refresh()
+        if self._latest and self._latest.version == version:
+            return self._latest
+        return Snapshot(self.store, LogReplay.of(self.store, version))
+
+    def refresh(self) -> Snapshot:
+        """The latest version: from the second call on only later commits are listed and read.
+
+        Raises:
+            As ``snapshot``.
+        """
+        self._latest = (
+            Snapshot(self.store, LogReplay.of(self.store)) if self._latest is None else self._carried_on(self._latest)
+        )
+        return self._latest
+
+    def _carried_on(self, known: Snapshot) -> Snapshot:
+        try:
+            segment = find_later_commits(self.store, known.segment)
+        except LogGapError:  # commits right after the known version were cleaned up: begin at a later checkpoint
+            return Snapshot(self.store, LogReplay.of(self.store))
+        return Snapshot(self.store, known.replay.followed_by(segment)) if segment else known
+
+    def history(self, limit: int | None = None) -> list[HistoryEntry]:
+        """The commits that the log still holds, newest first; also of tables that cannot be read here.
+
+        Args:
+            limit: At most so many; all when None.
+
+        Raises:
+            TableNotFoundError: There is no table.
+            CorruptLogError: A log file that is needed cannot be read or is missing.
+        """
+        return list(islice(history(self.store, self._in_commit_timestamps()), limit))
+
+    def find_commit(self, token: str, after: int) -> HistoryEntry | None:
+        """The first commit later than version ``after`` that the task with this token asked for; None when there is none.
+
+        Raises:
+            TokenHistoryLostError: Commits right after ``after`` were cleaned up, so that the answer is not known.
+        """
+        return find_commit(self.store, token, after)
+
+    def start_transaction(self, snapshot: Snapshot | None = None) -> OptimisticTransaction:
+        """A transaction on ``snapshot``; on the latest one when None. A commit writes the checkpoint that is due with it.
+
+        Raises:
+            As ``snapshot``.
+        """
+        return OptimisticTransaction(self.store, self.clock, snapshot or self.refresh(), hooks=[self._checkpoint_when_due])
+
+    def create_transaction(self, metadata: Metadata, protocol: Protocol | None = None) -> OptimisticTransaction:
+        """A transaction that creates the table; nothing is there before its commit.
+
+        Args:
+            metadata: Of the new table.
+            protocol: Of the new table; the lowest one that allows the schema when None.
+        """
+        transaction = OptimisticTransaction(self.store, self.clock, None, hooks=[self._checkpoint_when_due])
+        transaction.set_metadata(metadata)
+        transaction.set_protocol(protocol or default_protocol(metadata))
+        return transaction
+
+    def checkpoint(self, version: int | None = None) -> CheckpointResult:
+        """Write the checkpoint of a version; of the latest one when None.
+
+        Raises:
+            UnsupportedWriterFeatureError: The table needs writers that know more.
+            As ``snapshot``.
+        """
+        return write_checkpoint(self.snapshot(version), now=self.clock())
+
+    def vacuum(
+        self,
+        retention_hours: float | None = None,
+        *,
+        dry_run: bool = False,
+        enforce_retention: bool = True,
+        origin: Origin | None = None,
+    ) -> VacuumResult:
+        """Delete the files that no version younger than the retention needs; see ``operations.vacuum``.
+
+        Args:
+            retention_hours: None is the table's ``delta.deletedFileRetentionDuration`` (one week by default).
+            dry_run: Only say what would be deleted.
+            enforce_retention: Refuse less than the table asks for.
+            origin: The run that asks for it.
+
+        Raises:
+            RetentionTooShortError: Readers or writers at work could lose files.
+            UnsupportedWriterFeatureError: The table needs writers that know more.
+        """
+        return vacuum(
+            self.refresh,
+            self.start_transaction,
+            self.clock,
+            retention_hours=retention_hours,
+            dry_run=dry_run,
+            enforce_retention=enforce_retention,
+            origin=origin or Origin(),
+        )
+
+    def _checkpoint_when_due(self, result: CommitResult, metadata: Metadata) -> None:
+        if result.version and result.version % checkpoint_interval(metadata.configuration) == 0:
+            self.refresh()  # from what is known, instead of from the start
+            self.checkpoint(result.version)
+
+    def _in_commit_timestamps(self) -> InCommitTimestamps:
+        return InCommitTimestamps.of(LogReplay.of(self.store).metadata)

@@ -1,0 +1,129 @@
+"""The table at one version: the front door of everything that reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+import pyarrow as pa
+
+from airflow_delta.core.actions import CommitInfo, DomainMetadata, Metadata, Protocol, SetTransaction
+from airflow_delta.core.log.history import InCommitTimestamps, commit_timestamp
+from airflow_delta.core.log.log_replay import LogReplay
+from airflow_delta.core.log.log_segment import LogSegment
+from airflow_delta.core.predicate import Expression, filter_files, parse_predicate
+from airflow_delta.core.schema import StructType, parse_schema
+from airflow_delta.core.snapshot.rows import read_rows
+from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.core.table_features.support import check_readable
+
+
+class Snapshot:
+    """One version of a table. It never changes; what is large is read when it is first asked for, and kept.
+
+    Raises:
+        CorruptLogError: The log holds no protocol or no metadata.
+        UnsupportedReaderFeatureError: The rows cannot be read right.
+    """
+
+    def __init__(self, store: LogStore, replay: LogReplay) -> None:
+        self.store: LogStore = store
+        self.replay = replay
+        self.protocol: Protocol = replay.protocol
+        self.metadata: Metadata = replay.metadata
+        check_readable(store.table_uri, self.protocol, self.metadata)
+
+    @property
+    def table_uri(self) -> str:
+        """The table's root as the user wrote it."""
+        return self.store.table_uri
+
+    @property
+    def version(self) -> int:
+        """Number of the commit that made this version."""
+        return self.replay.segment.version
+
+    @property
+    def segment(self) -> LogSegment:
+        """The log files that make up this version."""
+        return self.replay.segment
+
+    @cached_property
+    def timestamp(self) -> int:
+        """When this version was committed, in milliseconds since the epoch; the checkpoint's time where only that is left."""
+        commit, checkpoint = self.segment.commit_of_version, self.segment.checkpoint
+        file = commit or (checkpoint.files[-1] if checkpoint else None)
+        in_commit = InCommitTimestamps.of(self.metadata)
+        info = self.commit_info if in_commit.holds_for(self.version) else None
+        return commit_timestamp(self.version, file.modification_time if file else 0, info, in_commit)
+
+    @property
+    def commit_info(self) -> CommitInfo | None:
+        """Who made this version; None when the log does not tell."""
+        return self.replay.commit_info
+
+    @cached_property
+    def schema(self) -> StructType:
+        """The columns, partition columns included, in the table's order."""
+        return parse_schema(self.schema_string)
+
+    @property
+    def schema_string(self) -> str:
+        """The schema as JSON text, as in the log."""
+        return self.metadata.schema_string
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """Names of the partition columns, in order."""
+        return self.metadata.partition_columns
+
+    @property
+    def transactions(self) -> Mapping[str, SetTransaction]:
+        """How far each application has written, by its id."""
+        return self.replay.transactions
+
+    @property
+    def domains(self) -> Mapping[str, DomainMetadata]:
+        """The metadata domains, by name."""
+        return self.replay.domains
+
+    def files(self, where: str | Expression | None = None) -> pa.Table:
+        """The live files (``ADD_FILE``) that can hold rows for which ``where`` is true; it may be more, never fewer.
+
+        Raises:
+            InvalidPredicateError: The text is no predicate on this table.
+        """
+        files = self.replay.active_files
+        if where is None:
+            return files
+        return filter_files(self._predicate(where), files, self.schema, self.partition_columns)
+
+    def tombstones(self) -> pa.Table:
+        """The removed files that the log still remembers (``REMOVE_FILE``)."""
+        return self.replay.tombstones
+
+    def to_arrow(self, columns: Sequence[str] | None = None, where: str | Expression | None = None) -> pa.RecordBatchReader:
+        """The rows for which ``where`` is true, exactly; files are opened one after the other while the reader is consumed.
+
+        Args:
+            columns: Names of the columns wanted, in this order; all when None.
+            where: Which rows; all when None.
+
+        Raises:
+            InvalidPredicateError: The predicate cannot be decided exactly here.
+            SchemaMismatchError: A column is not in the table.
+            UnsupportedReaderFeatureError: A file carries a deletion vector.
+            CorruptDataFileError: A data file is not what the log says. Raised while the reader is consumed, too.
+        """
+        predicate = None if where is None else self._predicate(where)
+        return read_rows(
+            table_uri=self.table_uri,
+            files=self.files(predicate),
+            schema=self.schema,
+            partition_columns=self.partition_columns,
+            columns=columns,
+            predicate=predicate,
+        )
+
+    def _predicate(self, where: str | Expression) -> Expression:
+        return parse_predicate(where, self.schema, self.table_uri) if isinstance(where, str) else where
