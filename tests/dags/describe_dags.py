@@ -1,0 +1,43 @@
+"""Run in a process of its own: reads the DAG files as Airflow does, and tells what they hold and what reading them touched."""
+
+import json
+import sys
+from pathlib import Path
+
+from airflow.dag_processing.dagbag import BundleDagBag
+
+DAGS = Path(__file__).parents[2] / "dags"
+touched = []
+
+
+def note(event, arguments):
+    if event in {"socket.connect", "subprocess.Popen", "os.listdir", "os.scandir", "sqlite3.connect", "os.mkdir"}:
+        touched.append([event, str(arguments[0])])
+    elif event == "open" and isinstance(arguments[0], str) and not arguments[0].endswith((".py", ".pyc")):
+        touched.append([event, arguments[0]])
+
+
+BundleDagBag(dag_folder=str(DAGS), bundle_path=DAGS, bundle_name="dags")  # the first time imports what DAG files import
+for name in [each for each in sys.modules if each.startswith(("flights_", "unusual_prefix"))]:
+    del sys.modules[name]
+sys.addaudithook(note)
+bag = BundleDagBag(dag_folder=str(DAGS), bundle_path=DAGS, bundle_name="dags")
+seen = list(touched)
+
+json.dump(
+    {
+        "errors": bag.import_errors,
+        "touched": [each for each in seen if not Path(each[1]).is_relative_to(DAGS)],
+        "dags": {
+            dag_id: {
+                "tasks": {task.task_id: sorted(task.downstream_task_ids) for task in dag.tasks},
+                "max_active_runs": dag.max_active_runs,
+                "catchup": dag.catchup,
+                "start": str(dag.start_date),
+                "end": str(dag.end_date),
+            }
+            for dag_id, dag in bag.dags.items()
+        },
+    },
+    sys.stdout,
+)
