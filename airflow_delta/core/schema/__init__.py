@@ -11,6 +11,7 @@ from airflow_delta.core.schema.data_types import (
     StructType,
     UnknownType,
 )
+from airflow_delta.core.schema.differences import is_assignable, schema_differences
 from airflow_delta.core.schema.partition_values import partition_arrays, serialize, serialized_values, typed_values
 from airflow_delta.core.schema.schema_json import parse_schema, schema_json
 
@@ -25,8 +26,10 @@ __all__ = [
     "UnknownType",
     "arrow_schema",
     "arrow_type",
+    "is_assignable",
     "parse_schema",
     "partition_arrays",
+    "schema_differences",
     "schema_json",
     "serialize",
     "serialized_values",

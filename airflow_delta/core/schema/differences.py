@@ -1,0 +1,110 @@
+"""What keeps rows of one schema from being written into a table of another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from airflow_delta.core.schema.data_types import (
+    BINARY,
+    BOOLEAN,
+    BYTE,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    LONG,
+    SHORT,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    VOID,
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    StructField,
+    StructType,
+)
+
+_NUMBERS = {BYTE, SHORT, INTEGER, LONG, FLOAT, DOUBLE}
+_TIMES = {DATE, TIMESTAMP, TIMESTAMP_NTZ}
+_TEXTUAL = _NUMBERS | _TIMES | {BOOLEAN, BINARY, STRING}
+
+
+def schema_differences(
+    source: StructType, table: StructType, *, missing_as_null: bool = False, check_nullability: bool = False
+) -> tuple[str, ...]:
+    """What does not fit, one line for each column, in the order of the table and then of the source.
+
+    Columns are matched by name in any case, at every depth; their order does not matter. Types must be equal or assignable
+    (``is_assignable``).
+
+    Args:
+        source: Schema of the rows.
+        table: Schema of the table.
+        missing_as_null: Whether a column that the table lets be NULL may be missing in the rows.
+        check_nullability: Whether a column that may be NULL in the rows and never in the table is a difference. Spark does not
+            ask so: it checks the rows.
+
+    Returns:
+        Lines as ``orders.price: string in the source, decimal(10,2) in the table``; none when the rows fit.
+    """
+
+    def of_struct(rows: StructType, target: StructType, prefix: str) -> Iterator[str]:
+        for field in target.fields:
+            path, given = f"{prefix}{field.name}", rows.find(field.name)
+            if given is not None:
+                yield from of_field(given, field, path)
+            elif not (missing_as_null and field.nullable):
+                yield f"{path}: missing in the source, {field.type} in the table"
+        for given in rows.fields:
+            if target.find(given.name) is None:
+                yield f"{prefix}{given.name}: {given.type} in the source, unexpected in the table"
+
+    def of_field(given: StructField, field: StructField, path: str) -> Iterator[str]:
+        if check_nullability and given.nullable and not field.nullable:
+            yield f"{path}: may be NULL in the source, NOT NULL in the table"
+        yield from of_type(given.type, field.type, path)
+
+    def of_type(given: DataType, wanted: DataType, path: str) -> Iterator[str]:
+        match given, wanted:
+            case StructType(), StructType():
+                yield from of_struct(given, wanted, f"{path}.")
+            case ArrayType(), ArrayType():
+                element = StructField("element", given.element_type, given.contains_null)
+                yield from of_field(element, StructField("element", wanted.element_type, wanted.contains_null), f"{path}.element")
+            case MapType(), MapType():
+                yield from of_type(given.key_type, wanted.key_type, f"{path}.key")
+                value = StructField("value", given.value_type, given.value_contains_null)
+                yield from of_field(value, StructField("value", wanted.value_type, wanted.value_contains_null), f"{path}.value")
+            case _ if not is_assignable(given, wanted):
+                yield f"{path}: {given} in the source, {wanted} in the table"
+
+    return tuple(of_struct(source, table, ""))
+
+
+def is_assignable(source: DataType, target: DataType) -> bool:
+    """Whether values are written into a column of another type with an implicit cast.
+
+    The rule is Spark's store assignment in ANSI mode (``Cast.canANSIStoreAssign``): a number into any number, a date or
+    timestamp into any of these, everything without members into a string, NULL into all. A value that the target cannot hold is
+    an error of that row, not of the schema. A string becomes nothing else without an explicit cast.
+    """
+    match source, target:
+        case ArrayType(), ArrayType():
+            return is_assignable(source.element_type, target.element_type)
+        case MapType(), MapType():
+            return is_assignable(source.key_type, target.key_type) and is_assignable(source.value_type, target.value_type)
+        case StructType(), StructType():
+            return not schema_differences(source, target)
+    if source in (target, VOID):
+        return True
+    return (
+        (_is_number(source) and _is_number(target))
+        or (source in _TIMES and target in _TIMES)
+        or (target == STRING and (_is_number(source) or source in _TEXTUAL))
+    )
+
+
+def _is_number(data_type: DataType) -> bool:
+    return isinstance(data_type, DecimalType) or data_type in _NUMBERS
