@@ -111,10 +111,13 @@ def write_checkpoint(snapshot: Snapshot, *, now: int) -> CheckpointResult:
 
 def _batches(snapshot: Snapshot, files: pa.Table, now: int) -> Iterator[pa.RecordBatch]:
     configuration = snapshot.metadata.configuration
-    yield _small("protocol", [snapshot.protocol.to_json()])
-    yield _small("metaData", [snapshot.metadata.to_json()])
-    yield _small("txn", [each.to_json() for each in _kept_transactions(snapshot.transactions, configuration, now)])
-    yield _small("domainMetadata", [each.to_json() for each in snapshot.domains.values() if not each.removed])
+    small = [
+        _small("protocol", [snapshot.protocol.to_json()]),
+        _small("metaData", [snapshot.metadata.to_json()]),
+        _small("txn", [each.to_json() for each in _kept_transactions(snapshot.transactions, configuration, now)]),
+        _small("domainMetadata", [each.to_json() for each in snapshot.domains.values()]),
+    ]
+    yield pa.concat_batches(small)
     for batch in files.to_batches(max_chunksize=_ROWS_AT_ONCE):
         yield _files("add", batch, ADD_FILE)
     tombstones = snapshot.tombstones()

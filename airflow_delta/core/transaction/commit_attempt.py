@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from airflow_delta.core.actions import CommitActions, Metadata, Protocol
-from airflow_delta.core.predicate.expression import Expression
-from airflow_delta.core.schema.data_types import StructType
+from airflow_delta.core.predicate import Expression
+from airflow_delta.core.schema import StructType
 from airflow_delta.core.transaction.isolation_level import IsolationLevel
 
 NO_PATHS = pa.array([], pa.string())

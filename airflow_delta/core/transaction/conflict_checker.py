@@ -27,7 +27,7 @@ from airflow_delta.core.errors import (
     MetadataChangedError,
     ProtocolChangedError,
 )
-from airflow_delta.core.predicate.evaluate import evaluate_files
+from airflow_delta.core.predicate import NO, evaluate_files
 from airflow_delta.core.table_features.feature import reader_features, writer_features
 from airflow_delta.core.table_features.support import check_readable, check_writable
 from airflow_delta.core.transaction.commit_attempt import CommitAttempt
@@ -148,7 +148,7 @@ def _satisfies_a_predicate(attempt: CommitAttempt, files: pa.Table) -> pa.Array:
     satisfies = pa.repeat(pa.scalar(False), len(files))
     for predicate in attempt.read_predicates:
         verdicts = evaluate_files(predicate, files, attempt.schema, attempt.metadata.partition_columns)
-        satisfies = pc.or_(satisfies, pc.not_equal(verdicts, 0))
+        satisfies = pc.or_(satisfies, pc.not_equal(verdicts, NO))
     return satisfies
 
 

@@ -28,9 +28,8 @@ from airflow_delta.core.actions import (
 from airflow_delta.core.clock import Clock
 from airflow_delta.core.errors import MetadataChangedError, TableNotFoundError
 from airflow_delta.core.log.file_names import LOG_DIRECTORY, commit_file
-from airflow_delta.core.predicate.expression import TRUE, Expression
-from airflow_delta.core.predicate.parse import parse_predicate
-from airflow_delta.core.schema.schema_json import parse_schema
+from airflow_delta.core.predicate import TRUE, Expression, parse_predicate
+from airflow_delta.core.schema import parse_schema
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.table_features.support import check_writable
@@ -255,7 +254,7 @@ class OptimisticTransaction:
         for hook in self._hooks:
             try:
                 hook(result, self.metadata)
-            except Exception as error:  # noqa: BLE001  the commit stands, whatever happens after it
+            except Exception as error:  # the commit stands, whatever happens after it
                 _logger.warning(
                     "%s: version %d is committed, but work after it failed",
                     self._store.table_uri,
