@@ -104,13 +104,7 @@ def _with_values(array: pa.ListArray | pa.MapArray, target: pa.DataType, values:
 
 
 def _is_list(source: pa.DataType) -> bool:
-    return (
-        _kinds.is_list(source)
-        or _kinds.is_large_list(source)
-        or _kinds.is_fixed_size_list(source)
-        or _kinds.is_list_view(source)
-        or _kinds.is_large_list_view(source)
-    )
+    return bool(_kinds.is_list(source) or _kinds.is_large_list(source) or _kinds.is_fixed_size_list(source))
 
 
 def _is_lossless(source: pa.DataType, target: pa.DataType) -> bool:

@@ -22,7 +22,7 @@ ROW_INDEX = "__row_index"
 """Name of the column of physical row positions (int64, from 0), the last one where it is asked for."""
 
 _ROW_INDEX_FIELD = pa.field(ROW_INDEX, pa.int64(), nullable=False)
-_BATCH_ROWS = 65_536
+_BATCH_ROWS = 32_768
 _BUFFER_BYTES = 1 << 20
 
 

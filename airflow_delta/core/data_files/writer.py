@@ -100,10 +100,14 @@ class DataFileWriter:
     def __exit__(
         self, error_type: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if error is None:
-            self.close()
-        else:
+        if error is not None:
             self.abort()
+            return
+        try:
+            self.close()
+        except BaseException:
+            self.abort()
+            raise
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows; their columns are conformed to the schema (by name, lossless casts).
@@ -173,6 +177,7 @@ class DataFileWriter:
                 # Spark reads no blob of Arrow's, and INT32/INT64 decimals are what it writes and reads fastest.
                 store_schema=False,
                 store_decimal_as_integer=True,
+                write_page_index=True,
                 metadata_collector=self._footers,
             )
             self._parquet.add_key_value_metadata(
