@@ -28,3 +28,14 @@ class StagedFilesError(DeltaError):
     remedy = "run again; should it stay, look for a committer or a cleaner that touches the table's directory"
     table: str
     detail: str
+
+
+@dataclass(kw_only=True, eq=False)
+class ExpectationUnreadableError(DeltaError):
+    """A check is no SQL on the staged rows; nothing was committed."""
+
+    code = "DELTA_EXPECTATION_UNREADABLE"
+    message = "the expectation {expectation!r} cannot be checked: {detail}"
+    remedy = "correct its SQL; the table is unchanged"
+    expectation: str
+    detail: str

@@ -72,7 +72,9 @@ def schema_differences(
                 yield from of_struct(given, wanted, f"{path}.")
             case ArrayType(), ArrayType():
                 element = StructField("element", given.element_type, given.contains_null)
-                yield from of_field(element, StructField("element", wanted.element_type, wanted.contains_null), f"{path}.element")
+                yield from of_field(
+                    element, StructField("element", wanted.element_type, wanted.contains_null), f"{path}.element"
+                )
             case MapType(), MapType():
                 yield from of_type(given.key_type, wanted.key_type, f"{path}.key")
                 value = StructField("value", given.value_type, given.value_contains_null)

@@ -1,0 +1,67 @@
+"""Gates in front of a commit: SQL that must hold of the staged rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import DataFrame, SparkSession
+
+from airflow_delta.core.errors import ExpectationFailedError
+from airflow_delta.core.statements import Expectation
+from airflow_delta.spark.errors import ExpectationUnreadableError
+from airflow_delta.spark.session import temporary_views
+
+STAGED = "staged"
+"""Name of the view that holds the rows to be committed."""
+
+
+def check_expectations(
+    spark: SparkSession, expectations: Iterable[Expectation], staged: DataFrame, views: Mapping[str, DataFrame], *, table: str
+) -> None:
+    """Return if all of these hold; each is one Spark job over the staged files.
+
+    Args:
+        spark: The session.
+        expectations: The checks, in order.
+        staged: The rows to be committed, read from where they are staged.
+        views: The statement's views; the checks see them by name, and ``staged`` beside them.
+        table: The table's URI, for errors.
+
+    Raises:
+        ExpectationFailedError: One does not hold.
+        ExpectationUnreadableError: One is no SQL on these rows.
+    """
+    checks = tuple(expectations)
+    if not checks:
+        return
+    with temporary_views(spark, {**views, STAGED: staged}):
+        for each in checks:
+            try:
+                (_check_result if each.is_query else _check_rows)(spark, each, table)
+            except (AnalysisException, ParseException) as error:
+                raise ExpectationUnreadableError(expectation=each.sql, detail=str(error).splitlines()[0]) from error
+
+
+def _check_result(spark: SparkSession, expectation: Expectation, table: str) -> None:
+    rows = spark.sql(expectation.sql).limit(2).collect()
+    if len(rows) != 1 or rows[0][0] is not True:
+        raise ExpectationFailedError(table=table, expectation=_name(expectation), rows=None, example=_text(rows))
+
+
+def _check_rows(spark: SparkSession, expectation: Expectation, table: str) -> None:
+    # A comment at the end of the text must not swallow what follows.
+    broken = spark.sql(f"SELECT * FROM {STAGED} WHERE ({expectation.sql}\n) IS NOT TRUE")
+    example = broken.limit(1).collect()
+    if example:
+        raise ExpectationFailedError(
+            table=table, expectation=_name(expectation), rows=broken.count(), example=_text(example)
+        )
+
+
+def _name(expectation: Expectation) -> str:
+    return expectation.sql if expectation.name is None else f"{expectation.name}: {expectation.sql}"
+
+
+def _text(rows: list[object]) -> str:
+    return str(rows[0]) if rows else "no row"
