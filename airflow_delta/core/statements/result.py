@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+_LISTS = ("conflicts", "sources")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationResult:
@@ -21,6 +23,7 @@ class OperationResult:
         metrics: Delta's names of operation metrics to numbers (or text).
         conflicts: The commits that won a race against this one and were got past, oldest first; JSON values.
         attempts: How often the statement was computed or its commit was tried.
+        sources: The versions that were read, as ``{"table": ..., "version": ...}``: with them the result can be made again.
     """
 
     table: str
@@ -32,12 +35,13 @@ class OperationResult:
     metrics: Mapping[str, int | str] = field(default_factory=dict)
     conflicts: tuple[Mapping[str, Any], ...] = ()
     attempts: int = 1
+    sources: tuple[Mapping[str, Any], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The result as a JSON object, by field names."""
-        return asdict(self) | {"conflicts": [dict(each) for each in self.conflicts]}
+        return asdict(self) | {name: [dict(each) for each in getattr(self, name)] for name in _LISTS}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> OperationResult:
         """The result that ``to_json`` described."""
-        return cls(**{**document, "conflicts": tuple(document.get("conflicts", ()))})
+        return cls(**{**document, **{name: tuple(document.get(name, ())) for name in _LISTS}})
