@@ -1,0 +1,89 @@
+import errno
+import multiprocessing
+import os
+
+import pytest
+
+from airflow_delta.core.storage.local_log_store import LocalLogStore
+from tests.core.storage.log_store_contract import LogStoreContract
+
+
+class TestLocalLogStore(LogStoreContract):
+    @pytest.fixture
+    def store(self, tmp_path):
+        return LocalLogStore(str(tmp_path / "table"))
+
+
+class TestLocalLogStoreWithoutHardLinks(LogStoreContract):
+    @pytest.fixture
+    def store(self, tmp_path, monkeypatch):
+        def no_links(*_):
+            raise OSError(errno.ENOTSUP, "no hard links here")
+
+        monkeypatch.setattr(os, "link", no_links)
+        return LocalLogStore(f"file://{tmp_path}/table/")
+
+
+def _race(root, rounds, barrier, racer, results):
+    store = LocalLogStore(root)
+    won = []
+    for number in range(rounds):
+        barrier.wait()
+        try:
+            store.write_if_absent(f"_delta_log/{number:020d}.json", f"{racer}".encode() * 5_000)
+        except FileExistsError:
+            continue
+        won.append(number)
+    results.put((racer, won))
+
+
+def test_of_racing_processes_exactly_one_creates_each_file_whole(tmp_path):
+    racers, rounds = 4, 100
+    context = multiprocessing.get_context("spawn")
+    barrier, results = context.Barrier(racers), context.Queue()
+    processes = [
+        context.Process(target=_race, args=(str(tmp_path), rounds, barrier, racer, results)) for racer in range(racers)
+    ]
+    for process in processes:
+        process.start()
+    outcomes = dict(results.get(timeout=120) for _ in processes)
+    for process in processes:
+        process.join()
+    assert sorted(number for won in outcomes.values() for number in won) == list(range(rounds))
+    for racer, won in outcomes.items():
+        for number in won:
+            assert (tmp_path / f"_delta_log/{number:020d}.json").read_bytes() == f"{racer}".encode() * 5_000
+    assert len(list((tmp_path / "_delta_log").iterdir())) == rounds
+
+
+@pytest.mark.parametrize("uri", ["{}", "{}/", "file://{}", "file:{}/"])
+def test_a_local_table_may_be_named_by_path_or_uri(tmp_path, uri):
+    (tmp_path / "a b%20c").mkdir()
+    (tmp_path / "a b%20c" / "x").write_bytes(b"1")
+    assert LocalLogStore(uri.format(tmp_path / "a b%20c")).read("x") == b"1"
+
+
+@pytest.mark.parametrize("path", ["../x", "/etc/passwd", "a/../../x"])
+def test_no_path_leaves_the_table(tmp_path, path):
+    store = LocalLogStore(str(tmp_path / "table"))
+    with pytest.raises(ValueError, match="is not a path below"):
+        store.delete([path])
+
+
+def test_stray_files_in_the_log_are_not_asked_for_their_status(tmp_path, monkeypatch):
+    log = tmp_path / "_delta_log"
+    log.mkdir()
+    for number in range(50):
+        (log / f"_commit_{number}.json.tmp").touch()
+        (log / f".{number}.crc").touch()
+    (log / f"{0:020d}.json").write_text("{}")
+    listing = LocalLogStore(str(tmp_path)).list_from("_delta_log", f"{0:020d}")
+    assert next(listing).path.endswith("0.json")
+    monkeypatch.setattr("airflow_delta.core.storage.local_log_store._status", pytest.fail)
+    listing.close()
+
+
+def test_a_time_is_in_milliseconds(tmp_path):
+    (tmp_path / "x").touch()
+    os.utime(tmp_path / "x", ns=(0, 1_600_000_000_123_999_999))
+    assert next(LocalLogStore(str(tmp_path)).list_from("")).modification_time == 1_600_000_000_123
