@@ -1,5 +1,6 @@
 """Predicates: parsed from Spark SQL, told for files from the log, applied to rows exactly."""
 
+from airflow_delta.core.predicate.evaluate import ALL, MAYBE, NO, Verdicts, evaluate_files, filter_files
 from airflow_delta.core.predicate.expression import (
     FALSE,
     TRUE,
@@ -22,7 +23,6 @@ from airflow_delta.core.predicate.expression import (
     range_predicate,
     referenced_columns,
 )
-from airflow_delta.core.predicate.evaluate import ALL, MAYBE, NO, Verdicts, evaluate_files, filter_files
 from airflow_delta.core.predicate.parse import parse_predicate
 from airflow_delta.core.predicate.row_values import to_arrow_expression
 

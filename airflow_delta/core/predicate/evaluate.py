@@ -23,15 +23,15 @@ from airflow_delta.core.predicate.expression import (
     IsNull,
     Literal,
     Not,
-    Opaque,
     Or,
     StartsWith,
     columns_of,
+    referenced_columns,
     with_negation_at_leaves,
 )
 from airflow_delta.core.predicate.file_statistics import ColumnBounds, file_statistics
 from airflow_delta.core.predicate.row_values import arrow_scalar, row_values
-from airflow_delta.core.schema.data_types import DOUBLE, FLOAT, StructField, StructType
+from airflow_delta.core.schema.data_types import DOUBLE, FLOAT, StructType
 from airflow_delta.core.schema.partition_values import partition_arrays
 
 Verdicts: TypeAlias = pa.Int8Array
@@ -70,29 +70,28 @@ def evaluate_files(expression: Expression, files: pa.Table, schema: StructType, 
     """
     expression = with_negation_at_leaves(expression)
     columns = columns_of(expression)
-    partitions = set(partition_columns)
-    fields = [
-        StructField(each.name, field.type) for each in columns if each.name in partitions and (field := schema.find(each.name))
-    ]
+    names = referenced_columns(expression) & set(partition_columns)
+    fields = [field for name in names if (field := schema.find(name))]
     values = partition_arrays(files, fields)
     data_columns = [each for each in columns if each.name not in values]
     statistics = file_statistics(files["stats"], schema, data_columns) if data_columns else None
     bounds = statistics.columns if statistics else {}
-    every = pa.repeat(pa.scalar(True), len(files))
+    every, nowhere = (pa.repeat(pa.scalar(value), len(files)) for value in (True, False))
 
     def answer(leaf: Expression) -> _Answer:
         match leaf:
-            case Opaque() | Not(Opaque()):
-                return _Answer(every, every)
+            case Comparison() | In() | IsNull() | StartsWith() as plain:
+                negated = False
+            case Not(Comparison() | In() | IsNull() | StartsWith() as plain):
+                negated = True
             case Literal(value):
-                return _constant(value is True, len(files))
-            case Not(Literal(value)):
-                return _constant(value is False, len(files))
-        plain = leaf.operand if isinstance(leaf, Not) else leaf
+                return _Answer(every, nowhere) if value else _Answer(nowhere, every)
+            case _:  # opaque
+                return _Answer(every, every)
         if plain.column.name in values:
             holds = pc.fill_null(row_values(leaf, lambda column: values[column.name]), False)
             return _Answer(holds, pc.invert(holds))
-        return _from_bounds(plain, bounds[plain.column], negated=isinstance(leaf, Not))
+        return _from_bounds(plain, bounds[plain.column], negated=negated)
 
     found = _combined(expression, answer)
     verdicts = pc.if_else(found.may_hold, pc.if_else(found.may_fail, MAYBE, ALL), NO)
@@ -105,10 +104,6 @@ def evaluate_files(expression: Expression, files: pa.Table, schema: StructType, 
 def filter_files(expression: Expression, files: pa.Table, schema: StructType, partition_columns: Iterable[str]) -> pa.Table:
     """The files that may hold a selected row. Arguments and errors as of ``evaluate_files``."""
     return files.filter(pc.not_equal(evaluate_files(expression, files, schema, partition_columns), NO))
-
-
-def _constant(holds: bool, rows: int) -> _Answer:  # noqa: FBT001 - the value itself
-    return _Answer(pa.repeat(pa.scalar(holds), rows), pa.repeat(pa.scalar(not holds), rows))
 
 
 def _combined(expression: Expression, answer: Callable[[Expression], _Answer]) -> _Answer:
@@ -149,9 +144,8 @@ def _certainties(leaf: Any, bounds: ColumnBounds, never: Any) -> tuple[Any, Any]
             if literal.type in (FLOAT, DOUBLE) and literal.value != literal.value:
                 return never, never
             operator = "=" if operator == "<=>" else operator
-            return _certainly(operator, bounds, arrow_scalar(literal)), _certainly(
-                NEGATED[operator], bounds, arrow_scalar(literal)
-            )
+            value = arrow_scalar(literal)
+            return _certainly(operator, bounds, value), _certainly(NEGATED[operator], bounds, value)
         case StartsWith(_, prefix):
             low_has, high_has = pc.starts_with(bounds.low, pattern=prefix), pc.starts_with(bounds.greatest, pattern=prefix)
             above = pc.and_(pc.greater(bounds.low, prefix), pc.invert(low_has))
@@ -193,9 +187,7 @@ def _certainly_not_in(literals: tuple[Literal, ...], bounds: ColumnBounds, never
         return never
     known.sort(key=lambda each: each.value)
     step = max(1, -(-len(known) // _MAX_RANGES))
-    ranges = [known[start : start + step] for start in range(0, len(known), step)]
-    outside = (
-        pc.or_kleene(pc.greater(bounds.low, arrow_scalar(each[-1])), pc.less(bounds.high, arrow_scalar(each[0])))
-        for each in ranges
-    )
+    parts = (known[start : start + step] for start in range(0, len(known), step))
+    ranges = ((arrow_scalar(part[0]), arrow_scalar(part[-1])) for part in parts)
+    outside = (pc.or_kleene(pc.greater(bounds.low, last), pc.less(bounds.high, first)) for first, last in ranges)
     return reduce(pc.and_kleene, outside, pc.invert(never))

@@ -184,9 +184,8 @@ def _leniently(values: pa.Array, convert: Callable[[pa.Array], Any], nothing: Ca
 
 def _bounds(parsed: pa.Table, column: Column, kind: DataType, records: pa.ChunkedArray) -> ColumnBounds:
     rows = len(parsed)
-    nulls = (
-        pc.struct_field(parsed["nullCount"], column.path) if not isinstance(kind, StructType) else pa.nulls(rows, pa.int64())
-    )
+    is_counted = not isinstance(kind, StructType)
+    nulls = pc.struct_field(parsed["nullCount"], column.path) if is_counted else pa.nulls(rows, pa.int64())
     no_null, all_null = _certain(pc.equal(nulls, 0)), _certain(pc.equal(nulls, records))
     if _json_type(kind) is None:
         return ColumnBounds(low=None, high=None, greatest=None, no_null=no_null, all_null=all_null)
@@ -203,10 +202,9 @@ def _bounds(parsed: pa.Table, column: Column, kind: DataType, records: pa.Chunke
 
 
 def _typed(texts: pa.ChunkedArray, kind: DataType) -> pa.ChunkedArray:
-    pieces = _leniently(
-        texts.combine_chunks(), lambda part: typed_values(part, kind), lambda rows: pa.nulls(rows, arrow_type(kind))
-    )
-    return pa.chunked_array(pieces, arrow_type(kind))
+    arrow = arrow_type(kind)
+    pieces = _leniently(texts.combine_chunks(), lambda part: typed_values(part, kind), lambda rows: pa.nulls(rows, arrow))
+    return pa.chunked_array(pieces, arrow)
 
 
 def _outward(low: pa.ChunkedArray, high: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:

@@ -10,7 +10,7 @@ import datetime as dt
 import math
 import re
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeAlias
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
@@ -35,8 +35,11 @@ from airflow_delta.core.schema.data_types import (
 )
 from airflow_delta.core.schema.text_values import values_of_texts
 
-_INTEGER_BITS = {BYTE: 8, SHORT: 16, INTEGER: 32, LONG: 64}
-_EXACT_INTEGER_BITS = {FLOAT: 24, DOUBLE: 53}
+Node: TypeAlias = Any
+"""A syntax tree; its classes are named differently in different versions of sqlglot."""
+
+_INTEGER_BITS: dict[DataType, int] = {BYTE: 8, SHORT: 16, INTEGER: 32, LONG: 64}
+_EXACT_INTEGER_BITS: dict[DataType, int] = {FLOAT: 24, DOUBLE: 53}
 _MAX_PRECISION = 38
 _MAX_DIGITS_BESIDE_INTEGERS = 18  # beside the 19 of a long, Arrow's decimals hold these behind the point
 
@@ -45,7 +48,7 @@ _PLAIN_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _PLAIN_TIME = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?")
 _ZONED_TIME = re.compile(_PLAIN_TIME.pattern[:-1] + r"(Z|[+-]\d\d:\d\d)")
 
-_CAST_TYPES = {
+_CAST_TYPES: dict[Any, DataType] = {
     exp.DataType.Type.TINYINT: BYTE,
     exp.DataType.Type.SMALLINT: SHORT,
     exp.DataType.Type.INT: INTEGER,
@@ -61,7 +64,7 @@ _CAST_TYPES = {
 }
 
 
-def written_literal(node: exp.Expression) -> Literal | None:
+def written_literal(node: Node) -> Literal | None:
     """The constant a syntax tree says; None when it is none. Dates and timestamps stay text until a column is known."""
     match node:
         case exp.Paren():
@@ -109,9 +112,8 @@ def beside(literal: Literal, column_type: DataType, time_zone: str) -> Literal |
         return _parsed(value, DATE) if written in (STRING, DATE) and _PLAIN_DATE.fullmatch(value) else None
     if column_type == TIMESTAMP and written in (STRING, DATE, TIMESTAMP):
         return _instant(value, time_zone)
-    if column_type == TIMESTAMP_NTZ and (
-        written in (STRING, DATE, TIMESTAMP_NTZ) or (written, time_zone) == (TIMESTAMP, "UTC")
-    ):
+    in_zone = written in (STRING, DATE, TIMESTAMP_NTZ) or (written, time_zone) == (TIMESTAMP, "UTC")
+    if column_type == TIMESTAMP_NTZ and in_zone:
         return _parsed(value, TIMESTAMP_NTZ) if _PLAIN_TIME.fullmatch(value) else None
     return None
 
@@ -151,7 +153,7 @@ def _number(text: str) -> Literal | None:
     return _decimal_literal(value) if kind is None else Literal(int(value), kind)
 
 
-def _cast(node: exp.Cast) -> Literal | None:
+def _cast(node: Node) -> Literal | None:
     kind = _CAST_TYPES.get(node.to.this)
     inner = written_literal(node.this)
     if kind is None or inner is None or inner.value is None:

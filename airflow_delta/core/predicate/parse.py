@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import sqlglot
 from sqlglot import exp
@@ -30,10 +31,10 @@ from airflow_delta.core.predicate.expression import (
     Or,
     StartsWith,
 )
-from airflow_delta.core.predicate.literals import among, beside, written_literal
+from airflow_delta.core.predicate.literals import Node, among, beside, written_literal
 from airflow_delta.core.schema.data_types import BOOLEAN, STRING, StructField, StructType
 
-_OPERATORS: dict[type[exp.Expression], Operator] = {
+_OPERATORS: dict[type[Any], Operator] = {
     exp.EQ: "=",
     exp.NEQ: "!=",
     exp.LT: "<",
@@ -43,7 +44,7 @@ _OPERATORS: dict[type[exp.Expression], Operator] = {
     exp.NullSafeEQ: "<=>",
 }
 _MIRRORED: dict[Operator, Operator] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_SHAPES = (*_OPERATORS, exp.NullSafeNEQ, exp.Is, exp.In, exp.Between, exp.Like, exp.StartsWith)
+_SHAPES: tuple[type[Any], ...] = (*_OPERATORS, exp.NullSafeNEQ, exp.Is, exp.In, exp.Between, exp.Like, exp.StartsWith)
 _PARTS = {"this", "expression", "expressions", "low", "high"}
 """The parts of a shape that are read; a part that another version of sqlglot adds makes it opaque, not wrong."""
 
@@ -77,7 +78,7 @@ class _Parser:
     table: str
     time_zone: str
 
-    def predicate(self, node: exp.Expression) -> Expression:
+    def predicate(self, node: Node) -> Expression:
         """The predicate that a syntax tree says."""
         match node:
             case exp.Paren():
@@ -99,36 +100,34 @@ class _Parser:
                 shaped = self._shape(node, {name for name, part in node.args.items() if part and name != "negate"})
                 return self._opaque(node) if shaped is None else Not(shaped) if negated else shaped
 
-    def _shape(self, node: exp.Expression, parts: set[str]) -> Expression | None:
+    def _shape(self, node: Node, parts: set[str]) -> Expression | None:
         """The closed list; None for anything else."""
         if not isinstance(node, _SHAPES) or not parts <= _PARTS:
             return None
+        left, right = node.args["this"], node.args.get("expression")
         match node:
             case exp.NullSafeNEQ():
-                equal = self._comparison("<=>", node.this, node.expression)
+                equal = self._comparison("<=>", left, right)
                 return None if equal is None else Not(equal)
             case exp.Between():
-                low, high = (
-                    self._comparison(">=", node.this, node.args["low"]),
-                    self._comparison("<=", node.this, node.args["high"]),
-                )
+                low = self._comparison(">=", left, node.args["low"])
+                high = self._comparison("<=", left, node.args["high"])
                 return None if low is None or high is None else And((low, high))
             case exp.Is():
                 return self._is(node)
             case exp.In():
-                return self._in(node.this, node.expressions)
+                return self._in(left, node.expressions)
             case exp.Like() | exp.StartsWith():
                 return self._prefix(node)
             case _:
-                return self._comparison(_OPERATORS[type(node)], node.this, node.expression)
+                return self._comparison(_OPERATORS[type(node)], left, right)
 
-    def _comparison(self, operator: Operator, left: exp.Expression, right: exp.Expression) -> Expression | None:
-        constants = written_literal(left), written_literal(right)
-        if constants[0] is not None and constants[1] is not None:
-            return _folded(operator, *constants)
-        if constants[0] is not None:
-            return self._comparison(_MIRRORED.get(operator, operator), right, left)
-        literal, found = constants[1], self._find(left)
+    def _comparison(self, operator: Operator, left: Node, right: Node) -> Expression | None:
+        first, literal = written_literal(left), written_literal(right)
+        if first is not None:
+            mirrored = _MIRRORED.get(operator, operator)
+            return self._comparison(mirrored, right, left) if literal is None else _folded(operator, first, literal)
+        found = self._find(left)
         if literal is None or found is None:
             return None
         column, field = found
@@ -137,13 +136,13 @@ class _Parser:
         exact = beside(literal, field.type, self.time_zone) if _compares_bytes(field) else None
         return None if exact is None else Comparison(operator, column, exact)
 
-    def _is(self, node: exp.Is) -> Expression | None:
+    def _is(self, node: Node) -> Expression | None:
         if not isinstance(node.expression, exp.Null):
             return self._comparison("<=>", node.this, node.expression) if isinstance(node.expression, exp.Boolean) else None
         found = self._find(node.this)
         return None if found is None else IsNull(found[0])
 
-    def _in(self, left: exp.Expression, nodes: Iterable[exp.Expression]) -> Expression | None:
+    def _in(self, left: Node, nodes: Iterable[Node]) -> Expression | None:
         found = self._find(left)
         literals = [written_literal(each) for each in nodes]
         if found is None or not literals or not _compares_bytes(found[1]):
@@ -160,7 +159,7 @@ class _Parser:
                 values.append(value)
         return In(column, tuple(dict.fromkeys(values)))
 
-    def _prefix(self, node: exp.Expression) -> Expression | None:
+    def _prefix(self, node: Node) -> Expression | None:
         found, pattern = self._find(node.this), written_literal(node.expression)
         if found is None or found[1].type != STRING or not _compares_bytes(found[1]):
             return None
@@ -173,7 +172,7 @@ class _Parser:
             return None
         return StartsWith(found[0], prefix) if prefix != pattern.value else Comparison("=", found[0], pattern)
 
-    def _boolean_column(self, node: exp.Expression) -> Expression:
+    def _boolean_column(self, node: Node) -> Expression:
         found = self._find(node)
         if found is None:
             return self._opaque(node)
@@ -182,13 +181,13 @@ class _Parser:
             raise self._error(f"the column {field.name!r} is {field.type}, not boolean")
         return Comparison("=", column, TRUE)
 
-    def _opaque(self, node: exp.Expression) -> Opaque:
+    def _opaque(self, node: Node) -> Opaque:
         if node.find(exp.Query):
             raise self._error("it holds a subquery")
         columns = (self._resolved([part.name for part in each.parts])[0] for each in node.find_all(exp.Column))
         return Opaque(node.sql(dialect="spark"), tuple(dict.fromkeys(columns)))
 
-    def _find(self, node: exp.Expression) -> tuple[Column, StructField] | None:
+    def _find(self, node: Node) -> tuple[Column, StructField] | None:
         """The column that a name means; None when the tree is no name."""
         if isinstance(node, exp.Paren):
             return self._find(node.this)

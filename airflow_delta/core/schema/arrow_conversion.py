@@ -84,9 +84,8 @@ def arrow_type(data_type: DataType) -> pa.DataType:
         case ArrayType(element, contains_null):
             return pa.list_(pa.field("element", arrow_type(element), contains_null))
         case MapType(key, value, contains_null):
-            return pa.map_(
-                pa.field("key", arrow_type(key), nullable=False), pa.field("value", arrow_type(value), contains_null)
-            )
+            item = pa.field("value", arrow_type(value), contains_null)
+            return pa.map_(pa.field("key", arrow_type(key), nullable=False), item)
         case PrimitiveType() if data_type in _TO_ARROW:
             return _TO_ARROW[data_type]
         case _:

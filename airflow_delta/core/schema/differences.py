@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from airflow_delta.core.schema.data_types import (
     BINARY,
@@ -49,40 +50,8 @@ def schema_differences(
     Returns:
         Lines as ``orders.price: string in the source, decimal(10,2) in the table``; none when the rows fit.
     """
-
-    def of_struct(rows: StructType, target: StructType, prefix: str) -> Iterator[str]:
-        for field in target.fields:
-            path, given = f"{prefix}{field.name}", rows.find(field.name)
-            if given is not None:
-                yield from of_field(given, field, path)
-            elif not (missing_as_null and field.nullable):
-                yield f"{path}: missing in the source, {field.type} in the table"
-        for given in rows.fields:
-            if target.find(given.name) is None:
-                yield f"{prefix}{given.name}: {given.type} in the source, unexpected in the table"
-
-    def of_field(given: StructField, field: StructField, path: str) -> Iterator[str]:
-        if check_nullability and given.nullable and not field.nullable:
-            yield f"{path}: may be NULL in the source, NOT NULL in the table"
-        yield from of_type(given.type, field.type, path)
-
-    def of_type(given: DataType, wanted: DataType, path: str) -> Iterator[str]:
-        match given, wanted:
-            case StructType(), StructType():
-                yield from of_struct(given, wanted, f"{path}.")
-            case ArrayType(), ArrayType():
-                element = StructField("element", given.element_type, given.contains_null)
-                yield from of_field(
-                    element, StructField("element", wanted.element_type, wanted.contains_null), f"{path}.element"
-                )
-            case MapType(), MapType():
-                yield from of_type(given.key_type, wanted.key_type, f"{path}.key")
-                value = StructField("value", given.value_type, given.value_contains_null)
-                yield from of_field(value, StructField("value", wanted.value_type, wanted.value_contains_null), f"{path}.value")
-            case _ if not is_assignable(given, wanted):
-                yield f"{path}: {given} in the source, {wanted} in the table"
-
-    return tuple(of_struct(source, table, ""))
+    rules = _Rules(missing_as_null=missing_as_null, check_nullability=check_nullability)
+    return tuple(rules.of_structs(source, table, ""))
 
 
 def is_assignable(source: DataType, target: DataType) -> bool:
@@ -110,3 +79,41 @@ def is_assignable(source: DataType, target: DataType) -> bool:
 
 def _is_number(data_type: DataType) -> bool:
     return isinstance(data_type, DecimalType) or data_type in _NUMBERS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rules:
+    """The options of one comparison."""
+
+    missing_as_null: bool
+    check_nullability: bool
+
+    def of_structs(self, source: StructType, table: StructType, prefix: str) -> Iterator[str]:
+        for field in table.fields:
+            given = source.find(field.name)
+            if given is not None:
+                yield from self.of_fields(given, field, f"{prefix}{field.name}")
+            elif not (self.missing_as_null and field.nullable):
+                yield f"{prefix}{field.name}: missing in the source, {field.type} in the table"
+        for given in source.fields:
+            if table.find(given.name) is None:
+                yield f"{prefix}{given.name}: {given.type} in the source, unexpected in the table"
+
+    def of_fields(self, source: StructField, table: StructField, path: str) -> Iterator[str]:
+        if self.check_nullability and source.nullable and not table.nullable:
+            yield f"{path}: may be NULL in the source, NOT NULL in the table"
+        match source.type, table.type:
+            case StructType() as given, StructType() as wanted:
+                yield from self.of_structs(given, wanted, f"{path}.")
+            case (ArrayType() | MapType() as given, ArrayType() | MapType() as wanted) if type(given) is type(wanted):
+                for left, right in zip(_items(given), _items(wanted), strict=True):
+                    yield from self.of_fields(left, right, f"{path}.{left.name}")
+            case given, wanted if not is_assignable(given, wanted):
+                yield f"{path}: {given} in the source, {wanted} in the table"
+
+
+def _items(container: ArrayType | MapType) -> tuple[StructField, ...]:
+    if isinstance(container, ArrayType):
+        return (StructField("element", container.element_type, container.contains_null),)
+    value = StructField("value", container.value_type, container.value_contains_null)
+    return StructField("key", container.key_type, nullable=False), value
