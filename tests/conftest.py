@@ -1,5 +1,7 @@
 """An Airflow of the tests' own, and a way to run a DAG in it."""
 
+# ruff: noqa: PLC0415 - Airflow reads its home and its settings when it is imported, so it is imported late
+
 import os
 import shutil
 import sys
@@ -8,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-# Before anything imports Airflow, which reads its home and its settings when it is imported.
 AIRFLOW_HOME = Path(tempfile.mkdtemp(prefix="airflow-delta-tests-"))
 (AIRFLOW_HOME / "dags").mkdir()
 os.environ |= {

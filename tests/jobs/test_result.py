@@ -12,10 +12,18 @@ from airflow_delta.core.errors import (
     SchemaMismatchError,
 )
 from airflow_delta.core.statements import OperationResult
-from airflow_delta.jobs.errors import AccessDeniedError, InvalidSpecError, JobFailedError, ResultMissingError, SparkAnalysisError
+from airflow_delta.jobs.errors import (
+    AccessDeniedError,
+    InvalidSpecError,
+    JobFailedError,
+    ResultMissingError,
+    SparkAnalysisError,
+)
 from airflow_delta.jobs.result import KEPT_FOR, ResultDocument, read_result, result_uri, write_result, written_results
 
-OUTCOME = OperationResult(table="t", version=3, read_version=2, operation="MERGE", committed=True, metrics={"numTargetFilesAdded": 1})
+OUTCOME = OperationResult(
+    table="t", version=3, read_version=2, operation="MERGE", committed=True, metrics={"numTargetFilesAdded": 1}
+)
 TOKEN = "0123456789abcdef0123456789abcdef"
 
 ERRORS = [
@@ -50,7 +58,9 @@ def test_an_outcome_comes_back_equal(tmp_path):
 
 
 def test_an_error_of_another_version_is_still_told():
-    error = ResultDocument(error={"code": "DELTA_OF_TOMORROW", "text": "[DELTA_OF_TOMORROW] moon", "attributes": {"table": "t"}})
+    error = ResultDocument(
+        error={"code": "DELTA_OF_TOMORROW", "text": "[DELTA_OF_TOMORROW] moon", "attributes": {"table": "t"}}
+    )
     rebuilt = error.typed_error()
     assert isinstance(rebuilt, JobFailedError)
     assert (rebuilt.error, rebuilt.detail) == ("DELTA_OF_TOMORROW", "[DELTA_OF_TOMORROW] moon")

@@ -29,11 +29,7 @@ maps = st.dictionaries(st.text(min_size=1).filter(lambda key: key != "$type"), s
 versions = st.none() | st.integers(min_value=0)
 tables = st.builds(TableSource, texts, version=versions) | st.builds(TableSource, texts, timestamp=st.integers() | texts)
 files = st.builds(FileSource, texts, format=texts, options=maps, schema=st.none() | texts)
-sources = (
-    tables
-    | files
-    | st.builds(SqlSource, texts, views=st.dictionaries(maps.map(str), tables | files, max_size=2))
-)
+sources = tables | files | st.builds(SqlSource, texts, views=st.dictionaries(maps.map(str), tables | files, max_size=2))
 expectations = st.lists(st.builds(Expectation, texts, name=st.none() | st.text()) | texts, max_size=2)
 clauses = st.lists(
     st.builds(MatchedUpdate, condition=texts, assignments=st.none() | maps)
@@ -43,7 +39,9 @@ clauses = st.lists(
     max_size=4,
 )
 statements = (
-    st.builds(MergeStatement, table=texts, source=sources, on=texts, clauses=clauses, expect=expectations, dry_run=st.booleans())
+    st.builds(
+        MergeStatement, table=texts, source=sources, on=texts, clauses=clauses, expect=expectations, dry_run=st.booleans()
+    )
     | st.builds(WriteStatement, table=texts, source=sources, expect=expectations, properties=maps, partition_by=st.lists(texts))
     | st.builds(OptimizeStatement, table=texts, where=st.none() | texts, target_file_size=st.none() | st.integers(min_value=1))
     | st.builds(VacuumStatement, table=texts, retention_hours=st.none() | st.floats(0, 1e6), enforce_retention=st.booleans())
@@ -92,4 +90,4 @@ def test_a_mapping_cannot_pose_as_a_typed_value():
 
 
 def test_upsert_is_update_then_insert():
-    assert UPSERT == (MatchedUpdate(), NotMatchedInsert())
+    assert (MatchedUpdate(), NotMatchedInsert()) == UPSERT

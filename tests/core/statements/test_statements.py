@@ -83,6 +83,12 @@ def test_an_expectation_is_a_query_when_it_starts_as_one(sql, is_query):
 
 def test_a_result_survives_json():
     result = OperationResult(
-        table="t", version=4, read_version=2, operation="MERGE", committed=True, metrics={"rows": 1}, conflicts=({"version": 3},)
+        table="t",
+        version=4,
+        read_version=2,
+        operation="MERGE",
+        committed=True,
+        metrics={"rows": 1},
+        conflicts=({"version": 3},),
     )
     assert OperationResult.from_json(result.to_json()) == result

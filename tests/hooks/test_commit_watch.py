@@ -1,0 +1,67 @@
+"""How far a log has come, also when its beginning was cleaned up."""
+
+import pytest
+
+from airflow_delta.core.log.file_names import commit_file
+from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
+from airflow_delta.hooks.commit_watch import NO_TABLE, head_version, reached_version
+
+
+def store_of(*names):
+    store = InMemoryLogStore("memory://table")
+    for name in names:
+        store.write(f"_delta_log/{name}", b"{}")
+    return store
+
+
+def commits(*versions):
+    return [commit_file(version) for version in versions]
+
+
+@pytest.mark.parametrize(
+    ("names", "head"),
+    [
+        ([], NO_TABLE),
+        (["_last_checkpoint", "00000000000000000003.crc", "_sidecars"], NO_TABLE),
+        (commits(0, 1, 2), 2),
+        ([*commits(11), "00000000000000000010.checkpoint.parquet", "_last_checkpoint", ".tmp"], 11),
+        (["00000000000000000010.checkpoint.parquet"], 10),
+    ],
+)
+def test_the_head_is_the_latest_version_in_the_log(names, head):
+    assert head_version(store_of(*names)) == head
+
+
+def test_a_version_is_reached_by_itself_or_by_a_later_one():
+    store = store_of(*commits(0, 1, 2))
+    assert reached_version(store, 1, thorough=False) == 2
+    assert reached_version(store, 2, thorough=True) == 2
+    assert reached_version(store, 3, thorough=True) is None
+    assert reached_version(store, 3, thorough=False) is None
+
+
+def test_a_version_that_was_cleaned_up_was_reached():
+    store = store_of("00000000000000000010.checkpoint.parquet", *commits(10, 11))
+    assert reached_version(store, 4, thorough=True) == 11
+
+
+def test_a_missing_table_has_reached_nothing():
+    assert reached_version(store_of(), 0, thorough=True) is None
+    assert reached_version(store_of(), 0, thorough=False) is None
+
+
+def test_once_looked_a_poll_is_one_probe():
+    calls = []
+
+    class Counting(InMemoryLogStore):
+        def exists(self, path):
+            calls.append(f"exists {path}")
+            return super().exists(path)
+
+        def list_from(self, directory, start=""):
+            calls.append(f"list {directory}")
+            return super().list_from(directory, start)
+
+    store = Counting("memory://table")
+    assert reached_version(store, 5, thorough=False) is None
+    assert calls == [f"exists _delta_log/{commit_file(5)}"]

@@ -1,0 +1,70 @@
+"""A connection that leads nowhere is an error before anything is submitted."""
+
+import json
+import sys
+
+import pytest
+
+from airflow_delta.hooks.errors import SparkTargetError
+from airflow_delta.hooks.spark_target import spark_target
+
+
+@pytest.fixture
+def connection(monkeypatch):
+    def make(host, port=None, conn_type="spark", **extra):
+        value = {"conn_type": conn_type, "host": host, "port": port, "extra": extra}
+        monkeypatch.setenv("AIRFLOW_CONN_SPARK_TEST", json.dumps(value))
+
+    return make
+
+
+def test_a_missing_connection_is_named_with_its_cure_and_is_not_yarn():
+    with pytest.raises(SparkTargetError) as caught:
+        spark_target("spark_nowhere", None)
+    assert caught.value.conn_id == "spark_nowhere"
+    assert "airflow connections add spark_nowhere" in str(caught.value)
+    assert not caught.value.retryable
+
+
+@pytest.mark.parametrize(
+    ("given", "deploy_mode", "expected"),
+    [
+        ({"host": "local[2]"}, None, ("local[2]", False, True, False)),
+        ({"host": "yarn"}, "cluster", ("yarn", True, False, True)),
+        ({"host": "yarn", "deploy-mode": "cluster"}, None, ("yarn", True, False, True)),
+        ({"host": "yarn", "deploy-mode": "cluster"}, "client", ("yarn", False, False, False)),
+        ({"host": "spark://m1:7077"}, None, ("spark://m1:7077", False, False, False)),
+        ({"host": "m1", "port": 7077}, None, ("spark://m1", False, False, False)),
+    ],
+)
+def test_the_connection_says_where_the_job_runs(connection, given, deploy_mode, expected):
+    connection(**given)
+    target = spark_target("spark_test", deploy_mode)
+    assert (target.master, target.is_cluster_mode, target.is_local, target.is_yarn_cluster) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "cure"),
+    [
+        ({"host": "spark://m1:7077", "deploy-mode": "cluster"}, "client"),
+        ({"host": "k8s://https://cluster", "deploy-mode": "cluster"}, "cncf-kubernetes"),
+    ],
+)
+def test_a_spark_that_cannot_run_the_job_is_refused(connection, given, cure):
+    connection(**given)
+    with pytest.raises(SparkTargetError, match=cure):
+        spark_target("spark_test", None)
+
+
+def test_spark_submit_is_found_beside_this_python(connection, monkeypatch):
+    connection("local")
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert spark_target("spark_test", None).binary == f"{sys.prefix}/bin/spark-submit"
+
+
+def test_a_missing_spark_submit_says_what_to_install(connection, monkeypatch, tmp_path):
+    connection("local")
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(SparkTargetError, match=r"airflow-delta\[spark\]"):
+        spark_target("spark_test", None)

@@ -1,0 +1,155 @@
+"""DAGs of one operator, and a spark-submit that only writes down what it was asked for."""
+
+import json
+import stat
+import sys
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+import pendulum
+import pytest
+from airflow.models.taskinstance import TaskInstance, clear_task_instances
+from airflow.sdk import DAG
+from airflow.sdk import task as task_decorator
+from airflow.utils.session import create_session
+
+SUBMIT = """#!{python}
+import json, os, sys
+sys.path.insert(0, {root!r})
+from pathlib import Path
+spec = json.loads(sys.argv[sys.argv.index("--spec") + 1])
+calls = Path({calls!r})
+py_files = sys.argv[sys.argv.index("--py-files") + 1].split(",")
+with calls.open("a") as out:
+    shipped = [os.path.exists(path) for path in py_files]
+    call = dict(argv=sys.argv[1:], spec=spec, python=os.environ.get("PYSPARK_PYTHON"), shipped=shipped)
+    out.write(json.dumps(call) + "\\n")
+number = len(calls.read_text().splitlines())
+{behaviour}
+from airflow_delta.core.statements import OperationResult
+from airflow_delta.jobs.result import ResultDocument, write_result
+outcome = OperationResult(
+    table=spec["statement"]["table"], version=number, read_version=0, operation="MERGE", committed=True, metrics={{"rows": 1}}
+)
+write_result(spec["result_uri"], ResultDocument(outcome=outcome))
+"""
+
+
+@dataclass
+class RecordingSubmit:
+    """A program in the place of spark-submit; the behaviour is Python that knows ``spec`` and the call's ``number``.
+
+    A behaviour that does not exit ends in an outcome whose version is the number.
+    """
+
+    folder: Path
+    behaviour: str = ""
+    calls_file: Path = field(init=False)
+
+    def __post_init__(self):
+        self.calls_file = self.folder / "calls.jsonl"
+        self.path = self.folder / "spark-submit"
+        text = SUBMIT.format(
+            python=sys.executable,
+            root=str(Path(__file__).parents[2]),
+            calls=str(self.calls_file),
+            behaviour=self.behaviour,
+        )
+        self.path.write_text(text)
+        self.path.chmod(self.path.stat().st_mode | stat.S_IXUSR)
+
+    @property
+    def calls(self):
+        return [json.loads(line) for line in self.calls_file.read_text().splitlines()] if self.calls_file.exists() else []
+
+
+@pytest.fixture
+def recording_submit(tmp_path_factory):
+    """Make a recording spark-submit: ``recording_submit(behaviour)``."""
+
+    def make(behaviour=""):
+        return RecordingSubmit(tmp_path_factory.mktemp("submit"), behaviour)
+
+    return make
+
+
+@dataclass
+class TaskRun:
+    """What became of a DAG of one task."""
+
+    state: str
+    result: object
+    version: int | None
+    conflict: dict | None
+    errors: list
+
+
+@pytest.fixture
+def run_task(run_dag, xcom, request):
+    """Run a DAG of one task: ``run_task(make_operator, retries=...)``; errors are those of its tries, in order."""
+
+    def run(make_operator, *, retries=0, dag_id=None, more=None, **arguments):
+        errors = []
+        defaults = {
+            "retries": retries,
+            "retry_delay": timedelta(seconds=0.1),
+            "on_failure_callback": lambda context: errors.append(context["exception"]),
+            "on_retry_callback": lambda context: errors.append(context["exception"]),
+        }
+        name = dag_id or request.node.name.translate(str.maketrans("[] ,", "____"))
+        with DAG(name, schedule=None, start_date=pendulum.datetime(2013, 1, 1), default_args=defaults) as dag:
+            task = make_operator()
+            if more is not None:
+                more(task)
+        dag_run = run_dag(dag, logical_date=pendulum.datetime(2013, 1, 2), **arguments)
+        return TaskRun(
+            state=str(dag_run.state.value),
+            result=xcom(dag_run, task.task_id),
+            version=xcom(dag_run, task.task_id, "delta_version"),
+            conflict=xcom(dag_run, task.task_id, "delta_conflict"),
+            errors=errors,
+        )
+
+    return run
+
+
+@pytest.fixture
+def empty_table(tmp_path):
+    """A table of one version without rows, written by hand."""
+    table = tmp_path / "table"
+    (table / "_delta_log").mkdir(parents=True)
+    schema = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
+    actions = [
+        {"commitInfo": {"timestamp": 0, "operation": "CREATE TABLE", "operationParameters": {}}},
+        {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+        {
+            "metaData": {
+                "id": "a",
+                "format": {"provider": "parquet", "options": {}},
+                "schemaString": json.dumps(schema),
+                "partitionColumns": [],
+                "configuration": {},
+            }
+        },
+    ]
+    (table / "_delta_log" / f"{0:020d}.json").write_text("\n".join(map(json.dumps, actions)))
+    return table
+
+
+@pytest.fixture
+def clear_once():
+    """Add a task behind another that clears it (or the one of ``task_id``), as a user does in the UI."""
+
+    def add(task, task_id=None):
+        @task_decorator
+        def clear(ti=None):
+            with create_session() as session:
+                wanted = (TaskInstance.run_id == ti.run_id, TaskInstance.task_id == (task_id or task.task_id))
+                clear_task_instances(
+                    session.query(TaskInstance).filter(TaskInstance.dag_id == ti.dag_id, *wanted).all(), session
+                )
+
+        task >> clear()
+
+    return add

@@ -1,0 +1,246 @@
+"""The life of a statement as a task: what is submitted, what comes back, and what is never submitted twice."""
+
+import sys
+from pathlib import Path
+from textwrap import indent
+
+import pytest
+
+from airflow_delta.core.errors import ConcurrentAppendError, SchemaMismatchError, TableNotFoundError
+from airflow_delta.hooks.errors import ScratchUriNeededError, SparkTargetError
+from airflow_delta.jobs.errors import JobFailedError, ResultMissingError
+from airflow_delta.operators import (
+    UPSERT,
+    DeltaMergeOperator,
+    DeltaOptimizeOperator,
+    DeltaSqlOperator,
+    DeltaWriteOperator,
+    FileSource,
+    MatchedDelete,
+    TableSource,
+)
+
+pytestmark = pytest.mark.airflow
+
+FAIL_WITH = """
+from airflow_delta.core import errors
+from airflow_delta.jobs import errors as job_errors
+from airflow_delta.jobs.result import ResultDocument, write_result
+write_result(spec["result_uri"], ResultDocument.of_error({error}))
+sys.exit(75)
+"""
+
+COMMIT = """
+import time
+commit = {"commitInfo": {"timestamp": 1, "operation": "MERGE", "readVersion": 0, "operationMetrics": {"numOutputRows": "3"},
+                         "airflowDelta": {"token": spec["origin"]["token"]}}}
+def write_commit():
+    path = Path(spec["statement"]["table"]) / "_delta_log" / f"{1:020d}.json"
+    path.write_text(json.dumps(commit))
+"""
+
+
+def merge(table, submit, **arguments):
+    defaults = {
+        "source": "/lake/feed",
+        "on": "target.id = source.id",
+        "conn_id": "spark_local",
+        "spark_binary": str(submit.path),
+    }
+    return DeltaMergeOperator(task_id="merge", table=str(table), **(defaults | arguments))
+
+
+def argument(call, name):
+    return call["argv"][call["argv"].index(name) + 1]
+
+
+def test_the_job_gets_archive_spec_and_rendered_statement_and_its_outcome_comes_back(empty_table, recording_submit, run_task):
+    submit = recording_submit()
+    run = run_task(
+        lambda: merge(
+            "{{ dag_run.conf['table'] }}",
+            submit,
+            source=TableSource("/lake/{{ ds }}", version="{{ 3 + 4 }}"),
+            on="target.day = DATE'{{ ds }}'",
+            clauses=[MatchedDelete(condition="source.day < '{{ ds }}'"), *UPSERT],
+            expect="day = '{{ ds }}'",
+            py_files="/mine.py",
+        ),
+        run_conf={"table": str(empty_table)},
+    )
+    assert (run.state, run.version, run.errors) == ("success", 1, [])
+    assert run.result == {
+        "table": str(empty_table),
+        "version": 1,
+        "read_version": 0,
+        "operation": "MERGE",
+        "committed": True,
+        "already_committed": False,
+        "metrics": {"rows": 1},
+        "conflicts": [],
+        "attempts": 1,
+        "sources": [],
+    }
+    (call,) = submit.calls
+    statement, origin = call["spec"]["statement"], call["spec"]["origin"]
+    assert statement["source"] == {"$type": "table", "table": "/lake/2013-01-02", "version": 7, "timestamp": None}
+    assert statement["on"] == "target.day = DATE'2013-01-02'"
+    assert [clause.get("condition") for clause in statement["clauses"]] == ["source.day < '2013-01-02'", None, None]
+    assert statement["expect"][0]["sql"] == "day = '2013-01-02'"
+    assert call["spec"]["start_version"] == 0
+    assert call["spec"]["result_uri"] == f"{empty_table}/_airflow_delta/results/{origin['token']}/1.json"
+    assert origin["job"]["jobName"].endswith(".merge")
+    assert origin["record"]["logical_date"].startswith("2013-01-02")
+    archive, mine = argument(call, "--py-files").split(",")
+    assert (mine, call["shipped"][0], Path(archive).exists()) == ("/mine.py", True, False)
+    assert argument(call, "--name") == origin["job"]["jobName"]
+    assert argument(call, "--master") == "local[2]"
+    assert call["python"] == sys.executable
+    assert any(each.endswith("/spark_jobs/delta_merge.py") for each in call["argv"])
+
+
+def test_a_typed_error_fails_the_task_at_once_when_it_would_only_come_again(empty_table, recording_submit, run_task):
+    submit = recording_submit(FAIL_WITH.format(error="errors.SchemaMismatchError(table='t', differences=('id is missing',))"))
+    run = run_task(lambda: merge(empty_table, submit), retries=2)
+    assert run.state == "failed"
+    (error,) = run.errors
+    assert isinstance(error, SchemaMismatchError)
+    assert error.differences == ["id is missing"]
+    assert "Remedy:" in str(error)
+    assert len(submit.calls) == 1
+
+
+def test_a_conflict_is_told_in_an_xcom_and_tried_again_with_the_same_token(empty_table, recording_submit, run_task):
+    conflict = "errors.ConcurrentAppendError(table='t', read_version=1, winning_version=2, path='f.parquet')"
+    submit = recording_submit(FAIL_WITH.format(error=conflict))
+    run = run_task(lambda: merge(empty_table, submit), retries=1)
+    assert run.state == "failed"
+    assert [type(error) for error in run.errors] == [ConcurrentAppendError] * 2
+    assert run.conflict["code"] == "DELTA_CONCURRENT_APPEND"
+    assert run.conflict["attributes"]["winning_version"] == 2
+    first, second = submit.calls
+    assert first["spec"]["origin"]["token"] == second["spec"]["origin"]["token"]
+    assert second["spec"]["result_uri"].endswith("/2.json")
+
+
+def test_a_job_that_dies_after_its_commit_has_committed(empty_table, recording_submit, run_task):
+    submit = recording_submit(COMMIT + "write_commit()\nsys.exit(137)")
+    run = run_task(lambda: merge(empty_table, submit), retries=1)
+    assert (run.state, run.version, run.errors) == ("success", 1, [])
+    assert (run.result["committed"], run.result["already_committed"]) == (True, True)
+    assert run.result["metrics"] == {"numOutputRows": 3}
+
+
+def test_a_retry_returns_the_commit_of_an_orphan_and_submits_nothing(empty_table, recording_submit, run_task):
+    orphan = (
+        COMMIT + "if os.fork() == 0:\n    os.setsid()\n    time.sleep(0.3)\n    write_commit()\n    os._exit(0)\nsys.exit(1)"
+    )
+    submit = recording_submit(orphan.replace("os.fork()", "(sys.stdout.close(), os.close(1), os.close(2), os.fork())[-1]"))
+    run = run_task(lambda: merge(empty_table, submit), retries=1)
+    assert (run.state, run.version, len(run.errors)) == ("success", 1, 1)
+    assert len(submit.calls) == 1
+
+
+def test_a_job_that_fails_without_a_word_raises_what_upstream_raised(empty_table, recording_submit, run_task):
+    submit = recording_submit("sys.exit(3)")
+    run = run_task(lambda: merge(empty_table, submit))
+    assert "Error code is: 3" in str(run.errors[0])
+
+
+def test_a_job_that_ends_well_without_a_result_says_where_it_should_be(empty_table, recording_submit, run_task):
+    submit = recording_submit("sys.exit(0)")
+    run = run_task(lambda: merge(empty_table, submit))
+    (error,) = run.errors
+    assert isinstance(error, ResultMissingError)
+    assert error.result_uri == submit.calls[0]["spec"]["result_uri"]
+
+
+def test_an_unforeseen_failure_is_tried_again(empty_table, recording_submit, run_task):
+    failure = "job_errors.JobFailedError(table='t', operation='MERGE', error='KeyError', detail='x')"
+    submit = recording_submit("if number == 1:\n" + indent(FAIL_WITH.format(error=failure).strip(), "    "))
+    run = run_task(lambda: merge(empty_table, submit), retries=1)
+    assert (run.state, run.version) == ("success", 2)
+    assert isinstance(run.errors[0], JobFailedError)
+
+
+def test_a_missing_connection_ends_the_task_before_anything_happens(empty_table, recording_submit, run_task):
+    submit = recording_submit()
+    run = run_task(lambda: merge(empty_table, submit, conn_id="spark_nowhere"), retries=1)
+    (error,) = run.errors
+    assert isinstance(error, SparkTargetError)
+    assert submit.calls == []
+
+
+@pytest.mark.parametrize("operator", [DeltaMergeOperator, DeltaOptimizeOperator])
+def test_a_path_that_is_no_table_is_an_error_at_once_and_stays_empty(tmp_path, recording_submit, run_task, operator):
+    submit = recording_submit()
+    arguments = {"source": "/feed", "on": "a = b"} if operator is DeltaMergeOperator else {}
+    run = run_task(
+        lambda: operator(
+            task_id="t", table=str(tmp_path / "none"), conn_id="spark_local", spark_binary=str(submit.path), **arguments
+        )
+    )
+    (error,) = run.errors
+    assert isinstance(error, TableNotFoundError)
+    assert (submit.calls, list(tmp_path.iterdir())) == ([], [])
+
+
+def test_the_first_write_leaves_its_result_in_a_private_place(tmp_path, recording_submit, run_task):
+    submit = recording_submit()
+    table = tmp_path / "new"
+    run = run_task(
+        lambda: DeltaWriteOperator(
+            task_id="write",
+            table=str(table),
+            source=FileSource("/feed.csv", format="csv", options={"header": "true"}),
+            conn_id="spark_local",
+            spark_binary=str(submit.path),
+        )
+    )
+    assert (run.state, run.version) == ("success", 1)
+    (call,) = submit.calls
+    assert call["spec"]["start_version"] == -1
+    assert not call["spec"]["result_uri"].startswith(str(tmp_path))
+    assert not Path(call["spec"]["result_uri"]).exists()
+    assert not table.exists()
+
+
+def test_in_cluster_mode_the_first_write_asks_for_a_scratch_place(tmp_path, recording_submit, run_task, monkeypatch):
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_YARN", '{"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}')
+    submit = recording_submit()
+
+    def write(**arguments):
+        return DeltaSqlOperator(
+            task_id="write",
+            table=str(tmp_path / "new"),
+            query="SELECT * FROM feed WHERE day = '{{ ds }}'",
+            views={"feed": "/lake/feed"},
+            conn_id="spark_yarn",
+            spark_binary=str(submit.path),
+            **arguments,
+        )
+
+    run = run_task(write)
+    assert isinstance(run.errors[0], ScratchUriNeededError)
+    assert (submit.calls, list(tmp_path.iterdir())) == ([], [])
+    run = run_task(lambda: write(scratch_uri=str(tmp_path / "scratch")), dag_id="with_scratch")
+    assert (run.state, run.version) == ("success", 1)
+    (call,) = submit.calls
+    assert call["spec"]["statement"]["source"]["query"] == "SELECT * FROM feed WHERE day = '2013-01-02'"
+    assert call["spec"]["statement"]["source"]["views"]["feed"]["table"] == "/lake/feed"
+    assert call["python"] is None or call["python"] == sys.executable
+
+
+def test_a_cleared_task_runs_again_with_a_new_token_unless_told_otherwise(empty_table, recording_submit, run_task, clear_once):
+    submit = recording_submit(COMMIT + "number == 1 and write_commit()")
+    run = run_task(lambda: merge(empty_table, submit), more=clear_once)
+    first, second = submit.calls
+    assert first["spec"]["origin"]["token"] != second["spec"]["origin"]["token"]
+    assert (run.state, run.version, second["spec"]["start_version"]) == ("success", 2, 1)
+
+
+def test_a_cleared_task_that_reuses_returns_its_commit(empty_table, recording_submit, run_task, clear_once):
+    submit = recording_submit(COMMIT + "write_commit()")
+    run = run_task(lambda: merge(empty_table, submit, on_clear="reuse"), more=clear_once)
+    assert len(submit.calls) == 1
+    assert (run.state, run.version, run.result["already_committed"]) == ("success", 1, True)

@@ -1,0 +1,122 @@
+"""The sensor waits for exactly what it was told, in the worker and in the triggerer."""
+
+import threading
+import time
+
+import pendulum
+import pytest
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import TaskDeferred
+
+from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.sensors import DeltaCommitSensor
+
+
+def commit(table, version):
+    log = table / "_delta_log"
+    log.mkdir(parents=True, exist_ok=True)
+    (log / f"{version:020d}.json").write_text("{}")
+
+
+class Instance:
+    max_tries = 0
+
+
+class Store(dict):
+    def set(self, key, value):
+        self[key] = value
+
+
+def context(**given):
+    return {"task_state_store": Store(), "ti": Instance(), **given}
+
+
+def sensor(table, **arguments):
+    return DeltaCommitSensor(task_id="wait", table=str(table), **arguments)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"min_version": 1, "after_version": 1},
+        {"min_version": 1, "since": "first_poke"},
+        {"since": "yesterday"},
+        {"min_version": "{{ unrendered }}"},
+        {"after_version": "None"},
+    ],
+)
+def test_what_to_wait_for_is_said_in_exactly_one_way(tmp_path, given):
+    with pytest.raises(InvalidStatementError):
+        sensor(tmp_path, **given).poke(context())
+
+
+@pytest.mark.parametrize(
+    ("given", "done"),
+    [
+        ({"min_version": "2"}, True),
+        ({"min_version": 3}, False),
+        ({"after_version": 1}, True),
+        ({"after_version": "2"}, False),
+        ({"after_version": -1}, True),
+        ({"since": "first_poke"}, False),
+    ],
+)
+def test_a_poke_tells_whether_the_version_is_reached(tmp_path, given, done):
+    for version in range(3):
+        commit(tmp_path, version)
+    value = sensor(tmp_path, **given).poke(context())
+    assert (value.is_done, value.xcom_value) == (done, 2 if done else None)
+
+
+def test_first_poke_waits_for_any_later_commit_and_a_reschedule_keeps_the_look(tmp_path):
+    commit(tmp_path, 0)
+    shared = context()
+    assert not sensor(tmp_path, since="first_poke").poke(shared)
+    commit(tmp_path, 1)
+    assert sensor(tmp_path, since="first_poke").poke(shared).xcom_value == 1
+    shared["ti"].max_tries += 1  # cleared
+    assert not sensor(tmp_path, since="first_poke").poke(shared)
+
+
+def test_first_poke_on_a_missing_table_waits_for_its_first_commit(tmp_path):
+    shared = context()
+    assert not sensor(tmp_path / "t", since="first_poke").poke(shared)
+    assert list(tmp_path.iterdir()) == []
+    commit(tmp_path / "t", 0)
+    assert sensor(tmp_path / "t", since="first_poke").poke(shared).xcom_value == 0
+
+
+def test_a_deferrable_sensor_returns_at_once_or_leaves_the_wait_to_the_triggerer(tmp_path):
+    commit(tmp_path, 0)
+    assert sensor(tmp_path, min_version=0, deferrable=True).execute(context()) == 0
+    with pytest.raises(TaskDeferred) as deferred:
+        sensor(tmp_path, after_version=0, deferrable=True, poke_interval=5).execute(context())
+    assert deferred.value.trigger.serialize()[1] == {"table": str(tmp_path), "version": 1, "poll_interval": 5}
+    assert sensor(tmp_path, after_version=0).execute_complete({}, {"version": 1}) == 1
+
+
+@pytest.mark.airflow
+@pytest.mark.parametrize("deferrable", [False, True], ids=["poke", "deferrable"])
+def test_a_dag_waits_for_a_commit_and_returns_its_version(tmp_path, run_dag, xcom, deferrable):
+    commit(tmp_path, 0)
+    with DAG(f"waits_{deferrable}", schedule=None, start_date=pendulum.datetime(2013, 1, 1)) as dag:
+        DeltaCommitSensor(
+            task_id="wait",
+            table="{{ dag_run.conf['table'] }}",
+            after_version="{{ 0 }}",
+            deferrable=deferrable,
+            poke_interval=0.1,
+            timeout=60,
+        )
+
+    def later():
+        time.sleep(2)
+        commit(tmp_path, 1)
+
+    thread = threading.Thread(target=later)
+    thread.start()
+    run = run_dag(dag, run_conf={"table": str(tmp_path)})
+    thread.join()
+    assert run.state == "success"
+    assert xcom(run, "wait") == 1

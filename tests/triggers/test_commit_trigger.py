@@ -1,0 +1,68 @@
+"""The trigger fires once, survives serialization, and waits through what may pass."""
+
+import asyncio
+
+import pytest
+from airflow.sdk.module_loading import import_string
+
+from airflow_delta.triggers.commit import DeltaCommitWaitTrigger
+
+
+def commit(table, version):
+    log = table / "_delta_log"
+    log.mkdir(parents=True, exist_ok=True)
+    (log / f"{version:020d}.json").write_text("{}")
+
+
+async def events(trigger, during=None):
+    async def collect():
+        return [event.payload async for event in trigger.run()]
+
+    collecting = asyncio.create_task(collect())
+    if during is not None:
+        await asyncio.sleep(0.1)
+        assert not collecting.done()
+        during()
+    return await asyncio.wait_for(collecting, timeout=10)
+
+
+def rebuilt(trigger):
+    path, arguments = trigger.serialize()
+    return import_string(path)(**arguments)
+
+
+def test_a_version_that_is_there_fires_at_once(tmp_path):
+    commit(tmp_path, 4)
+    trigger = rebuilt(DeltaCommitWaitTrigger(table=str(tmp_path), version=3, poll_interval=60))
+    assert asyncio.run(events(trigger)) == [{"version": 4}]
+
+
+@pytest.mark.parametrize("exists", [True, False], ids=["table", "no table yet"])
+def test_a_version_that_comes_later_is_waited_for(tmp_path, exists):
+    table = tmp_path / "table"
+    if exists:
+        commit(table, 0)
+    trigger = rebuilt(DeltaCommitWaitTrigger(table=str(table), version=1, poll_interval=0.01))
+    assert asyncio.run(events(trigger, lambda: commit(table, 1))) == [{"version": 1}]
+
+
+def test_waiting_for_a_missing_table_makes_no_directory(tmp_path):
+    trigger = DeltaCommitWaitTrigger(table=str(tmp_path / "table"), version=0, poll_interval=0.01)
+    with pytest.raises(TimeoutError):
+        asyncio.run(asyncio.wait_for(events(trigger), timeout=0.1))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_event_loop_is_never_blocked(tmp_path):
+    async def ticks():
+        trigger = DeltaCommitWaitTrigger(table=str(tmp_path), version=0, poll_interval=0.001)
+        waiting = asyncio.create_task(events(trigger))
+        longest, before = 0.0, asyncio.get_running_loop().time()
+        for _ in range(50):
+            await asyncio.sleep(0.001)
+            now = asyncio.get_running_loop().time()
+            longest, before = max(longest, now - before), now
+        waiting.cancel()
+        return longest
+
+    assert asyncio.run(ticks()) < 0.5
