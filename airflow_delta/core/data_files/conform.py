@@ -50,7 +50,7 @@ def match_names(available: list[str], wanted: list[str]) -> list[str | None]:
     return [name if name in exact else folded.get(name.casefold()) for name in wanted]
 
 
-def conform_array(array: pa.Array, target: pa.DataType) -> pa.Array:  # noqa: PLR0911 - one return for each kind of type
+def conform_array(array: pa.Array, target: pa.DataType) -> pa.Array:
     """The values as ``target``, the array itself where its type is equal. Raises as ``conform``."""
     source = array.type
     # Equality of list types ignores the name of their element, and so does everything that reads them.

@@ -21,7 +21,7 @@ _BMP_END = 0xFFFF
 Bounds = tuple[str | None, str | None]
 
 
-def bounds_text(low: Any, high: Any, data_type: DataType, string_prefix_length: int) -> Bounds:  # noqa: PLR0911 - one for each kind of type
+def bounds_text(low: Any, high: Any, data_type: DataType, string_prefix_length: int) -> Bounds:
     """The JSON text of a column's least and greatest value.
 
     Args:

@@ -2,7 +2,7 @@
 
 import datetime as dt
 import json
-import sys
+import runpy
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
@@ -116,7 +116,5 @@ def shared_tables():
 @pytest.fixture(scope="session")
 def encode_rows(shared_tables):
     """Rows and a schema's JSON to the canonical lines in the expected.json of a shared table."""
-    sys.path.append(str(shared_tables))
-    import canon
-
+    canon = SimpleNamespace(**runpy.run_path(str(shared_tables / "canon.py")))
     return lambda rows, schema_json: canon.encode_rows(rows, json.loads(schema_json))

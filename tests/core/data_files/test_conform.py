@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from airflow_delta.core.data_files import conform
 from airflow_delta.core.schema import arrow_schema
 
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
 
 def conform_column(values, kind):
     return conform(pa.record_batch({"c": values}), pa.schema({"c": kind}))["c"]
@@ -105,17 +107,19 @@ def widened(field):
             pa.array([[1, 2], None], pa.list_(pa.int8(), 2)), pa.list_(pa.int64()), [[1, 2], None], id="fixed-size-list"
         ),
         pytest.param(pa.nulls(2), pa.list_(pa.int64()), [None, None], id="null"),
-        pytest.param(pa.array([1], pa.timestamp("ms")), pa.timestamp("us"), [dt.datetime(1970, 1, 1, 0, 0, 0, 1000)], id="ms"),
+        pytest.param(
+            pa.array([1], pa.timestamp("ms")), pa.timestamp("us", "UTC"), [EPOCH + dt.timedelta(milliseconds=1)], id="ms"
+        ),
         pytest.param(
             pa.array([0], pa.timestamp("us")),
             pa.timestamp("us", "UTC"),
-            [dt.datetime(1970, 1, 1, tzinfo=dt.UTC)],
+            [EPOCH],
             id="utc-unsaid",
         ),
         pytest.param(
             pa.array([0], pa.timestamp("us", "Asia/Tokyo")),
             pa.timestamp("us", "UTC"),
-            [dt.datetime(1970, 1, 1, tzinfo=dt.UTC)],
+            [EPOCH],
             id="another-zone-same-instant",
         ),
     ],

@@ -120,7 +120,7 @@ def check_times(present, low, high, zone):
     assert found <= min(present)
     assert min(present) - found < millisecond
     if high is None:
-        assert max(present).replace(tzinfo=None) > dt.datetime.max - millisecond
+        assert max(present).replace(tzinfo=dt.UTC) > dt.datetime.max.replace(tzinfo=dt.UTC) - millisecond
     else:
         found = dt.datetime.fromisoformat(high)
         assert found >= max(present)

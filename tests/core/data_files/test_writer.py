@@ -98,22 +98,29 @@ def test_no_rows_make_no_file(data_files, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def write_all(writer, batches):
+    with writer:
+        for batch in batches:
+            writer.write(batch)
+
+
 def test_an_error_between_the_batches_leaves_no_file(data_files, tmp_path):
-    with pytest.raises(RuntimeError), DataFileWriter(data_files.LOCAL, str(tmp_path / "f"), IDS, row_group_rows=1) as writer:
-        writer.write(ids(1, 2))
+    def batches():
+        yield ids(1, 2)
         assert (tmp_path / "f").exists()
         raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        write_all(DataFileWriter(data_files.LOCAL, str(tmp_path / "f"), IDS, row_group_rows=1), batches())
 
     assert list(tmp_path.iterdir()) == []
 
 
 def test_null_in_a_column_that_is_not_null_is_refused_and_leaves_no_file(data_files, tmp_path):
-    with (
-        pytest.raises(ConstraintViolatedError) as caught,
-        DataFileWriter(data_files.LOCAL, str(tmp_path / "f"), IDS, row_group_rows=1, table="flights") as writer,
-    ):
-        writer.write(ids(1))
-        writer.write(ids(2, None, None))
+    writer = DataFileWriter(data_files.LOCAL, str(tmp_path / "f"), IDS, row_group_rows=1, table="flights")
+
+    with pytest.raises(ConstraintViolatedError) as caught:
+        write_all(writer, [ids(1), ids(2, None, None)])
 
     assert (caught.value.table, caught.value.constraint, caught.value.rows) == ("flights", "NOT NULL of id", 2)
     assert list(tmp_path.iterdir()) == []
