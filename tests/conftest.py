@@ -1,4 +1,4 @@
-"""An Airflow of the tests' own, and a way to run a DAG in it."""
+"""An Airflow of the tests' own, a way to run a DAG in it, and a judge of tables that is not ours."""
 
 # ruff: noqa: PLC0415 - Airflow reads its home and its settings when it is imported, so it is imported late
 
@@ -6,8 +6,10 @@ import os
 import shutil
 import sys
 import tempfile
+from importlib.resources import files
 from pathlib import Path
 
+import duckdb
 import pytest
 
 AIRFLOW_HOME = Path(tempfile.mkdtemp(prefix="airflow-delta-tests-"))
@@ -66,3 +68,12 @@ def xcom(airflow_database):
             return None if found is None else XComModel.deserialize_value(found)
 
     return get
+
+
+@pytest.fixture(scope="session")
+def duckdb_connection():
+    """duckdb with its Delta reader: ``connection.sql("SELECT ... FROM delta_scan('path')")``."""
+    extension = files("duckdb_extension_delta") / "extensions" / f"v{duckdb.__version__}" / "delta.duckdb_extension"
+    with duckdb.connect() as connection:
+        connection.load_extension(str(extension))
+        yield connection
