@@ -188,36 +188,34 @@ class _SmallActions:
             raise self._corrupt(version, number, f"{type(error).__name__}: {error}") from error
 
     def _corrupt(self, version: int, number: int, detail: str) -> CorruptLogError:
-        return CorruptLogError(table=self._table, file=commit_path(version), detail=f"line {number}: {detail}")
+        return _corrupt(self._table, version, f"line {number}: {detail}")
 
 
 def _file_actions(
     table: str, commits: Sequence[tuple[int, list[bytes]]], metadata: Sequence[Metadata]
 ) -> tuple[pa.Table, pa.Table]:
     lines = [line for _, found in commits for line in found]
-    adds, removes = ADD_FILE.append(VERSION), REMOVE_FILE.append(VERSION)
     if not lines:
-        return adds.empty_table(), removes.empty_table()
+        return CommitBatch().adds, CommitBatch().removes
     body = b"\n".join(lines)
     parse = pyarrow.json.ParseOptions(explicit_schema=_json_schema(body, metadata), unexpected_field_behavior="ignore")
     try:
-        rows = _parsed(body, lines, parse)
-        versions = pa.concat_arrays([pa.repeat(pa.scalar(version, pa.int64()), len(found)) for version, found in commits])
-        batches = rows.append_column(VERSION, pa.chunked_array([versions])).to_batches()
-        return (
-            pa.Table.from_batches([_columns(batch, "add", ADD_FILE) for batch in batches], adds),
-            pa.Table.from_batches([_columns(batch, "remove", REMOVE_FILE) for batch in batches], removes),
-        )
-    except ValueError as error:  # Arrow's errors are ValueErrors; those of its threads come without the row
+        return _parsed(body, commits, parse)
+    except ValueError as error:  # what Arrow raises; where many threads parse it does not tell the line
         raise _first_corrupt_line(table, commits, parse) or _corrupt(table, commits[-1][0], str(error)) from error
 
 
-def _parsed(body: bytes, lines: Sequence[bytes], parse: pyarrow.json.ParseOptions) -> pa.Table:
-    block = pyarrow.json.ReadOptions(block_size=max(_BLOCK_SIZE, max(map(len, lines)) + 1))
+def _parsed(
+    body: bytes, commits: Sequence[tuple[int, list[bytes]]], parse: pyarrow.json.ParseOptions
+) -> tuple[pa.Table, pa.Table]:
+    longest = max(len(line) for _, lines in commits for line in lines)
+    block = pyarrow.json.ReadOptions(block_size=max(_BLOCK_SIZE, longest + 1))
     rows = pyarrow.json.read_json(pa.BufferReader(body), read_options=block, parse_options=parse)
-    if len(rows) != len(lines):  # Arrow takes {...}{...} for two rows
+    versions = pa.concat_arrays([pa.repeat(pa.scalar(version, pa.int64()), len(lines)) for version, lines in commits])
+    if len(rows) != len(versions):  # Arrow takes {...}{...} for two rows
         raise ValueError("a line holds more than one value")
-    return rows
+    batches = rows.append_column(VERSION, pa.chunked_array([versions])).to_batches()
+    return _table(batches, "add", ADD_FILE), _table(batches, "remove", REMOVE_FILE)
 
 
 def _first_corrupt_line(
@@ -226,8 +224,7 @@ def _first_corrupt_line(
     for version, lines in commits:
         for number, line in enumerate(lines, 1):
             try:
-                rows = _parsed(line, [line], parse)
-                _columns(rows.append_column(VERSION, [[version]]).to_batches()[0], "add", ADD_FILE)
+                _parsed(line, [(version, [line])], parse)
             except ValueError as error:
                 return _corrupt(table, version, f"line {number}: {error}")
     return None
@@ -237,10 +234,15 @@ def _corrupt(table: str, version: int, detail: str) -> CorruptLogError:
     return CorruptLogError(table=table, file=commit_path(version), detail=detail)
 
 
-def _columns(batch: pa.RecordBatch, key: str, schema: pa.Schema) -> pa.RecordBatch:
-    present = batch.filter(pc.is_valid(batch[key]))
-    columns = file_columns(present[key], schema)
-    return pa.RecordBatch.from_arrays([*columns.columns, present[VERSION.name]], schema=schema.append(VERSION))
+def _table(batches: Iterable[pa.RecordBatch], key: str, schema: pa.Schema) -> pa.Table:
+    """The actions below this key, in pieces as they were parsed: all texts together may be too long for one array."""
+    columns = schema.append(VERSION)
+    pieces = []
+    for batch in batches:
+        present = batch.filter(pc.is_valid(batch[key]))
+        files = file_columns(present[key], schema)
+        pieces.append(pa.RecordBatch.from_arrays([*files.columns, present[VERSION.name]], schema=columns))
+    return pa.Table.from_batches(pieces, columns)
 
 
 def _json_schema(body: bytes, metadata: Iterable[Metadata]) -> pa.Schema:
