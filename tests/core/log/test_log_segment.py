@@ -1,0 +1,184 @@
+import pytest
+
+from airflow_delta.core.errors import (
+    LogGapError,
+    TableNotFoundError,
+    UnsupportedReaderFeatureError,
+    VersionNotFoundError,
+)
+from airflow_delta.core.log.file_names import checkpoint_path, commit_path
+from airflow_delta.core.log.log_segment import LogSegment, find_later_commits, find_segment, holds_table
+from tests.core.builders import HandmadeLog, add, metadata, protocol
+
+HINT = "_delta_log/_last_checkpoint"
+
+
+def handmade_log(versions, checkpoints=()):
+    handmade = HandmadeLog()
+    for version in versions:
+        handmade.commit(add(f"f{version}"), version=version)
+    for version in checkpoints:
+        handmade.checkpoint(version, protocol(), metadata())
+    return handmade
+
+
+def parts(version, count):
+    return [f"_delta_log/{version:020d}.checkpoint.{part:010d}.{count:010d}.parquet" for part in range(1, count + 1)]
+
+
+def described(segment):
+    return (segment.version, segment.checkpoint and segment.checkpoint.version, list(segment.commits))
+
+
+def test_commits_alone_make_up_a_version():
+    assert described(find_segment(handmade_log(range(3)).store)) == (2, None, [0, 1, 2])
+
+
+def test_the_newest_checkpoint_shortens_the_list_of_commits():
+    assert described(find_segment(handmade_log(range(8), [2, 5]).store)) == (7, 5, [6, 7])
+
+
+def test_an_older_version_begins_at_the_checkpoint_before_it():
+    handmade = handmade_log(range(8), [2, 5])
+    assert described(find_segment(handmade.store, 4)) == (4, 2, [3, 4])
+    assert described(find_segment(handmade.store, 5)) == (5, 5, [])
+    assert described(find_segment(handmade.store, 1)) == (1, None, [0, 1])
+
+
+@pytest.mark.parametrize(
+    "hint", [b"", b"nonsense", b'{"version":"5"}', b'{"size":3}', b"[1]", b'{"version":99}', b'{"version":4}']
+)
+def test_a_wrong_hint_does_not_mislead(hint):
+    handmade = handmade_log(range(8), [5])
+    handmade.store.write(HINT, hint)
+    assert described(find_segment(handmade.store)) == (7, 5, [6, 7])
+    assert holds_table(handmade.store)
+
+
+def test_a_checkpoint_newer_than_the_hint_wins():
+    handmade = handmade_log(range(8), [2, 5])
+    handmade.store.write(HINT, b'{"version":2}')
+    assert described(find_segment(handmade.store)) == (7, 5, [6, 7])
+
+
+def test_with_a_hint_only_the_files_from_there_on_are_listed(monkeypatch):
+    handmade = handmade_log(range(8), [5])
+    handmade.store.write(HINT, b'{"version":5}')
+    starts = []
+    listing = handmade.store.list_from
+    monkeypatch.setattr(handmade.store, "list_from", lambda path, start: starts.append(start) or listing(path, start))
+    find_segment(handmade.store)
+    assert starts == [f"{5:020d}"]
+
+
+def test_files_that_are_not_of_the_log_are_ignored():
+    handmade = handmade_log(range(4))
+    for name in (
+        f"{9:020d}.crc",
+        f"{1:020d}.{9:020d}.compacted.json",
+        f"{9:020d}.json.tmp",
+        f".{9:020d}.json.crc",
+        "_commit_9.json.tmp",
+        "zzz",
+        f"{8:020d}.json/x",
+    ):
+        handmade.store.write(f"_delta_log/{name}", b"rubbish")
+    handmade.store.write(checkpoint_path(2), b"")
+    handmade.store.write(parts(3, 1)[0], b"")
+    assert described(find_segment(handmade.store)) == (3, None, [0, 1, 2, 3])
+
+
+def test_a_checkpoint_in_parts_counts_when_all_of_one_writer_are_there():
+    handmade = handmade_log(range(6))
+    for path in parts(4, 3)[:2] + parts(4, 2)[1:] + parts(2, 2):
+        handmade.checkpoint(4, path=path)
+    segment = find_segment(handmade.store)
+    assert described(segment) == (5, 2, [3, 4, 5])
+    assert [each.path for each in segment.checkpoint.files] == parts(2, 2)
+
+
+def test_gaps_below_the_checkpoint_do_no_harm():
+    assert described(find_segment(handmade_log([0, 1, 5, 6, 7], [5]).store)) == (7, 5, [6, 7])
+
+
+@pytest.mark.parametrize(("versions", "checkpoints"), [([0, 1, 3], []), ([0, 4, 5, 7], [4]), ([4, 5, 6], [])])
+def test_a_gap_above_the_checkpoint_is_fatal_and_named(versions, checkpoints):
+    with pytest.raises(LogGapError) as caught:
+        find_segment(handmade_log(versions, checkpoints).store)
+    first = (checkpoints or [-1])[-1] + 1
+    missing = next(each for each in range(first, versions[-1]) if each not in versions)
+    assert caught.value.file == commit_path(missing)
+
+
+def test_a_log_of_a_checkpoint_alone_is_a_table():
+    assert described(find_segment(handmade_log([], [3]).store)) == (3, 3, [])
+
+
+@pytest.mark.parametrize("names", [[], [f"{0:020d}.crc"], ["_last_checkpoint"]])
+def test_a_directory_without_commit_and_checkpoint_is_no_table(names):
+    handmade = HandmadeLog()
+    for name in names:
+        handmade.store.write(f"_delta_log/{name}", b'{"version":0}')
+    with pytest.raises(TableNotFoundError):
+        find_segment(handmade.store)
+    assert not holds_table(handmade.store)
+
+
+@pytest.mark.parametrize("version", [-1, 8, 1_000])
+def test_a_version_outside_of_the_log_is_refused_with_the_range(version):
+    with pytest.raises(VersionNotFoundError) as caught:
+        find_segment(handmade_log(range(8), [5]).store, version)
+    assert (caught.value.version, caught.value.earliest, caught.value.latest) == (version, 0, 7)
+
+
+def test_a_version_that_was_cleaned_up_is_refused_with_the_range():
+    handmade = handmade_log(range(3, 8), [5])
+    for version in (0, 4):
+        with pytest.raises(VersionNotFoundError) as caught:
+            find_segment(handmade.store, version)
+        assert (caught.value.earliest, caught.value.latest) == (5, 7)
+
+
+def test_a_v2_checkpoint_without_which_it_does_not_go_is_named_as_the_missing_feature():
+    handmade = handmade_log([5, 6])
+    handmade.store.write(f"_delta_log/{5:020d}.checkpoint.0a-b.parquet", b"x")
+    with pytest.raises(UnsupportedReaderFeatureError) as caught:
+        find_segment(handmade.store)
+    assert caught.value.features == ("v2Checkpoint",)
+
+
+def test_a_v2_checkpoint_is_passed_over_where_the_commits_are_there():
+    handmade = handmade_log(range(7))
+    handmade.store.write(f"_delta_log/{5:020d}.checkpoint.0a-b.json", b"x")
+    assert described(find_segment(handmade.store)) == (6, None, list(range(7)))
+
+
+def test_later_commits_are_found_by_a_listing_from_the_next_version_on(monkeypatch):
+    handmade = handmade_log(range(4), [2])
+    segment = find_segment(handmade.store)
+    assert find_later_commits(handmade.store, segment) is None
+    handmade.commit(add("x")).commit(add("y"))
+    starts = []
+    listing = handmade.store.list_from
+    monkeypatch.setattr(handmade.store, "list_from", lambda path, start: starts.append(start) or listing(path, start))
+    assert described(find_later_commits(handmade.store, segment)) == (5, 2, [3, 4, 5])
+    assert starts == [f"{4:020d}"]
+
+
+def test_a_commit_that_comes_while_the_listing_runs_is_no_gap(monkeypatch):
+    handmade = handmade_log(range(4))
+    listing, calls = handmade.store.list_from, []
+
+    def overtaken(path, start):
+        calls.append(start)
+        hidden = commit_path(2) if len(calls) == 1 else None
+        return (each for each in listing(path, start) if each.path != hidden)
+
+    monkeypatch.setattr(handmade.store, "list_from", overtaken)
+    assert described(find_segment(handmade.store)) == (3, None, [0, 1, 2, 3])
+
+
+def test_a_segment_that_breaks_its_promises_cannot_be_made():
+    segment = find_segment(handmade_log(range(4)).store)
+    with pytest.raises(ValueError, match="do not make up"):
+        LogSegment(table="t", version=2, checkpoint=None, commits=segment.commits, commit_of_version=segment.commit_of_version)
