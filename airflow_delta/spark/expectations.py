@@ -54,9 +54,7 @@ def _check_rows(spark: SparkSession, expectation: Expectation, table: str) -> No
     broken = spark.sql(f"SELECT * FROM {STAGED} WHERE ({expectation.sql}\n) IS NOT TRUE")
     example = broken.limit(1).collect()
     if example:
-        raise ExpectationFailedError(
-            table=table, expectation=_name(expectation), rows=broken.count(), example=_text(example)
-        )
+        raise ExpectationFailedError(table=table, expectation=_name(expectation), rows=broken.count(), example=_text(example))
 
 
 def _name(expectation: Expectation) -> str:

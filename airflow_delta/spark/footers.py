@@ -41,14 +41,14 @@ def read_footers(
     return frame.mapInArrow(_in_worker(read), "path string, num_records long, stats string").toArrow().cast(FOOTERS)
 
 
-def _reader(
-    table_uri: str, schema: StructType, selection: StatisticsSelection
-) -> Callable[[Sequence[str]], pa.RecordBatch]:
+def _reader(table_uri: str, schema: StructType, selection: StatisticsSelection) -> Callable[[Sequence[str]], pa.RecordBatch]:
     def read(paths: Sequence[str]) -> pa.RecordBatch:
         filesystem, _ = data_filesystem(table_uri)
         with ThreadPoolExecutor(_THREADS) as threads:
             footers = list(threads.map(lambda path: _footer(filesystem, path, schema, selection), paths))
-        return pa.RecordBatch.from_pylist([{"path": path, **footer} for path, footer in zip(paths, footers, strict=True)], FOOTERS)
+        return pa.RecordBatch.from_pylist(
+            [{"path": path, **footer} for path, footer in zip(paths, footers, strict=True)], FOOTERS
+        )
 
     return read
 

@@ -141,7 +141,9 @@ def _adds(
     described = [listed[path] for path in found["path"].to_pylist()]
     ids = [PurePosixPath(each.path).parent.name.rpartition("=")[2] for each in described] if partitions else []
     if unknown := set(ids) - partitions.keys():
-        raise StagedFilesError(table=staging.table_uri, detail=f"the directories {sorted(unknown)} hold rows that nobody observed")
+        raise StagedFilesError(
+            table=staging.table_uri, detail=f"the directories {sorted(unknown)} hold rows that nobody observed"
+        )
     columns = {
         "path": pa.array([staging.log_path(each.path) for each in described], pa.string()),
         "partition_values": partition_maps([partitions[each] for each in ids] if partitions else [{}] * len(described)),

@@ -14,12 +14,14 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 
 from airflow_delta.core.data_files import open_data_file
 from airflow_delta.core.errors import CorruptDataFileError
-from airflow_delta.core.schema import StructType, arrow_schema, parse_schema, partition_arrays, schema_json
+from airflow_delta.core.predicate import parse_predicate
+from airflow_delta.core.schema import StructType, parse_schema, partition_arrays, schema_json
+from airflow_delta.core.snapshot.rows import refuse_deletion_vectors
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.data_filesystem import data_filesystem
 from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.spark.data_paths import file_uri
-from airflow_delta.spark.session import session_settings
+from airflow_delta.spark.session import session_settings, time_zone
 from airflow_delta.spark.spark_schema import quoted, to_spark
 
 _FILE = "__file"
@@ -50,8 +52,11 @@ def read_table(
         CorruptDataFileError: A file of the version is missing.
         InvalidPredicateError: ``where`` does not fit the table.
     """
-    schema = snapshot.schema
-    rows = read_files(spark, snapshot.table_uri, snapshot.files(where), schema, snapshot.partition_columns)
+    schema, table_uri = snapshot.schema, snapshot.table_uri
+    predicate = None if where is None else parse_predicate(where, schema, table_uri, time_zone=time_zone(spark))
+    files = snapshot.files(predicate)
+    refuse_deletion_vectors(table_uri, files)
+    rows = read_files(spark, table_uri, files, schema, snapshot.partition_columns)
     rows = rows if where is None else rows.filter(where)
     return rows if columns is None else rows.select(*map(quoted, columns))
 

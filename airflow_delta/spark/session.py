@@ -49,3 +49,8 @@ def temporary_views(spark: SparkSession, frames: Mapping[str, DataFrame]) -> Ite
 
 def _is_temporary_view(spark: SparkSession, name: str) -> bool:
     return any(each.isTemporary and each.name.casefold() == name.casefold() for each in spark.catalog.listTables())
+
+
+def time_zone(spark: SparkSession) -> str:
+    """The zone in which the session reads times that name none."""
+    return str(spark.conf.get("spark.sql.session.timeZone"))
