@@ -38,7 +38,9 @@ _YEARS_OF_CYCLE, _DAYS_OF_CYCLE = 400, 146_097
 
 
 def rounded_decimal(value: Decimal, scale: int) -> Decimal:
-    """The number with ``scale`` digits behind the point, rounded half up. Raises ``InvalidOperation`` for NaN and the like."""
+    """The number with ``scale`` digits behind the point, rounded half up. Raises ``ValueError`` for NaN and infinity."""
+    if not value.is_finite():
+        raise ValueError(f"{value} has no digits")
     return value.quantize(Decimal(1).scaleb(-scale), context=_DIGITS)
 
 
@@ -92,7 +94,7 @@ def _decimal(text: str, data_type: DecimalType) -> Decimal:
         value = rounded_decimal(Decimal(text), data_type.scale)
     except InvalidOperation as error:
         raise ValueError(text) from error
-    if not value.is_finite() or len(value.as_tuple().digits) > data_type.precision:
+    if len(value.as_tuple().digits) > data_type.precision:
         raise ValueError(text)
     return value
 

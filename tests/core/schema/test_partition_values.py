@@ -1,0 +1,223 @@
+"""Partition values: text in the log, typed everywhere else."""
+
+import datetime as dt
+import json
+import math
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_delta.core.errors import InvalidPartitionValueError
+from airflow_delta.core.schema import (
+    ArrayType,
+    DecimalType,
+    StructField,
+    arrow_type,
+    parse_schema,
+    partition_arrays,
+    serialize,
+    serialized_values,
+    typed_values,
+)
+from airflow_delta.core.schema.data_types import (
+    BINARY,
+    BOOLEAN,
+    BYTE,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    LONG,
+    SHORT,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+)
+
+ALL_TYPES = Path(__file__).parents[4] / "shared" / "tables" / "partitioned_all_types"
+
+NOON = dt.datetime(2021, 1, 1, 12, tzinfo=dt.UTC)
+
+
+def typed(text, data_type):
+    return typed_values(pa.array([text], pa.string()), data_type, column="p")[0].as_py()
+
+
+@pytest.mark.parametrize(
+    ("data_type", "text", "expected"),
+    [
+        (STRING, " as is ", " as is "),
+        (STRING, "__HIVE_DEFAULT_PARTITION__", "__HIVE_DEFAULT_PARTITION__"),
+        (BYTE, "-128", -128),
+        (INTEGER, " 007 ", 7),
+        (INTEGER, "+5", 5),
+        (LONG, "1.0", 1),
+        (LONG, "1.9", 1),
+        (LONG, "9223372036854775807", 9223372036854775807),
+        (DOUBLE, "1.0E10", 1e10),
+        (DOUBLE, "1e10", 1e10),
+        (DOUBLE, "-Infinity", -math.inf),
+        (DOUBLE, "inf", math.inf),
+        (FLOAT, "0.1", pytest.approx(0.1)),
+        (DecimalType(10, 2), "1.5", Decimal("1.50")),
+        (DecimalType(10, 2), "1E2", Decimal("100.00")),
+        (DecimalType(10, 2), "0.005", Decimal("0.01")),
+        (BOOLEAN, "true", True),
+        (BOOLEAN, "F", False),
+        (BOOLEAN, "Yes", True),
+        (BOOLEAN, "0", False),
+        (DATE, "2021-03-01", dt.date(2021, 3, 1)),
+        (DATE, "2021-3", dt.date(2021, 3, 1)),
+        (DATE, "2021", dt.date(2021, 1, 1)),
+        (DATE, "0001-01-01", dt.date(1, 1, 1)),
+        (DATE, "2021-03-01T10:00:00", dt.date(2021, 3, 1)),
+        (TIMESTAMP, "2021-01-01 12:00:00", NOON),
+        (TIMESTAMP, "2021-01-01T12:00:00.000000Z", NOON),
+        (TIMESTAMP, "2021-01-01 13:00:00+01:00", NOON),
+        (TIMESTAMP, "2021-01-01 12:00:00.0000009", NOON),
+        (TIMESTAMP, "2021-01-01", NOON.replace(hour=0)),
+        (TIMESTAMP, "1969-12-31 23:59:59.999999", dt.datetime(1969, 12, 31, 23, 59, 59, 999_999, dt.UTC)),
+        (TIMESTAMP_NTZ, "2021-01-01 12:00:00.5", dt.datetime(2021, 1, 1, 12, 0, 0, 500_000)),  # noqa: DTZ001
+        (TIMESTAMP_NTZ, "2021-01-01T12:00:00Z", dt.datetime(2021, 1, 1, 12)),  # noqa: DTZ001
+        (BINARY, "\x01é", "\x01é".encode()),
+    ],
+)
+def test_a_text_of_the_log_becomes_its_value(data_type, text, expected):
+    assert typed(text, data_type) == expected
+
+
+def test_a_date_beyond_the_year_9999_is_read():
+    days = typed_values(pa.array(["12345-01-01"]), DATE).cast(pa.int32())[0].as_py()
+    assert days - typed_values(pa.array(["9999-12-31"]), DATE).cast(pa.int32())[0].as_py() == 856_495
+
+
+@pytest.mark.parametrize(
+    "data_type", [STRING, LONG, DOUBLE, BOOLEAN, DATE, TIMESTAMP, TIMESTAMP_NTZ, BINARY, DecimalType(5, 2)], ids=str
+)
+def test_the_empty_text_a_null_and_a_missing_key_are_null(data_type):
+    pairs = [[("p", "")], [("p", None)], [("other", "1")], []]
+    files = pa.table({"partition_values": pa.array(pairs, pa.map_(pa.string(), pa.string()))})
+    found = partition_arrays(files, [StructField("p", data_type)])["p"]
+    assert found.to_pylist() == [None] * 4
+    assert found.type == arrow_type(data_type)
+
+
+@pytest.mark.parametrize(
+    ("data_type", "text"),
+    [
+        (BYTE, "128"),
+        (LONG, "one"),
+        (LONG, "9223372036854775808"),
+        (DOUBLE, "much"),
+        (DecimalType(4, 2), "100"),
+        (DecimalType(4, 2), "NaN"),
+        (DecimalType(4, 2), "x"),
+        (BOOLEAN, "maybe"),
+        (DATE, "2021-02-30"),
+        (DATE, "yesterday"),
+        (TIMESTAMP, "2021-01-01 25:00:00"),
+        (TIMESTAMP, "2021-01-01 12:00:00 Europe/Berlin"),
+        (TIMESTAMP_NTZ, "noon"),
+        (ArrayType(LONG), "[1]"),
+    ],
+    ids=str,
+)
+def test_garbage_is_an_error_that_names_column_value_and_type(data_type, text):
+    with pytest.raises(InvalidPartitionValueError) as caught:
+        typed_values(pa.chunked_array([[None], [text]], pa.string()), data_type, column="p")
+    assert (caught.value.column, caught.value.value, caught.value.type) == ("p", text, str(data_type))
+
+
+@pytest.mark.parametrize(
+    ("data_type", "value", "expected"),
+    [
+        (STRING, "", None),
+        (BINARY, b"", None),
+        (LONG, None, None),
+        (SHORT, -7, "-7"),
+        (DOUBLE, 1e10, "1.0E10"),
+        (DOUBLE, 1.5, "1.5"),
+        (DOUBLE, 1e7, "1.0E7"),
+        (DOUBLE, 9999999.0, "9999999.0"),
+        (DOUBLE, 0.001, "0.001"),
+        (DOUBLE, 0.00012, "1.2E-4"),
+        (DOUBLE, -0.0, "-0.0"),
+        (DOUBLE, math.nan, "NaN"),
+        (DOUBLE, -math.inf, "-Infinity"),
+        (FLOAT, 0.1, "0.1"),
+        (FLOAT, 16777216.0, "1.6777216E7"),
+        (DecimalType(10, 2), Decimal("1E+2"), "100.00"),
+        (DecimalType(10, 7), Decimal("0.0000001"), "0.0000001"),
+        (BOOLEAN, True, "true"),
+        (DATE, dt.date(2021, 3, 1), "2021-03-01"),
+        (DATE, dt.date(1, 1, 1), "0001-01-01"),
+        (TIMESTAMP, NOON, "2021-01-01T12:00:00.000000Z"),
+        (TIMESTAMP, dt.datetime(2021, 1, 1, 13, tzinfo=dt.timezone(dt.timedelta(hours=1))), "2021-01-01T12:00:00.000000Z"),
+        (TIMESTAMP_NTZ, dt.datetime(2021, 1, 1, 12), "2021-01-01 12:00:00"),  # noqa: DTZ001
+        (TIMESTAMP_NTZ, dt.datetime(2021, 1, 1, 12, 0, 0, 120_000), "2021-01-01 12:00:00.12"),  # noqa: DTZ001
+        (BINARY, "\x01é".encode(), "\x01é"),
+    ],
+)
+def test_a_value_is_written_as_spark_writes_it(data_type, value, expected):
+    assert serialize(value, data_type) == expected
+
+
+@pytest.mark.parametrize(
+    ("data_type", "value"),
+    [(LONG, "x"), (BINARY, b"\xff"), (DecimalType(4, 2), Decimal("NaN")), (ArrayType(LONG), [1])],
+    ids=str,
+)
+def test_a_value_without_a_text_is_a_typed_error(data_type, value):
+    with pytest.raises(InvalidPartitionValueError) as caught:
+        serialize(value, data_type, column="p")
+    assert caught.value.column == "p"
+
+
+VALUES = {
+    STRING: st.text(min_size=1).filter(lambda text: text.isprintable()),
+    BYTE: st.integers(-128, 127),
+    LONG: st.integers(-(2**63), 2**63 - 1),
+    DOUBLE: st.floats(allow_nan=False),
+    FLOAT: st.floats(allow_nan=False, width=32),
+    BOOLEAN: st.booleans(),
+    DATE: st.dates(),
+    TIMESTAMP: st.datetimes(timezones=st.just(dt.UTC)),
+    TIMESTAMP_NTZ: st.datetimes(),
+    BINARY: st.text(min_size=1).map(str.encode),
+    DecimalType(20, 6): st.decimals(allow_nan=False, allow_infinity=False, places=6, min_value=-(10**12), max_value=10**12),
+}
+
+
+@given(st.data())
+def test_what_is_written_is_read_back(data):
+    data_type = data.draw(st.sampled_from(list(VALUES)))
+    values = pa.array(data.draw(st.lists(st.none() | VALUES[data_type])), arrow_type(data_type))
+    texts = serialized_values(values, data_type)
+    assert texts.type == pa.string()
+    assert typed_values(texts, data_type) == values
+
+
+def test_each_distinct_value_is_one_value_however_often_it_comes():
+    values = pa.chunked_array([[1, None], [1, 2]], pa.int64())
+    assert serialized_values(values, LONG).to_pylist() == ["1", None, "1", "2"]
+    assert typed_values(pa.chunked_array([], pa.string()), LONG) == pa.array([], pa.int64())
+
+
+@pytest.mark.skipif(not ALL_TYPES.exists(), reason="the tables written by Delta Lake are not beside this checkout")
+def test_the_partition_values_that_delta_lake_wrote_are_written_again_with_the_same_text():
+    """But for timestamps, whose spelling depends on a setting."""
+    lines = [
+        json.loads(line) for log in sorted(ALL_TYPES.glob("table/_delta_log/*.json")) for line in log.read_text().splitlines()
+    ]
+    schema = parse_schema(next(line["metaData"]["schemaString"] for line in lines if "metaData" in line))
+    adds = [line["add"]["partitionValues"] for line in lines if "add" in line]
+    assert adds
+    files = pa.table({"partition_values": pa.array([list(each.items()) for each in adds], pa.map_(pa.string(), pa.string()))})
+    fields = [field for field in schema.fields if field.name in adds[0]]
+    for name, values in partition_arrays(files, fields).items():
+        texts = serialized_values(values, schema.find(name).type).to_pylist()
+        assert texts == [each[name] or None for each in adds], name
