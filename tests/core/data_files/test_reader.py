@@ -3,6 +3,7 @@
 import datetime as dt
 
 import pyarrow as pa
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
 
@@ -60,6 +61,15 @@ def test_rows_are_counted_when_no_column_is_asked_for_or_present(data_files, tmp
     assert data_files.read_file(path, schema_of(), with_row_index=True).to_pydict() == {ROW_INDEX: list(range(10))}
     assert data_files.read_file(path, schema_of(p=LONG), {"p": "7"}).to_pydict() == {"p": [7] * 10}
     assert data_files.read_file(path, schema_of(added=LONG)).to_pydict() == {"added": [None] * 10}
+
+
+def test_a_filesystem_that_is_not_local_gives_the_same_rows(data_files, tmp_path):
+    pq.write_table(pa.table({"id": range(10), "name": ["x"] * 10}), tmp_path / "f", row_group_size=4)
+    elsewhere = pafs.SubTreeFileSystem(str(tmp_path), data_files.LOCAL)
+
+    batches = open_data_file(elsewhere, "f", schema_of(id=LONG), {})
+
+    assert [row["id"] for batch in batches for row in batch.to_pylist()] == list(range(10))
 
 
 def test_a_file_of_no_rows_gives_no_batch(data_files, tmp_path):
