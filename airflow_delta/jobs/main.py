@@ -9,6 +9,7 @@ from pathlib import Path
 
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.statements.json_form import TYPES
+from airflow_delta.jobs.orphan import exit_with_jvm
 from airflow_delta.jobs.result import ResultDocument, write_result
 from airflow_delta.jobs.run import run
 from airflow_delta.jobs.session import job_session
@@ -30,6 +31,7 @@ def main(statement_type: str, arguments: Sequence[str] | None = None) -> int:
         document = ResultDocument.of_error(error)
         sys.stderr.write(f"{error}\n")
         return document.exit_code
+    exit_with_jvm()
     spark = job_session(f"{statement_type} {spec.statement.table}")
     try:
         document = run(spark, spec)

@@ -20,6 +20,7 @@ from airflow_delta.core.statements import (
 )
 from airflow_delta.jobs.committed import committed_result
 from airflow_delta.jobs.errors import AccessDeniedError, JobFailedError, SparkAnalysisError
+from airflow_delta.jobs.maintenance import checkpoint, vacuum
 from airflow_delta.jobs.redaction import redact
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.jobs.spec import JobSpec
@@ -56,9 +57,9 @@ def execute(spark: SparkSession, spec: JobSpec) -> OperationResult:
         case OptimizeStatement():
             return optimize(spark, log, statement, origin=origin, start_version=spec.start_version)
         case VacuumStatement():
-            return _vacuum(log, statement)
+            return vacuum(log, statement, origin=origin)
         case CheckpointStatement():
-            return _checkpoint(log, statement)
+            return checkpoint(log, statement)
 
 
 def _typed(error: Exception, statement: Statement) -> DeltaError:

@@ -8,14 +8,14 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Context, RetryPolicy, conf
 
 from airflow_delta.core.actions.commit_info import Origin
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.errors import CommitConflictError, DeltaError, TableNotFoundError, UnsupportedStorageError
+from airflow_delta.core.errors import CommitConflictError, TableNotFoundError, UnsupportedStorageError
 from airflow_delta.core.statements import OperationResult, Statement, WriteStatement
 from airflow_delta.core.statements.json_form import is_statement_value, map_texts
 from airflow_delta.core.storage.resolve import log_store_for
@@ -116,11 +116,16 @@ class DeltaJobOperator(SparkSubmitOperator):
             document = _newest(base, token.token, before)
         if document is not None and document.outcome is not None:
             return self._deliver(document.outcome, context)
-        found = None if head is None else _committed(statement.table, token)
+        error = None if document is None else document.typed_error()
+        found = None if head is None or (error is not None and not error.retryable) else _committed(statement.table, token)
         if found is not None:
             self.log.warning("The job was lost, but version %s of %s holds its commit", found.version, found.table)
             return self._deliver(found, context)
-        return self._fail(spec, document, failure, context)
+        if document is not None and document.traceback:
+            self.log.info("Where the job failed:\n%s", document.traceback)
+        if isinstance(error, CommitConflictError):
+            context["ti"].xcom_push(key="delta_conflict", value=error.to_json())
+        raise error or failure or ResultMissingError(table=statement.table, result_uri=str(spec.result_uri))
 
     def _submit(
         self, spec: JobSpec, target: SparkTarget, private: Path, token: TaskToken, context: Context
@@ -160,16 +165,6 @@ class DeltaJobOperator(SparkSubmitOperator):
     def _deliver(self, result: OperationResult, context: Context) -> dict[str, Any]:
         context["ti"].xcom_push(key="delta_version", value=result.version)
         return result.to_json()
-
-    def _fail(self, spec: JobSpec, document: ResultDocument | None, failure: Exception | None, context: Context) -> NoReturn:
-        error = None if document is None else document.typed_error()
-        if document is not None and document.traceback:
-            self.log.info("Where the job failed:\n%s", document.traceback)
-        if isinstance(error, CommitConflictError):
-            context["ti"].xcom_push(key="delta_conflict", value=error.to_json())
-        if error is not None:
-            raise error
-        raise failure or ResultMissingError(table=spec.statement.table, result_uri=str(spec.result_uri))
 
 
 def _visible_head(table: str) -> int | None:
@@ -217,6 +212,3 @@ def _origin(context: Context, token: str) -> Origin:
         "logical_date": None if logical_date is None else logical_date.isoformat(),
     }
     return Origin(token=token, job=job, record=record)
-
-
-__all__ = ["DeltaError", "DeltaJobOperator"]
