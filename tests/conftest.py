@@ -11,6 +11,10 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from hypothesis import settings
+
+settings.register_profile("shared machine", deadline=None)
+settings.load_profile("shared machine")
 
 AIRFLOW_HOME = Path(tempfile.mkdtemp(prefix="airflow-delta-tests-"))
 (AIRFLOW_HOME / "dags").mkdir()

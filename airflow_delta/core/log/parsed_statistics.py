@@ -44,13 +44,13 @@ def _json(values: pa.Array, path: str, instants: Collection[str]) -> pa.StringAr
 
 
 def _object(values: pa.StructArray, path: str, instants: Collection[str]) -> pa.StringArray:
-    members = []
+    members = [pa.repeat(pa.scalar("{"), len(values))]
     for field, child in zip(values.type, values.flatten(), strict=True):
         text = _json(child, f"{path}.{field.name}".lstrip("."), instants)
-        members.append(pc.binary_join_element_wise(f"{json.dumps(field.name)}:", text, ""))  # null where the value is null
-    nothing = pa.repeat(pa.scalar(""), len(values))
-    inside = pc.binary_join_element_wise(*members, ",", null_handling="skip") if members else nothing
-    whole = pc.binary_join_element_wise("{", inside, "}", "")
+        member = pc.binary_join_element_wise(f"{json.dumps(field.name)}:", text, ",", "")
+        members.append(pc.fill_null(member, ""))  # a null value is an absent one
+    inside = pc.utf8_rtrim(pc.binary_join_element_wise(*members, ""), ",")
+    whole = pc.binary_join_element_wise(inside, "}", "")
     return pc.if_else(values.is_valid(), whole, pa.scalar(None, pa.string()))
 
 
