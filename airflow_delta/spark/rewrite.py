@@ -7,20 +7,21 @@ Arrow batches, in the order of (output, row), and are streamed against the input
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
-from airflow_delta.core.actions import ADD_FILE
+from airflow_delta.core.actions import ADD_FILE, NO_ADDS
 from airflow_delta.core.clock import Clock, system_clock
 from airflow_delta.core.data_files import StatisticsSelection
-from airflow_delta.core.snapshot import Snapshot
+from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.spark.rewrite_worker import RESULT, RESULT_DDL, RewriteWorker
 from airflow_delta.spark.row_changes import DROP, NO_ROW, OUTPUT, ROW
 from airflow_delta.spark.worker_values import raise_first_error, task_count, to_ipc
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rewritten:
@@ -32,9 +33,9 @@ class Rewritten:
         rows_written: Rows of all written files.
     """
 
-    adds: pa.Table
-    rows_read: int
-    rows_written: int
+    adds: pa.Table = field(default_factory=lambda: NO_ADDS)
+    rows_read: int = 0
+    rows_written: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -59,12 +60,12 @@ class FileRewrite:
         """Write every output with all rows of its inputs."""
         outputs = len(self.outputs.unique())
         calls = spark.range(0, outputs, 1, max(outputs, 1)).select(
-            F.col("id").cast("int").alias(OUTPUT), F.lit(NO_ROW).alias(ROW), F.lit(value=False).alias(DROP)
+            F.col("id").cast("int").alias(OUTPUT), F.lit(NO_ROW).alias(ROW), F.lit(False).alias(DROP)
         )
         return self._run(calls, clock)
 
     def change(self, changes: DataFrame, *, clock: Clock = system_clock) -> Rewritten:
-        """Write the outputs that the changes name, with the changes applied; every output should be named.
+        """Write the outputs that the changes name, with the changes applied, and no others.
 
         Args:
             changes: Columns ``OUTPUT`` (int), ``ROW`` (bigint), ``DROP`` (boolean: the row goes) and those columns of the table

@@ -6,9 +6,11 @@ import json
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.fs as pafs
 
 from airflow_delta.core.data_files import DataFileWriter, StatisticsSelection, open_data_file
 from airflow_delta.core.errors import DeltaError
@@ -66,6 +68,8 @@ class RewriteWorker:
         """Stream the inputs with their changes into a new file; no rows make no file."""
         path = f"{self.directory}/part-{output:05d}-{uuid.uuid4()}-c000.snappy.parquet"
         filesystem, location = data_filesystem(file_uri(self.table_uri, path))
+        if isinstance(filesystem, pafs.LocalFileSystem):  # object stores have no directories, HDFS makes them
+            filesystem.create_dir(PurePosixPath(location).parent.as_posix())
         rows_read = 0
         with DataFileWriter(filesystem, location, self.schema, selection=self.selection, table=self.table_uri) as writer:
             for batch in self._read(paths):

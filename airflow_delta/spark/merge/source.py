@@ -1,0 +1,142 @@
+"""The source of a MERGE, computed once: its rows, and what its keys say about the target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+
+from airflow_delta.core.predicate.expression import Column, Expression, In, Literal, conjunction, range_predicate
+from airflow_delta.core.schema import DataType, DecimalType, StructField, StructType, arrow_type
+from airflow_delta.core.schema.data_types import BINARY, BYTE, DATE, INTEGER, LONG, SHORT, STRING, TIMESTAMP, TIMESTAMP_NTZ
+from airflow_delta.spark.merge.condition import SOURCE, TARGET, KeyEquality, MergeCondition
+from airflow_delta.spark.spark_schema import from_spark, quoted
+
+INTEGERS = (BYTE, SHORT, INTEGER, LONG)
+_SIMPLE = (*INTEGERS, STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ)
+_MAX_KEYS = 1_000_000
+_MAX_KEY_BYTES = 64 << 20
+_MAX_LISTED_VALUES = 64
+_KEY = "__key_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MergeSource:
+    """The rows of the source, fixed for the statement and all its attempts.
+
+    Attributes:
+        frame: The source's columns, and one for each key.
+        rows: How many there are.
+        keys: The distinct keys that can match (no NULLs), columns named as the target's; integers are int64. None when the
+            condition equates no keys, or when there are too many to be handed to every worker.
+        are_keys_unique: Whether certainly no two rows have one key, so that no target row has two matches.
+        on: The condition as SQL over ``target`` and ``source``, keys as computed.
+        matched: What holds of every target row that a source row may match, as far as the keys tell.
+    """
+
+    frame: DataFrame
+    rows: int
+    keys: pa.Table | None
+    are_keys_unique: bool
+    on: str
+    matched: Expression
+
+
+def materialise(source: DataFrame, condition: MergeCondition, schema: StructType) -> MergeSource:
+    """Compute the source, with its keys beside its columns, and look at the keys.
+
+    The rows are kept by the executors (``localCheckpoint``), so that a source that would answer differently the second time
+    is asked once; keys are columns of it, so that what prunes files and what joins are the same values.
+
+    Args:
+        source: The rows.
+        condition: The statement's condition.
+        schema: The target's.
+    """
+    usable: dict[StructField, KeyEquality] = {}
+    for each in condition.keys:
+        field = _joinable(each, source, schema)
+        if field is not None:
+            usable.setdefault(field, each)
+    fields, equalities = list(usable), list(usable.values())
+    names = [f"{_KEY}{position}" for position in range(len(fields))]
+    computed = [F.expr(each.other).alias(name) for each, name in zip(equalities, names, strict=True)]
+    size = sum(
+        (F.octet_length(name) for name, each in zip(names, fields, strict=True) if each.type in (STRING, BINARY)), F.lit(0)
+    )
+    count = Observation()
+    frame = (
+        source.alias(SOURCE)
+        .select(f"{SOURCE}.*", *computed)
+        .observe(count, F.count(F.lit(1)).alias("rows"), F.sum(size).alias("bytes"))
+        .localCheckpoint(eager=True)
+    )
+    rows, key_bytes = count.get["rows"], count.get["bytes"] or 0
+    equal = [f"{TARGET}.{quoted(field.name)} = {SOURCE}.{name}" for field, name in zip(fields, names, strict=True)]
+    rest = [*condition.others, *(each.text for each in condition.keys if each not in equalities)]
+    keys, is_unique = None, False
+    if fields and rows <= _MAX_KEYS and key_bytes <= _MAX_KEY_BYTES:
+        every = _renamed(frame.select(*names).dropna().toArrow(), fields)
+        keys = every.group_by(every.column_names).aggregate([])
+        is_unique = len(keys) == len(every)
+        matched = conjunction(_values_predicate(each, keys[each.name]) for each in fields)
+    else:
+        matched = conjunction(_range_predicates(frame, names, fields))
+    return MergeSource(
+        frame=frame,
+        rows=rows,
+        keys=keys,
+        are_keys_unique=is_unique,
+        on=" AND ".join([*equal, *(f"({each})" for each in rest)]),
+        matched=matched,
+    )
+
+
+def _joinable(key: KeyEquality, source: DataFrame, schema: StructType) -> StructField | None:
+    """The target's field, when the other side is about the source alone and both are of one simple type.
+
+    Only then do Arrow, the statistics in the log and Spark's join mean the same by "equal": floats (NaN, -0.0) and types that
+    Spark would cast first are left to Spark.
+    """
+    field = schema.find(key.column)
+    try:
+        found = from_spark(source.alias(SOURCE).select(F.expr(key.other).alias(_KEY)).schema).fields[0]
+    except AnalysisException:
+        return None
+    if field is None or found.metadata:
+        return None
+    if field.type in INTEGERS and found.type in INTEGERS:
+        return field
+    is_simple = field.type in _SIMPLE or isinstance(field.type, DecimalType)
+    return field if is_simple and field.type == found.type else None
+
+
+def _renamed(keys: pa.Table, fields: Sequence[StructField]) -> pa.Table:
+    return pa.table({each.name: column.cast(_arrow(each.type)) for each, column in zip(fields, keys.columns, strict=True)})
+
+
+def _arrow(data_type: DataType) -> pa.DataType:
+    return pa.int64() if data_type in INTEGERS else arrow_type(data_type)
+
+
+def _values_predicate(field: StructField, values: pa.ChunkedArray) -> Expression:
+    """The values themselves while they are few, else their range."""
+    distinct = values.unique()
+    if 0 < len(distinct) <= _MAX_LISTED_VALUES:
+        return In(Column(field.name), tuple(Literal(each, field.type) for each in distinct.sort().to_pylist()))
+    extremes = pc.min_max(values)
+    return range_predicate(field, extremes["min"].as_py(), extremes["max"].as_py())
+
+
+def _range_predicates(frame: DataFrame, names: Sequence[str], fields: Sequence[StructField]) -> Iterator[Expression]:
+    if not fields:
+        return
+    extremes = frame.select(*names).dropna().agg(*(extreme(name) for name in names for extreme in (F.min, F.max))).toArrow()
+    for position, field in enumerate(fields):
+        low, high = (column.cast(_arrow(field.type))[0].as_py() for column in extremes.columns[2 * position : 2 * position + 2])
+        yield range_predicate(field, low, high)
