@@ -81,3 +81,23 @@ def duckdb_connection():
     with duckdb.connect() as connection:
         connection.load_extension(str(extension))
         yield connection
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """One small Spark in this process, for all tests that need no process of its own."""
+    from pyspark.sql import SparkSession
+
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.driver.memory": "1g",
+        "spark.log.level": "ERROR",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("tests")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    yield session
+    session.stop()
