@@ -6,6 +6,11 @@ import pyarrow as pa
 import pytest
 
 from airflow_delta.core.actions import ADD_FILE, REMOVE_FILE, Metadata
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
+from airflow_delta.core.transaction.operation import Operation
+
+CREATE = Operation(name="CREATE TABLE")
 
 
 @pytest.fixture(scope="session")
@@ -63,3 +68,27 @@ def removed():
         return pa.Table.from_pylist(rows, schema=REMOVE_FILE)
 
     return make
+
+
+class Ticking:
+    """A clock that moves on by a second whenever it is asked."""
+
+    def __init__(self):
+        self.now = 1_700_000_000_000
+
+    def __call__(self):
+        self.now += 1000
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Ticking()
+
+
+@pytest.fixture
+def table(metadata, clock):
+    """The log of a partitioned table in memory, at version 0."""
+    log = DeltaLog(InMemoryLogStore(clock=clock), clock=clock)
+    log.create_transaction(metadata).commit(operation=CREATE)
+    return log

@@ -1,0 +1,164 @@
+"""A commit on storage that loses answers: whatever fails, the log holds the commit whole, or not at all."""
+
+from collections import Counter
+
+import pytest
+
+from airflow_delta.core.actions import Origin
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import CommitStateUnknownError, ConcurrentAppendError
+from airflow_delta.core.log.file_names import commit_path
+from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
+from airflow_delta.core.transaction.operation import Operation
+
+WRITE = Operation(name="WRITE")
+FOR_EVER = 1000
+
+
+class FaultyStore(InMemoryLogStore):
+    """Raises at chosen calls: ``faults[(method, call number)]`` is ``before`` or ``after`` the real work."""
+
+    def __init__(self, clock):
+        super().__init__(clock=clock)
+        self.faults = {}
+        self.calls = Counter()
+
+    def _call(self, method, *arguments):
+        number = self.calls[method]
+        self.calls[method] += 1
+        fault = self.faults.get((method, number))
+        if fault == "before":
+            raise TimeoutError("no answer")
+        answer = getattr(super(), method)(*arguments)
+        if fault == "after":
+            raise TimeoutError("no answer")
+        return answer
+
+    def write_if_absent(self, path, content):
+        self._call("write_if_absent", path, content)
+
+    def exists(self, path):
+        return self._call("exists", path)
+
+    def read(self, path):
+        return self._call("read", path)
+
+    def list_from(self, directory, start=""):
+        return iter(self._call("list_from", directory, start))
+
+
+@pytest.fixture
+def faulty(metadata, clock):
+    """A table at version 0 and its store, which works until faults are set."""
+    log = DeltaLog(FaultyStore(clock), clock=clock)
+    log.create_transaction(metadata).commit(operation=WRITE)
+    return log
+
+
+def break_store(log, faults):
+    log.store.faults = faults
+    log.store.calls.clear()
+
+
+def versions(log):
+    """Each version's added paths, as somebody sees them who was not there."""
+    log.store.faults = {}
+    fresh = DeltaLog(log.store)
+    return [fresh.snapshot(version).files()["path"].to_pylist() for version in range(1, fresh.refresh().version + 1)]
+
+
+@pytest.mark.parametrize("lost", [1, 2, 3])
+def test_a_lost_answer_to_our_own_write_is_found_to_be_our_commit(faulty, added, lost):
+    transaction = faulty.start_transaction()
+    break_store(faulty, {("write_if_absent", number): "after" for number in range(lost)})
+
+    result = transaction.commit(adds=added(("a", "1", None)), operation=WRITE)
+
+    assert (result.version, result.committed, result.already_committed) == (1, True, False)
+    assert versions(faulty) == [["a"]]
+
+
+def test_a_write_that_did_not_arrive_is_sent_again(faulty, added):
+    transaction = faulty.start_transaction()
+    break_store(faulty, {("write_if_absent", number): "before" for number in range(2)})
+    assert transaction.commit(adds=added(("a", "1", None)), operation=WRITE).version == 1
+    assert versions(faulty) == [["a"]]
+
+
+def test_a_store_that_takes_no_writes_ends_in_an_unknown_state_with_our_id(faulty, added):
+    transaction = faulty.start_transaction()
+    break_store(faulty, {("write_if_absent", number): "before" for number in range(FOR_EVER)})
+
+    with pytest.raises(CommitStateUnknownError) as caught:
+        transaction.commit(adds=added(("a", "1", None)), operation=WRITE)
+
+    assert (caught.value.version, caught.value.retryable) == (1, True)
+    assert caught.value.txn_id
+    assert "no answer" in caught.value.detail
+    assert faulty.store.calls["write_if_absent"] == 3
+    assert versions(faulty) == []
+
+
+def test_a_lost_answer_whose_version_somebody_else_took_first_is_a_race_like_any(faulty, added):
+    reader, append = faulty.start_transaction(), faulty.start_transaction()
+    reader.files("day = '1'")
+    faulty.start_transaction().commit(adds=added(("other", "1", None)), operation=WRITE)
+    for transaction, error in ((reader, ConcurrentAppendError), (append, None)):
+        break_store(faulty, {("write_if_absent", number): "before" for number in range(2)})
+        if error:
+            with pytest.raises(error):
+                transaction.commit(adds=added(("a", "1", None)), operation=WRITE)
+        else:
+            break_store(faulty, {("write_if_absent", 1): "after"})
+            assert transaction.commit(adds=added(("b", "1", None)), operation=WRITE).version == 2
+    assert versions(faulty) == [["other"], ["other", "b"]]
+
+
+def test_our_own_commit_is_recognised_behind_a_winner_that_would_forbid_it(faulty, added):
+    """A twin that went on after its task was given up: its commit counts, whatever else has happened since."""
+    late, twin = faulty.start_transaction(), faulty.start_transaction()
+    late.files("day = '1'")
+    faulty.start_transaction().commit(adds=added(("other", "1", None)), operation=WRITE)
+    twin.commit(adds=added(("a", "2", None)), operation=WRITE, origin=Origin(token="t"))
+    result = late.commit(adds=added(("a2", "2", None)), operation=WRITE, origin=Origin(token="t"))
+    assert (result.version, result.already_committed, result.conflicts) == (2, True, ())
+    assert faulty.refresh().version == 2
+
+
+@pytest.mark.parametrize("raced", [False, True])
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("failures", [1, 2, 3, FOR_EVER])
+@pytest.mark.parametrize("method", ["write_if_absent", "exists", "read", "list_from"])
+@pytest.mark.parametrize("first", [0, 1, 2])
+def test_whatever_fails_nothing_is_half_committed_and_a_commit_is_there_once(
+    faulty, added, raced, moment, failures, method, first
+):
+    transaction = faulty.start_transaction()
+    if raced:
+        faulty.start_transaction().commit(adds=added(("other", "1", None)), operation=WRITE)
+    others = [["other"]] if raced else []
+    break_store(faulty, {(method, number): moment for number in range(first, first + failures)})
+
+    try:
+        result = transaction.commit(adds=added(("a", "1", None), ("b", "2", None)), operation=WRITE)
+    except (CommitStateUnknownError, TimeoutError):
+        result = None
+
+    found = [[path for path in paths if path != "other"] for paths in versions(faulty)]
+    whole = [*([[]] if raced else []), ["a", "b"]]
+    assert found in (whole, [[] for _ in others])
+    if result:
+        assert found == whole
+        assert (result.version, result.already_committed) == (len(whole), False)
+
+
+def test_a_crash_between_write_and_answer_leaves_a_commit_that_a_second_try_finds_by_its_token(faulty, added):
+    transaction = faulty.start_transaction()
+    break_store(faulty, {(method, number): "after" for method in ("write_if_absent", "exists", "read") for number in range(9)})
+    with pytest.raises(CommitStateUnknownError):
+        transaction.commit(adds=added(("a", "1", None)), operation=WRITE, origin=Origin(token="t"))
+    faulty.store.faults = {}
+    found = faulty.find_commit("t", after=0)
+    assert found is not None
+    assert found.version == 1
+    assert faulty.store.exists(commit_path(1))
