@@ -7,11 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pyarrow.fs as pafs
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from airflow_delta.core.data_files.statistics import footer_statistics
-from airflow_delta.core.data_files.statistics_selection import StatisticsSelection
+from airflow_delta.core.data_files import StatisticsSelection, describe_file
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.storage.data_filesystem import data_filesystem
 
@@ -28,6 +26,7 @@ def read_footers(
     """Rows and statistics of files (``FOOTERS``, in no order), read by threads here or, when they are many, by Spark's workers.
 
     Args:
+        spark: The session.
         table_uri: Says which filesystem the files are on.
         paths: As that filesystem names them.
         schema: The table's schema without partition columns.
@@ -54,8 +53,8 @@ def _reader(table_uri: str, schema: StructType, selection: StatisticsSelection) 
 
 
 def _footer(filesystem: pafs.FileSystem, path: str, schema: StructType, selection: StatisticsSelection) -> dict[str, object]:
-    metadata = pq.read_metadata(path, filesystem=filesystem)
-    return {"num_records": metadata.num_rows, "stats": footer_statistics(metadata, schema, selection)}
+    file = describe_file(filesystem, path, schema, selection)
+    return {"num_records": file.num_records, "stats": file.stats}
 
 
 def _in_worker(
