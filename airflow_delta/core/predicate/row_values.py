@@ -64,9 +64,9 @@ def row_values(expression: Expression, operand: Callable[[Column], Any], *, tabl
     """
     match expression:
         case And(operands):
-            return reduce(pc.and_kleene, (row_values(each, operand, table=table) for each in operands), pa.scalar(True))
+            return _reduced(pc.and_kleene, [row_values(each, operand, table=table) for each in operands], empty=True)
         case Or(operands):
-            return reduce(pc.or_kleene, (row_values(each, operand, table=table) for each in operands), pa.scalar(False))
+            return _reduced(pc.or_kleene, [row_values(each, operand, table=table) for each in operands], empty=False)
         case Not(negated):
             return pc.invert(row_values(negated, operand, table=table))
         case Literal(value):
@@ -86,6 +86,12 @@ def row_values(expression: Expression, operand: Callable[[Column], Any], *, tabl
 def arrow_scalar(literal: Literal) -> pa.Scalar:
     """The constant as a scalar of its type."""
     return pa.scalar(literal.value, arrow_type(literal.type))
+
+
+def _reduced(kernel: Callable[[Any, Any], Any], values: list[Any], *, empty: bool) -> Any:
+    # An Arrow function makes an expression only when its first argument is one: constants go last.
+    values.sort(key=lambda value: isinstance(value, pa.Scalar))
+    return reduce(kernel, values) if values else pa.scalar(empty)
 
 
 def _in(values: Any, literals: tuple[Literal, ...]) -> Any:
