@@ -38,6 +38,8 @@ def read_rows(
     target = arrow_schema(wanted)
 
     def batches() -> Iterator[pa.RecordBatch]:
+        if not len(files):
+            return
         filesystem, root = data_filesystem(table_uri)
         for path, values in _paths_and_values(files):
             where, absolute = (filesystem, f"{root}/{unquote(path)}") if is_relative(path) else data_filesystem(unquote(path))

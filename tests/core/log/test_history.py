@@ -1,0 +1,153 @@
+import pytest
+
+from airflow_delta.core.errors import TableNotFoundError, TimestampOutOfRangeError, TokenHistoryLostError
+from airflow_delta.core.log.history import milliseconds, monotonised
+from airflow_delta.core.storage.log_store import FileStatus
+from tests.core.builders import HandmadeLog, add, metadata, protocol
+
+WITH_TIMES = {"delta.enableInCommitTimestamps": "true"}
+
+
+def info(operation="WRITE", **fields):
+    return {"commitInfo": {"timestamp": 1, "operation": operation, **fields}}
+
+
+def five_commits():
+    """Versions 0 to 4 at 1 s to 5 s."""
+    handmade = HandmadeLog().create(info("CREATE TABLE"))
+    for version in range(1, 5):
+        handmade.commit(info(version=version), add(f"f{version}"))
+    return handmade
+
+
+def test_history_is_newest_first_with_time_and_commit_info():
+    entries = five_commits().log.history()
+    assert [(each.version, each.timestamp) for each in entries] == [(4, 5000), (3, 4000), (2, 3000), (1, 2000), (0, 1000)]
+    assert [each.commit_info.operation for each in entries] == ["WRITE"] * 4 + ["CREATE TABLE"]
+
+
+def test_history_reads_no_more_commits_than_asked_for(monkeypatch):
+    handmade = five_commits()
+    known = handmade.log.snapshot().replay
+    monkeypatch.setattr("airflow_delta.core.delta_log.LogReplay.of", lambda _: known)
+    read, paths = handmade.store.read, []
+    monkeypatch.setattr(handmade.store, "read", lambda path: paths.append(path) or read(path))
+    assert [each.version for each in handmade.log.history(2)] == [4, 3]
+    assert len(paths) == 2
+
+
+def test_history_shows_what_is_left_after_a_cleanup_and_commits_of_unknown_writers():
+    handmade = HandmadeLog().create().commit(add("a")).checkpoint(1, protocol(), metadata()).remove_commits(0)
+    assert [(each.version, each.commit_info) for each in handmade.log.history()] == [(1, None)]
+
+
+def test_history_of_a_table_that_cannot_be_read_is_there():
+    handmade = HandmadeLog().commit(protocol(3, 7, readerFeatures=["novelty"], writerFeatures=["novelty"]), metadata(), info())
+    assert [each.commit_info.operation for each in handmade.log.history()] == ["WRITE"]
+
+
+def test_there_is_no_history_of_no_table():
+    with pytest.raises(TableNotFoundError):
+        HandmadeLog().log.history()
+
+
+@pytest.mark.parametrize(("timestamp", "version"), [(1000, 0), (1999, 0), (2000, 1), (4500, 3), (5000, 4)])
+def test_a_time_means_the_version_that_was_the_latest_then(timestamp, version):
+    assert five_commits().log.snapshot(timestamp=timestamp).version == version
+
+
+@pytest.mark.parametrize("timestamp", [999, 5001, -1])
+def test_a_time_out_of_range_is_refused_with_the_range(timestamp):
+    with pytest.raises(TimestampOutOfRangeError) as caught:
+        five_commits().log.snapshot(timestamp=timestamp)
+    assert (caught.value.timestamp, caught.value.earliest, caught.value.latest) == (timestamp, 1000, 5000)
+
+
+def test_a_time_before_the_first_version_that_can_be_rebuilt_is_refused():
+    handmade = five_commits().checkpoint(3, protocol(), metadata()).remove_commits(0, 1)
+    assert handmade.log.snapshot(timestamp=4000).version == 3
+    with pytest.raises(TimestampOutOfRangeError) as caught:
+        handmade.log.snapshot(timestamp=3000)
+    assert caught.value.earliest == 4000
+
+
+def test_times_of_commits_ascend_also_where_a_clock_ran_backwards():
+    times = monotonised({version: FileStatus("", 0, time) for version, time in enumerate([5, 3, 3, 9, 8, 20])})
+    assert list(times.values()) == [5, 6, 7, 9, 10, 20]
+
+
+def test_commits_that_carry_their_time_are_found_by_it_whatever_the_files_say():
+    handmade = HandmadeLog().commit(info(inCommitTimestamp=500), protocol(1, 7), metadata(None, (), **WITH_TIMES))
+    for version in range(1, 4):
+        handmade.commit(info(inCommitTimestamp=500 + version * 10))
+    log = handmade.log
+    assert [each.timestamp for each in log.history()] == [530, 520, 510, 500]
+    assert [log.snapshot(timestamp=time).version for time in (500, 519, 520, 530)] == [0, 1, 2, 3]
+    assert log.snapshot(2).timestamp == 520
+    with pytest.raises(TimestampOutOfRangeError):
+        log.snapshot(timestamp=531)
+
+
+def test_before_the_enablement_version_the_files_times_count():
+    properties = {
+        **WITH_TIMES,
+        "delta.inCommitTimestampEnablementVersion": "2",
+        "delta.inCommitTimestampEnablementTimestamp": "9000",
+    }
+    handmade = HandmadeLog().create(info()).commit(info())
+    handmade.commit(info(inCommitTimestamp=9000), protocol(1, 7), metadata(None, (), **properties))
+    handmade.commit(info(inCommitTimestamp=9500))
+    log = handmade.log
+    assert [each.timestamp for each in log.history()] == [9500, 9000, 2000, 1000]
+    assert [log.snapshot(timestamp=time).version for time in (1000, 2000, 8999, 9000, 9499, 9500)] == [0, 1, 1, 2, 2, 3]
+
+
+def test_the_time_of_a_snapshot_is_its_commits():
+    log = five_commits().log
+    assert [log.snapshot(version).timestamp for version in range(5)] == [1000, 2000, 3000, 4000, 5000]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (1234, 1234),
+        ("1970-01-01T00:00:01.234", 1234),
+        ("1970-01-01 00:00:01.2349", 1234),
+        ("1970-01-01T01:00:00+01:00", 0),
+        ("1970-01-02", 86_400_000),
+        ("1969-12-31T23:59:59.999Z", -1),
+    ],
+)
+def test_times_are_milliseconds_or_iso_text(text, expected):
+    assert milliseconds(text) == expected
+
+
+def test_version_and_time_together_are_a_mistake():
+    with pytest.raises(ValueError, match="not by both"):
+        five_commits().log.snapshot(version=1, timestamp=2000)
+
+
+def test_a_commit_is_found_by_its_token_after_a_version():
+    handmade = five_commits()
+    handmade.commit(info("MERGE", airflowDelta={"token": "mine", "task": "t"}), add("x"))
+    handmade.commit(info("WRITE", userMetadata="about mine"), add("y"))
+    log = handmade.log
+    found = log.find_commit("mine", after=2)
+    assert (found.version, found.timestamp, found.commit_info.operation) == (5, 6000, "MERGE")
+    assert log.find_commit("mine", after=5) is None
+    assert log.find_commit("other", after=2) is None
+    assert log.find_commit("mine", after=99) is None
+
+
+def test_a_token_is_looked_for_in_a_table_that_does_not_exist_yet():
+    assert HandmadeLog().log.find_commit("mine", after=-1) is None
+
+
+def test_whether_a_cleaned_up_commit_was_ours_is_not_known():
+    handmade = five_commits().checkpoint(4, protocol(), metadata()).remove_commits(0, 1, 2)
+    with pytest.raises(TokenHistoryLostError) as caught:
+        handmade.log.find_commit("mine", after=1)
+    assert (caught.value.after, caught.value.earliest) == (1, 3)
+    assert handmade.log.find_commit("mine", after=2) is None
+    with pytest.raises(TokenHistoryLostError):
+        handmade.remove_commits(3, 4).log.find_commit("mine", after=2)

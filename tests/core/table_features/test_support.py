@@ -1,0 +1,120 @@
+import json
+
+import pytest
+
+from airflow_delta.core.actions import Metadata, Protocol
+from airflow_delta.core.errors import UnsupportedReaderFeatureError, UnsupportedWriterFeatureError
+from airflow_delta.core.table_features.feature import reader_features, writer_features
+from airflow_delta.core.table_features.support import check_readable, check_writable
+
+
+def metadata(field_metadata=None, **configuration):
+    inner = {"type": "struct", "fields": [{"name": "b", "type": "long", "nullable": True, "metadata": field_metadata or {}}]}
+    column = {"type": "array", "elementType": inner, "containsNull": True}
+    fields = [{"name": "a", "type": column, "nullable": True, "metadata": {}}]
+    return Metadata(id="x", schema_string=json.dumps({"type": "struct", "fields": fields}), configuration=configuration)
+
+
+def protocol(reader, writer, readers=None, writers=None):
+    return Protocol(
+        min_reader_version=reader,
+        min_writer_version=writer,
+        reader_features=None if readers is None else frozenset(readers),
+        writer_features=None if writers is None else frozenset(writers),
+    )
+
+
+@pytest.mark.parametrize(
+    ("writer", "implied"),
+    [
+        (1, set()),
+        (2, {"appendOnly", "invariants"}),
+        (3, {"appendOnly", "invariants", "checkConstraints"}),
+        (4, {"appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns"}),
+    ],
+)
+def test_a_legacy_writer_version_implies_its_features(writer, implied):
+    assert writer_features(protocol(1, writer)) == implied
+
+
+def test_legacy_versions_5_and_6_add_column_mapping_and_identity():
+    assert writer_features(protocol(2, 5)) - writer_features(protocol(1, 4)) == {"columnMapping"}
+    assert writer_features(protocol(2, 6)) - writer_features(protocol(2, 5)) == {"identityColumns"}
+    assert reader_features(protocol(2, 5)) == {"columnMapping"}
+    assert reader_features(protocol(1, 7, writers=["x"])) == set()
+    assert reader_features(protocol(2, 7, writers=["columnMapping"])) == {"columnMapping"}
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        protocol(1, 1),
+        protocol(2, 6),
+        protocol(3, 7, [], []),
+        protocol(3, 7, ["timestampNtz", "vacuumProtocolCheck", "columnMapping"], ["novelty"]),
+        protocol(1, 99, None, None),
+    ],
+)
+def test_a_table_is_readable_whatever_writers_must_know(table):
+    check_readable("t", table, metadata())
+
+
+def test_every_unknown_reader_feature_is_named():
+    with pytest.raises(UnsupportedReaderFeatureError) as caught:
+        check_readable("t", protocol(3, 7, ["novelty", "timestampNtz", "catalogManaged"], []), metadata())
+    assert (caught.value.table, caught.value.features) == ("t", ("catalogManaged", "novelty"))
+
+
+def test_an_unknown_reader_version_is_refused():
+    with pytest.raises(UnsupportedReaderFeatureError) as caught:
+        check_readable("t", protocol(4, 8), metadata())
+    assert caught.value.features == ("reader version 4",)
+
+
+@pytest.mark.parametrize("table", [protocol(2, 5), protocol(3, 7, ["columnMapping"], ["columnMapping"])])
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_column_mapping_is_refused_where_it_is_used(table, mode):
+    check_readable("t", table, metadata(**{"delta.columnMapping.mode": "none"}))
+    with pytest.raises(UnsupportedReaderFeatureError) as caught:
+        check_readable("t", table, metadata(**{"delta.columnMapping.mode": mode}))
+    assert caught.value.features == ("columnMapping",)
+
+
+@pytest.mark.parametrize("table", [protocol(1, 1), protocol(1, 2), protocol(1, 4), protocol(2, 6)])
+def test_a_legacy_table_that_uses_nothing_is_writable(table):
+    check_writable("t", table, metadata(**{"delta.appendOnly": "true"}))
+
+
+@pytest.mark.parametrize(
+    ("feature", "using"),
+    [
+        ("invariants", metadata({"delta.invariants": "{}"})),
+        ("checkConstraints", metadata(**{"delta.constraints.positive": "a > 0"})),
+        ("changeDataFeed", metadata(**{"delta.enableChangeDataFeed": "true"})),
+        ("generatedColumns", metadata({"delta.generationExpression": "1"})),
+        ("identityColumns", metadata({"delta.identity.start": 1})),
+        ("allowColumnDefaults", metadata({"CURRENT_DEFAULT": "1"})),
+        ("inCommitTimestamp", metadata(**{"delta.enableInCommitTimestamps": "true"})),
+    ],
+)
+def test_a_writer_feature_blocks_writing_where_it_is_used_and_reading_never(feature, using):
+    table = protocol(1, 7, None, [feature])
+    check_writable("t", table, metadata())
+    check_readable("t", table, using)
+    with pytest.raises(UnsupportedWriterFeatureError) as caught:
+        check_writable("t", table, using)
+    assert caught.value.features == (feature,)
+
+
+def test_unknown_writer_features_and_versions_block_writing():
+    with pytest.raises(UnsupportedWriterFeatureError) as caught:
+        check_writable("t", protocol(1, 7, None, ["rowTracking", "novelty", "appendOnly"]), metadata())
+    assert caught.value.features == ("novelty", "rowTracking")
+    with pytest.raises(UnsupportedWriterFeatureError) as caught:
+        check_writable("t", protocol(1, 8), metadata())
+    assert caught.value.features == ("writer version 8",)
+
+
+def test_a_table_that_cannot_be_read_cannot_be_written():
+    with pytest.raises(UnsupportedReaderFeatureError):
+        check_writable("t", protocol(3, 7, ["novelty"], ["novelty"]), metadata())
