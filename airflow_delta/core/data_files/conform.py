@@ -40,7 +40,7 @@ def conform(rows: Rows, target: pa.Schema) -> Rows:
 
 
 def match_names(available: list[str], wanted: list[str]) -> list[str | None]:
-    """For each wanted name the available one: the same, else the only one that differs in case, else None."""
+    """For each wanted name the available one: the same, else the first that differs only in case, else None."""
     if set(wanted) <= set(available):
         return list(wanted)
     folded: dict[str, str] = {}
