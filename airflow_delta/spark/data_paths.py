@@ -1,7 +1,7 @@
 """Where a file of the log lies, as Spark and Arrow name it.
 
-Protocol: PROTOCOL.md, "Add File and Remove File": a path in the log is a URI, percent-encoded once, relative to the table unless
-it has a scheme or starts with a slash.
+Protocol: PROTOCOL.md, "Add File and Remove File": a path in the log is a URI, percent-encoded once, relative to the root
+unless it has a scheme or starts with a slash.
 """
 
 from __future__ import annotations

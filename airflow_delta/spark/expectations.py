@@ -51,7 +51,7 @@ def _check_result(spark: SparkSession, expectation: Expectation, table: str) -> 
 
 def _check_rows(spark: SparkSession, expectation: Expectation, table: str) -> None:
     # A comment at the end of the text must not swallow what follows.
-    broken = spark.sql(f"SELECT * FROM {STAGED} WHERE ({expectation.sql}\n) IS NOT TRUE")
+    broken = spark.sql(f"SELECT * FROM {STAGED} WHERE ({expectation.sql}\n) IS NOT TRUE")  # noqa: S608 - it is the user's own SQL
     example = broken.limit(1).collect()
     if example:
         raise ExpectationFailedError(table=table, expectation=_name(expectation), rows=broken.count(), example=_text(example))

@@ -1,6 +1,6 @@
 """Rows that come out of a Spark plan, written by Spark's own Parquet writer as files ready to be committed.
 
-One pass over the DataFrame writes the rows into the staging directory, counts them, and collects what the driver must know about
+One pass over the DataFrame writes the rows into the staging directory, counts them, and collects what the driver must know of
 them. Nothing that the plan computes is computed twice, and files are only offered for a commit when their footers hold exactly
 as many rows as were observed on their way into the writer.
 """

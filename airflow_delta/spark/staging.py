@@ -6,6 +6,7 @@ import logging
 import uuid
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 import pyarrow.fs as pafs
 
@@ -37,7 +38,7 @@ class StagingArea:
         self._missing = _missing_directories(self._filesystem, self._root)
         self._entrusted = False
 
-    def __enter__(self) -> StagingArea:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

@@ -107,7 +107,8 @@ def write(
             check_expectations(spark, statement.expect, files, source.views, table=log.table_uri)
         if statement.dry_run:
             return _checked(log, statement, target, staged)
-        return _commit(log, statement, target, staged, staging, with_sources(origin, source.pins))
+        origin = with_sources(origin, source.pins)
+        return _commit(log, statement, target, staged=staged, staging=staging, origin=origin)
 
 
 def _target(log: DeltaLog, statement: WriteStatement, rows: StructType, session_time_zone: str) -> _Target:
@@ -150,7 +151,7 @@ def _check_range(target: _Target, staged: StagedRows, statement: WriteStatement)
 
 
 def _commit(
-    log: DeltaLog, statement: WriteStatement, target: _Target, staged: StagedRows, staging: StagingArea, origin: Origin
+    log: DeltaLog, statement: WriteStatement, target: _Target, *, staged: StagedRows, staging: StagingArea, origin: Origin
 ) -> OperationResult:
     lost: list[dict[str, Any]] = []
     while True:
@@ -201,12 +202,15 @@ def _lost_to(error: CommitConflictError | TableExistsError) -> dict[str, Any]:
 def _operation(statement: WriteStatement, target: _Target) -> Operation:
     partition_by = list(target.metadata.partition_columns)
     if target.snapshot is None:
-        properties = dict(target.metadata.configuration)
-        parameters = {"isManaged": "false", "partitionBy": partition_by, "clusterBy": [], "properties": properties}
-        return Operation(name="CREATE TABLE AS SELECT", parameters=parameters)
+        made = {
+            "isManaged": "false",
+            "partitionBy": partition_by,
+            "clusterBy": [],
+            "properties": dict(target.metadata.configuration),
+        }
+        return Operation(name="CREATE TABLE AS SELECT", parameters=made)
     mode = "Append" if statement.mode is WriteMode.APPEND else "Overwrite"
-    parameters = {"mode": mode, "partitionBy": partition_by, "predicate": statement.replace_where}
-    return Operation(name="WRITE", parameters=parameters)
+    return Operation(name="WRITE", parameters={"mode": mode, "partitionBy": partition_by, "predicate": statement.replace_where})
 
 
 def _metrics(statement: WriteStatement, staged: StagedRows, removed: pa.Table) -> dict[str, int]:

@@ -1,0 +1,67 @@
+"""One Spark for all tests, tables to write into, and two judges that we did not write."""
+
+import os
+import sys
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.statements import SqlSource, WriteStatement
+from airflow_delta.spark.write.write import write
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """A session of two cores, in UTC."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("airflow-delta tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.memory", "1g")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.artifact.isolation.enabled", "false")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A path where a table may come to be."""
+    return str(tmp_path / "table")
+
+
+@pytest.fixture
+def put(spark, table):
+    """Write the rows of a query (or of a source) into the table."""
+
+    def run(source, *, origin=None, start_version=None, **statement):
+        source = SqlSource(source) if isinstance(source, str) else source
+        statement = WriteStatement(table=table, source=source, **statement)
+        return write(spark, DeltaLog.for_table(table), statement, origin=origin, start_version=start_version)
+
+    return run
+
+
+@pytest.fixture
+def judged(duckdb_connection, table):
+    """The rows of the table, sorted by ``order``, as deltalake and duckdb both read them."""
+
+    def read(order="id", columns="*", version=None):
+        order = f"ORDER BY {order} NULLS FIRST"
+        by_deltalake = DeltaTable(table, version=version).to_pyarrow_table()
+        rows = duckdb_connection.from_arrow(by_deltalake).query("rows", f"SELECT {columns} FROM rows {order}").fetchall()
+        if version is None:
+            by_duckdb = duckdb_connection.sql(f"SELECT {columns} FROM delta_scan('{table}') {order}")
+            assert by_duckdb.fetchall() == rows
+        return rows
+
+    return read
