@@ -15,7 +15,7 @@ class DeltaOptimizeOperator(DeltaJobOperator):
 
     :param table: URI of the table's root (templated).
     :param where: Spark SQL over partition columns (templated). Default: the whole table.
-    :param target_file_size: Bytes of a rewritten file (templated). Default: the table's ``delta.targetFileSize``, or 128 MiB.
+    :param target_file_size: Bytes of a rewritten file (templated). Default: the table's ``delta.targetFileSize``, or 1 GiB.
     :param dry_run: Plan, but rewrite nothing.
     """
 

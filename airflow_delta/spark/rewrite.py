@@ -29,11 +29,13 @@ class Rewritten:
 
     Attributes:
         adds: The written files, ``ADD_FILE``; an output without rows has none.
+        outputs: For each of them the ordinal of its output.
         rows_read: Rows of all inputs.
         rows_written: Rows of all written files.
     """
 
     adds: pa.Table = field(default_factory=lambda: NO_ADDS)
+    outputs: pa.Array = field(default_factory=lambda: pa.array([], pa.int32()))
     rows_read: int = 0
     rows_written: int = 0
 
@@ -86,11 +88,12 @@ class FileRewrite:
         results = ordered.mapInArrow(worker, RESULT_DDL).toArrow().cast(RESULT)
         raise_first_error(results)
         read, written = (sum(results[name].to_pylist()) for name in ("rows_read", "rows_written"))
-        return Rewritten(adds=self._adds(results, clock()), rows_read=read, rows_written=written)
+        files = results.filter(results["path"].is_valid()).sort_by("output")
+        outputs = files["output"].combine_chunks()
+        return Rewritten(adds=self._adds(files, clock()), outputs=outputs, rows_read=read, rows_written=written)
 
-    def _adds(self, results: pa.Table, now: int) -> pa.Table:
-        """The written files as the log takes them; an output stays in the partition of its inputs."""
-        written = results.filter(results["path"].is_valid()).sort_by("output")
+    def _adds(self, written: pa.Table, now: int) -> pa.Table:
+        """The written files (``RESULT``) as the log takes them; an output stays in the partition of its inputs."""
         first_inputs = np.searchsorted(self.outputs, written["output"])
         rows = len(written)
         columns = {

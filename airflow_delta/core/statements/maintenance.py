@@ -15,7 +15,7 @@ class OptimizeStatement:
     Attributes:
         table: URI of the table's root.
         where: Spark SQL over partition columns; None is the whole table.
-        target_file_size: Bytes of a rewritten file; None takes the table's ``delta.targetFileSize``, or 128 MiB.
+        target_file_size: Bytes of a rewritten file; None takes the table's ``delta.targetFileSize``, or 1 GiB.
         dry_run: Plan, but rewrite nothing.
     """
 

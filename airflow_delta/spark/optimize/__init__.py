@@ -1,0 +1,1 @@
+"""OPTIMIZE: which small files become one, and the commit that says so."""
