@@ -131,7 +131,7 @@ def test_our_own_commit_is_recognised_behind_a_winner_that_would_forbid_it(fault
 @pytest.mark.parametrize("method", ["write_if_absent", "exists", "read", "list_from"])
 @pytest.mark.parametrize("first", [0, 1, 2])
 def test_whatever_fails_nothing_is_half_committed_and_a_commit_is_there_once(
-    faulty, added, raced, moment, failures, method, first
+    faulty, added, *, raced, moment, failures, method, first
 ):
     transaction = faulty.start_transaction()
     if raced:

@@ -182,7 +182,7 @@ def test_a_commit_with_nothing_to_say_is_made_when_asked_for(table):
         ),
     ],
 )
-def test_what_is_named_twice_is_refused(table, added, removed, actions, action, path):
+def test_what_is_named_twice_is_refused(table, added, removed, *, actions, action, path):
     with pytest.raises(DuplicateActionError) as caught:
         table.start_transaction().commit(**actions(added, removed), operation=WRITE)
     assert (caught.value.action, caught.value.path) == (action, path)

@@ -21,7 +21,7 @@ from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
 
 DAYS = "ab"
-KEYS = range(6)
+KEYS = range(3)
 DAY, KEY = st.sampled_from(DAYS), st.sampled_from(KEYS)
 SCHEMA = json.dumps(
     {
@@ -69,7 +69,7 @@ class Statement:
                 return rows
 
 
-KINDS = ["append", "update", "delete", "upsert", "copy", "overwrite", "optimize"]
+KINDS = ["append", "update", "delete", "upsert", "copy", "copy", "overwrite", "optimize"]
 STATEMENT = st.builds(
     lambda kind, day, keys: Statement(kind, day, min(keys), max(keys)), st.sampled_from(KINDS), DAY, st.tuples(KEY, KEY)
 )
@@ -163,10 +163,13 @@ class Races(RuleBasedStateMachine):
         removes = removes_of(each.removes, deletion_timestamp=self.clock(), data_change=data_change)
         latest = self.log.refresh().version
         operation = Operation(name=each.statement.kind.upper(), changes_data=data_change)
+        conflict = None
         try:
             result = each.transaction.commit(adds=each.adds, removes=removes, operation=operation)
         except CommitConflictError as error:
-            assert each.transaction.read_version < error.winning_version <= latest
+            conflict = error
+        if conflict:
+            assert each.transaction.read_version < conflict.winning_version <= latest
             assert self.log.refresh().version == latest
             return
         if result.committed:

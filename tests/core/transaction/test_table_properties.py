@@ -29,7 +29,7 @@ def test_intervals_are_read_as_spark_reads_them(text, milliseconds):
 
 
 def test_absent_or_unreadable_properties_have_the_defaults():
-    for configuration in ({}, {key: "nonsense" for key in KEYS}):
+    for configuration in ({}, dict.fromkeys(KEYS, "nonsense")):
         assert properties.checkpoint_interval(configuration) == 10
         assert properties.deleted_file_retention(configuration) == 7 * DAY
         assert properties.transaction_retention(configuration) is None
