@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs
 
-from airflow_delta.core.data_files.reader import open_data_file
-from airflow_delta.core.errors import SchemaMismatchError, UnsupportedReaderFeatureError
+from airflow_delta.core.data_files.deletion_vector import FRAME_BYTES, deleted_rows, vector_path
+from airflow_delta.core.data_files.reader import ROW_INDEX, open_data_file
+from airflow_delta.core.errors import CorruptDataFileError, SchemaMismatchError, UnsupportedReaderFeatureError
 from airflow_delta.core.predicate import Expression, referenced_columns, to_arrow_expression
 from airflow_delta.core.schema import StructType, arrow_schema
 from airflow_delta.core.storage.data_filesystem import data_filesystem
 from airflow_delta.core.storage.table_uri import is_relative
+from airflow_delta.core.table_features.feature import DELETION_VECTORS
 
 
 def read_rows(
@@ -24,30 +30,60 @@ def read_rows(
     columns: Sequence[str] | None,
     predicate: Expression | None,
 ) -> pa.RecordBatchReader:
-    """The rows of these files (``ADD_FILE``) that the predicate selects.
+    """The rows of these files (``ADD_FILE``) that the predicate selects and that no deletion vector hides.
 
     Raises:
         InvalidPredicateError: The predicate cannot be decided exactly here.
         SchemaMismatchError: A column is not in the table.
-        UnsupportedReaderFeatureError: A file carries a deletion vector.
     """
-    refuse_deletion_vectors(table_uri, files)
     wanted = schema if columns is None else _selected(schema, columns, table_uri)
     exact = None if predicate is None else to_arrow_expression(predicate, table=table_uri)
     read = wanted if predicate is None else _with_columns(wanted, schema, referenced_columns(predicate))
     target = arrow_schema(wanted)
 
     def batches() -> Iterator[pa.RecordBatch]:
-        if not len(files):
-            return
-        filesystem, root = data_filesystem(table_uri)
-        for path, values in _paths_and_values(files):
-            where, absolute = (filesystem, f"{root}/{unquote(path)}") if is_relative(path) else data_filesystem(unquote(path))
+        locate = _Locator(table_uri)
+        for path, values, vector in _files(files):
+            filesystem, place = locate(path)
+            deleted = None if vector is None else _deleted_rows(vector, locate, path)
             constants = {name: values.get(name) for name in partition_columns}
-            for batch in open_data_file(where, absolute, read, constants, use_threads=True, table=table_uri):
-                yield batch if exact is None else batch.filter(exact).select(target.names)
+            for batch in open_data_file(
+                filesystem, place, read, constants, with_row_index=bool(vector), use_threads=True, table=table_uri
+            ):
+                rows = batch if deleted is None else batch.filter(pc.invert(pc.is_in(batch[ROW_INDEX], deleted)))
+                yield (rows if exact is None else rows.filter(exact)).select(target.names)
 
     return pa.RecordBatchReader.from_batches(target, batches())
+
+
+class _Locator:
+    """From a path of the log to its filesystem; the table's own is made once."""
+
+    def __init__(self, table_uri: str) -> None:
+        self.table_uri = table_uri
+
+    @cached_property
+    def _root(self) -> tuple[pyarrow.fs.FileSystem, str]:
+        return data_filesystem(self.table_uri)
+
+    def __call__(self, path: str) -> tuple[pyarrow.fs.FileSystem, str]:
+        if not is_relative(path):
+            return data_filesystem(unquote(path))
+        filesystem, root = self._root
+        return filesystem, f"{root}/{unquote(path)}"
+
+
+def _deleted_rows(vector: Mapping[str, Any], locate: _Locator, file: str) -> pa.Int64Array:
+    try:
+        path = vector_path(vector)
+        if path is None:
+            return deleted_rows(vector, None)
+        filesystem, place = locate(path)
+        with filesystem.open_input_file(place) as stream:
+            return deleted_rows(vector, stream.read_at(vector["size_in_bytes"] + FRAME_BYTES, vector["offset"]))
+    except (OSError, TypeError, ValueError) as error:
+        detail = f"its deletion vector: {error}"
+        raise CorruptDataFileError(table=locate.table_uri, file=file, detail=detail) from error
 
 
 def refuse_deletion_vectors(table_uri: str, files: pa.Table) -> None:
@@ -58,13 +94,14 @@ def refuse_deletion_vectors(table_uri: str, files: pa.Table) -> None:
     """
     vectors = files["deletion_vector"]
     if vectors.null_count < len(vectors):
-        raise UnsupportedReaderFeatureError(table=table_uri, features=("deletionVectors",))
+        raise UnsupportedReaderFeatureError(table=table_uri, features=(DELETION_VECTORS,))
 
 
-def _paths_and_values(files: pa.Table) -> Iterator[tuple[str, dict[str, str | None]]]:
-    for batch in files.select(["path", "partition_values"]).to_batches():
-        for path, values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            yield path, dict(values or ())
+def _files(files: pa.Table) -> Iterator[tuple[str, dict[str, str | None], dict[str, Any] | None]]:
+    """Path, partition values and deletion vector of each file."""
+    for batch in files.select(["path", "partition_values", "deletion_vector"]).to_batches():
+        for path, values, vector in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            yield path, dict(values), vector
 
 
 def _selected(schema: StructType, columns: Sequence[str], table_uri: str) -> StructType:

@@ -13,8 +13,9 @@ from airflow_delta.core.log.log_replay import LogReplay
 from airflow_delta.core.log.log_segment import LogSegment
 from airflow_delta.core.predicate import Expression, filter_files, parse_predicate
 from airflow_delta.core.schema import StructType, parse_schema
-from airflow_delta.core.snapshot.rows import read_rows
+from airflow_delta.core.snapshot.rows import read_rows, refuse_deletion_vectors
 from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.core.table_features.feature import DELETION_VECTORS, reader_features
 from airflow_delta.core.table_features.support import check_readable
 
 
@@ -112,13 +113,16 @@ class Snapshot:
         Raises:
             InvalidPredicateError: The predicate cannot be decided exactly here.
             SchemaMismatchError: A column is not in the table.
-            UnsupportedReaderFeatureError: A file carries a deletion vector.
-            CorruptDataFileError: A data file is not what the log says. Raised while the reader is consumed, too.
+            UnsupportedReaderFeatureError: A file carries a deletion vector though the table does not say that there are any.
+            CorruptDataFileError: A data file is not what the log says. Raised while the reader is consumed.
         """
         predicate = None if where is None else self._predicate(where)
+        files = self.files(predicate)
+        if DELETION_VECTORS not in reader_features(self.protocol):
+            refuse_deletion_vectors(self.table_uri, files)
         return read_rows(
             table_uri=self.table_uri,
-            files=self.files(predicate),
+            files=files,
             schema=self.schema,
             partition_columns=self.partition_columns,
             columns=columns,

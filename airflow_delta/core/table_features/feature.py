@@ -14,6 +14,8 @@ from airflow_delta.core.schema import ArrayType, DataType, MapType, StructField,
 FEATURES_READER_VERSION, FEATURES_WRITER_VERSION = 3, 7
 """From these versions on a protocol lists its features; below them the version implies the features."""
 
+DELETION_VECTORS = "deletionVectors"
+
 Use = Callable[[Metadata], bool]
 
 
@@ -79,6 +81,7 @@ FEATURES = {
         Feature(name="identityColumns", writer_version=6, in_use=_has_field("delta.identity.start"), readable=True),
         Feature(name="allowColumnDefaults", in_use=_has_field("CURRENT_DEFAULT"), readable=True),
         Feature(name="inCommitTimestamp", in_use=_is_enabled("delta.enableInCommitTimestamps"), readable=True),
+        Feature(name=DELETION_VECTORS, readable=True),
         Feature(name="timestampNtz", readable=True, writable=True),
         Feature(name="vacuumProtocolCheck", readable=True, writable=True),
     )

@@ -1,0 +1,179 @@
+"""Tables that Delta Lake 4.4.0 on Spark 4.2.0 wrote, at every version, against the rows that Spark read there."""
+
+import importlib.util
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from airflow_delta.core import DeltaLog
+from airflow_delta.core.errors import UnsupportedReaderFeatureError
+
+TABLES = Path(__file__).resolve().parents[4] / "shared" / "tables"
+READ_BY_RIGHT = {
+    "plain",
+    "empty",
+    "legacy_protocol_1_2",
+    "partitioned_all_types",
+    "partitioned_special",
+    "many_commits",
+    "multipart_checkpoint",
+    "checkpoint_struct_stats",
+    "nested",
+    "overwrites",
+    "schema_evolution",
+    "append_only",
+    "restored",
+    "converted_parquet",
+}
+REFUSED = {
+    "column_mapping_name": ("columnMapping",),
+    "column_mapping_special_names": ("columnMapping",),
+    "type_widening": ("typeWidening",),
+    "v2_checkpoint_parquet": ("v2Checkpoint",),
+    "variant": ("variantType",),
+}
+NAMES = sorted(each.parent.name for each in TABLES.glob("*/expected.json"))
+READABLE = [name for name in NAMES if name not in REFUSED]
+
+pytestmark = pytest.mark.skipif(not NAMES, reason=f"{TABLES} does not exist")
+
+
+@pytest.fixture(scope="module")
+def canon():
+    spec = importlib.util.spec_from_file_location("canon", TABLES / "canon.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def expected(name):
+    return json.loads((TABLES / name / "expected.json").read_text())
+
+
+def table(name):
+    return DeltaLog.for_table(str(TABLES / name / "table"))
+
+
+def rows(reader, canon, schema):
+    columns = [column.to_pylist(maps_as_pydicts=None) for column in reader.read_all().columns]
+    return canon.encode_rows(zip(*columns, strict=True), schema)
+
+
+def shown(schema):
+    """A schema as Spark shows it: without what only writers must know."""
+    hidden = ("delta.identity.", "delta.generationExpression")
+    for field in schema["fields"]:
+        field["metadata"] = {key: value for key, value in field["metadata"].items() if not key.startswith(hidden)}
+    return schema
+
+
+def test_every_table_that_must_be_readable_is_there():
+    assert set(READABLE) >= READ_BY_RIGHT
+
+
+@pytest.mark.parametrize("name", READABLE)
+def test_every_version_is_read_equal(name, canon):
+    versions = expected(name)["versions"]
+    assert versions
+    log = table(name)
+    for version, content in versions.items():
+        snapshot = log.snapshot(int(version))
+        assert len(snapshot.files()) == content["num_files"], version
+        assert shown(json.loads(snapshot.schema_string)) == content["schema"], version
+        found = rows(snapshot.to_arrow(), canon, content["schema"])
+        assert len(found) == content["row_count"], version
+        assert canon.checksum(found) == content["sha256"], version
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_every_version_of_other_tables_is_refused_with_the_missing_reader_feature(name):
+    log = table(name)
+    for version in expected(name)["versions"]:
+        with pytest.raises(UnsupportedReaderFeatureError) as caught:
+            log.snapshot(int(version))
+        assert caught.value.features == REFUSED[name]
+
+
+@pytest.mark.parametrize("name", READABLE)
+def test_the_latest_version_is_what_spark_describes(name):
+    detail, snapshot = expected(name)["detail"], table(name).snapshot()
+    assert snapshot.version == expected(name)["latest_version"]
+    assert snapshot.metadata.id == detail["id"]
+    assert list(snapshot.partition_columns) == detail["partitionColumns"]
+    assert len(snapshot.files()) == detail["numFiles"]
+    assert sum(snapshot.files()["size"].to_pylist()) == detail["sizeInBytes"]
+    assert snapshot.protocol.min_reader_version == detail["minReaderVersion"]
+    assert snapshot.protocol.min_writer_version == detail["minWriterVersion"]
+    assert dict(snapshot.metadata.configuration).items() >= detail["properties"].items()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_history_is_what_spark_describes(name):
+    entries = table(name).history()
+    history = {each["version"]: each for each in expected(name)["history"]}
+    assert [each.version for each in entries] == sorted(history, reverse=True)
+    for entry in entries:
+        told, info = history[entry.version], entry.commit_info
+        assert info.operation == told["operation"]
+        assert {key: str(value) for key, value in info.operation_metrics.items()} == told["operationMetrics"]
+        assert (info.isolation_level, info.is_blind_append) == (told["isolationLevel"], told["isBlindAppend"])
+        assert info.origin.user_metadata == told["userMetadata"]
+
+
+def test_commits_carry_their_times_where_the_table_says_so():
+    history = expected("in_commit_timestamps")["history"]
+    entries = table("in_commit_timestamps").history()
+    assert [each.timestamp for each in entries] == [each["timestamp_ms"] for each in reversed(history)]
+
+
+@pytest.mark.parametrize("name", ["plain", "many_commits", "in_commit_timestamps"])
+def test_a_time_leads_to_the_version_that_was_the_latest_then(name, tmp_path):
+    history = expected(name)["history"]
+    copy = tmp_path / "table"
+    shutil.copytree(TABLES / name / "table" / "_delta_log", copy / "_delta_log", copy_function=shutil.copyfile)
+    for entry in history:
+        time = entry["timestamp_ms"] * 1_000_000
+        os.utime(copy / "_delta_log" / f"{entry['version']:020d}.json", ns=(time, time))
+    log = DeltaLog.for_table(str(copy))
+    for entry, later in zip(history, [*history[1:], None], strict=True):
+        assert log.snapshot(timestamp=entry["timestamp_ms"]).version == entry["version"]
+        if later:
+            assert log.snapshot(timestamp=later["timestamp_ms"] - 1).version == entry["version"]
+    assert [each.timestamp for each in log.history()] == [each["timestamp_ms"] for each in reversed(history)]
+
+
+@pytest.mark.parametrize("name", READABLE)
+def test_predicates_select_the_rows_that_spark_selects(name, canon):
+    content = expected(name)
+    schema = content["versions"][str(content["latest_version"])]["schema"] if content["versions"] else None
+    snapshot = table(name).snapshot()
+    for query in content["queries"]:
+        found = rows(snapshot.to_arrow(where=query["where"]), canon, schema)
+        assert len(found) == query["row_count"], query["where"]
+        assert canon.checksum(found) == query["sha256"], query["where"]
+        assert len(snapshot.files(query["where"])) <= query["files_read_upper"], query["where"]
+
+
+def test_columns_come_as_asked_for():
+    reader = table("plain").snapshot().to_arrow(["score", "ID"], where="name = 'n12' OR id = 8")
+    assert reader.schema.names == ["score", "id"]
+    assert isinstance(reader, pa.RecordBatchReader)
+
+
+def test_a_table_refreshed_version_by_version_is_the_table_opened_anew(tmp_path):
+    """many_commits has checkpoints at 10 and 20, which must not matter to one who follows."""
+    source = TABLES / "many_commits" / "table" / "_delta_log"
+    log_directory = tmp_path / "_delta_log"
+    log_directory.mkdir()
+    followed = DeltaLog.for_table(str(tmp_path))
+    for version in range(30):
+        for each in sorted(source.glob(f"{version:020d}.*")):
+            shutil.copyfile(each, log_directory / each.name)
+        snapshot = followed.refresh()
+        anew = DeltaLog.for_table(str(tmp_path)).snapshot()
+        assert snapshot.version == anew.version == version
+        assert sorted(snapshot.files()["path"].to_pylist()) == sorted(anew.files()["path"].to_pylist())
