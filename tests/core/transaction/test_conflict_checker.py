@@ -99,7 +99,7 @@ def test_a_changed_protocol_conflicts(attempt, ours, theirs):
 @pytest.mark.parametrize(
     ("reader", "writer", "error", "features"),
     [
-        ({"deletionVectors"}, {"deletionVectors"}, UnsupportedReaderFeatureError, ("deletionVectors",)),
+        ({"futureFeature"}, {"futureFeature"}, UnsupportedReaderFeatureError, ("futureFeature",)),
         (set(), {"rowTracking"}, UnsupportedWriterFeatureError, ("rowTracking",)),
     ],
 )
