@@ -86,7 +86,7 @@ class LocalLogStore:
                 yield status
 
     def list_all(self, directory: str = "") -> Iterator[FileStatus]:
-        """Every file below ``directory``; links to directories are not followed."""
+        """Every file below ``directory``; links to directories are neither followed nor taken for files."""
         pending = [directory.rstrip("/")]
         while pending:
             parent = pending.pop()
@@ -99,7 +99,7 @@ class LocalLogStore:
             for entry in found:
                 if entry.is_dir(follow_symlinks=False):
                     pending.append(f"{prefix}{entry.name}")
-                elif status := _status(entry, f"{prefix}{entry.name}"):
+                elif entry.is_file() and (status := _status(entry, f"{prefix}{entry.name}")):
                     yield status
 
     def delete(self, paths: Iterable[str]) -> None:
