@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from airflow_delta.core.predicate.expression import (
     NEGATED,
+    TRUE,
     And,
     Comparison,
     Expression,
@@ -25,7 +26,8 @@ from airflow_delta.core.predicate.expression import (
     Not,
     Or,
     StartsWith,
-    columns_of,
+    decidable_columns,
+    partition_part,
     referenced_columns,
     with_negation_at_leaves,
 )
@@ -68,12 +70,26 @@ def evaluate_files(expression: Expression, files: pa.Table, schema: StructType, 
     Raises:
         InvalidPartitionValueError: A partition value that is none of its column's type.
     """
-    expression = with_negation_at_leaves(expression)
-    columns = columns_of(expression)
-    names = referenced_columns(expression) & set(partition_columns)
-    fields = [field for name in names if (field := schema.find(name))]
-    values = partition_arrays(files, fields)
-    data_columns = [each for each in columns if each.name not in values]
+    expression, partitions = with_negation_at_leaves(expression), set(partition_columns)
+    on_partitions = partition_part(expression, partitions)
+    if on_partitions in (expression, TRUE):
+        return _verdicts(expression, files, schema, partitions)
+    # Statistics are the dear part: they are parsed for the files only that are left then.
+    verdicts = _verdicts(on_partitions, files, schema, partitions)
+    is_open = pc.not_equal(verdicts, NO)
+    rest = files.select(["partition_values", "stats"]).filter(is_open)
+    return pc.replace_with_mask(verdicts, is_open, _verdicts(expression, rest, schema, partitions))
+
+
+def filter_files(expression: Expression, files: pa.Table, schema: StructType, partition_columns: Iterable[str]) -> pa.Table:
+    """The files that may hold a selected row. Arguments and errors as of ``evaluate_files``."""
+    return files.filter(pc.not_equal(evaluate_files(expression, files, schema, partition_columns), NO))
+
+
+def _verdicts(expression: Expression, files: pa.Table, schema: StructType, partitions: set[str]) -> Verdicts:
+    names = referenced_columns(expression) & partitions
+    values = partition_arrays(files, [field for name in names if (field := schema.find(name))])
+    data_columns = [each for each in decidable_columns(expression) if each.name not in values]
     statistics = file_statistics(files["stats"], schema, data_columns) if data_columns else None
     bounds = statistics.columns if statistics else {}
     every, nowhere = (pa.repeat(pa.scalar(value), len(files)) for value in (True, False))
@@ -99,11 +115,6 @@ def evaluate_files(expression: Expression, files: pa.Table, schema: StructType, 
         verdicts = pc.if_else(statistics.is_empty, NO, verdicts)
     verdicts = verdicts.cast(pa.int8())
     return verdicts.combine_chunks() if isinstance(verdicts, pa.ChunkedArray) else verdicts
-
-
-def filter_files(expression: Expression, files: pa.Table, schema: StructType, partition_columns: Iterable[str]) -> pa.Table:
-    """The files that may hold a selected row. Arguments and errors as of ``evaluate_files``."""
-    return files.filter(pc.not_equal(evaluate_files(expression, files, schema, partition_columns), NO))
 
 
 def _combined(expression: Expression, answer: Callable[[Expression], _Answer]) -> _Answer:

@@ -163,27 +163,20 @@ def _joined(operands: Iterable[Expression], kind: type[And | Or], *, neutral: Li
 # -- asking
 
 
-def columns_of(expression: Expression) -> frozenset[Column]:
-    """The columns, with their nested paths."""
-    return frozenset(_columns(expression))
+def decidable_columns(expression: Expression) -> frozenset[Column]:
+    """The columns that statistics can tell something about: those of leaves that are not opaque, with their nested paths."""
+    return frozenset(leaf.column for leaf in _leaves(expression) if not isinstance(leaf, Opaque | Literal))
 
 
 def referenced_columns(expression: Expression) -> frozenset[str]:
-    """The names of the table's columns that decide the predicate."""
-    return frozenset(column.name for column in _columns(expression))
+    """The names of the table's columns that decide the predicate, opaque parts included."""
+    opaque = frozenset(column.name for leaf in _leaves(expression) if isinstance(leaf, Opaque) for column in leaf.columns)
+    return opaque | {column.name for column in decidable_columns(expression)}
 
 
 def is_exact(expression: Expression) -> bool:
     """Whether nothing in it is opaque, so that it can be decided for each row here."""
-    match expression:
-        case Opaque():
-            return False
-        case And(operands) | Or(operands):
-            return all(map(is_exact, operands))
-        case Not(operand):
-            return is_exact(operand)
-        case _:
-            return True
+    return not any(isinstance(leaf, Opaque) for leaf in _leaves(expression))
 
 
 def is_partition_only(expression: Expression, partition_columns: Iterable[str]) -> bool:
@@ -191,19 +184,15 @@ def is_partition_only(expression: Expression, partition_columns: Iterable[str]) 
     return referenced_columns(expression) <= set(partition_columns)
 
 
-def _columns(expression: Expression) -> Iterator[Column]:
+def _leaves(expression: Expression) -> Iterator[Leaf | Opaque | Literal]:
     match expression:
         case And(operands) | Or(operands):
             for operand in operands:
-                yield from _columns(operand)
+                yield from _leaves(operand)
         case Not(operand):
-            yield from _columns(operand)
-        case Opaque(_, columns):
-            yield from columns
-        case Literal():
-            return
+            yield from _leaves(operand)
         case _:
-            yield expression.column
+            yield expression
 
 
 # -- rewriting

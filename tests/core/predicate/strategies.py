@@ -122,9 +122,8 @@ def _stats(draw, records):
             continue
         _put(low, name, _json(least, name, is_high=False, cuts=cuts_strings))
         _put(high, name, _json(most, name, is_high=True, cuts=cuts_strings))
-    for key, part in (("minValues", low), ("maxValues", high), ("nullCount", nulls)):
-        if draw(st.integers(0, 9)) > 0:
-            stats[key] = part
+    parts = (("minValues", low), ("maxValues", high), ("nullCount", nulls))
+    stats |= {key: part for key, part in parts if draw(st.integers(0, 9)) > 0}
     if draw(st.integers(0, 9)) == 0:
         del stats["numRecords"]
     return json.dumps(stats, ensure_ascii=draw(st.booleans())).replace('"@', "").replace('@"', "")
@@ -162,32 +161,31 @@ def _json(value, name, *, is_high, cuts):
 # -- predicates, as (Spark SQL, duckdb's SQL)
 
 
+def _both(*texts):
+    return [(text, text) for text in texts]
+
+
+_INTEGER_LITERALS = [*_both("0", "2", "1.5", "-2", "3000000000"), ("'5'", "5")]
+_FLOAT_LITERALS = [
+    *_both("0", "0.1", "1.0E300", "CAST('NaN' AS DOUBLE)"),
+    ("2.0D", "2.0::DOUBLE"),
+    ("-0.0D", "-0.0::DOUBLE"),
+]
 LITERALS = {
-    "part_day": [("DATE'2013-01-01'",) * 2, ("'2013-01-02'",) * 2],
-    "day": [("DATE'2013-01-01'",) * 2, ("'1969-12-31'",) * 2],
-    "ts": [
-        (f"TIMESTAMP'{text}'",) * 2 for text in ("2013-01-01 00:00:00", "2013-01-01 00:00:00.0005", "1969-12-31 23:59:59.9995")
-    ],
-    "d": [("1.5",) * 2, ("1.505",) * 2, ("-3.25",) * 2, ("2",) * 2],
-    "wide": [("12345678901234567.8901",) * 2, ("12345678901234567.89015",) * 2, ("0",) * 2],
-    "s": [("'a'",) * 2, ("'ab'",) * 2, ("'é'",) * 2, ("''",) * 2],
-    "b": [("true",) * 2, ("false",) * 2],
-    "l": [("2",) * 2, ("9007199254740993",) * 2, ("1.5",) * 2, ("-2",) * 2],
-    **dict.fromkeys(
-        ("i", "n.x", "part_n"), [("0",) * 2, ("2",) * 2, ("1.5",) * 2, ("-2",) * 2, ("3000000000",) * 2, ("'5'", "5")]
-    ),
-    **dict.fromkeys(
-        ("f", "part_f"),
-        [
-            ("0",) * 2,
-            ("0.1",) * 2,
-            ("2.0D", "2.0::DOUBLE"),
-            ("1.0E300",) * 2,
-            ("CAST('NaN' AS DOUBLE)",) * 2,
-            ("-0.0D", "-0.0::DOUBLE"),
-        ],
-    ),
-    "g": [("0.5D", "0.5::DOUBLE"), ("0.1D", "0.1::DOUBLE"), ("CAST('NaN' AS DOUBLE)",) * 2],
+    "part_day": _both("DATE'2013-01-01'", "'2013-01-02'"),
+    "part_n": _INTEGER_LITERALS,
+    "part_f": _FLOAT_LITERALS,
+    "i": _INTEGER_LITERALS,
+    "l": _both("2", "9007199254740993", "1.5", "-2"),
+    "d": _both("1.5", "1.505", "-3.25", "2"),
+    "wide": _both("12345678901234567.8901", "12345678901234567.89015", "0"),
+    "f": _FLOAT_LITERALS,
+    "g": [("0.5D", "0.5::DOUBLE"), ("0.1D", "0.1::DOUBLE"), *_both("CAST('NaN' AS DOUBLE)")],
+    "s": _both("'a'", "'ab'", "'é'", "''"),
+    "b": _both("true", "false"),
+    "day": _both("DATE'2013-01-01'", "'1969-12-31'"),
+    "ts": _both("TIMESTAMP'2013-01-01 00:00:00'", "TIMESTAMP'2013-01-01 00:00:00.0005'", "TIMESTAMP'1969-12-31 23:59:59.9995'"),
+    "n.x": _INTEGER_LITERALS,
 }
 OPERATORS = [(op, op) for op in ("=", "<", "<=", ">", ">=", "!=", "<>")] + [("<=>", "IS NOT DISTINCT FROM")]
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
