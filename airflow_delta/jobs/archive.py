@@ -9,14 +9,10 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+from airflow_delta.core.vendored import VENDOR_FOLDER, VENDORED_PACKAGES
+
 SHIPPED_ROOMS = ("core", "spark", "jobs")
 """What a Spark driver and its workers need of ``airflow_delta``."""
-
-VENDORED_PACKAGES = ("fsspec", "sqlglot")
-"""Pure-Python packages that the core imports on the driver. pyarrow and pandas are native: the cluster must have them."""
-
-VENDOR_FOLDER = "vendor"
-"""Not at the archive's root: there it would go before what is installed on the cluster."""
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 

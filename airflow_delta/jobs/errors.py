@@ -6,6 +6,7 @@
     ├── InvalidSpecError     the job was given what it cannot read
     ├── SparkAnalysisError   Spark refused the statement's SQL
     ├── AccessDeniedError    the storage refused the job
+    ├── MissingPackageError  the cluster's Python lacks a package
     ├── JobFailedError       anything that is not foreseen          (retryable)
     └── ResultMissingError   the job ended and left no result       (retryable)
 """
@@ -53,6 +54,18 @@ class AccessDeniedError(DeltaError):
     remedy = "give the identity that Spark's driver and executors run as access to the path"
     table: str
     detail: str
+
+
+@dataclass(kw_only=True, eq=False)
+class MissingPackageError(DeltaError):
+    """A Python worker of Spark could not import what it needs."""
+
+    code = "DELTA_MISSING_PACKAGE"
+    message = "the {operation} on {table} needs the package {package}, which Spark's Python workers do not have"
+    remedy = "install it for the Python that PYSPARK_PYTHON (or spark.pyspark.python) names, on every node"
+    table: str
+    operation: str
+    package: str
 
 
 @dataclass(kw_only=True, eq=False)

@@ -41,7 +41,7 @@ def main(statement_type: str, arguments: Sequence[str] | None = None) -> int:
     finally:
         spark.stop()
     if document.error is not None:
-        sys.stderr.write(f"{document.traceback}{document.error['text']}\n")
+        sys.stderr.write(f"{document.error['text']}\n")
     return document.exit_code
 
 

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+import airflow_delta.spark.errors  # noqa: F401 - makes its errors known, so that they come back as themselves
 from airflow_delta.core.clock import Clock, system_clock
 from airflow_delta.core.errors import CommitConflictError, DeltaError, InvalidStatementError
 from airflow_delta.core.statements import OperationResult

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import AnalysisException, ParseException, PythonException
 from pyspark.sql import SparkSession
 
 from airflow_delta.core.delta_log import DeltaLog
@@ -19,7 +20,7 @@ from airflow_delta.core.statements import (
     WriteStatement,
 )
 from airflow_delta.jobs.committed import committed_result
-from airflow_delta.jobs.errors import AccessDeniedError, JobFailedError, SparkAnalysisError
+from airflow_delta.jobs.errors import AccessDeniedError, JobFailedError, MissingPackageError, SparkAnalysisError
 from airflow_delta.jobs.maintenance import checkpoint, vacuum
 from airflow_delta.jobs.redaction import redact
 from airflow_delta.jobs.result import ResultDocument
@@ -27,6 +28,8 @@ from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.spark.merge.merge import merge
 from airflow_delta.spark.optimize.optimize import optimize
 from airflow_delta.spark.write.write import write
+
+_MISSING_PACKAGE = re.compile(r"ModuleNotFoundError: No module named '(?P<package>[\w.]+)'")
 
 
 def run(spark: SparkSession, spec: JobSpec) -> ResultDocument:
@@ -71,6 +74,8 @@ def _typed(error: Exception, statement: Statement) -> DeltaError:
             condition = error.getCondition() or type(error).__name__
             detail = redact(str(error).strip().splitlines()[0])
             return SparkAnalysisError(table=statement.table, operation=operation, condition=condition, detail=detail)
+        case PythonException() if missing := _MISSING_PACKAGE.search(str(error)):
+            return MissingPackageError(table=statement.table, operation=operation, package=missing["package"])
         case PermissionError():
             return AccessDeniedError(table=statement.table, detail=redact(str(error)))
         case _:

@@ -26,7 +26,7 @@ from airflow_delta.hooks.spark_target import SparkTarget, spark_target
 from airflow_delta.hooks.task_token import OnClear, TaskToken, TokenScopedStore, task_token
 from airflow_delta.jobs.archive import build_archive
 from airflow_delta.jobs.committed import committed_result
-from airflow_delta.jobs.errors import ResultMissingError
+from airflow_delta.jobs.errors import JobFailedError, ResultMissingError
 from airflow_delta.jobs.result import ResultDocument, read_result, result_uri, written_results
 from airflow_delta.jobs.scripts import job_script
 from airflow_delta.jobs.spec import JobSpec, statement_digest
@@ -121,7 +121,7 @@ class DeltaJobOperator(SparkSubmitOperator):
         if found is not None:
             self.log.warning("The job was lost, but version %s of %s holds its commit", found.version, found.table)
             return self._deliver(found, context)
-        if document is not None and document.traceback:
+        if document is not None and isinstance(error, JobFailedError):
             self.log.info("Where the job failed:\n%s", document.traceback)
         if isinstance(error, CommitConflictError):
             context["ti"].xcom_push(key="delta_conflict", value=error.to_json())

@@ -6,7 +6,8 @@ import zipfile
 
 import pytest
 
-from airflow_delta.jobs.archive import VENDORED_PACKAGES, build_archive
+from airflow_delta.core.vendored import VENDORED_PACKAGES
+from airflow_delta.jobs.archive import build_archive
 
 # A cluster has pyarrow, pandas and pyspark, which are native, but neither Airflow nor what the archive carries.
 CLUSTER = """
@@ -16,10 +17,8 @@ from importlib.machinery import PathFinder
 class Hidden(PathFinder):
     @classmethod
     def find_spec(cls, name, path=None, target=None):
-        root = name.partition(".")[0]
-        if root in {"airflow"} | HIDDEN:
-            found = super().find_spec(name, path, target)
-            return found if found and found.origin and ARCHIVE in found.origin else None
+        if name in {"airflow"} | HIDDEN:
+            path = [entry for entry in sys.path if ARCHIVE in entry]
         return super().find_spec(name, path, target)
 
 sys.meta_path[:] = [Hidden if finder is PathFinder else finder for finder in sys.meta_path]
@@ -63,3 +62,9 @@ print("airflow" in sys.modules, ARCHIVE in sqlglot.__file__, ARCHIVE in fsspec._
     assert done.returncode == 0, done.stderr
     from_archive = bool(hidden)
     assert done.stdout.split() == ["False", str(from_archive), str(from_archive)]
+
+
+def test_a_worker_that_reads_and_writes_files_does_not_load_the_sql_parser(archive):
+    code = "import airflow_delta.spark.rewrite_worker; print('sqlglot' in sys.modules)"
+    done = run(archive, (), code)
+    assert (done.stdout.strip(), done.stderr) == ("False", "")

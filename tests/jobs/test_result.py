@@ -1,6 +1,8 @@
 """The result document carries outcome or typed error, appears whole, and is swept by age."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -64,6 +66,18 @@ def test_an_error_of_another_version_is_still_told():
     rebuilt = error.typed_error()
     assert isinstance(rebuilt, JobFailedError)
     assert (rebuilt.error, rebuilt.detail) == ("DELTA_OF_TOMORROW", "[DELTA_OF_TOMORROW] moon")
+
+
+def test_an_error_of_the_spark_floor_comes_back_where_spark_is_not():
+    code = """
+import sys
+sys.modules["pyspark"] = None
+from airflow_delta.jobs.result import ResultDocument
+error = {"code": "DELTA_SOURCE_UNREADABLE", "text": "", "attributes": {"source": "s", "detail": "d"}}
+print(type(ResultDocument(error=error).typed_error()).__name__)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "SourceUnreadableError"
 
 
 def test_no_document_is_none_and_reading_makes_no_directory(tmp_path):

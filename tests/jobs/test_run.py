@@ -1,0 +1,160 @@
+"""A job ends in a document: what it did, or one typed error with the table as it was."""
+
+import json
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from airflow_delta.core.actions import Origin
+from airflow_delta.core.errors import (
+    CorruptLogError,
+    ExpectationFailedError,
+    SchemaMismatchError,
+    TableNotFoundError,
+    VersionNotFoundError,
+)
+from airflow_delta.core.statements import (
+    CheckpointStatement,
+    MergeStatement,
+    OptimizeStatement,
+    SqlSource,
+    TableSource,
+    VacuumStatement,
+    WriteStatement,
+)
+from airflow_delta.jobs.errors import MissingPackageError
+from airflow_delta.jobs.main import main
+from airflow_delta.jobs.run import run
+from airflow_delta.jobs.spec import JobSpec
+from airflow_delta.spark.errors import ExpectationUnreadableError
+
+pytestmark = pytest.mark.spark
+
+TOKEN = "0123456789abcdef0123456789abcdef"
+
+
+@pytest.fixture
+def flights(tmp_path):
+    path = tmp_path / "flights"
+    write_deltalake(str(path), pa.table({"id": [1, 2, 3], "delay": [10, 20, 30]}))
+    return path
+
+
+@pytest.fixture
+def feed(tmp_path):
+    path = tmp_path / "feed"
+    write_deltalake(str(path), pa.table({"id": [3, 4], "delay": [33, 44]}))
+    return path
+
+
+def files_below(folder):
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+def rows(table):
+    return sorted((row["id"], row["delay"]) for row in DeltaTable(str(table)).to_pyarrow_table().to_pylist())
+
+
+def merge_of(table, source, **arguments):
+    return MergeStatement(table=str(table), source=source, on="target.id = source.id", **arguments)
+
+
+def test_a_merge_commits_once_for_one_token(spark, flights, feed):
+    origin = Origin(token=TOKEN, job={"jobName": "d.t"})
+    spec = JobSpec(statement=merge_of(flights, TableSource(str(feed))), origin=origin, start_version=0)
+    first, again = run(spark, spec), run(spark, spec)
+    assert first.error is None
+    assert (first.outcome.version, first.outcome.committed, first.outcome.already_committed) == (1, True, False)
+    assert (again.outcome.version, again.outcome.committed, again.outcome.already_committed) == (1, True, True)
+    assert again.outcome.metrics == {name: again.outcome.metrics[name] for name in first.outcome.metrics}
+    assert rows(flights) == [(1, 10), (2, 20), (3, 33), (4, 44)]
+    history = DeltaTable(str(flights)).history()
+    assert (len(history), history[0]["job"]["jobName"]) == (2, "d.t")
+
+
+def test_a_token_is_found_also_when_nobody_wrote_down_where_to_start(spark, flights, feed):
+    spec = JobSpec(statement=merge_of(flights, TableSource(str(feed))), origin=Origin(token=TOKEN))
+    assert run(spark, spec).outcome.version == 1
+    assert run(spark, spec).outcome.already_committed
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        lambda table: CheckpointStatement(table=table),
+        lambda table: VacuumStatement(table=table),
+        lambda table: OptimizeStatement(table=table),
+    ],
+)
+def test_maintenance_reports_and_leaves_the_rows(spark, flights, statement):
+    write_deltalake(str(flights), pa.table({"id": [4], "delay": [40]}), mode="append")
+    before = rows(flights)
+    document = run(spark, JobSpec(statement=statement(str(flights)), origin=Origin(token=TOKEN), start_version=1))
+    assert (document.error, document.outcome.read_version) == (None, 1)
+    assert rows(flights) == before
+
+
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (lambda table, feed: merge_of(table, _sql("SELECT id FROM feed", feed)), SchemaMismatchError),
+        (lambda table, feed: merge_of(table, _sql("SELECT id, array(1) AS delay FROM feed", feed)), SchemaMismatchError),
+        (lambda table, feed: merge_of(table, TableSource(str(feed), version=7)), VersionNotFoundError),
+        (lambda table, feed: merge_of(table, TableSource(str(feed) + "/none")), TableNotFoundError),
+        (lambda table, feed: merge_of(str(table) + "/none", TableSource(str(feed))), TableNotFoundError),
+        (lambda table, feed: merge_of(table, TableSource(str(feed)), expect="delay < 40"), ExpectationFailedError),
+        (
+            lambda table, feed: WriteStatement(table=str(table), source=TableSource(str(feed)), expect="late"),
+            ExpectationUnreadableError,
+        ),
+    ],
+    ids=["missing column", "mistyped column", "no version", "no source", "no table", "expectation", "bad expectation"],
+)
+def test_what_cannot_be_done_is_one_typed_error_and_leaves_nothing_behind(spark, flights, feed, make, error):
+    before = files_below(flights.parent)
+    document = run(spark, JobSpec(statement=make(flights, feed), origin=Origin(token=TOKEN), start_version=0))
+    assert document.outcome is None
+    found = document.typed_error()
+    assert isinstance(found, error)
+    assert "Remedy: " in str(found)
+    assert not found.retryable
+    assert document.exit_code == 65
+    assert files_below(flights.parent) == before
+
+
+def test_a_corrupt_commit_is_named_and_nothing_is_written(spark, flights, feed):
+    (flights / "_delta_log" / f"{1:020d}.json").write_text('{"add": {"path":')
+    before = files_below(flights.parent)
+    found = run(spark, JobSpec(statement=merge_of(flights, TableSource(str(feed))))).typed_error()
+    assert isinstance(found, CorruptLogError)
+    assert f"{1:020d}.json" in found.file
+    assert files_below(flights.parent) == before
+
+
+def test_a_package_that_the_workers_lack_is_named(spark, flights):
+    def broken(_):
+        raise ModuleNotFoundError("No module named 'pandas'")
+
+    spark.udf.register("broken", broken)
+    source = SqlSource("SELECT id, broken(delay) AS delay FROM feed", views={"feed": TableSource(str(flights))})
+    found = run(spark, JobSpec(statement=WriteStatement(table=f"{flights}2", source=source))).typed_error()
+    assert isinstance(found, MissingPackageError)
+    assert found.package == "pandas"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{", "no JSON"),
+        ("@/nowhere/spec.json", "/nowhere/spec.json"),
+        (json.dumps({"statement": {"$type": "vacuum", "table": "t"}}), "takes a merge"),
+    ],
+)
+def test_a_script_refuses_a_spec_that_is_not_for_it(capsys, text, told):
+    assert main("merge", ["--spec", text]) == 64
+    assert told in capsys.readouterr().err
+
+
+def _sql(query, feed):
+    return SqlSource(query, views={"feed": TableSource(str(feed))})
