@@ -1,0 +1,76 @@
+"""What may import what, seen by a fresh interpreter."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "airflow_delta"
+LINES = 450
+CATALOGUES = {"errors.py"}  # one tree in one file, that one looks things up in
+
+
+def modules(*rooms):
+    files = [file for room in rooms for file in sorted((PACKAGE / room).rglob("*.py"))]
+    return [".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for file in files]
+
+
+def run_without(forbidden, names):
+    """Imports the modules in a new interpreter in which the forbidden packages cannot be imported."""
+    program = (
+        f"import sys; sys.modules |= dict.fromkeys({forbidden!r}); sys.path.insert(0, {str(ROOT)!r})\n"
+        f"import importlib\nfor name in {names!r}: importlib.import_module(name)\n"
+    )
+    return subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("room", "forbidden"),
+    [
+        ("core", ("airflow", "pyspark", "pandas", "numpy", "deltalake", "duckdb")),
+        ("spark", ("airflow", "deltalake", "duckdb")),
+        ("jobs", ("airflow", "deltalake", "duckdb")),
+    ],
+)
+def test_a_room_imports_without_what_it_must_not_know(room, forbidden):
+    names = modules(room)
+    assert names
+    result = run_without(forbidden, names)
+    assert result.returncode == 0, result.stderr
+
+
+def test_the_core_works_without_numpy_and_pandas(tmp_path):
+    """Arrow converts through them when it is asked to; an Airflow worker may have neither."""
+    log = tmp_path / "_delta_log"
+    log.mkdir()
+    (log / f"{0:020d}.json").write_text(
+        '{"protocol":{"minReaderVersion":1,"minWriterVersion":2}}\n'
+        '{"metaData":{"id":"x","schemaString":"{\\"type\\":\\"struct\\",\\"fields\\":[]}","partitionColumns":[]}}\n'
+        '{"add":{"path":"a","partitionValues":{},"size":1,"modificationTime":1,"dataChange":true}}\n'
+    )
+    program = (
+        f"import sys; sys.modules |= dict.fromkeys(('numpy', 'pandas')); sys.path.insert(0, {str(ROOT)!r})\n"
+        f"from airflow_delta.core import DeltaLog\nprint(len(DeltaLog.for_table({str(tmp_path)!r}).snapshot().files()))"
+    )
+    result = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=False)
+    assert (result.stdout.strip(), result.returncode) == ("1", 0), result.stderr
+
+
+def test_importing_the_package_imports_nothing_else():
+    program = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); import airflow_delta\n"
+        "print([name for name in ('airflow', 'pyspark', 'pyarrow', 'fsspec') if name in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=False)
+    assert result.stdout.strip() == "[]", result.stderr
+
+
+def test_no_file_grows_past_what_one_reads_at_a_time():
+    lines = {file: len(file.read_text().splitlines()) for file in PACKAGE.rglob("*.py") if file.name not in CATALOGUES}
+    assert not {str(file): count for file, count in lines.items() if count > LINES}
+
+
+def test_no_module_is_a_drawer_for_everything():
+    assert not [file for file in PACKAGE.rglob("*.py") if file.stem in {"utils", "util", "common", "helpers", "misc"}]
