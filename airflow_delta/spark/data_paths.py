@@ -6,9 +6,9 @@ unless it has a scheme or starts with a slash.
 
 from __future__ import annotations
 
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote
 
-from airflow_delta.core.storage.table_uri import local_path, scheme_of
+from airflow_delta.core.storage.table_uri import is_relative, local_path, scheme_of
 
 # What Hadoop's Path leaves as it is in a URI, so that logs of Delta-Spark and ours spell a path alike.
 _LITERAL = "/-_.!~*'():@&=+$,;"
@@ -21,8 +21,7 @@ def log_path(relative: str) -> str:
 
 def file_uri(table_uri: str, path: str) -> str:
     """The file behind a path of the log: absolute, not percent-encoded, as ``data_filesystem`` and Hadoop take it."""
-    is_absolute = path.startswith("/") or bool(urlsplit(path).scheme)
-    return hadoop_uri(unquote(path) if is_absolute else f"{table_uri.rstrip('/')}/{unquote(path)}")
+    return hadoop_uri(f"{table_uri.rstrip('/')}/{unquote(path)}" if is_relative(path) else unquote(path))
 
 
 def hadoop_uri(uri: str) -> str:

@@ -55,13 +55,15 @@ def put(spark, table):
 def judged(duckdb_connection, table):
     """The rows of the table, sorted by ``order``, as deltalake and duckdb both read them."""
 
+    def rows(relation):
+        return [tuple(row.values()) for row in relation.to_arrow_table().to_pylist()]
+
     def read(order="id", columns="*", version=None):
-        order = f"ORDER BY {order} NULLS FIRST"
-        by_deltalake = DeltaTable(table, version=version).to_pyarrow_table()
-        rows = duckdb_connection.from_arrow(by_deltalake).query("rows", f"SELECT {columns} FROM rows {order}").fetchall()
+        query = f"SELECT {columns} FROM {{}} ORDER BY {order} NULLS FIRST"
+        frame = duckdb_connection.from_arrow(DeltaTable(table, version=version).to_pyarrow_table())
+        by_deltalake = rows(frame.query("frame", query.format("frame")))
         if version is None:
-            by_duckdb = duckdb_connection.sql(f"SELECT {columns} FROM delta_scan('{table}') {order}")
-            assert by_duckdb.fetchall() == rows
-        return rows
+            assert rows(duckdb_connection.sql(query.format(f"delta_scan('{table}')"))) == by_deltalake
+        return by_deltalake
 
     return read

@@ -1,0 +1,160 @@
+"""Tables as DataFrames: against what Delta Lake's own Spark read, by both ways to read."""
+
+import json
+import runpy
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import CorruptDataFileError, UnsupportedReaderFeatureError
+from airflow_delta.spark import scan
+from airflow_delta.spark.scan import read_files, read_table
+from airflow_delta.spark.spark_schema import from_spark
+
+TABLES = Path(__file__).resolve().parents[3] / "shared" / "tables"
+NAMES = [
+    "append_only",
+    "checkpoint_struct_stats",
+    "clustered",
+    "converted_parquet",
+    "default_columns",
+    "empty",
+    "many_commits",
+    "nested",
+    "overwrites",
+    "partitioned_all_types",
+    "partitioned_special",
+    "plain",
+    "restored",
+    "scalar_types",
+    "schema_evolution",
+    "timestamp_ntz",
+]
+
+pytestmark = pytest.mark.spark
+needs_tables = pytest.mark.skipif(not TABLES.exists(), reason=f"{TABLES} does not exist")
+
+
+@pytest.fixture(params=["jvm", "arrow"])
+def reader(request, monkeypatch):
+    """Each test runs with Spark's own reader and with Python workers."""
+    monkeypatch.setattr(scan, "suits_jvm", lambda _uris: request.param == "jvm")
+    return request.param
+
+
+def latest(table):
+    return DeltaLog.for_table(str(table)).snapshot()
+
+
+# -- what Delta Lake wrote
+
+
+@needs_tables
+@pytest.mark.parametrize("name", NAMES)
+def test_a_table_is_read_equal(spark, reader, name):
+    canon = runpy.run_path(str(TABLES / "canon.py"))
+    snapshot = latest(TABLES / name / "table")
+    expected = json.loads((TABLES / name / "expected.json").read_text())["versions"][str(snapshot.version)]
+    frame = read_table(spark, snapshot)
+    columns = [column.to_pylist(maps_as_pydicts=None) for column in frame.toArrow().columns]
+    found = canon["encode_rows"](zip(*columns, strict=True), expected["schema"])
+
+    assert [each.type for each in from_spark(frame.schema).fields] == [each.type for each in snapshot.schema.fields]
+    assert len(found) == expected["row_count"]
+    assert canon["checksum"](found) == expected["sha256"]
+
+
+@needs_tables
+def test_a_table_whose_rows_are_hidden_by_deletion_vectors_is_refused(spark):
+    with pytest.raises(UnsupportedReaderFeatureError):
+        read_table(spark, latest(TABLES / "dv_basic" / "table"))
+
+
+# -- columns and rows
+
+
+def test_columns_come_in_the_order_asked_for_and_rows_by_where(spark, reader, put, table):
+    put("SELECT id, CAST(id % 3 AS STRING) AS p, id * 2 AS x FROM range(9)", partition_by="p")
+    frame = read_table(spark, latest(table), ["x", "p"], where="p = '1' AND id > 1")
+
+    assert frame.columns == ["x", "p"]
+    assert sorted(frame.collect()) == [(8, "1"), (14, "1")]
+
+
+def test_only_files_that_can_hold_such_rows_are_opened(spark, put, table):
+    put("SELECT id, CAST(id % 3 AS STRING) AS p FROM range(9)", partition_by="p")
+    for file in latest(table).files("p != '1'")["path"].to_pylist():
+        Path(table, file).write_bytes(b"no Parquet")
+
+    assert read_table(spark, latest(table), where="p = '1'").count() == 3
+
+
+def test_a_time_is_read_in_the_zone_of_the_session(spark, put, table):
+    put("SELECT TIMESTAMP'2013-01-01 00:00:00Z' AS at, 1 AS id", partition_by="at")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        assert read_table(spark, latest(table), where="at = '2012-12-31 19:00:00'").count() == 1
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+# -- files
+
+
+def test_paths_are_taken_as_they_are_whatever_signs_they_hold(spark, reader, tmp_path, put, table):
+    put("SELECT id, CONCAT('v', id % 2) AS p FROM range(4)", partition_by="p")
+    strange = tmp_path / "t[a]*{b,c} %20#?+&é"
+    shutil.move(table, strange)
+
+    assert sorted(read_table(spark, latest(strange)).collect()) == [(0, "v0"), (1, "v1"), (2, "v0"), (3, "v1")]
+
+
+def test_directories_that_look_like_partitions_do_not_make_columns(spark, reader, tmp_path):
+    folder = tmp_path / "id=7" / "q=x"
+    folder.mkdir(parents=True)
+    pq.write_table(pa.table({"id": [1]}), folder / "f.parquet")
+    files = pa.table({"path": ["id=7/q=x/f.parquet"], "partition_values": pa.array([[]], pa.map_(pa.string(), pa.string()))})
+    schema = from_spark(spark.range(1).schema)
+
+    assert read_files(spark, str(tmp_path), files, schema, ()).collect() == [(1,)]
+
+
+@pytest.mark.parametrize("name", ["_hidden.parquet", ".hidden.parquet", "a:b.parquet"])
+def test_names_that_hadoop_hides_or_cannot_express_are_read(spark, tmp_path, name):
+    pq.write_table(pa.table({"id": [1, 2]}), tmp_path / name)
+    files = pa.table(
+        {"path": [name.replace(":", "%3A")], "partition_values": pa.array([[]], pa.map_(pa.string(), pa.string()))}
+    )
+
+    assert read_files(spark, str(tmp_path), files, from_spark(spark.range(1).schema), ()).count() == 2
+
+
+def test_a_missing_file_is_named(spark, reader, put, table):
+    put("SELECT id, 'x' AS p FROM range(4)", partition_by="p")
+    path = latest(table).files()["path"][0].as_py()
+    Path(table, path).unlink()
+
+    with pytest.raises(Exception, match=path.rpartition("/")[2]) as caught:
+        read_table(spark, latest(table)).collect()
+    assert reader == "arrow" or isinstance(caught.value, CorruptDataFileError)
+
+
+def test_many_files_are_listed_by_as_many_tasks_as_there_are_cores(spark, tmp_path):
+    names = [f"f{number}.parquet" for number in range(100)]
+    for name in names:
+        pq.write_table(pa.table({"id": [1]}), tmp_path / name)
+    files = pa.table({"path": names, "partition_values": pa.array([[]] * 100, pa.map_(pa.string(), pa.string()))})
+    before = spark.conf.get("spark.sql.sources.parallelPartitionDiscovery.parallelism")
+    spark.sparkContext.setJobGroup("listing", "listing")
+    frame = read_files(spark, str(tmp_path), files, from_spark(spark.range(1).schema), ())
+    tracker = spark.sparkContext.statusTracker()
+    stages = [stage for job in tracker.getJobIdsForGroup("listing") for stage in tracker.getJobInfo(job).stageIds]
+
+    assert [tracker.getStageInfo(stage).numTasks for stage in stages] == [2]
+    assert spark.conf.get("spark.sql.sources.parallelPartitionDiscovery.parallelism") == before
+    assert frame.agg(F.sum("id")).collect() == [(100,)]
