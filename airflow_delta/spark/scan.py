@@ -15,7 +15,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 from airflow_delta.core.data_files import open_data_file
 from airflow_delta.core.errors import CorruptDataFileError
 from airflow_delta.core.predicate import parse_predicate
-from airflow_delta.core.schema import StructType, parse_schema, partition_arrays, schema_json
+from airflow_delta.core.schema import StructField, StructType, parse_schema, partition_arrays, schema_json
+from airflow_delta.core.schema.data_types import STRING
 from airflow_delta.core.snapshot.rows import refuse_deletion_vectors
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.data_filesystem import data_filesystem
@@ -121,7 +122,8 @@ def _jvm_scan(
     spelled = {unquote(each): each for each in map(_as_metadata_path, rows.inputFiles())}
     keys = pa.array([spelled[_as_metadata_path(uri)] for uri in uris], pa.string())
     values = partition_arrays(files, partitions)
-    by_file = spark.createDataFrame(pa.table({_FILE: keys, **values}))
+    columns = StructType((StructField(_FILE, STRING), *partitions))
+    by_file = spark.createDataFrame(pa.table({_FILE: keys, **values}), to_spark(columns))
     located = rows.withColumn(_FILE, rows.metadataColumn("_metadata")["file_path"])
     return located.join(F.broadcast(by_file), _FILE).select(*map(quoted, schema.names))
 

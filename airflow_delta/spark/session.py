@@ -42,13 +42,13 @@ def temporary_views(spark: SparkSession, frames: Mapping[str, DataFrame]) -> Ite
         yield
     finally:
         for name in frames:
-            spark.catalog.dropTempView(quoted(name))
+            spark.catalog.dropTempView(name)
         for name, frame in hidden.items():
             frame.createOrReplaceTempView(quoted(name))
 
 
 def _is_temporary_view(spark: SparkSession, name: str) -> bool:
-    return any(each.isTemporary and each.name.casefold() == name.casefold() for each in spark.catalog.listTables())
+    return spark.catalog.tableExists(quoted(name)) and spark.catalog.getTable(quoted(name)).isTemporary
 
 
 def time_zone(spark: SparkSession) -> str:

@@ -25,7 +25,6 @@ def spark():
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.artifact.isolation.enabled", "false")
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("OFF")
