@@ -184,7 +184,7 @@ def unneeded_files(
 
 def _name(paths: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """The last part of each path."""
-    return pc.replace_substring_regex(paths, "^.*/", "")
+    return pc.replace_substring_regex(paths, "(?s)^.*/", "")
 
 
 def _is_hidden(paths: pa.ChunkedArray, partition_columns: Iterable[str]) -> pa.ChunkedArray:

@@ -1,0 +1,306 @@
+"""A checkpoint says all that the commits before it said: to us, and to engines that we did not write."""
+
+import json
+import shutil
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+
+from airflow_delta.core.actions import ADD_FILE, REMOVE_FILE, DomainMetadata, Metadata, Protocol, SetTransaction, removes_of
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import UnsupportedFeatureError, UnsupportedWriterFeatureError
+from airflow_delta.core.log.checkpoint_reader import read_header
+from airflow_delta.core.log.file_names import LAST_CHECKPOINT, checkpoint_path, commit_path
+from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
+from airflow_delta.core.transaction.operation import Operation
+
+WRITE = Operation(name="WRITE")
+DAY = 86_400_000
+NOW = 1_700_000_000_000
+SHARED_TABLES = Path(__file__).parents[4] / "shared" / "tables"
+
+
+def only_the_checkpoint(source, target, version):
+    """A copy of the table in which nothing but the checkpoint can tell of earlier versions."""
+    shutil.copytree(source, target)
+    for path in (target / "_delta_log").iterdir():
+        if path.name.startswith("0") and path.name[:20] < f"{version:020d}":
+            path.unlink()
+    return target
+
+
+def in_memory(schema_string='{"type":"struct","fields":[]}', *, protocol=None, **configuration):
+    log = DeltaLog(InMemoryLogStore(clock=lambda: NOW), clock=lambda: NOW)
+    metadata = Metadata(id="m", schema_string=schema_string, configuration=configuration, name="flights", created_time=7)
+    log.create_transaction(metadata, protocol).commit(operation=WRITE)
+    return log
+
+
+def reopened(log, version):
+    """The table as the checkpoint alone tells it."""
+    log.store.delete([commit_path(each) for each in range(version)])
+    return DeltaLog(log.store, clock=log.clock).snapshot(version)
+
+
+def by_path(files):
+    return sorted(files.to_pylist(), key=lambda row: row["path"])
+
+
+# -- what it holds
+
+
+def test_everything_the_commits_said_is_in_the_checkpoint():
+    log = in_memory(**{"delta.appendOnly": "false", "user key": 'a "quoted" é'})
+    vector = {"storage_type": "u", "path_or_inline_dv": "ab", "offset": 1, "size_in_bytes": 2, "cardinality": 3}
+    rows = [
+        {"path": "a%20b", "partition_values": [("p", None), ("q", "")], "stats": '{"numRecords":1}', "deletion_vector": vector},
+        {"path": "c", "partition_values": [], "tags": [("k", "v")], "base_row_id": 0, "default_row_commit_version": 4},
+        {"path": "d", "partition_values": [("p", "x")], "clustering_provider": "liquid"},
+        {"path": "gone", "partition_values": [("p", "y")], "stats": '{"numRecords":9}'},
+    ]
+    rows = [{"size": 2**40, "modification_time": 5, "data_change": True, **row} for row in rows]
+    adds = pa.Table.from_pylist(rows, schema=ADD_FILE)
+    log.start_transaction().commit(
+        adds=adds,
+        transactions=[SetTransaction(app_id="app", version=2**40, last_updated=NOW), SetTransaction(app_id="b", version=0)],
+        domains=[DomainMetadata(domain="d", configuration="{}"), DomainMetadata(domain="e", configuration="1")],
+        operation=WRITE,
+    )
+    log.start_transaction().commit(
+        removes=removes_of(adds.slice(3), deletion_timestamp=NOW - DAY, data_change=True),
+        domains=[DomainMetadata(domain="e", configuration="1", removed=True)],
+        operation=WRITE,
+    )
+    before = log.refresh()
+
+    result = log.checkpoint()
+
+    after = reopened(log, 2)
+    assert after.segment.checkpoint.version == 2
+    assert (after.protocol, after.metadata) == (before.protocol, before.metadata)
+    assert after.transactions == before.transactions
+    assert after.domains == {"d": DomainMetadata(domain="d", configuration="{}")}
+    assert by_path(after.files()) == by_path(before.files().set_column(4, ADD_FILE.field(4), pa.array([False] * 3)))
+    assert after.tombstones().to_pylist() == [
+        {**before.tombstones().to_pylist()[0], "data_change": False, "stats": None, "tags": None}
+    ]
+    assert (result.version, result.files, result.actions) == (2, 3, 9)
+    assert result.bytes == len(log.store.read(checkpoint_path(2)))
+
+
+def test_table_features_are_kept_as_lists_and_legacy_protocols_without():
+    features = frozenset({"timestampNtz"})
+    listed = Protocol(min_reader_version=3, min_writer_version=7, reader_features=features, writer_features=features)
+    for protocol in (listed, Protocol(min_reader_version=1, min_writer_version=2)):
+        log = in_memory(protocol=protocol)
+        log.checkpoint()
+        assert DeltaLog(log.store).snapshot(0).segment.checkpoint
+        assert read_header(log.store, DeltaLog(log.store).snapshot(0).segment.checkpoint).protocol == protocol
+
+
+def test_columns_have_the_names_and_types_of_the_protocol():
+    log = in_memory()
+    log.checkpoint()
+    schema = pq.read_schema(log.store.open_input(checkpoint_path(0)))
+    fields = {
+        each.name: {child.name: child.type if pa.types.is_map(child.type) else str(child.type) for child in each.type}
+        for each in schema
+    }
+    text_map = pa.map_(pa.string(), pa.string())
+    vector = "struct<storageType: string, pathOrInlineDv: string, offset: int32, sizeInBytes: int32, cardinality: int64>"
+    assert fields["add"] == {
+        "path": "string", "partitionValues": text_map, "size": "int64", "modificationTime": "int64", "dataChange": "bool",
+        "stats": "string", "tags": text_map, "deletionVector": vector, "baseRowId": "int64",
+        "defaultRowCommitVersion": "int64", "clusteringProvider": "string",
+    }  # fmt: skip
+    assert fields["remove"] == {
+        "path": "string", "deletionTimestamp": "int64", "dataChange": "bool", "extendedFileMetadata": "bool",
+        "partitionValues": text_map, "size": "int64", "deletionVector": vector, "baseRowId": "int64",
+        "defaultRowCommitVersion": "int64",
+    }  # fmt: skip
+    assert fields["txn"] == {"appId": "string", "version": "int64", "lastUpdated": "int64"}
+    assert fields["domainMetadata"] == {"domain": "string", "configuration": "string", "removed": "bool"}
+    assert fields["protocol"]["minReaderVersion"] == "int32"
+    assert set(fields["metaData"]) == {
+        "id", "name", "description", "format", "schemaString", "partitionColumns", "configuration", "createdTime",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("property_", "kept"), [(None, ["young", "week"]), ("interval 30 days", ["young", "week", "old"]), ("interval 0 days", [])]
+)
+def test_tombstones_are_kept_as_long_as_the_table_asks(property_, kept):
+    log = in_memory(**({"delta.deletedFileRetentionDuration": property_} if property_ else {}))
+    ages = {"young": 0, "week": 7 * DAY - 1, "old": 8 * DAY, "unknown": None}
+    rows = [
+        {"path": path, "data_change": True, "deletion_timestamp": None if age is None else NOW - age}
+        for path, age in ages.items()
+    ]
+    transaction = log.start_transaction()
+    transaction.commit(removes=pa.Table.from_pylist(rows, schema=REMOVE_FILE), operation=WRITE)
+    log.checkpoint()
+    assert reopened(log, 1).tombstones()["path"].to_pylist() == kept
+
+
+def test_progress_of_applications_is_forgotten_when_the_table_says_so():
+    log = in_memory(**{"delta.setTransactionRetentionDuration": "interval 1 day"})
+    ages = {"now": 0, "old": 2 * DAY, "unknown": None}
+    progress = [
+        SetTransaction(app_id=name, version=1, last_updated=None if age is None else NOW - age) for name, age in ages.items()
+    ]
+    log.start_transaction().commit(transactions=progress, operation=WRITE)
+    log.checkpoint()
+    assert set(reopened(log, 1).transactions) == {"now"}
+
+
+def test_many_files_are_written_in_row_groups_that_hold_all(monkeypatch):
+    monkeypatch.setattr("airflow_delta.core.operations.checkpoint_writer._ROWS_AT_ONCE", 7)
+    log = in_memory()
+    rows = [
+        {"path": f"f{n}", "partition_values": [("p", str(n))], "size": n, "modification_time": n, "data_change": True}
+        for n in range(40)
+    ]
+    adds = pa.Table.from_pylist(rows, schema=ADD_FILE)
+    log.start_transaction().commit(adds=adds, operation=WRITE)
+    log.start_transaction().commit(
+        removes=removes_of(adds.slice(30), deletion_timestamp=NOW, data_change=True), operation=WRITE
+    )
+    before = log.refresh()
+    log.checkpoint()
+    after = reopened(log, 2)
+    assert [row["path"] for row in by_path(after.files())] == [row["path"] for row in by_path(before.files())]
+    assert [row["partition_values"] for row in by_path(after.files())] == [
+        row["partition_values"] for row in by_path(before.files())
+    ]
+    assert len(after.tombstones()) == 10
+
+
+# -- the hint
+
+
+def test_the_hint_tells_version_and_sizes_the_first_three_fields_first():
+    log = in_memory()
+    result = log.checkpoint()
+    hint = json.loads(log.store.read(LAST_CHECKPOINT))
+    assert list(hint.items()) == [("version", 0), ("size", 2), ("sizeInBytes", result.bytes), ("numOfAddFiles", 0)]
+
+
+def test_the_hint_never_moves_back():
+    log = in_memory()
+    log.start_transaction().commit(transactions=[SetTransaction(app_id="a", version=1)], operation=WRITE)
+    log.checkpoint()
+    log.checkpoint(version=0)
+    assert json.loads(log.store.read(LAST_CHECKPOINT))["version"] == 1
+    assert log.store.exists(checkpoint_path(0))
+
+
+def test_an_unreadable_hint_is_replaced():
+    log = in_memory()
+    log.store.write(LAST_CHECKPOINT, b"{")
+    log.checkpoint()
+    assert json.loads(log.store.read(LAST_CHECKPOINT))["version"] == 0
+
+
+# -- others
+
+
+def test_a_table_that_needs_more_of_its_writers_gets_no_checkpoint():
+    log = in_memory()
+    protocol = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["futureFeature"]}}
+    log.store.write_if_absent(commit_path(1), json.dumps(protocol).encode())
+    with pytest.raises(UnsupportedWriterFeatureError):
+        log.checkpoint()
+    assert not log.store.exists(checkpoint_path(1))
+
+
+def test_a_checkpoint_that_fails_halfway_leaves_no_file_and_no_hint(real_table, monkeypatch):
+    table = real_table()
+    table.commit(adds=table.add("f.parquet"))
+    monkeypatch.setattr(pq.ParquetWriter, "write_batch", fail)
+    with pytest.raises(OSError, match="disk full"):
+        table.log.checkpoint()
+    assert sorted(path.name for path in (table.root / "_delta_log").iterdir()) == [f"{n:020d}.json" for n in range(2)]
+
+
+def fail(*_, **__):
+    raise OSError("disk full")
+
+
+def test_checkpoints_of_one_version_at_the_same_time_do_no_harm(real_table, duckdb_connection):
+    table = real_table()
+    for number in range(5):
+        table.commit(adds=table.add(f"f{number}.parquet", number))
+    errors = []
+
+    def checkpoint():
+        try:
+            for _ in range(5):
+                DeltaLog.for_table(str(table.root)).checkpoint(version=5)
+        except Exception as error:  # noqa: BLE001  for the assertion
+            errors.append(error)
+
+    threads = [threading.Thread(target=checkpoint) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert DeltaTable(table.root).to_pyarrow_table().num_rows == 5
+    assert duckdb_connection.sql(f"SELECT count(*) FROM delta_scan('{table.root}')").fetchone() == (5,)
+
+
+def test_other_engines_read_the_table_from_our_checkpoint_alone(real_table, tmp_path, duckdb_connection):
+    table = real_table()
+    for number, partition in enumerate(["a b%", None, "é", "x=1/y"]):
+        table.commit(adds=table.add(f"part/f{number}.parquet", number, partition))
+    table.commit(transactions=[SetTransaction(app_id="app", version=3, last_updated=table.log.clock())])
+    gone = table.log.refresh().files("n = 0")
+    table.commit(removes=removes_of(gone, deletion_timestamp=table.log.clock(), data_change=True))
+    table.log.checkpoint()
+    copy = only_the_checkpoint(table.root, tmp_path / "copy", 6)
+    rows = [(1, None), (2, "é"), (3, "x=1/y")]
+
+    other = DeltaTable(copy)
+    assert sorted(zip(*other.to_pyarrow_table().select(["n", "p"]).to_pydict().values(), strict=True)) == rows
+    assert other.transaction_version("app") == 3
+    assert duckdb_connection.sql(f"SELECT n, p FROM delta_scan('{copy}') ORDER BY n").fetchall() == rows
+    duckdb_filtered = duckdb_connection.sql(f"SELECT n FROM delta_scan('{copy}') WHERE p = 'é' AND n > 1").fetchall()
+    assert duckdb_filtered == [(2,)]
+
+
+def test_other_engines_write_on_top_of_our_checkpoint(real_table, tmp_path):
+    table = real_table()
+    table.commit(adds=table.add("f0.parquet", 0))
+    table.log.checkpoint()
+    copy = only_the_checkpoint(table.root, tmp_path / "copy", 1)
+    other = DeltaTable(copy)
+    other.delete("n = 0")
+    other.create_checkpoint()
+    assert DeltaLog.for_table(str(copy)).refresh().files()["path"].to_pylist() == []
+    assert len(DeltaLog.for_table(str(copy)).refresh().tombstones()) == 1
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in SHARED_TABLES.glob("*/") if (path / "table").is_dir()))
+def test_a_table_that_spark_wrote_is_read_the_same_from_our_checkpoint(name, tmp_path, duckdb_connection):
+    source = SHARED_TABLES / name / "table"
+    shutil.copytree(source, tmp_path / "with", ignore=shutil.ignore_patterns("*.crc"))
+    try:
+        log = DeltaLog.for_table(str(tmp_path / "with"))
+        before = log.refresh()
+        log.checkpoint()
+    except UnsupportedFeatureError as refused:
+        pytest.skip(f"refused: {refused.features}")
+    after = DeltaLog.for_table(str(only_the_checkpoint(tmp_path / "with", tmp_path / "copy", before.version))).refresh()
+    assert after.segment.commits == {}
+    assert (after.protocol, after.metadata) == (before.protocol, replace(before.metadata))
+    assert by_path(after.files().drop_columns("data_change")) == by_path(before.files().drop_columns("data_change"))
+    expected, found = (
+        duckdb_connection.sql(f"SELECT CAST(rows AS VARCHAR) FROM delta_scan('{path}') AS rows ORDER BY 1").fetchall()
+        for path in (source, tmp_path / "copy")
+    )
+    assert found == expected
