@@ -32,7 +32,7 @@ from airflow_delta.core.predicate.expression import (
     StartsWith,
 )
 from airflow_delta.core.predicate.literals import Node, among, beside, written_literal
-from airflow_delta.core.schema.data_types import BOOLEAN, STRING, StructField, StructType
+from airflow_delta.core.schema.data_types import BOOLEAN, INTEGER, LONG, STRING, StructField, StructType
 
 _OPERATORS: dict[type[Any], Operator] = {
     exp.EQ: "=",
@@ -43,6 +43,7 @@ _OPERATORS: dict[type[Any], Operator] = {
     exp.GTE: ">=",
     exp.NullSafeEQ: "<=>",
 }
+_FOLDABLE = (BOOLEAN, INTEGER, LONG, STRING)
 _MIRRORED: dict[Operator, Operator] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _SHAPES: tuple[type[Any], ...] = (*_OPERATORS, exp.NullSafeNEQ, exp.Is, exp.In, exp.Between, exp.Like, exp.StartsWith)
 _PARTS = {"this", "expression", "expressions", "low", "high"}
@@ -213,7 +214,7 @@ class _Parser:
 
 def _folded(operator: Operator, left: Literal, right: Literal) -> Expression | None:
     """``1 = 1`` and its kind: constants of one type, which Python compares as Spark does."""
-    if left.type != right.type or not isinstance(left.value, int) or operator not in ("=", "!=", "<=>"):
+    if left.type != right.type or left.type not in _FOLDABLE or operator not in ("=", "!=", "<=>"):
         return None
     return TRUE if (left.value == right.value) == (operator != "!=") else FALSE
 

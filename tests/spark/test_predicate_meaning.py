@@ -1,0 +1,195 @@
+"""The predicates that the core decides mean what they mean in Spark, value by value."""
+
+import datetime as dt
+import math
+from contextlib import contextmanager
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from airflow_delta.core.predicate import is_exact, parse_predicate
+from airflow_delta.core.predicate.row_values import row_values
+from airflow_delta.core.schema import struct_from_arrow
+
+pytestmark = pytest.mark.spark
+
+NOON = dt.datetime(2013, 1, 1, 12, 0, 0, 500, dt.UTC)
+COLUMNS = {
+    "b8": pa.array([-128, -1, 0, 1, 127, None], pa.int8()),
+    "i": pa.array([-1, 0, 1, 5, 2**31 - 1, None], pa.int32()),
+    "l": pa.array([-(2**63), 0, 1, 2**53, 2**53 + 1, None], pa.int64()),
+    "f": pa.array([math.nan, 0.1, -0.0, 0.5, -math.inf, None], pa.float32()),
+    "d": pa.array([math.nan, 0.1, -0.0, 2.5, math.inf, None], pa.float64()),
+    "dec": pa.array([*map(Decimal, ("-1.50", "0.00", "1.50", "1.51", "9999.99")), None], pa.decimal128(6, 2)),
+    "s": pa.array(["", "a", "ab", "b%", "a_c", None]),
+    "o": pa.array([True, False, True, False, True, None]),
+    "day": pa.array(
+        [dt.date(1969, 12, 31), dt.date(2013, 1, 1), dt.date(2013, 1, 2), dt.date(1, 1, 1), dt.date(9999, 12, 31), None]
+    ),
+    "ts": pa.array(
+        [
+            NOON,
+            NOON.replace(microsecond=0),
+            NOON.replace(hour=0, microsecond=0),
+            NOON.replace(year=1969),
+            NOON.replace(day=2),
+            None,
+        ],
+        pa.timestamp("us", "UTC"),
+    ),
+    "ntz": pa.array([each and each.replace(tzinfo=None) for each in (NOON, NOON.replace(hour=0, microsecond=0))] + [None] * 4),
+    "n": pa.array([{"x": 1}, {"x": 5}, {"x": None}, None, {"x": -1}, {"x": 0}], pa.struct({"x": pa.int32()})),
+}
+LITERALS = {
+    "b8": ["1", "-128", "300", "1.0", "1.5", "'1'", "1e0", "1S"],
+    "i": ["1", "5L", "1.5", "-1.5", "5.0D", "0.5D", "'5'", "3000000000"],
+    "l": ["0", "9007199254740993", "1.5", "1e3", "-9223372036854775808", "'1'"],
+    "f": [
+        "0",
+        "0.1",
+        "0.5",
+        "0.1F",
+        "0.1D",
+        "CAST('NaN' AS FLOAT)",
+        "-0.0D",
+        "1e39",
+        "double('NaN')",
+        "CAST('Infinity' AS DOUBLE)",
+    ],
+    "d": ["0", "0.1", "2.5D", "double('NaN')", "0.1F", "CAST('-Infinity' AS DOUBLE)", "3", "1BD"],
+    "dec": ["1.5", "1.50", "1.505", "2", "1.5BD", "10000", "CAST(0 AS DECIMAL(3,1))", "-1.5", "0.000000000000000001"],
+    "s": ["'a'", "''", "'ab'", '"b%"', "'A'"],
+    "o": ["true", "false"],
+    "day": ["DATE'2013-01-01'", "'2013-01-01'", "CAST('1969-12-31' AS DATE)", "date('2013-01-02')", "DATE'9999-12-31'"],
+    "ts": [
+        "TIMESTAMP'2013-01-01 12:00:00'",
+        "'2013-01-01 12:00:00.0005'",
+        "DATE'2013-01-01'",
+        "'2013-01-01'",
+        "TIMESTAMP'2013-01-01 13:00:00.0005+01:00'",
+        "TIMESTAMP_LTZ'1969-01-01T12:00:00.000500Z'",
+    ],
+    "ntz": [
+        "TIMESTAMP_NTZ'2013-01-01 12:00:00.0005'",
+        "DATE'2013-01-01'",
+        "'2013-01-01 00:00'",
+        "TIMESTAMP'2013-01-01 00:00:00'",
+    ],
+    "n.x": ["1", "0.5", "-1L"],
+}
+OPERATORS = ["=", "!=", "<", "<=", ">", ">=", "<=>"]
+OTHERS = [
+    "i IN (1, 5)",
+    "i NOT IN (1, NULL)",
+    "i IN (1.5, 5.0, 3000000000)",
+    "b8 IN (300)",
+    "b8 NOT IN (300)",
+    "f IN (0.5, 0.1F)",
+    "d IN (0, double('NaN'))",
+    "d NOT IN (0.0D, 2.5D)",
+    "dec IN (1.5, 1.505, 100000)",
+    "s IN ('a', 'b%')",
+    "o IN (true, NULL)",
+    "day IN ('2013-01-01', DATE'1969-12-31')",
+    "ts IN (TIMESTAMP'2013-01-01 12:00:00', DATE'2013-01-01')",
+    "i BETWEEN 0 AND 5",
+    "ts NOT BETWEEN '2013-01-01' AND '2013-01-01 12:00:00'",
+    "s LIKE 'a%'",
+    "s NOT LIKE 'a%'",
+    "s LIKE '%'",
+    "s LIKE 'ab'",
+    "s LIKE ''",
+    "startswith(s, 'a_')",
+    "s IS NULL",
+    "n IS NULL",
+    "n.x IS NOT NULL",
+    "N.X = 5",
+    "`o`",
+    "NOT o",
+    "! o AND true",
+    "o IS TRUE",
+    "o IS NOT FALSE",
+    "o = NULL",
+    "o <=> NULL",
+    "NULL",
+    "NULL OR o",
+    "NULL AND o",
+    "NOT (o OR i > 1 AND NOT s = 'a')",
+    "i IS DISTINCT FROM 5",
+    "1 = 1",
+    "'a' = 'b' OR o",
+]
+LEFT_TO_SPARK = [
+    "s = 1",
+    "i = '5x'",
+    "d = '0.1'",
+    "o = 'true'",
+    "day = TIMESTAMP'2013-01-01 00:00:00'",
+    "day = '2013-01-01 10:00'",
+    "s LIKE 'a_c'",
+    "s LIKE '%c'",
+    "s LIKE 'a\\\\_%'",
+    "s = 'it''s'",
+    "i = l",
+    "i + 1 = 2",
+    "ts IN ('2013-01-01 12:00:00')",
+    "dec = 1.5D",
+    "f = 16777217",
+    "l < 9223372036854775808",
+    "i IN (9223372036854775808)",
+    "(i, l) = (1, 1)",
+    "s RLIKE 'a'",
+    "day = current_date()",
+    "length(s) BETWEEN 1 AND 2",
+    "(o AND NOT o) = true",
+]
+
+
+@contextmanager
+def uncompiled(spark):
+    """Hundreds of expressions on six rows are computed faster than compiled."""
+    settings = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+    former = {key: spark.conf.get(key) for key in settings}
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    yield
+    for key, value in former.items():
+        spark.conf.set(key, value)
+
+
+def test_every_comparison_that_is_decided_here_is_decided_as_spark_decides_it(spark):
+    table = pa.table(COLUMNS)
+    schema = struct_from_arrow(table.schema)
+    compared = [
+        text
+        for name, each in LITERALS.items()
+        for literal in each
+        for op in OPERATORS
+        for text in (f"{name} {op} {literal}", f"{literal} {op} {name}")
+    ]
+    parsed = {text: parse_predicate(text, schema, "t") for text in [*compared, *OTHERS]}
+    assert [text for text, expression in parsed.items() if not is_exact(expression)] == []
+
+    def operand(column):
+        values = table[column.name]
+        return pa.compute.struct_field(values, list(column.members)) if column.members else values
+
+    ours = {}
+    for text, expression in parsed.items():
+        values = row_values(expression, operand)
+        ours[text] = [values.as_py()] * len(table) if isinstance(values, pa.Scalar) else values.to_pylist()
+    frame = spark.createDataFrame(table).coalesce(1)
+    wanted = list(parsed)
+    theirs = {}
+    with uncompiled(spark):
+        for start in range(0, len(wanted), 200):
+            part = wanted[start : start + 200]
+            rows = frame.selectExpr(*(f"CAST(({text}) AS BOOLEAN) AS p{index}" for index, text in enumerate(part))).collect()
+            theirs |= {text: [row[index] for row in rows] for index, text in enumerate(part)}
+    assert {text: values for text, values in ours.items() if values != theirs[text]} == {}
+
+
+@pytest.mark.parametrize("text", LEFT_TO_SPARK)
+def test_what_spark_may_decide_otherwise_is_left_to_spark(text):
+    assert not is_exact(parse_predicate(text, struct_from_arrow(pa.table(COLUMNS).schema), "t"))
