@@ -37,28 +37,29 @@ def feed(tmp_path):
 
 
 class Killer(threading.Thread):
-    """Kills the first driver that works on a table, and its JVM, as soon as something has happened."""
+    """Kills the first driver that works on a table, then its JVM, as soon as something has happened."""
 
     def __init__(self, table, happened):
         super().__init__(daemon=True)
-        self.table, self.happened, self.killed = table, happened, []
+        self.table, self.happened, self.killed = table, happened, None
         self.start()
 
     def run(self):
         deadline = time.monotonic() + SECONDS_OF_A_JOB
-        processes = []
-        while not self.happened() and time.monotonic() < deadline:
-            if len(processes) < 2:  # the JVM and, a little later, the Python driver
-                processes = self.drivers()
-            time.sleep(0.001)
-        for process in sorted(processes, key=lambda each: "python" not in each.name()):
-            os.kill(process.pid, signal.SIGKILL)
-            self.killed.append(process.name())
+        driver = None
+        while time.monotonic() < deadline and not (driver and self.happened()):
+            driver = driver or self.driver()
+            time.sleep(0.001 if driver else 0.1)
+        os.kill(driver.pid, signal.SIGKILL)
+        os.kill(driver.info["ppid"], signal.SIGKILL)
+        self.killed = commit_files(self.table)
 
-    def drivers(self):
-        mine = os.getpid()
-        named = ((each, " ".join(each.info["cmdline"] or ())) for each in psutil.process_iter(["cmdline"]))
-        return [process for process, command in named if str(self.table) in command and process.pid != mine]
+    def driver(self):
+        for process in psutil.process_iter(["cmdline", "ppid"]):
+            command = process.info["cmdline"] or []
+            if "python" in "".join(command[:1]) and "/delta_" in "".join(command[1:2]) and str(self.table) in command[-1]:
+                return process
+        return None
 
 
 def commit_files(table):
@@ -125,7 +126,7 @@ def test_a_driver_killed_at_its_commit_has_committed_once_and_a_cleared_task_com
         retries=1,
         more=more,
     )
-    assert [name for name in killer.killed if "python" in name]
+    assert len(killer.killed) == 2
     assert len(sibling_runs) == 2
     before = [(1, "a"), (2, "b"), (3, "c")]
     once, twice = sorted([*before, (3, "C"), (4, "D")]), sorted([*before, *[(3, "C"), (4, "D")] * 2])
@@ -149,7 +150,7 @@ def test_a_driver_killed_before_its_commit_commits_once_in_the_retry(table, feed
         ),
         retries=1,
     )
-    assert [name for name in killer.killed if "python" in name]
+    assert len(killer.killed) == 1
     assert len(run.errors) == 1
     assert (run.state, run.version, run.result["already_committed"]) == ("success", 1, False)
     assert rows(table) == [(1, "a"), (2, "b"), (3, "C"), (4, "D")]
