@@ -32,6 +32,7 @@ class DeltaLog:
     def __init__(self, store: LogStore, *, clock: Clock = system_clock) -> None:
         self.store = store
         self.clock = clock
+        self._replay: LogReplay | None = None
         self._latest: Snapshot | None = None
 
     @classmethod
@@ -96,17 +97,22 @@ class DeltaLog:
         Raises:
             As ``snapshot``.
         """
-        self._latest = (
-            Snapshot(self.store, LogReplay.of(self.store)) if self._latest is None else self._carried_on(self._latest)
-        )
+        replay = self._refreshed()
+        if self._latest is None or self._latest.replay is not replay:
+            self._latest = Snapshot(self.store, replay)
         return self._latest
 
-    def _carried_on(self, known: Snapshot) -> Snapshot:
+    def _refreshed(self) -> LogReplay:
+        """The latest state of the log, whether or not a table like that can be read."""
+        self._replay = LogReplay.of(self.store) if self._replay is None else self._carried_on(self._replay)
+        return self._replay
+
+    def _carried_on(self, known: LogReplay) -> LogReplay:
         try:
             segment = find_later_commits(self.store, known.segment)
         except LogGapError:  # commits right after the known version were cleaned up: begin at a later checkpoint
-            return Snapshot(self.store, LogReplay.of(self.store))
-        return Snapshot(self.store, known.replay.followed_by(segment)) if segment else known
+            return LogReplay.of(self.store)
+        return known.followed_by(segment) if segment else known
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """The commits that the log still holds, newest first; also of tables that cannot be read here.
@@ -193,4 +199,4 @@ class DeltaLog:
             self.checkpoint(result.version)
 
     def _in_commit_timestamps(self) -> InCommitTimestamps:
-        return InCommitTimestamps.of(LogReplay.of(self.store).metadata)
+        return InCommitTimestamps.of(self._refreshed().metadata)

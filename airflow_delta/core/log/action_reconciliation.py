@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _ROW = "row"
+_NAMED = "named again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -37,10 +38,12 @@ class FileChanges:
         return self._replaced(before, self.removed)
 
     def _replaced(self, before: pa.Table, news: pa.Table) -> pa.Table:
-        if not self.keys.length():
-            return before
-        untouched = before.filter(pc.invert(pc.is_in(file_keys(before), self.keys))) if len(before) else before
-        return pa.concat_tables([untouched, news])
+        """Pieces in which nothing changed are taken over as they are, not copied."""
+        pieces = before.append_column(_NAMED, pc.is_in(file_keys(before), self.keys)).to_batches() if len(before) else []
+        kept = [each.filter(pc.invert(each[_NAMED])) if pc.any(each[_NAMED]).as_py() else each for each in pieces]
+        return pa.concat_tables(
+            [pa.Table.from_batches([each.select(before.column_names) for each in kept], before.schema), news]
+        )
 
 
 def file_changes(adds: pa.Table, removes: pa.Table) -> FileChanges:

@@ -106,7 +106,8 @@ def _file_batches(file: pq.ParquetFile, action: str, schema: pa.Schema) -> list[
 def _present(file: pq.ParquetFile, action: str, columns: list[str]) -> Iterator[pa.StructArray]:
     """These columns of the actions in equal pieces, whatever the columns are."""
     for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=columns):
-        yield batch[action].filter(batch[action].is_valid())
+        actions = batch[action]
+        yield actions.filter(actions.is_valid()) if actions.null_count else actions
 
 
 def _with_statistics(files: pa.RecordBatch, parsed: pa.StructArray, instants: Collection[str]) -> pa.RecordBatch:

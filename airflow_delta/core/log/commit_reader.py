@@ -43,6 +43,9 @@ _PARTITION_VALUES, _TAGS = (
 _PHYSICAL_NAME = "delta.columnMapping.physicalName"
 _SMALL_ACTIONS = ("commitInfo", "protocol", "metaData", "txn", "domainMetadata")
 
+_FILE_ACTIONS = (b'{"add":', b'{"remove":')
+_NOT_NEEDED = (*_FILE_ACTIONS, b'{"commitInfo":')
+
 Action = TypeVar("Action")
 
 
@@ -152,7 +155,10 @@ def _lines(content: bytes) -> list[bytes]:
 
 
 class _SmallActions:
-    """The few actions of which each is a Python object, found by their key so that no file action is parsed for it."""
+    """The few actions of which each is a Python object, found by their key so that no file action is parsed for it.
+
+    Of the commit infos only that of the last commit counts.
+    """
 
     def __init__(self, table: str, commits: Sequence[tuple[int, list[bytes]]]) -> None:
         self._table = table
@@ -161,7 +167,7 @@ class _SmallActions:
             (version, number, self._parse(version, number, line))
             for version, lines in commits
             for number, line in enumerate(lines, 1)
-            if not line.startswith((b'{"add":', b'{"remove":')) and keys.search(line)
+            if not line.startswith(_FILE_ACTIONS if version == commits[-1][0] else _NOT_NEEDED) and keys.search(line)
         ]
 
     def all_of(self, key: str, build: Callable[[dict[str, Any]], Action]) -> list[tuple[int, Action]]:
