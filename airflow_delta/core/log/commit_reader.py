@@ -247,6 +247,7 @@ def _table(batches: Iterable[pa.RecordBatch], key: str, schema: pa.Schema) -> pa
     for batch in batches:
         present = batch.filter(pc.is_valid(batch[key]))
         files = file_columns(present[key], schema)
+        files.validate(full=True)  # Arrow's JSON reader takes any bytes for text
         pieces.append(pa.RecordBatch.from_arrays([*files.columns, present[VERSION.name]], schema=columns))
     return pa.Table.from_batches(pieces, columns)
 

@@ -163,6 +163,15 @@ def test_a_corrupt_line_is_an_error_that_names_file_and_line(line):
     assert caught.value.detail.startswith("line 2: ")
 
 
+def test_text_that_is_not_utf8_is_corrupt():
+    handmade = HandmadeLog().create(add("a"))
+    handmade.store.write("_delta_log/00000000000000000001.json", b'{"add":{"path":"\xff\xfe"}}')
+    with pytest.raises(CorruptLogError) as caught:
+        read_commits(handmade.store, [0, 1])
+    assert caught.value.file == "_delta_log/00000000000000000001.json"
+    assert caught.value.detail.startswith("line 1: ")
+
+
 def test_a_missing_commit_is_a_gap():
     with pytest.raises(LogGapError) as caught:
         read_commits(HandmadeLog().create().store, [0, 1])

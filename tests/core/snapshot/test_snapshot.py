@@ -1,10 +1,15 @@
+import json
+
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_delta.core import DeltaLog
 from airflow_delta.core.actions import ADD_FILE, REMOVE_FILE
 from airflow_delta.core.errors import (
+    CorruptDataFileError,
     CorruptLogError,
     InvalidPredicateError,
     LogGapError,
@@ -13,7 +18,7 @@ from airflow_delta.core.errors import (
     UnsupportedReaderFeatureError,
     VersionNotFoundError,
 )
-from airflow_delta.core.log.file_names import checkpoint_path
+from airflow_delta.core.log.file_names import checkpoint_path, commit_path
 from tests.core.builders import HandmadeLog, add, metadata, protocol, remove, vector
 
 
@@ -92,8 +97,6 @@ def test_an_unknown_writer_feature_does_not_block_reading():
 
 
 def test_reading_what_is_no_table_creates_nothing(tmp_path):
-    from airflow_delta.core import DeltaLog  # noqa: PLC0415 - the public name
-
     log = DeltaLog.for_table(str(tmp_path / "nothing"))
     assert not log.exists()
     for read in (log.snapshot, log.refresh, log.history, lambda: log.snapshot(3), lambda: log.snapshot(timestamp=5)):
@@ -101,6 +104,14 @@ def test_reading_what_is_no_table_creates_nothing(tmp_path):
             read()
         assert caught.value.table == str(tmp_path / "nothing")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_path_that_is_a_file_is_no_table(tmp_path):
+    (tmp_path / "file").write_text("x")
+    log = DeltaLog.for_table(str(tmp_path / "file"))
+    assert not log.exists()
+    with pytest.raises(TableNotFoundError):
+        log.snapshot()
 
 
 def test_refresh_reads_only_the_commits_that_came_since(monkeypatch):
@@ -182,6 +193,46 @@ def test_a_file_with_a_deletion_vector_of_a_table_without_the_feature_is_never_r
     with pytest.raises(UnsupportedReaderFeatureError) as caught:
         handmade.log.snapshot().to_arrow()
     assert caught.value.features == ("deletionVectors",)
+
+
+@pytest.fixture
+def table_on_disk(tmp_path):
+    """One file of ids 0 to 4 of a table with deletion vectors; a commit is added by the test."""
+
+    def commit(**fields):
+        pq.write_table(pa.table({"id": pa.array(range(5), pa.int64())}), tmp_path / "a b.parquet")
+        features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+        actions = [protocol(3, 7, **features), metadata(), add("a%20b.parquet", **fields)]
+        (tmp_path / "_delta_log").mkdir()
+        (tmp_path / commit_path(0)).write_text("\n".join(map(json.dumps, actions)))
+        return DeltaLog.for_table(str(tmp_path)).snapshot()
+
+    return commit
+
+
+@pytest.mark.parametrize("prefix", ["", "file:", "file://"])
+def test_a_path_is_decoded_once_and_may_be_absolute(table_on_disk, tmp_path, prefix):
+    snapshot = table_on_disk()
+    assert snapshot.to_arrow().read_all()["id"].to_pylist() == [0, 1, 2, 3, 4]
+    absolute = add(f"{prefix}{tmp_path}/a%20b.parquet")
+    (tmp_path / commit_path(1)).write_text("\n".join(map(json.dumps, [remove("a%20b.parquet"), absolute])))
+    assert DeltaLog.for_table(str(tmp_path)).snapshot().to_arrow(where="id >= 3").read_all()["id"].to_pylist() == [3, 4]
+
+
+def test_a_missing_deletion_vector_is_an_error_that_names_the_file(table_on_disk):
+    snapshot = table_on_disk(deletionVector=vector("^-aqEH.-t@S}K{vb[*k^", 1))
+    with pytest.raises(CorruptDataFileError) as caught:
+        snapshot.to_arrow().read_all()
+    assert caught.value.file == "a%20b.parquet"
+    assert "deletion vector" in caught.value.detail
+
+
+def test_a_missing_data_file_is_an_error_that_names_it(table_on_disk, tmp_path):
+    snapshot = table_on_disk()
+    (tmp_path / "a b.parquet").unlink()
+    with pytest.raises(CorruptDataFileError) as caught:
+        snapshot.to_arrow().read_all()
+    assert caught.value.file.endswith("a b.parquet")
 
 
 def test_a_column_that_is_not_there_is_named():
