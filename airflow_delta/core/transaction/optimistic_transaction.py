@@ -26,8 +26,9 @@ from airflow_delta.core.actions import (
     SetTransaction,
 )
 from airflow_delta.core.clock import Clock
-from airflow_delta.core.errors import MetadataChangedError, TableNotFoundError
+from airflow_delta.core.errors import MetadataChangedError, TableExistsError, TableNotFoundError
 from airflow_delta.core.log.file_names import LOG_DIRECTORY, commit_file
+from airflow_delta.core.log.log_segment import list_log
 from airflow_delta.core.predicate import TRUE, Expression, parse_predicate
 from airflow_delta.core.schema import parse_schema
 from airflow_delta.core.snapshot.snapshot import Snapshot
@@ -240,12 +241,14 @@ class OptimisticTransaction:
         return replace(attempt, actions=replace(actions, commit_info=info)), info
 
     def _check_log_is_the_one_read(self) -> None:
-        """Raise when the table was dropped, or made anew at its place: its versions would mean something else."""
-        read = self._snapshot.segment.commit_of_version if self._snapshot else None
-        if read is None:
+        """Raise when the next version would not follow what was read: the table was dropped, or made anew at its place."""
+        if self._snapshot is None:
+            listing = list_log(self._store)
+            if listing.latest_version is not None and 0 not in listing.commits:  # an old table, whose first commits are gone
+                raise TableExistsError(table=self._store.table_uri, version=listing.latest_version)
             return
-        found = next(self._store.list_from(LOG_DIRECTORY, commit_file(self.read_version)), None)
-        if found != read:
+        read = self._snapshot.segment.commit_of_version
+        if read and read != next(self._store.list_from(LOG_DIRECTORY, commit_file(self.read_version)), None):
             raise MetadataChangedError(
                 table=self._store.table_uri, read_version=self.read_version, winning_version=self.read_version
             )

@@ -106,11 +106,11 @@ def test_a_negative_retention_is_never_taken(real_table, enforce):
 def test_hidden_names_are_left_alone_and_partitions_and_change_data_are_not_hidden(real_table, tmp_path):
     table = real_table()
     kept = {
-        "_airflow_delta/result.json", ".hidden/f", "_hidden", "p=1/.crc", "p=1/_SUCCESS", "_delta_logs/x", "a/_b/c", "metadata/_x",
+        "_airflow_delta/result.json", ".hidden/f", "_hidden", "p=1/.crc", "p=1/_SUCCESS", "_delta_logs/x", "a/_b/c", "_",
     }  # fmt: skip
     gone = {
         "staging-7f/part-0.parquet", "staging-7f/deep/er/part-1.parquet", "p=1/f", "_change_data/cdc-0.parquet",
-        "_delta_index/i", "x.crc", "a/b/c", "metadata/m",
+        "_delta_index/i", "x.crc", "a/b/c",
     }  # fmt: skip
     for path in kept | gone:
         table.file(path, age_days=30)
