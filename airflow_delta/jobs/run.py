@@ -8,6 +8,7 @@ import traceback
 from pyspark.errors import AnalysisException, ParseException, PythonException
 from pyspark.sql import SparkSession
 
+from airflow_delta.core.committed import committed_result
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.statements import (
@@ -19,7 +20,6 @@ from airflow_delta.core.statements import (
     VacuumStatement,
     WriteStatement,
 )
-from airflow_delta.jobs.committed import committed_result
 from airflow_delta.jobs.errors import AccessDeniedError, JobFailedError, MissingPackageError, SparkAnalysisError
 from airflow_delta.jobs.maintenance import checkpoint, vacuum
 from airflow_delta.jobs.redaction import redact

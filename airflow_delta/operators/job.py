@@ -14,6 +14,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import Context, RetryPolicy, conf
 
 from airflow_delta.core.actions.commit_info import Origin
+from airflow_delta.core.committed import committed_result
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import CommitConflictError, TableNotFoundError, UnsupportedStorageError
 from airflow_delta.core.statements import OperationResult, Statement, WriteStatement
@@ -25,7 +26,6 @@ from airflow_delta.hooks.retry_policy import DeltaRetryPolicy
 from airflow_delta.hooks.spark_target import SparkTarget, spark_target
 from airflow_delta.hooks.task_token import OnClear, TaskToken, TokenScopedStore, task_token
 from airflow_delta.jobs.archive import build_archive
-from airflow_delta.jobs.committed import committed_result
 from airflow_delta.jobs.errors import JobFailedError, ResultMissingError
 from airflow_delta.jobs.result import ResultDocument, read_result, result_uri, written_results
 from airflow_delta.jobs.scripts import job_script

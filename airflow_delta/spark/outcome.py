@@ -6,14 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from airflow_delta.core.actions import CommitInfo, Origin
+from airflow_delta.core.actions import Origin
+from airflow_delta.core.committed import SOURCES_KEY, committed_result, result_of_commit
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.statements import OperationResult
 from airflow_delta.core.transaction.commit_result import CommitResult
 from airflow_delta.spark.sources import Pin
-
-_SOURCES = "sources"
-"""Key of the versions read, in our record of a commit info."""
 
 
 def earlier_result(log: DeltaLog, origin: Origin, start_version: int | None) -> OperationResult | None:
@@ -28,12 +26,9 @@ def earlier_result(log: DeltaLog, origin: Origin, start_version: int | None) -> 
     Raises:
         TokenHistoryLostError: Commits after ``start_version`` were cleaned up, so nobody can tell.
     """
-    if origin.token is None or start_version is None or not log.exists():
+    if origin.token is None or start_version is None:
         return None
-    found = log.find_commit(origin.token, after=start_version)
-    if found is None or found.commit_info is None:
-        return None
-    return _of_commit(log.table_uri, found.version, found.commit_info, already_committed=True)
+    return committed_result(log, origin.token, start_version)
 
 
 def result_of(
@@ -50,7 +45,7 @@ def result_of(
     redone = tuple(redone)
     if commit.commit_info is None:
         raise ValueError("a transaction without a commit has no result here")
-    result = _of_commit(table, commit.version, commit.commit_info, already_committed=commit.already_committed)
+    result = result_of_commit(table, commit.version, commit.commit_info, already_committed=commit.already_committed)
     return replace(
         result,
         metrics=result.metrics if commit.already_committed else dict(metrics),
@@ -63,17 +58,4 @@ def with_sources(origin: Origin | None, pins: Iterable[Pin]) -> Origin:
     """The origin with the versions that the statement reads, so that history tells what a commit was computed from."""
     origin = origin or Origin()
     listed = [each.to_json() for each in pins]
-    return replace(origin, record={**origin.record, _SOURCES: listed}) if listed else origin
-
-
-def _of_commit(table: str, version: int, info: CommitInfo, *, already_committed: bool) -> OperationResult:
-    return OperationResult(
-        table=table,
-        version=version,
-        read_version=version - 1 if info.read_version is None else info.read_version,
-        operation=info.operation,
-        committed=True,
-        already_committed=already_committed,
-        metrics={name: int(text) if text.lstrip("-").isdecimal() else text for name, text in info.operation_metrics.items()},
-        sources=tuple(info.origin.record.get(_SOURCES, ())),
-    )
+    return replace(origin, record={**origin.record, SOURCES_KEY: listed}) if listed else origin

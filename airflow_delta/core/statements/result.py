@@ -6,11 +6,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from airflow_delta.core.actions import CommitInfo
-
-SOURCES_KEY = "sources"
-"""Key of the versions read, in our record of a commit info."""
-
 _LISTS = ("conflicts", "sources")
 
 
@@ -51,18 +46,3 @@ class OperationResult:
         """The result that ``to_json`` described; fields of a later version of the package are ignored."""
         known = {each.name: document[each.name] for each in fields(cls) if each.name in document}
         return cls(**{**known, **{name: tuple(document.get(name, ())) for name in _LISTS}})
-
-    @classmethod
-    def of_commit(cls, table: str, version: int, info: CommitInfo, *, already_committed: bool) -> OperationResult:
-        """The result that a commit in the log tells."""
-        metrics = info.operation_metrics.items()
-        return cls(
-            table=table,
-            version=version,
-            read_version=version - 1 if info.read_version is None else info.read_version,
-            operation=info.operation,
-            committed=True,
-            already_committed=already_committed,
-            metrics={name: int(text) if text.lstrip("-").isdecimal() else text for name, text in metrics},
-            sources=tuple(info.origin.record.get(SOURCES_KEY, ())),
-        )

@@ -1,9 +1,13 @@
-"""Has this task committed? The log is asked, because every other witness can be lost."""
+"""Has this task committed, and what came of it? The log is asked, because every other witness can be lost."""
 
 from __future__ import annotations
 
+from airflow_delta.core.actions import CommitInfo
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.statements import OperationResult
+
+SOURCES_KEY = "sources"
+"""Key of the versions read, in our record of a commit info."""
 
 
 def committed_result(log: DeltaLog, token: str, start_version: int | None) -> OperationResult | None:
@@ -25,4 +29,18 @@ def committed_result(log: DeltaLog, token: str, start_version: int | None) -> Op
         entry = log.find_commit(token, after=start_version)
     if entry is None or entry.commit_info is None:
         return None
-    return OperationResult.of_commit(log.table_uri, entry.version, entry.commit_info, already_committed=True)
+    return result_of_commit(log.table_uri, entry.version, entry.commit_info, already_committed=True)
+
+
+def result_of_commit(table: str, version: int, info: CommitInfo, *, already_committed: bool) -> OperationResult:
+    """The result that a commit tells of itself."""
+    return OperationResult(
+        table=table,
+        version=version,
+        read_version=version - 1 if info.read_version is None else info.read_version,
+        operation=info.operation,
+        committed=True,
+        already_committed=already_committed,
+        metrics={name: int(text) if text.lstrip("-").isdecimal() else text for name, text in info.operation_metrics.items()},
+        sources=tuple(info.origin.record.get(SOURCES_KEY, ())),
+    )
