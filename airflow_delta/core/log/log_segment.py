@@ -5,8 +5,9 @@ Protocol: PROTOCOL.md, "Delta Log Entries", "Checkpoints"; facts of other engine
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from airflow_delta.core.errors import LogGapError, TableNotFoundError, UnsupportedReaderFeatureError, VersionNotFoundError
 from airflow_delta.core.log.file_names import (
@@ -19,6 +20,10 @@ from airflow_delta.core.log.file_names import (
 )
 from airflow_delta.core.log.last_checkpoint import hinted_version
 from airflow_delta.core.storage.log_store import FileStatus, LogStore
+
+_LISTINGS = 10  # More than a writer as fast as the listing needs to be overtaken.
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,9 +143,21 @@ def find_segment(store: LogStore, version: int | None = None, *, broken: Collect
         UnsupportedReaderFeatureError: Only a v2 checkpoint could tell.
     """
     try:
-        return _find_segment(store, version, broken)
-    except LogGapError:  # a commit may have come while the listing ran past its place: look once more
-        return _find_segment(store, version, broken)
+        return _settled(store, lambda: _find_segment(store, version, broken))
+    except LogGapError:
+        _explain_gap(store, version, broken)
+        raise
+
+
+def _settled(store: LogStore, find: Callable[[], Found]) -> Found:
+    """What ``find`` finds, asked again while the commit that it misses came when the listing was past its place."""
+    for _ in range(_LISTINGS):
+        try:
+            return find()
+        except LogGapError as error:
+            if not store.exists(error.file):
+                raise
+    return find()
 
 
 def _find_segment(store: LogStore, version: int | None, broken: Collection[Checkpoint]) -> LogSegment:
@@ -156,11 +173,7 @@ def _find_segment(store: LogStore, version: int | None, broken: Collection[Check
     wanted = listing.latest_version if version is None else version
     if not 0 <= wanted <= listing.latest_version:
         raise _version_not_found(store, wanted, listing if not start else list_log(store))
-    try:
-        return _segment(store.table_uri, wanted, checkpoint, listing)
-    except LogGapError:
-        _explain_gap(store, wanted, checkpoint)
-        raise
+    return _segment(store.table_uri, wanted, checkpoint, listing)
 
 
 def _newest_checkpoint(listing: LogListing, version: int | None, broken: Collection[Checkpoint]) -> Checkpoint | None:
@@ -179,12 +192,13 @@ def _segment(table: str, version: int, checkpoint: Checkpoint | None, listing: L
     )
 
 
-def _explain_gap(store: LogStore, wanted: int, checkpoint: Checkpoint | None) -> None:
+def _explain_gap(store: LogStore, version: int | None, broken: Collection[Checkpoint]) -> None:
     """Raise what is more to the point than a missing file: a version cleaned up long ago, or a checkpoint of another kind."""
     listing = list_log(store)
-    earliest = listing.earliest_readable_version()
-    if wanted < earliest:
+    wanted = listing.latest_version or 0 if version is None else version
+    if wanted < listing.earliest_readable_version():
         raise _version_not_found(store, wanted, listing)
+    checkpoint = _newest_checkpoint(listing, version, broken)
     after = checkpoint.version if checkpoint else -1
     if any(after < each <= wanted for each in listing.v2_checkpoints):
         raise UnsupportedReaderFeatureError(table=store.table_uri, features=("v2Checkpoint",))
@@ -210,6 +224,10 @@ def find_later_commits(store: LogStore, segment: LogSegment) -> LogSegment | Non
     Raises:
         LogGapError: A commit is missing between others.
     """
+    return _settled(store, lambda: _carried_on(store, segment))
+
+
+def _carried_on(store: LogStore, segment: LogSegment) -> LogSegment | None:
     newer = list_log(store, segment.version + 1).commits
     if not newer:
         return None
