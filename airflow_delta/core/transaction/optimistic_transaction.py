@@ -65,6 +65,7 @@ class OptimisticTransaction:
         self._clock = clock
         self._snapshot = snapshot
         self._hooks = tuple(hooks)
+        self._txn_id = str(uuid.uuid4())  # one for all calls of commit: after a lost answer the next call finds the commit
         self._metadata: Metadata | None = None
         self._protocol: Protocol | None = None
         self._predicates: list[Expression] = []
@@ -235,7 +236,7 @@ class OptimisticTransaction:
             isolation_level=attempt.isolation_level,
             is_blind_append=attempt.is_blind_append,
             engine_info=ENGINE,
-            txn_id=str(uuid.uuid4()),
+            txn_id=self._txn_id,
             origin=origin,
         )
         return replace(attempt, actions=replace(actions, commit_info=info)), info

@@ -99,6 +99,17 @@ def test_a_store_that_takes_no_writes_ends_in_an_unknown_state_with_our_id(fault
     assert versions(faulty) == []
 
 
+def test_to_commit_again_after_an_unknown_state_commits_once(faulty, added):
+    transaction = faulty.start_transaction()
+    adds = added(("a", "1", None))
+    break_store(faulty, {(method, number): "after" for method in ("write_if_absent", "exists", "read") for number in range(9)})
+    with pytest.raises(CommitStateUnknownError):
+        transaction.commit(adds=adds, operation=WRITE)
+    faulty.store.faults = {}
+    assert transaction.commit(adds=adds, operation=WRITE).version == 1
+    assert versions(faulty) == [["a"]]
+
+
 def test_a_lost_answer_whose_version_somebody_else_took_first_is_a_race_like_any(faulty, added):
     reader, append = faulty.start_transaction(), faulty.start_transaction()
     reader.files("day = '1'")

@@ -46,6 +46,21 @@ for number in range(appends):
     print(result.version, flush=True)
 """
 
+OTHER_WRITER = """
+import sys, time
+from pathlib import Path
+import pyarrow as pa
+from deltalake import CommitProperties, write_deltalake
+
+table, writer, appends, go = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4])
+print("ready", flush=True)
+while not go.exists():
+    time.sleep(0.01)
+for number in range(appends):
+    rows = pa.table({"n": pa.array([writer * 1_000_000 + number], pa.int64())})
+    write_deltalake(table, rows, mode="append", commit_properties=CommitProperties(max_commit_retries=1000))
+"""
+
 
 @pytest.fixture
 def make_table(tmp_path):
@@ -64,8 +79,8 @@ def make_table(tmp_path):
     return make
 
 
-def start_writer(root, number, appends, go):
-    command = [sys.executable, "-c", WRITER, str(root), str(number), str(appends), str(go)]
+def start_writer(root, number, appends, go, program=WRITER):
+    command = [sys.executable, "-c", program, str(root), str(number), str(appends), str(go)]
     return subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, text=True)
 
 
@@ -86,6 +101,24 @@ def test_appends_of_many_processes_fill_consecutive_versions_and_lose_nothing(ma
     assert duckdb_connection.sql(f"SELECT n FROM delta_scan('{root}') ORDER BY n").fetchall() == [(row,) for row in rows]
     assert len(DeltaLog.for_table(str(root)).refresh().files()) == len(rows)
     assert not [path for path in (root / "_delta_log").iterdir() if path.name.endswith(".tmp")]
+
+
+def test_appends_race_with_those_of_another_engine_and_nothing_is_lost(make_table, tmp_path):
+    log, root = make_table()
+    programs = [WRITER, OTHER_WRITER, WRITER, OTHER_WRITER]
+    writers = [start_writer(root, number, 10, tmp_path / "go", program) for number, program in enumerate(programs)]
+    for writer in writers:
+        assert writer.stdout.readline() == "ready\n"
+    (tmp_path / "go").touch()
+
+    for writer in writers:
+        writer.communicate(timeout=240)
+
+    assert [writer.returncode for writer in writers] == [0] * 4
+    rows = sorted(writer * 1_000_000 + number for writer in range(4) for number in range(10))
+    assert log.refresh().version == 40
+    assert sorted(log.refresh().to_arrow().read_all()["n"].to_pylist()) == rows
+    assert sorted(DeltaTable(root).to_pyarrow_table()["n"].to_pylist()) == rows
 
 
 def test_a_killed_writer_leaves_each_commit_whole_or_not_at_all(make_table, tmp_path):

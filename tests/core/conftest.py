@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_delta.core.actions import ADD_FILE, Metadata
+from airflow_delta.core.actions import ADD_FILE, Metadata, removes_of
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.transaction.operation import Operation
 
@@ -48,6 +48,9 @@ class RealTable:
             "stats": json.dumps({"numRecords": 1, "minValues": {"n": number}, "maxValues": {"n": number}}),
         }
         return pa.Table.from_pylist([row], schema=ADD_FILE)
+
+    def tombstones(self, files):
+        return removes_of(files, deletion_timestamp=self.log.clock(), data_change=True)
 
     def commit(self, **actions):
         transaction = self.log.start_transaction()
