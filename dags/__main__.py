@@ -15,7 +15,7 @@ from flights_demo.summary import history_table, runs_table, task_line
 
 DAYS = [date(2013, 1, 1) + timedelta(days=each) for each in range(3)]
 TABLES = ("arrivals", "flights", "delays")
-TYPED_ERROR = re.compile(r"\[DELTA_\w+\].*")
+FAILURE = re.compile(r"Task failed with exception.*?\n(.+?)(?=^\d{4}-|\Z)", re.DOTALL | re.MULTILINE)
 
 
 def main() -> int:
@@ -25,14 +25,14 @@ def main() -> int:
     home = Home(Path.cwd() / ".demo")
     with console.status("making Airflow's database"):
         home.create()
-    console.print(f"Airflow home [bold]{home.folder}[/], everything that Airflow and Spark say: {home.folder / 'logs'}")
+    console.print(f"Airflow's home is {home.folder}; what Airflow and Spark say is in its folder [bold]logs[/]", soft_wrap=True)
 
     watch = home.start("flights_watch", DAYS[0])
     try:
         with console.status("flights_watch goes to wait for the first merge"):
-            while watch.poll() is None and "deferred" not in {each.state for each in home.task_runs("flights_watch", DAYS[0])}:
+            while watch.poll() is None and not any(each.state for each in home.task_runs("flights_watch", DAYS[0])):
                 time.sleep(1)
-        console.print("flights_watch waits, deferred, for version 1 of flights")
+        console.print("flights_watch waits for version 1 of flights, without a worker")
         for day in DAYS:
             if not _run(home, day, console):
                 _show_failure(home, "flights_daily", day, console)
@@ -41,12 +41,12 @@ def main() -> int:
             _show_failure(home, "flights_watch", DAYS[0], console)
             return 1
     finally:
-        watch.terminate()
+        watch.kill()  # it has no children, and heeds nothing less while it waits
 
     console.print(runs_table(home, [("flights_watch", DAYS[0]), *(("flights_daily", day) for day in DAYS)]))
     for table in TABLES:
         console.print(history_table(home.tables / table))
-    console.print(f"Three days took {time.monotonic() - started:.0f} s. The tables are in [bold]{home.tables}[/]")
+    console.print(f"Three days took {time.monotonic() - started:.0f} s. The tables are in {home.tables}", soft_wrap=True)
     return 0
 
 
@@ -56,19 +56,21 @@ def _run(home: Home, day: date, console: Console) -> bool:
     try:
         with console.status(f"flights_daily {day} runs"):
             for each in home.follow(process, "flights_daily", day):
-                console.print(task_line(each))
+                console.print(task_line(each), soft_wrap=True)
     finally:
         process.terminate()
     return process.returncode == 0
 
 
 def _show_failure(home: Home, dag_id: str, day: date, console: Console) -> None:
-    """The typed error that the run ended in, or the end of its log."""
+    """The last line of the first traceback, which says what, where and what to do; else the end of the log."""
     log = home.log_file(dag_id, day)
     text = log.read_text(errors="replace")
+    failure = FAILURE.search(text)
+    told = failure[1].strip().splitlines()[-1:] if failure else text.splitlines()[-20:]
     console.print(f"[bold red]{dag_id} of {day} failed[/]")
-    console.print("\n".join(TYPED_ERROR.findall(text)[-1:] or text.splitlines()[-20:]), markup=False)
-    console.print(f"The whole log: {log}")
+    console.print("\n".join(told), markup=False, soft_wrap=True)
+    console.print(f"The whole log: {log}", soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -72,9 +72,9 @@ with DAG(
         return str(write_feed(source, date.fromisoformat(day), Path(landing)))
 
     @task
-    def silver_table(table: str, feed: str, run_id: str) -> int:
+    def silver_table(table: str, feed: str, made_by: str) -> int:
         """Make the silver table where there is none."""
-        return create_flights(table, feed, {"jobName": "flights_daily.silver_table", "jobRunId": run_id})
+        return create_flights(table, feed, {"jobName": "flights_daily.silver_table", "jobRunId": made_by})
 
     landed = feed("{{ ds }}", "{{ params.flights_csv or '' }}", LANDING)
 

@@ -78,7 +78,10 @@ class Home:
         with closing(sqlite3.connect(f"file:{self.folder / 'airflow.db'}?mode=ro", uri=True, timeout=30)) as database:
             rows = database.execute(_TASKS, (dag_id, day.isoformat())).fetchall()
         return [
-            TaskRun(task_id=task_id, state=state, seconds=seconds, returned=None if value is None else json.loads(value))
+            # SQLite hands a JSON number out as a number, everything else as text.
+            TaskRun(
+                task_id=task_id, state=state, seconds=seconds, returned=json.loads(value) if isinstance(value, str) else value
+            )
             for task_id, state, seconds, value in rows
         ]
 
@@ -105,6 +108,7 @@ class Home:
             "AIRFLOW_HOME": str(self.folder),
             "AIRFLOW__CORE__DAGS_FOLDER": str(DAGS_FOLDER),
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__LOGGING__LOGGING_LEVEL": "INFO",
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.folder / 'airflow.db'}",
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(
                 {"conn_type": "spark", "host": "local[2]", "extra": {"deploy-mode": "client"}}

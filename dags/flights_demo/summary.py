@@ -27,7 +27,7 @@ COLOURS = {"success": "green", "failed": "red", "upstream_failed": "red"}
 
 def task_line(run: TaskRun) -> str:
     """One line of progress."""
-    return f"  {run.task_id:<17} {_state(run)}  {_seconds(run):>6} s  {_version(run):<9} {_metrics(run)}"
+    return f"  {run.task_id:<16}{_state(run)}{_seconds(run):>7} s  {_version(run):<12}{_metrics(run)}".rstrip()
 
 
 def runs_table(home: Home, runs: Iterable[tuple[str, date]]) -> Table:
