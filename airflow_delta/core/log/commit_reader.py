@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, TypeVar
@@ -36,7 +36,6 @@ VERSION = pa.field("version", pa.int64())
 """Last column of the file actions of a ``CommitBatch``: the version whose commit holds the action."""
 
 _BLOCK_SIZE = 4 << 20  # Bytes that one thread parses; large enough that columns are built in few pieces.
-_FIRST_FILES = 100
 _PARTITION_VALUES, _TAGS = (
     re.compile(rb'"%s"\s*:\s*(\{(?:[^{}"]|"(?:[^"\\]|\\.)*")*\})' % key) for key in (b"partitionValues", b"tags")
 )
@@ -96,7 +95,7 @@ def read_commits(store: LogStore, versions: Iterable[int]) -> CommitBatch:
         return CommitBatch()
     small = _SmallActions(store.table_uri, commits)
     metadata = small.all_of("metaData", Metadata.from_json)
-    adds, removes = _file_actions(store.table_uri, commits, [each for _, each in metadata])
+    adds, removes = _file_actions(store.table_uri, commits, metadata)
     protocols = small.all_of("protocol", Protocol.from_json)
     infos = small.all_of("commitInfo", CommitInfo.from_json)
     transactions = small.all_of("txn", SetTransaction.from_json)
@@ -198,13 +197,15 @@ class _SmallActions:
 
 
 def _file_actions(
-    table: str, commits: Sequence[tuple[int, list[bytes]]], metadata: Sequence[Metadata]
+    table: str, commits: Sequence[tuple[int, list[bytes]]], metadata: Sequence[tuple[int, Metadata]]
 ) -> tuple[pa.Table, pa.Table]:
     lines = [line for _, found in commits for line in found]
     if not lines:
         return CommitBatch().adds, CommitBatch().removes
     body = b"\n".join(lines)
-    parse = pyarrow.json.ParseOptions(explicit_schema=_json_schema(body, metadata), unexpected_field_behavior="ignore")
+    is_from_metadata_on = bool(metadata) and metadata[0][0] == commits[0][0]
+    schema = _json_schema(body, [each for _, each in metadata], is_from_metadata_on=is_from_metadata_on)
+    parse = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
     try:
         return _parsed(body, commits, parse)
     except ValueError as error:  # what Arrow raises; where many threads parse it does not tell the line
@@ -252,17 +253,19 @@ def _table(batches: Iterable[pa.RecordBatch], key: str, schema: pa.Schema) -> pa
     return pa.Table.from_batches(pieces, columns)
 
 
-def _json_schema(body: bytes, metadata: Iterable[Metadata]) -> pa.Schema:
+def _json_schema(body: bytes, metadata: Sequence[Metadata], *, is_from_metadata_on: bool) -> pa.Schema:
     """What Arrow is to parse: maps as structs of all keys that occur, because Arrow must know them before.
 
-    Every file of one partitioning has the same keys, and a change of the partitioning comes with its metadata. So the first
-    files and the metadata name all partition columns; keys of tags are free and have to be searched.
+    Where the commits begin with the table's metadata, all partition columns are known from it. Otherwise each file is asked:
+    some writers leave out keys of null values, so that no file speaks for the others.
     """
-    columns = islice(_PARTITION_VALUES.finditer(body), _FIRST_FILES)
+    partitions = _PARTITION_VALUES.finditer(body)
     tags = _TAGS.finditer(body) if b'"tags"' in body else ()
     keys = {
-        "partition_values": _struct_of_keys([*map(_keys, columns), *map(_physical_partition_columns, metadata)]),
-        "tags": _struct_of_keys(map(_keys, tags)),
+        "partition_values": _struct_of_keys(
+            [*_keys(islice(partitions, 1) if is_from_metadata_on else partitions), *map(_physical_partition_columns, metadata)]
+        ),
+        "tags": _struct_of_keys(_keys(tags)),
     }
     return pa.schema([("add", _json_type(ADD_FILE, keys)), ("remove", _json_type(REMOVE_FILE, keys))])
 
@@ -280,8 +283,9 @@ def _struct_of_keys(found: Iterable[Iterable[str]]) -> pa.StructType:
     return pa.struct([(key, pa.string()) for key in dict.fromkeys(key for keys in found for key in keys)])
 
 
-def _keys(match: re.Match[bytes]) -> Iterable[str]:
-    return json.loads(match[1]).keys()
+def _keys(objects: Iterable[re.Match[bytes]]) -> Iterator[Iterable[str]]:
+    """The keys of the objects; equal objects, of which there are many, are parsed once."""
+    return (json.loads(text).keys() for text in {match[1] for match in objects})
 
 
 def _physical_partition_columns(metadata: Metadata) -> Iterable[str]:

@@ -111,6 +111,17 @@ def test_partition_columns_that_come_with_a_later_metadata_are_known():
     assert {key: value for key, value in values[-1] if value} == {"q": "2", "r": "3"}
 
 
+def test_partition_columns_are_found_though_most_files_leave_them_out():
+    """Delta-Spark writes no key for a null value."""
+    handmade = HandmadeLog().create(partition_columns=("p", "q"))
+    for version, values in enumerate(({}, {"p": "1"}, {"q": "2"}), 1):
+        handmade.commit(*(add(f"{version}-{number}", partitionValues=values) for number in range(150)))
+    for versions in (range(4), range(1, 4)):
+        adds = read_commits(handmade.store, versions).adds
+        found = [{key: value for key, value in each if value} for each in adds["partition_values"].to_pylist()]
+        assert found == [{}] * 150 + [{"p": "1"}] * 150 + [{"q": "2"}] * 150
+
+
 def test_many_commits_tell_the_version_of_each_file_and_the_last_of_each_small_action():
     handmade = HandmadeLog().create(add("a"), {"txn": {"appId": "x", "version": 9}})
     handmade.commit({"commitInfo": {"operation": "WRITE"}}, add("b"), remove("a"), {"txn": {"appId": "x", "version": 3}})
