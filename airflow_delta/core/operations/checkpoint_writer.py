@@ -99,7 +99,7 @@ def write_checkpoint(snapshot: Snapshot, *, now: int) -> CheckpointResult:
     path, files = checkpoint_path(snapshot.version), snapshot.files()
     actions = 0
     with snapshot.store.open_output(path) as stream:
-        with pq.ParquetWriter(stream, _SCHEMA) as writer:
+        with pq.ParquetWriter(stream, _SCHEMA, store_schema=False) as writer:
             for batch in _batches(snapshot, files, now):
                 writer.write_batch(batch)
                 actions += batch.num_rows

@@ -131,6 +131,26 @@ def test_columns_have_the_names_and_types_of_the_protocol():
     }  # fmt: skip
 
 
+@pytest.mark.skipif(not SHARED_TABLES.is_dir(), reason=f"{SHARED_TABLES} is missing")
+def test_columns_are_those_of_a_checkpoint_that_delta_spark_wrote():
+    log = in_memory()
+    log.checkpoint()
+    ours = leaves(log.store.open_input(checkpoint_path(0)))
+    theirs = leaves(max((SHARED_TABLES / "many_commits" / "table" / "_delta_log").glob("*.checkpoint.parquet")))
+    left_out = {path for path in theirs if "stats_parsed" in path or "maxRowIndex" in path}
+    assert ours == {path: kind for path, kind in theirs.items() if path not in left_out}
+
+
+def leaves(file):
+    """Type and nesting of each leaf column of a Parquet file."""
+    schema = pq.ParquetFile(file).schema
+    columns = [schema.column(number) for number in range(len(schema))]
+    return {
+        each.path: (each.physical_type, str(each.logical_type), each.max_definition_level, each.max_repetition_level)
+        for each in columns
+    }
+
+
 @pytest.mark.parametrize(
     ("property_", "kept"), [(None, ["young", "week"]), ("interval 30 days", ["young", "week", "old"]), ("interval 0 days", [])]
 )
