@@ -113,7 +113,7 @@ class DeltaJobOperator(SparkSubmitOperator):
                 result_uri=result_uri(base, token.token, context["ti"].try_number),
             )
             failure = self._submit(spec, target, Path(private), token, context)
-            document = _newest(base, token.token, before)
+            document = newest_document(base, token.token, before)
         if document is not None and document.outcome is not None:
             return self._deliver(document.outcome, context)
         error = None if document is None else document.typed_error()
@@ -163,6 +163,8 @@ class DeltaJobOperator(SparkSubmitOperator):
         return private
 
     def _deliver(self, result: OperationResult, context: Context) -> dict[str, Any]:
+        outcome = "is committed as" if result.committed else "left"
+        self.log.info("%s %s version %s of %s", result.operation, outcome, result.version, result.table)
         context["ti"].xcom_push(key="delta_version", value=result.version)
         return result.to_json()
 
@@ -179,7 +181,7 @@ def _committed(table: str, token: TaskToken) -> OperationResult | None:
     return committed_result(DeltaLog.for_table(table), token.token, token.start_version)
 
 
-def _newest(base: str, token: str, before: set[int]) -> ResultDocument | None:
+def newest_document(base: str, token: str, before: set[int]) -> ResultDocument | None:
     """The document of this try's job: one that was not there before, else an outcome that was.
 
     A durable operator may have followed the job of an earlier try, whose document bears that try's number.

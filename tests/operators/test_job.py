@@ -1,14 +1,19 @@
 """The life of a statement as a task: what is submitted, what comes back, and what is never submitted twice."""
 
+import json
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from textwrap import indent
 
 import pytest
 
 from airflow_delta.core.errors import ConcurrentAppendError, SchemaMismatchError, TableNotFoundError
+from airflow_delta.core.statements import OperationResult
 from airflow_delta.hooks.errors import ScratchUriNeededError, SparkTargetError
 from airflow_delta.jobs.errors import JobFailedError, ResultMissingError
+from airflow_delta.jobs.result import ResultDocument, result_uri, write_result
 from airflow_delta.operators import (
     UPSERT,
     DeltaMergeOperator,
@@ -19,6 +24,7 @@ from airflow_delta.operators import (
     MatchedDelete,
     TableSource,
 )
+from airflow_delta.operators.job import newest_document
 
 pytestmark = pytest.mark.airflow
 
@@ -244,3 +250,53 @@ def test_a_cleared_task_that_reuses_returns_its_commit(empty_table, recording_su
     run = run_task(lambda: merge(empty_table, submit, on_clear="reuse"), more=clear_once)
     assert len(submit.calls) == 1
     assert (run.state, run.version, run.result["already_committed"]) == ("success", 1, True)
+
+
+@pytest.fixture
+def resource_manager(monkeypatch):
+    """YARN's resource manager, which has finished every application; the connection ``spark_yarn`` names it."""
+
+    class Finished(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps({"app": {"state": "FINISHED", "finalStatus": "SUCCEEDED"}}).encode())
+
+        def log_message(self, *_):
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Finished)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    extra = {"deploy-mode": "cluster", "yarn_resourcemanager_webapp_address": f"http://127.0.0.1:{server.server_port}"}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_YARN", json.dumps({"conn_type": "spark", "host": "yarn", "extra": extra}))
+    yield
+    server.shutdown()
+
+
+def test_a_durable_job_on_yarn_returns_its_result_and_a_cleared_task_is_not_called_done(
+    empty_table, recording_submit, run_task, clear_once, resource_manager
+):
+    submit = recording_submit("print('Submitted application application_1_0001', flush=True)")
+    run = run_task(lambda: merge(empty_table, submit, conn_id="spark_yarn"), more=clear_once)
+    first, second = submit.calls
+    assert "spark.yarn.submit.waitAppCompletion=false" in first["argv"]
+    assert first["spec"]["origin"]["token"] != second["spec"]["origin"]["token"]
+    assert (run.state, run.version) == ("success", 2)
+
+
+def test_a_try_that_follows_an_earlier_job_takes_its_outcome_but_not_an_old_error(tmp_path):
+    token, base = "0" * 32, str(tmp_path)
+
+    def leave(attempt, document):
+        write_result(result_uri(base, token, attempt), document)
+
+    outcome = ResultDocument(outcome=OperationResult(table="t", version=1, read_version=0, operation="MERGE", committed=True))
+    error = ResultDocument.of_error(TableNotFoundError(table="t"))
+    assert newest_document(base, token, set()) is None
+    leave(1, error)
+    assert newest_document(base, token, {1}) is None
+    assert newest_document(base, token, set()) == error
+    leave(2, outcome)
+    leave(3, error)
+    assert newest_document(base, token, {1, 2}) == error
+    assert newest_document(base, token, {1, 2, 3}) == outcome
