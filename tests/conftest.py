@@ -85,19 +85,21 @@ def duckdb_connection():
 
 @pytest.fixture(scope="session")
 def spark():
-    """One small Spark in this process, for all tests that need no process of its own."""
+    """One small Spark in this process, in UTC, for all tests that need no process of its own."""
     from pyspark.sql import SparkSession
 
     settings = {
         "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "4",
-        "spark.sql.session.timeZone": "UTC",
         "spark.driver.memory": "1g",
-        "spark.log.level": "ERROR",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
     }
-    builder = SparkSession.builder.master("local[2]").appName("tests")
+    builder = SparkSession.builder.master("local[2]").appName("airflow-delta tests")
     for name, value in settings.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()

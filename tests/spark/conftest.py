@@ -1,35 +1,11 @@
-"""One Spark for all tests, tables to write into, and two judges that we did not write."""
-
-import os
-import sys
+"""Tables to write into, and two judges that we did not write."""
 
 import pytest
 from deltalake import DeltaTable
-from pyspark.sql import SparkSession
 
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.statements import SqlSource, WriteStatement
 from airflow_delta.spark.write.write import write
-
-
-@pytest.fixture(scope="session")
-def spark():
-    """A session of two cores, in UTC."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    session = (
-        SparkSession.builder.master("local[2]")
-        .appName("airflow-delta tests")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.memory", "1g")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
 
 
 @pytest.fixture
