@@ -20,7 +20,7 @@ from airflow_delta.core.data_files import StatisticsSelection
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.spark.rewrite_worker import RESULT, RESULT_DDL, RewriteWorker
 from airflow_delta.spark.row_changes import DROP, NO_ROW, OUTPUT, ROW
-from airflow_delta.spark.worker_values import raise_first_error, task_count, to_ipc
+from airflow_delta.spark.worker_values import task_count, to_ipc, typed_worker_errors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -85,8 +85,8 @@ class FileRewrite:
             selection=StatisticsSelection.from_properties(self.snapshot.metadata.configuration),
             inputs=to_ipc(self.inputs.select(["path"]).append_column(OUTPUT, self.outputs)),
         )
-        results = ordered.mapInArrow(worker, RESULT_DDL).toArrow().cast(RESULT)
-        raise_first_error(results)
+        with typed_worker_errors():
+            results = ordered.mapInArrow(worker, RESULT_DDL).toArrow().cast(RESULT)
         read, written = (sum(results[name].to_pylist()) for name in ("rows_read", "rows_written"))
         files = results.filter(results["path"].is_valid()).sort_by("output")
         outputs = files["output"].combine_chunks()

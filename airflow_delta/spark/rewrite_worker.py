@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -13,12 +12,11 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from airflow_delta.core.data_files import DataFileWriter, StatisticsSelection, open_data_file
-from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.schema import StructType, arrow_schema
 from airflow_delta.core.storage.data_filesystem import data_filesystem
 from airflow_delta.spark.data_paths import file_uri
 from airflow_delta.spark.row_changes import OUTPUT, RowChanges
-from airflow_delta.spark.worker_values import from_ipc
+from airflow_delta.spark.worker_values import from_ipc, with_typed_errors
 
 RESULT = pa.schema(
     [
@@ -28,10 +26,9 @@ RESULT = pa.schema(
         ("stats", pa.string()),
         ("rows_read", pa.int64()),
         ("rows_written", pa.int64()),
-        ("error", pa.string()),
     ]
 )
-RESULT_DDL = "output int, path string, size bigint, stats string, rows_read bigint, rows_written bigint, error string"
+RESULT_DDL = "output int, path string, size bigint, stats string, rows_read bigint, rows_written bigint"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,19 +49,17 @@ class RewriteWorker:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The function that Spark maps over each partition."""
-        changes = RowChanges(batches, arrow_schema(self.schema))
+        return with_typed_errors(self._results(RowChanges(batches, arrow_schema(self.schema))))
+
+    def _results(self, changes: RowChanges) -> Iterator[pa.RecordBatch]:
         inputs = from_ipc(self.inputs)
         outputs, paths = inputs[OUTPUT].to_numpy(), inputs["path"]
         while (output := changes.next_output()) is not None:
             first, end = np.searchsorted(outputs, [output, output + 1])
-            try:
-                result = self._write(output, paths.slice(first, end - first).to_pylist(), changes)
-            except DeltaError as error:
-                yield pa.RecordBatch.from_pylist([{"output": output, "error": json.dumps(error.to_json())}], schema=RESULT)
-                return
+            result = self._write(output, paths.slice(first, end - first).to_pylist(), changes)
             yield pa.RecordBatch.from_pylist([result], schema=RESULT)
 
-    def _write(self, output: int, paths: list[str], changes: RowChanges) -> dict[str, object]:
+    def _write(self, output: int, paths: list[str], changes: RowChanges) -> Mapping[str, object]:
         """Stream the inputs with their changes into a new file; no rows make no file."""
         path = f"{self.directory}/part-{output:05d}-{uuid.uuid4()}-c000.snappy.parquet"
         filesystem, location = data_filesystem(file_uri(self.table_uri, path))

@@ -67,7 +67,7 @@ class RowChanges:
 
 
 def _changed(rows: pa.RecordBatch, first_row: int, changes: pa.Table) -> pa.RecordBatch:
-    """The rows with each change in its place: for every column one list of positions, first in the rows, then in the changes."""
+    """The rows with each change in its place: each column is taken by positions in the rows and, behind them, the changes."""
     positions = changes[ROW].to_numpy() - first_row
     drops = changes[DROP].to_numpy()
     kept = np.ones(rows.num_rows, dtype=bool)

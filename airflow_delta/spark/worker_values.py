@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from airflow_delta.core.errors import DeltaError
 
+_MARK = "airflow_delta error: "
 _TASK_BYTES = 64 << 20
 _TASKS_PER_CORE = 4
 
 
 def task_count(spark: SparkSession, files: pa.Table) -> int:
-    """How many tasks share these files (``size`` in bytes): some per core, so that a slow one does not hold up the rest, and
-    more of them where files are many and large; never more than files.
+    """How many tasks share these files (``size`` in bytes), never more than files.
+
+    Some for each core, so that a slow one does not hold up the rest, and more of them where files are many and large.
     """
     by_size = (pc.sum(files["size"]).as_py() or 0) // _TASK_BYTES
     return max(1, min(len(files), max(_TASKS_PER_CORE * spark.sparkContext.defaultParallelism, by_size)))
@@ -35,7 +40,27 @@ def from_ipc(content: bytes) -> pa.Table:
     return pa.ipc.open_stream(content).read_all()
 
 
-def raise_first_error(results: pa.Table) -> None:
-    """Raise the error that a worker put into the column ``error``: Spark's own way would make a text of it."""
-    for text in results["error"].drop_null().slice(0, 1).to_pylist():
-        raise DeltaError.from_json(json.loads(text)) or RuntimeError(text)
+def with_typed_errors(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """In a worker: the batches, with a typed error in a shape that survives Spark, which makes a text of it."""
+    try:
+        yield from batches
+    except DeltaError as error:
+        raise RuntimeError(f"{_MARK}{json.dumps(error.to_json())}") from error
+
+
+@contextmanager
+def typed_worker_errors() -> Iterator[None]:
+    """On the driver: raise a typed error of a worker as what it was there.
+
+    Raises:
+        DeltaError: What ``with_typed_errors`` carried.
+    """
+    try:
+        yield
+    except PySparkException as error:
+        for line in str(error).splitlines():
+            _, mark, text = line.partition(_MARK)
+            typed = DeltaError.from_json(json.loads(text)) if mark else None
+            if typed is not None:
+                raise typed from error
+        raise

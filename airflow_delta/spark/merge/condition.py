@@ -1,13 +1,14 @@
 """The condition of a MERGE, taken apart as far as that helps: which of its conjuncts are equalities of keys.
 
-Texts are cut, never rewritten: each conjunct stays the user's own SQL, which only Spark analyses. Where the cut is not certain the
-condition stays whole.
+Texts are cut, never rewritten: each conjunct stays the user's own SQL, which only Spark analyses. Where the cut is not certain
+the condition stays whole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from sqlglot import Dialect, Token, TokenType, exp, parse_one
 from sqlglot.errors import SqlglotError
@@ -73,8 +74,9 @@ def parse_condition(text: str, schema: StructType) -> MergeCondition:
 
 
 def mentioned_columns(texts: list[str], schema: StructType) -> StructType:
-    """The columns that these expressions may take from the target: every one whose name stands in a text, unless it is clearly
-    the source's. Expressions over a struct of all columns mention all.
+    """The columns that these expressions may take from the target.
+
+    These are all whose name stands in a text, unless it is clearly the source's. A star over columns mentions all.
     """
     names = {each.casefold() for each in schema.names}
     mentioned: set[str] = set()
@@ -155,7 +157,7 @@ def _is_star_of_columns(tokens: list[Token], position: int) -> bool:
     return position == 0 or tokens[position - 1].token_type in {TokenType.DOT, TokenType.COMMA, *_OPENING}
 
 
-def _parsed(text: str) -> exp.Expression | None:
+def _parsed(text: str) -> Any:
     try:
         return parse_one(text, dialect=_SPARK)
     except SqlglotError:

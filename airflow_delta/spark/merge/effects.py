@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from airflow_delta.core.errors import MultipleSourceRowsMatchedError
-from airflow_delta.spark.merge.clauses import BoundClauses, ClauseKind
-from airflow_delta.spark.merge.match import CHOICE, FILE, MOVED, ROW
+from airflow_delta.spark.merge.clauses import ClauseKind
+from airflow_delta.spark.merge.match import CHOICE, MOVED, StagedChanges
+from airflow_delta.spark.merge.position_scan import FILE, ROW
 from airflow_delta.spark.merge.source import MergeSource
 
 
@@ -57,36 +57,30 @@ class MergeEffects:
         }
 
 
-def count_effects(
-    staged: DataFrame, candidates: pa.Table, clauses: BoundClauses, source: MergeSource, *, table: str
-) -> MergeEffects:
+def count_effects(staged: StagedChanges, source: MergeSource) -> MergeEffects:
     """Count, in one pass over the staged rows; one row of the answer is one file.
 
     Args:
-        staged: As ``match.stage`` made them.
-        candidates: The files that their ordinals count.
-        clauses: The statement's.
-        source: Tells whether several matches are possible at all.
-        table: URI of the target, for the error.
+        staged: What happens to which row.
+        source: Tells whether a target row can have several matches at all.
 
     Raises:
-        MultipleSourceRowsMatchedError: Several source rows match a target row, whether or not a clause applies to them; a single
-            unconditional delete does not mind (facts: Delta does the same).
+        MultipleSourceRowsMatchedError: Several source rows match a target row, whether or not a clause applies to them. As in
+            Delta, a single unconditional delete does not mind.
     """
-    choice = F.col(CHOICE)
-    counted = staged.groupBy(FILE).agg(
+    counted = staged.rows.groupBy(FILE).agg(
         F.count(ROW).alias("pairs"),
         (F.count(ROW) if source.are_keys_unique else F.count_distinct(ROW)).alias("rows"),
-        *(F.count_if(clauses.is_of(choice, kind)).alias(kind.value) for kind in ClauseKind),
+        *(F.count_if(staged.of(kind)).alias(kind.value) for kind in ClauseKind),
         F.count_if(MOVED).alias("moved"),
     )
     files = counted.toArrow().to_pylist()
     matched = [each for each in files if each[FILE] is not None]
-    if not clauses.tolerates_several_matches and any(each["pairs"] > each["rows"] for each in matched):
-        raise _several_matches(staged, candidates, table)
-    if clauses.tolerates_several_matches:
+    if staged.clauses.tolerates_several_matches:
         for each in matched:
             each[ClauseKind.DELETE] = min(each[ClauseKind.DELETE], each["rows"])
+    elif any(each["pairs"] > each["rows"] for each in matched):
+        raise _several_matches(staged)
     touched = [each for each in matched if each[ClauseKind.UPDATE] or each[ClauseKind.DELETE]]
     totals = {name: sum(each[name] for each in files) for name in (*ClauseKind, "moved")}
     return MergeEffects(
@@ -100,13 +94,11 @@ def count_effects(
     )
 
 
-def _several_matches(staged: DataFrame, candidates: pa.Table, table: str) -> MultipleSourceRowsMatchedError:
-    several = staged.where(F.col(FILE).isNotNull()).groupBy(FILE, ROW).count().where("count > 1")
-    example = several.first()
-    path = candidates["path"][example[FILE]]
-    values = staged.where((F.col(FILE) == example[FILE]) & (F.col(ROW) == example[ROW])).drop(FILE, ROW, CHOICE, MOVED).first()
-    shown = ", ".join(f"{name}={value}" for name, value in values.asDict().items() if value is not None)
-    text = f"row {example[ROW]} of {path}, which {example['count']} source rows match" + (
-        f", one with {shown}" if shown else ""
-    )
-    return MultipleSourceRowsMatchedError(table=table, rows=several.count(), example=text)
+def _several_matches(staged: StagedChanges) -> MultipleSourceRowsMatchedError:
+    several = staged.rows.where(F.col(FILE).isNotNull()).groupBy(FILE, ROW).count().where("count > 1")
+    first = several.first()
+    path = staged.candidates["path"][first[FILE]]
+    pair = staged.rows.where((F.col(FILE) == first[FILE]) & (F.col(ROW) == first[ROW])).drop(FILE, ROW, CHOICE, MOVED).first()
+    values = ", ".join(f"{name} = {value}" for name, value in pair.asDict().items() if value is not None)
+    example = f"row {first[ROW]} of {path}, matched by {first['count']} rows" + (f", one with {values}" if values else "")
+    return MultipleSourceRowsMatchedError(table=staged.snapshot.table_uri, rows=several.count(), example=example)

@@ -38,8 +38,8 @@ def merge(
 ) -> OperationResult:
     """Run a MERGE and commit it, or raise and leave the table as it is.
 
-    A faster writer whose commit makes the result wrong costs another round inside: the match is done again on the newest version,
-    with the rows of the source as they were the first time.
+    A faster writer whose commit makes the result wrong costs another round inside: the match is done again on the newest
+    version, with the rows of the source as they were the first time.
 
     Args:
         spark: The session.

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from airflow_delta.core.actions import Origin, removes_of
+from airflow_delta.core.clock import Clock
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.predicate import Expression
 from airflow_delta.core.snapshot.snapshot import Snapshot
@@ -21,18 +22,18 @@ from airflow_delta.spark.errors import StagedFilesError
 from airflow_delta.spark.expectations import check_expectations
 from airflow_delta.spark.merge.clauses import BoundClauses, ClauseKind
 from airflow_delta.spark.merge.effects import MergeEffects, count_effects
-from airflow_delta.spark.merge.match import CHOICE, FILE, MOVED, ROW, stage
+from airflow_delta.spark.merge.match import MOVED, StagedChanges, stage
+from airflow_delta.spark.merge.position_scan import FILE
+from airflow_delta.spark.merge.position_scan import ROW as MATCHED_ROW
 from airflow_delta.spark.merge.source import MergeSource
 from airflow_delta.spark.native_write import StagedRows, write_rows
 from airflow_delta.spark.outcome import result_of
 from airflow_delta.spark.rewrite import FileRewrite, Rewritten
-from airflow_delta.spark.row_changes import DROP, OUTPUT
-from airflow_delta.spark.row_changes import ROW as CHANGED_ROW
+from airflow_delta.spark.row_changes import DROP, OUTPUT, ROW
 from airflow_delta.spark.spark_schema import quoted, to_spark
 from airflow_delta.spark.staging import StagingArea
 
 _INSERTED_ROWS_PER_TASK = 1_000_000
-_NOTHING_REWRITTEN = Rewritten()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -83,9 +84,9 @@ def run_round(
     transaction.record_read(plan.predicate)
     candidates = snapshot.files(plan.predicate).sort_by([("size", "descending")])
     staged = stage(spark, snapshot, plan.source, plan.clauses, candidates)
-    effects = count_effects(staged, candidates, plan.clauses, plan.source, table=snapshot.table_uri)
+    effects = count_effects(staged, plan.source)
     transaction.record_read_files(candidates["path"].take(effects.matched_files))
-    _check_expectations(spark, snapshot, plan, staged)
+    _check_expectations(spark, plan, staged)
     scanned = time.monotonic()
     uncommitted = OperationResult(
         table=snapshot.table_uri,
@@ -100,8 +101,8 @@ def run_round(
     if plan.statement.dry_run or effects.is_nothing:
         return uncommitted
     with StagingArea(snapshot.table_uri) as staging:
-        rewritten = _rewrite(snapshot, plan.clauses, staged, candidates, effects, staging, log)
-        written = _write(snapshot, plan.clauses, staged, effects, staging)
+        rewritten = _rewrite(staged, effects, staging, log.clock)
+        written = _write(staged, effects, staging)
         now = time.monotonic()
         adds = pa.concat_tables([rewritten.adds, written.adds])
         removes = removes_of(candidates.take(effects.touched_files), deletion_timestamp=log.clock(), data_change=True)
@@ -122,58 +123,48 @@ def run_round(
     return result_of(snapshot.table_uri, result, metrics, conflicts)
 
 
-def _check_expectations(spark: SparkSession, snapshot: Snapshot, plan: MergePlan, staged: DataFrame) -> None:
+def _check_expectations(spark: SparkSession, plan: MergePlan, staged: StagedChanges) -> None:
     """Show the expectations the rows that are inserted, and those that are updated as they become."""
     if not plan.statement.expect:
         return
-    names = map(quoted, snapshot.schema.names)
-    if plan.clauses.of(ClauseKind.UPDATE, ClauseKind.INSERT):
-        new = staged.where(plan.clauses.is_of(F.col(CHOICE), ClauseKind.UPDATE, ClauseKind.INSERT)).select(*names)
+    schema = staged.snapshot.schema
+    if staged.clauses.of(ClauseKind.UPDATE, ClauseKind.INSERT):
+        new = staged.rows.where(staged.of(ClauseKind.UPDATE, ClauseKind.INSERT)).select(*map(quoted, schema.names))
     else:
-        new = spark.createDataFrame([], to_spark(snapshot.schema))
-    check_expectations(spark, plan.statement.expect, new, plan.views, table=snapshot.table_uri)
+        new = spark.createDataFrame([], to_spark(schema))
+    check_expectations(spark, plan.statement.expect, new, plan.views, table=staged.snapshot.table_uri)
 
 
-def _rewrite(
-    snapshot: Snapshot,
-    clauses: BoundClauses,
-    staged: DataFrame,
-    candidates: pa.Table,
-    effects: MergeEffects,
-    staging: StagingArea,
-    log: DeltaLog,
-) -> Rewritten:
+def _rewrite(staged: StagedChanges, effects: MergeEffects, staging: StagingArea, clock: Clock) -> Rewritten:
     """Write the touched files anew, without the rows that go and with those that change in their place."""
     if not len(effects.touched_files):
-        return _NOTHING_REWRITTEN
-    choice = F.col(CHOICE)
-    changes = staged.where(clauses.is_of(choice, ClauseKind.UPDATE, ClauseKind.DELETE)).select(
+        return Rewritten()
+    snapshot = staged.snapshot
+    changes = staged.rows.where(staged.of(ClauseKind.UPDATE, ClauseKind.DELETE)).select(
         F.col(FILE).alias(OUTPUT),
-        F.col(ROW).alias(CHANGED_ROW),
-        (clauses.is_of(choice, ClauseKind.DELETE) | F.col(MOVED)).alias(DROP),
-        *map(quoted, clauses.updated.without(snapshot.partition_columns).names),
+        F.col(MATCHED_ROW).alias(ROW),
+        (staged.of(ClauseKind.DELETE) | F.col(MOVED)).alias(DROP),
+        *map(quoted, staged.clauses.updated.without(snapshot.partition_columns).names),
     )
     rewrite = FileRewrite(
         snapshot=snapshot,
-        inputs=candidates,
-        outputs=pa.array(range(len(candidates)), pa.int32()),
+        inputs=staged.candidates,
+        outputs=pa.array(range(len(staged.candidates)), pa.int32()),
         directory=staging.name,
         data_change=True,
     )
-    rewritten = rewrite.change(changes, clock=log.clock)
+    rewritten = rewrite.change(changes, clock=clock)
     if (expected := rewritten.rows_read - effects.deleted - effects.moved) != rewritten.rows_written:
         detail = f"{rewritten.rows_written} rows were written, {expected} should have been"
         raise StagedFilesError(table=snapshot.table_uri, detail=detail)
     return rewritten
 
 
-def _write(
-    snapshot: Snapshot, clauses: BoundClauses, staged: DataFrame, effects: MergeEffects, staging: StagingArea
-) -> StagedRows:
+def _write(staged: StagedChanges, effects: MergeEffects, staging: StagingArea) -> StagedRows:
     """Write the rows that are new in their partition."""
     rows = effects.inserted + effects.moved
     if not rows:
         return StagedRows()
-    is_new = clauses.is_of(F.col(CHOICE), ClauseKind.INSERT) | F.col(MOVED)
-    new = staged.where(is_new).select(*map(quoted, snapshot.schema.names))
-    return write_rows(new.coalesce(rows // _INSERTED_ROWS_PER_TASK + 1), staging, snapshot.metadata, folder="inserted")
+    new = staged.rows.where(staged.of(ClauseKind.INSERT) | F.col(MOVED)).select(*map(quoted, staged.snapshot.schema.names))
+    new = new.coalesce(rows // _INSERTED_ROWS_PER_TASK + 1)
+    return write_rows(new, staging, staged.snapshot.metadata, folder="inserted")

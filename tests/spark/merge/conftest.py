@@ -1,0 +1,65 @@
+"""Merges to run, tables that deltalake wrote for them, and a judge of statistics."""
+
+import datetime as dt
+import json
+from decimal import Decimal
+from pathlib import Path
+from urllib.parse import unquote
+
+import pyarrow.parquet as pq
+import pytest
+
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.statements import MergeStatement, SqlSource
+from airflow_delta.spark.merge.merge import merge
+
+
+@pytest.fixture
+def run_merge(spark, table):
+    """Merge the rows of a query (or of a source) into the table, by ``id`` unless told otherwise."""
+
+    def run(source, *, on="target.id = source.id", origin=None, start_version=None, log=None, session=spark, **statement):
+        source = SqlSource(source) if isinstance(source, str) else source
+        statement = MergeStatement(table=table, source=source, on=on, **statement)
+        return merge(session, log or DeltaLog.for_table(table), statement, origin=origin, start_version=start_version)
+
+    return run
+
+
+@pytest.fixture
+def check_statistics(table):
+    """Compare the statistics of every live file with what pyarrow finds in it."""
+
+    def check():
+        files = DeltaLog.for_table(table).snapshot().files().to_pylist()
+        assert len(files) == len({each["path"] for each in files})
+        for each in files:
+            rows = pq.read_table(Path(table) / unquote(each["path"]), partitioning=None)
+            stats = json.loads(each["stats"])
+            assert stats["numRecords"] == len(rows) > 0
+            assert each["size"] == (Path(table) / unquote(each["path"])).stat().st_size
+            for name, nulls in stats["nullCount"].items():
+                if not isinstance(nulls, dict):
+                    assert nulls == rows[name].null_count, name
+            for name in stats["minValues"]:
+                values = [value for value in rows[name].to_pylist() if value is not None]
+                if not values or isinstance(values[0], dict):
+                    continue
+                low, high = (_like(stats[bound][name], values[0]) for bound in ("minValues", "maxValues"))
+                assert low <= min(values), name
+                assert max(values) <= high, name
+
+    return check
+
+
+def _like(bound, value):
+    """A bound in the log's JSON as a value of a column."""
+    match value:
+        case dt.datetime():
+            return dt.datetime.fromisoformat(bound).replace(tzinfo=value.tzinfo)
+        case dt.date():
+            return dt.date.fromisoformat(bound)
+        case Decimal():
+            return Decimal(str(bound))
+        case _:
+            return type(value)(bound)

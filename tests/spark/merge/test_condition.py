@@ -1,0 +1,89 @@
+"""The condition of a MERGE, taken apart."""
+
+import pytest
+
+from airflow_delta.core.schema import PrimitiveType, StructField, StructType
+from airflow_delta.spark.merge.condition import mentioned_columns, parse_condition
+
+SCHEMA = StructType(tuple(StructField(name, PrimitiveType("long")) for name in ("id", "day", "x", "a b")))
+
+
+def keys(text):
+    return [(each.column, each.other) for each in parse_condition(text, SCHEMA).keys]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("target.id = source.id", [("id", "source.id")]),
+        ("source.id=target.ID", [("id", "source.id")]),
+        ("TARGET.id == Source.id", [("id", "Source.id")]),
+        ("target.id = source.x + 1 AND target.day IS NOT NULL", [("id", "source.x + 1")]),
+        ("target.`a b` = date_add(source.d, 1) -- why", [("a b", "date_add(source.d, 1)")]),
+        (
+            "target.id = source.id\n  AND target.day = to_date(source.t, 'x AND y')",
+            [("id", "source.id"), ("day", "to_date(source.t, 'x AND y')")],
+        ),
+        ("target.id = source.id AND (target.x = source.x OR source.x IS NULL)", [("id", "source.id")]),
+        ("NOT target.id = source.id AND target.x = source.x", [("x", "source.x")]),
+    ],
+)
+def test_equalities_with_a_target_column_are_keys_and_keep_their_text(text, expected):
+    assert keys(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "target.id = source.id OR target.x = source.x",
+        "target.id = source.id AND target.x = 1 OR target.x = 2",
+        "target.id <=> source.id",
+        "NOT target.id = source.id",
+        "target.id = source.id = true",
+        "target.id = CASE WHEN source.a = 1 AND true THEN 2 END",
+        "target.x BETWEEN 1 AND 2 AND target.id = source.id",
+        "id = source.id",
+        "target.id.member = source.id",
+        "target.unknown = source.id",
+        "cast(target.id AS string) = source.id",
+        "no SQL ((",
+        "",
+    ],
+)
+def test_what_is_not_certainly_an_equality_of_keys_stays_whole(text):
+    condition = parse_condition(text, SCHEMA)
+    assert condition.keys == ()
+    assert " AND ".join(condition.others) == text
+
+
+def test_conjuncts_about_the_target_alone_are_predicates_on_the_table():
+    condition = parse_condition("target.id = source.id AND target.day >= 5 AND (target.x = 1 OR target.x = 2)", SCHEMA)
+    assert list(condition.about_target()) == ["day >= 5", "(x = 1 OR x = 2)"]
+
+
+@pytest.mark.parametrize("text", ["target.id > source.x", "id > 5", "target.id > (SELECT max(x) FROM t)", "rand() < 0.5"])
+def test_conjuncts_that_may_depend_on_more_are_no_predicates_on_the_table(text):
+    assert list(parse_condition(f"target.id = source.id AND {text}", SCHEMA).about_target()) == []
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (["source.id * 2"], ()),
+        (["Target.ID", "x + 1"], ("id", "x")),
+        (["`a B`"], ("a b",)),
+        (["target.day.source.id"], ("id", "day")),
+        (["concat(source.id, target.day)"], ("day",)),
+        (["struct(target.*)"], ("id", "day", "x", "a b")),
+        (["struct(source.*)"], ()),
+        (["'unclosed"], ("id", "day", "x", "a b")),
+        ([], ()),
+    ],
+)
+def test_every_column_that_a_text_may_take_from_the_target_is_mentioned(texts, expected):
+    assert mentioned_columns(texts, SCHEMA).names == expected
+
+
+def test_a_target_column_named_source_makes_every_name_a_mention():
+    schema = StructType((StructField("source", SCHEMA), StructField("id", PrimitiveType("long"))))
+    assert mentioned_columns(["source.id"], schema).names == ("source", "id")

@@ -1,0 +1,358 @@
+"""The MERGE statement from the outside: what other engines then read, what the log says, what is left after a failure."""
+
+import datetime as dt
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from airflow_delta.core.actions import Origin
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import (
+    AppendOnlyTableError,
+    ConstraintViolatedError,
+    CorruptDataFileError,
+    ExpectationFailedError,
+    MultipleSourceRowsMatchedError,
+    SchemaMismatchError,
+    TableNotFoundError,
+)
+from airflow_delta.core.statements import FileSource, MatchedDelete, MatchedUpdate, NotMatchedInsert
+
+pytestmark = pytest.mark.spark
+
+THREE = pa.table({"id": [1, 2, 3], "v": ["a", "b", "c"]})
+
+
+def active_files(table):
+    return set(DeltaLog.for_table(table).snapshot().files()["path"].to_pylist())
+
+
+def everything(table):
+    return {str(each.relative_to(table)) for each in Path(table).rglob("*")}
+
+
+def test_an_upsert_updates_what_is_there_and_inserts_what_is_not(run_merge, judged, table, check_statistics):
+    write_deltalake(table, THREE)
+
+    result = run_merge("VALUES (2L, 'B'), (9L, 'i'), (NULL, 'n') AS t(id, v)")
+
+    assert judged() == [(None, "n"), (1, "a"), (2, "B"), (3, "c"), (9, "i")]
+    assert (result.version, result.read_version, result.committed, result.operation) == (1, 0, True, "MERGE")
+    expected = {
+        "numSourceRows": 3,
+        "numTargetRowsInserted": 2,
+        "numTargetRowsUpdated": 1,
+        "numTargetRowsDeleted": 0,
+        "numTargetRowsCopied": 2,
+        "numOutputRows": 5,
+        "numTargetFilesRemoved": 1,
+    }
+    assert {name: result.metrics[name] for name in expected} == expected
+    info = DeltaLog.for_table(table).snapshot().commit_info
+    assert json.loads(info.operation_parameters["predicate"]) == ["target.id = source.id"]
+    assert json.loads(info.operation_parameters["matchedPredicates"]) == [{"actionType": "update"}]
+    assert json.loads(info.operation_parameters["notMatchedPredicates"]) == [{"actionType": "insert"}]
+    assert info.operation_metrics["numTargetRowsInserted"] == "2"
+    check_statistics()
+
+
+def test_the_first_clause_whose_condition_holds_is_taken(run_merge, judged, table, check_statistics):
+    write_deltalake(table, pa.table({"id": range(8), "v": [f"v{i}" for i in range(8)], "n": pa.array([0] * 8, pa.int32())}))
+
+    result = run_merge(
+        "SELECT id, concat('s', id) AS v FROM range(2, 12)",
+        clauses=[
+            MatchedDelete(condition="source.id = 2"),
+            MatchedUpdate(condition="target.id < 5", assignments={"V": "source.v", "n": "target.n + 1"}),
+            MatchedDelete(condition="target.v = 'v5'"),
+            MatchedUpdate(condition="target.id <> 7", assignments={"target.n": "CAST(source.id * 100 AS BIGINT)"}),
+            NotMatchedInsert(condition="source.id = 8", assignments={"id": "source.id", "v": "upper(source.v)"}),
+            NotMatchedInsert(condition="source.id < 11", assignments={"id": "source.id", "n": "-1"}),
+        ],
+    )
+
+    assert judged() == [
+        (0, "v0", 0),
+        (1, "v1", 0),
+        (3, "s3", 1),
+        (4, "s4", 1),
+        (6, "v6", 600),
+        (7, "v7", 0),
+        (8, "S8", None),
+        (9, None, -1),
+        (10, None, -1),
+    ]
+    counts = [result.metrics[f"numTargetRows{name}"] for name in ("Updated", "Deleted", "Inserted", "Copied")]
+    assert counts == [3, 2, 3, 3]
+    assert result.metrics["numSourceRows"] == 10
+    check_statistics()
+
+
+def test_only_files_that_may_hold_a_key_are_read_and_only_those_with_a_change_rewritten(run_merge, judged, table):
+    for first in (0, 10, 20):
+        write_deltalake(table, pa.table({"id": range(first, first + 5), "v": ["x"] * 5}), mode="append")
+    before = active_files(table)
+    unread = Path(table, DeltaLog.for_table(table).snapshot().files("id = 20")["path"][0].as_py())
+    unread.rename(unread.with_suffix(".aside"))
+
+    run_merge("VALUES (2L, 'y'), (7L, 'y') AS t(id, v)", clauses=MatchedUpdate())
+    run_merge("VALUES (12L, 'y') AS t(id, v)", clauses=MatchedUpdate(condition="source.v = 'never'"))
+
+    unread.with_suffix(".aside").rename(unread)
+    assert len(before & active_files(table)) == 2
+    assert [row for row in judged() if row[1] == "y"] == [(2, "y")]
+
+
+def test_a_condition_without_keys_joins_all_rows(run_merge, judged, table):
+    write_deltalake(table, THREE)
+    run_merge(
+        "SELECT 2L AS low", on="target.id >= source.low AND target.v <> 'c'", clauses=MatchedUpdate(assignments={"v": "'z'"})
+    )
+    assert judged() == [(1, "a"), (2, "z"), (3, "c")]
+
+
+@pytest.mark.parametrize(
+    "on",
+    [
+        "target.id = source.id AND target.v = source.w",
+        "target.id = cast(source.id AS string)",
+        "target.id = source.id OR target.id = -source.id",
+        "target.id <=> source.id AND target.id = source.id",
+    ],
+)
+def test_any_condition_means_what_spark_says(run_merge, judged, table, on):
+    write_deltalake(table, THREE)
+    run_merge("VALUES (2, 'b'), (-3, 'c'), (1, 'no') AS t(id, w)", on=on, clauses=MatchedUpdate(assignments={"v": "'z'"}))
+    expected = {"AND target.v": {2}, "string": {1, 2}, "OR": {1, 2, 3}, "<=>": {1, 2}}
+    updated = next(ids for mark, ids in expected.items() if mark in on)
+    assert {row[0] for row in judged() if row[1] == "z"} == updated
+
+
+def test_rows_change_their_partition_and_keep_what_is_not_assigned(run_merge, judged, table, check_statistics):
+    rows = pa.table({"id": range(6), "day": [dt.date(2020, 1, 1 + i % 2) for i in range(6)], "v": list("abcdef")})
+    write_deltalake(table, rows, partition_by=["day"])
+
+    result = run_merge(
+        "SELECT id FROM range(1, 4)",
+        clauses=MatchedUpdate(assignments={"day": "IF(target.v = 'b', DATE'2020-01-09', target.day)"}),
+    )
+
+    moved = [(1, dt.date(2020, 1, 9), "b")]
+    assert [row for row in judged() if row[1] == dt.date(2020, 1, 9)] == moved
+    assert len(judged()) == 6
+    assert result.metrics["numTargetRowsUpdated"] == 3
+    assert result.metrics["numTargetRowsCopied"] == 3
+    assert result.metrics["numOutputRows"] == 6
+    check_statistics()
+
+
+def test_partition_values_prune_by_the_listed_keys(run_merge, judged, table):
+    rows = pa.table({"id": range(30), "day": [dt.date(2020, 1, 1 + i) for i in range(30)], "v": ["x"] * 30})
+    write_deltalake(table, rows, partition_by=["day"])
+    before = active_files(table)
+
+    run_merge(
+        "SELECT id, timestamp_seconds(1577880000 + id * 86400) AS t, 'y' AS v FROM VALUES (0L), (29L) AS k(id)",
+        on="target.id = source.id AND target.day = to_date(source.t)",
+        clauses=MatchedUpdate(assignments={"v": "source.v"}),
+    )
+
+    assert len(before - active_files(table)) == 2
+    assert [row[0] for row in judged() if row[2] == "y"] == [0, 29]
+
+
+# -- several matches
+
+
+def test_several_matches_are_an_error_whatever_the_clauses_say(run_merge, judged, table):
+    write_deltalake(table, THREE)
+    before = everything(table)
+    twice = "VALUES (2L, 'x'), (2L, 'y'), (3L, 'z') AS t(id, v)"
+    for clauses in (
+        [MatchedUpdate()],
+        [MatchedUpdate(condition="source.v = 'x'")],
+        [MatchedDelete(condition="source.v = 'x'")],
+    ):
+        with pytest.raises(MultipleSourceRowsMatchedError) as raised:
+            run_merge(twice, clauses=clauses)
+        assert raised.value.rows == 1
+    assert everything(table) == before
+    assert judged(version=0) == [(1, "a"), (2, "b"), (3, "c")]
+
+
+def test_several_matches_do_not_matter_to_one_unconditional_delete_nor_to_inserts(run_merge, judged, table):
+    write_deltalake(table, THREE)
+    result = run_merge(
+        "VALUES (2L, 'x'), (2L, 'y'), (8L, 'z'), (8L, 'z') AS t(id, v)", clauses=[MatchedDelete(), NotMatchedInsert()]
+    )
+    assert judged() == [(1, "a"), (3, "c"), (8, "z"), (8, "z")]
+    assert (result.metrics["numTargetRowsDeleted"], result.metrics["numTargetRowsInserted"]) == (1, 2)
+    run_merge("VALUES (8L, 'q'), (1L, 'q'), (1L, 'r'), (7L, 'n') AS t(id, v)", clauses=NotMatchedInsert())
+    assert judged() == [(1, "a"), (3, "c"), (7, "n"), (8, "z"), (8, "z")]
+
+
+def test_equal_source_rows_that_match_nothing_are_no_error(run_merge, judged, table):
+    write_deltalake(table, THREE)
+    run_merge("VALUES (7L, 'x'), (7L, 'x'), (NULL, 'n'), (NULL, 'n'), (1L, 'A') AS t(id, v)")
+    assert judged() == [(None, "n"), (None, "n"), (1, "A"), (2, "b"), (3, "c"), (7, "x"), (7, "x")]
+
+
+# -- nothing to do, nothing done
+
+
+def test_a_merge_that_changes_nothing_commits_nothing(run_merge, table):
+    write_deltalake(table, THREE)
+    before = everything(table)
+    for query in ("VALUES (9L, 'x') AS t(id, v)", "SELECT 1L AS id, 'x' AS v WHERE false"):
+        result = run_merge(query, clauses=MatchedUpdate())
+        assert (result.committed, result.version, result.read_version) == (False, 0, 0)
+    assert everything(table) == before
+
+
+def test_a_dry_run_counts_and_writes_nothing(run_merge, table):
+    write_deltalake(table, THREE)
+    before = everything(table)
+    result = run_merge("VALUES (2L, 'B'), (9L, 'i') AS t(id, v)", dry_run=True)
+    assert (result.committed, result.metrics["numTargetRowsUpdated"], result.metrics["numTargetRowsInserted"]) == (False, 1, 1)
+    assert everything(table) == before
+
+
+def test_all_rows_of_a_file_may_go(run_merge, judged, table):
+    write_deltalake(table, THREE)
+    result = run_merge("SELECT id FROM range(5)", clauses=MatchedDelete())
+    assert judged() == []
+    assert active_files(table) == set()
+    assert (result.metrics["numTargetRowsDeleted"], result.metrics["numTargetFilesAdded"]) == (3, 0)
+
+
+def test_a_source_is_computed_once(run_merge, judged, table):
+    write_deltalake(table, pa.table({"id": range(200), "v": [0.0] * 200}))
+    result = run_merge("SELECT id, rand() AS v FROM range(400) WHERE rand() < 0.5")
+    counts = [result.metrics[f"numTargetRows{name}"] for name in ("Updated", "Inserted")]
+    assert sum(counts) == result.metrics["numSourceRows"]
+    assert len(judged()) == 200 + counts[1]
+    assert sum(row[1] != 0 for row in judged()) == sum(counts)
+
+
+def test_a_retry_finds_the_commit_of_its_token(run_merge, judged, table):
+    write_deltalake(table, THREE)
+    grow = {
+        "clauses": MatchedUpdate(assignments={"v": "concat(target.v, '!')"}),
+        "origin": Origin(token="t"),
+        "start_version": 0,
+    }
+    first = run_merge("SELECT id FROM range(9)", **grow)
+    second = run_merge("SELECT id FROM range(9)", **grow)
+    assert (second.version, second.committed, second.already_committed) == (first.version, True, True)
+    assert judged() == [(1, "a!"), (2, "b!"), (3, "c!")]
+
+
+# -- refusals
+
+
+def test_every_column_that_does_not_fit_is_named_before_anything_is_written(run_merge, table):
+    write_deltalake(table, pa.table({"id": [1], "v": ["a"], "n": [1.5], "d": [dt.date(2020, 1, 1)]}))
+    before = everything(table)
+    with pytest.raises(SchemaMismatchError) as raised:
+        run_merge("SELECT 1L AS id, array(1) AS v, 'x' AS n")
+    assert raised.value.differences == (
+        "v: array<int> in the source, string in the table",
+        "n: string in the source, double in the table",
+        "d: missing in the source, date in the table",
+    )
+    with pytest.raises(SchemaMismatchError) as raised:
+        run_merge("SELECT 1L AS id", clauses=MatchedUpdate(assignments={"nope": "1", "v": "source.id", "target.V": "'x'"}))
+    assert raised.value.differences == ("nope: no column of the table", "v: assigned twice")
+    with pytest.raises(SchemaMismatchError) as raised:
+        run_merge("SELECT 1L AS id", clauses=NotMatchedInsert(assignments={"id": "target.id", "n": "source.m"}))
+    assert [line.partition(" cannot")[0] for line in raised.value.differences] == ["id: target.id", "n: source.m"]
+    assert everything(table) == before
+
+
+def test_a_path_without_a_table_stays_as_it_is(run_merge, table):
+    with pytest.raises(TableNotFoundError):
+        run_merge("SELECT 1L AS id")
+    assert not Path(table).exists()
+
+
+def test_a_failed_expectation_leaves_nothing(run_merge, judged, table):
+    write_deltalake(table, pa.table({"id": [1, 2], "v": [1, 2], "other": ["p", "q"]}))
+    before = everything(table)
+    halve = {"clauses": MatchedUpdate(assignments={"v": "target.v - source.v"})}
+    with pytest.raises(ExpectationFailedError) as raised:
+        run_merge("VALUES (1L, 5L) AS t(id, v)", expect=["v >= 0"], **halve)
+    assert raised.value.rows == 1
+    assert everything(table) == before
+    run_merge("VALUES (1L, 1L) AS t(id, v)", expect=["v >= 0 AND other = 'p'", "SELECT count(*) = 1 FROM staged"], **halve)
+    assert judged() == [(1, 0, "p"), (2, 2, "q")]
+
+
+@pytest.mark.parametrize("clause", [MatchedUpdate(), NotMatchedInsert()])
+def test_null_where_the_table_promises_a_value_is_refused(run_merge, table, clause):
+    schema = pa.schema([pa.field("id", pa.int64()), pa.field("v", pa.string(), nullable=False)])
+    write_deltalake(table, pa.table({"id": [1], "v": ["a"]}, schema=schema))
+    before = everything(table)
+    with pytest.raises(ConstraintViolatedError) as raised:
+        run_merge("SELECT id, CAST(NULL AS STRING) AS v FROM range(1, 3)", clauses=clause)
+    assert raised.value.rows == 1
+    assert everything(table) == before
+
+
+def test_a_table_that_only_takes_appends_takes_inserts(run_merge, judged, table):
+    write_deltalake(table, THREE, configuration={"delta.appendOnly": "true"})
+    with pytest.raises(AppendOnlyTableError):
+        run_merge("SELECT 1L AS id, 'x' AS v")
+    run_merge("VALUES (1L, 'x'), (4L, 'd') AS t(id, v)", clauses=NotMatchedInsert())
+    assert judged() == [(1, "a"), (2, "b"), (3, "c"), (4, "d")]
+
+
+def test_a_missing_data_file_is_named(run_merge, table):
+    write_deltalake(table, THREE)
+    path = next(iter(active_files(table)))
+    Path(table, path).unlink()
+    with pytest.raises(CorruptDataFileError) as raised:
+        run_merge("SELECT 1L AS id, 'x' AS v")
+    assert raised.value.file.endswith(path)
+
+
+# -- every type
+
+
+def test_rows_keep_every_type_whether_they_change_or_not(run_merge, table, tmp_path, check_statistics):
+    def rows(first, count):
+        numbers = range(first, first + count)
+        return pa.table(
+            {
+                "id": pa.array(numbers, pa.int64()),
+                "byte": pa.array([i % 100 for i in numbers], pa.int8()),
+                "short": pa.array([None, *numbers][:count], pa.int16()),
+                "float": pa.array([float("nan") if i % 3 == 0 else i / 2 for i in numbers], pa.float32()),
+                "decimal": pa.array([Decimal(i) / 100 for i in numbers], pa.decimal128(20, 2)),
+                "flag": [i % 2 == 0 for i in numbers],
+                "bytes": [f"b{i}".encode() for i in numbers],
+                "day": [dt.date(1990, 1, 1) + dt.timedelta(i) for i in numbers],
+                "at": pa.array(
+                    [dt.datetime(2020, 1, 1, 0, 0, i % 60, 123456, dt.UTC) for i in numbers], pa.timestamp("us", "UTC")
+                ),
+                "list": [[i, None] if i % 2 else None for i in numbers],
+                "struct": [{"a": i, "b": {"c": [f"{i}"]}} if i % 4 else None for i in numbers],
+                "map": pa.array([[("k", i)] for i in numbers], pa.map_(pa.string(), pa.int64())),
+            }
+        )
+
+    write_deltalake(table, rows(0, 20))
+    changed = rows(500, 30).set_column(0, "id", pa.array(range(10, 40), pa.int64()))
+    pq.write_table(changed, tmp_path / "source.parquet")
+
+    run_merge(FileSource(str(tmp_path / "source.parquet"), format="parquet"))
+
+    found = DeltaTable(table).to_pyarrow_table().sort_by("id")
+    expected = pa.concat_tables([rows(0, 20).slice(0, 10), changed])
+    assert found.drop_columns("float").cast(expected.drop_columns("float").schema).equals(expected.drop_columns("float"))
+    assert str(found["float"].to_pylist()) == str(expected["float"].to_pylist())
+    check_statistics()
