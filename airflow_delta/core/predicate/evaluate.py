@@ -33,7 +33,7 @@ from airflow_delta.core.predicate.expression import (
 )
 from airflow_delta.core.predicate.file_statistics import ColumnBounds, file_statistics
 from airflow_delta.core.predicate.row_values import arrow_scalar, row_values
-from airflow_delta.core.schema.data_types import DOUBLE, FLOAT, StructType
+from airflow_delta.core.schema.data_types import StructType
 from airflow_delta.core.schema.partition_values import partition_arrays
 
 Verdicts: TypeAlias = pa.Int8Array
@@ -152,8 +152,6 @@ def _certainties(leaf: Any, bounds: ColumnBounds, never: Any) -> tuple[Any, Any]
     """Whether the leaf is TRUE for every value of the column that is not NULL, and whether it is FALSE for every one."""
     match leaf:
         case Comparison(operator, _, literal):
-            if literal.type in (FLOAT, DOUBLE) and literal.value != literal.value:
-                return never, never
             operator = "=" if operator == "<=>" else operator
             value = arrow_scalar(literal)
             return _certainly(operator, bounds, value), _certainly(NEGATED[operator], bounds, value)

@@ -153,6 +153,11 @@ def test_statistics_that_say_nothing_leave_a_file_open_and_do_no_harm_to_its_nei
     assert verdicts("id > 5", neighbour, stats, neighbour) == [NO, MAYBE, NO]
 
 
+def test_a_text_of_two_objects_beside_an_empty_one_does_not_shift_the_rest():
+    two = json.dumps(bounds("id", 9, 9)) * 2
+    assert verdicts("id > 5", "", two, bounds("id", 1, 2), bounds("id", 6, 7)) == [MAYBE, MAYBE, NO, ALL]
+
+
 def test_many_broken_texts_cost_neither_an_error_nor_the_order_of_the_rest():
     broken = ['{"maxValues":{"id":"x"}}'] * 2_000
     found = verdicts("id > 5", *broken, bounds("id", 6, 7), *broken, bounds("id", 1, 2))
@@ -201,7 +206,11 @@ def test_nan_may_hide_above_the_maximum_of_floats():
     assert verdicts("load < 1", one) == [NO]
     assert verdicts("load > 1", one) == [ALL]
     assert verdicts("load = double('NaN')", one) == [MAYBE]
+    assert verdicts("load < double('NaN')", one) == [MAYBE]
+    assert verdicts("load >= double('NaN')", one) == [MAYBE]
     assert verdicts("load IN (5, double('NaN'))", one) == [MAYBE]
+    unsortable = ", ".join(f"{9 + number}, double('NaN'), {2 + number / 1000}" for number in range(32))
+    assert verdicts(f"load IN ({unsortable})", one) == [MAYBE]
     assert verdicts("load = 5", bounds("load", "NaN", "NaN"), bounds("load", 6, "NaN"), bounds("load", 1, "Infinity")) == [
         MAYBE,
         NO,

@@ -97,6 +97,14 @@ def test_rows_are_filtered_with_nan_as_the_greatest_number():
     assert counts == {"load > 5": 2, "load = double('NaN')": 1, "NOT load < 5": 2}
 
 
+def test_zero_and_minus_zero_are_one_number():
+    rows = pa.table({"load": [0.0, -0.0, 1.0, None]})
+    counts = [
+        len(rows.filter(to_arrow_expression(parse(sql)))) for sql in ("load = 0", "load IN (0, 5)", "load NOT IN (-0.0D, 5)")
+    ]
+    assert counts == [2, 2, 1]
+
+
 def test_a_constant_filters_all_or_nothing():
     rows = pa.table({"id": [1, 2]})
     assert [len(rows.filter(to_arrow_expression(parse(sql)))) for sql in ("true", "false", "NULL", "NULL OR id = 1")] == [
