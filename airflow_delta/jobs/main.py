@@ -9,11 +9,12 @@ from pathlib import Path
 
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.statements.json_form import TYPES
+from airflow_delta.jobs.errors import InvalidSpecError, JobFailedError
 from airflow_delta.jobs.orphan import exit_with_jvm
 from airflow_delta.jobs.result import ResultDocument, write_result
 from airflow_delta.jobs.run import run
 from airflow_delta.jobs.session import job_session
-from airflow_delta.jobs.spec import InvalidSpecError, JobSpec
+from airflow_delta.jobs.spec import JobSpec
 
 
 def main(statement_type: str, arguments: Sequence[str] | None = None) -> int:
@@ -37,11 +38,15 @@ def main(statement_type: str, arguments: Sequence[str] | None = None) -> int:
         document = run(spark, spec)
         if spec.result_uri is not None:
             write_result(spec.result_uri, document)
-        sys.stdout.write(f"{document.to_text()}\n")
     finally:
         spark.stop()
-    if document.error is not None:
-        sys.stderr.write(f"{document.error['text']}\n")
+    match document.typed_error():
+        case None:
+            sys.stdout.write(f"{document.to_text()}\n")
+        case JobFailedError() as failure:
+            sys.stderr.write(f"{document.traceback}{failure}\n")
+        case refusal:
+            sys.stderr.write(f"{refusal}\n")
     return document.exit_code
 
 

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_delta.core.actions.commit_info import Origin
-from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements import Statement
 from airflow_delta.core.statements.json_form import statement_from_json, to_json
 from airflow_delta.jobs.errors import InvalidSpecError
@@ -96,6 +95,3 @@ def _object(text: str) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise InvalidSpecError(detail="it is no JSON object")
     return document
-
-
-__all__ = ["SPEC_FORMAT", "InvalidSpecError", "InvalidStatementError", "JobSpec", "statement_digest"]

@@ -89,7 +89,8 @@ class DeltaJobOperator(SparkSubmitOperator):
         """
         statement = self.statement()
         target = spark_target(self._conn_id, self._deploy_mode, self._spark_binary)
-        head = _visible_head(statement.table)
+        scratch = self.scratch_uri or conf.get("delta", "scratch_uri", fallback=None) or None
+        head = _visible_head(statement.table, scratch)
         if head == NO_TABLE and not isinstance(statement, WriteStatement):
             raise TableNotFoundError(table=statement.table)
         token = task_token(
@@ -104,7 +105,7 @@ class DeltaJobOperator(SparkSubmitOperator):
             self.log.info("Version %s of %s holds this task's commit; nothing is submitted", found.version, found.table)
             return self._deliver(found, context)
         with TemporaryDirectory(prefix="airflow-delta-") as private:
-            base = self._result_base(statement.table, head, target, private)
+            base = scratch or _place_of_results(statement.table, head, target, private)
             before = written_results(base, token.token)
             spec = JobSpec(
                 statement=statement,
@@ -149,19 +150,6 @@ class DeltaJobOperator(SparkSubmitOperator):
             return failure
         return None
 
-    def _result_base(self, table: str, head: int | None, target: SparkTarget, private: str) -> str:
-        """Below what the job leaves its result."""
-        configured = self.scratch_uri or conf.get("delta", "scratch_uri", fallback=None)
-        if configured:
-            return str(configured)
-        if head is None:
-            raise ScratchUriNeededError(table=table, detail="the Airflow worker cannot read the table")
-        if head != NO_TABLE:
-            return table
-        if target.is_cluster_mode:
-            raise ScratchUriNeededError(table=table, detail="there is no table yet, and the driver runs on the cluster")
-        return private
-
     def _deliver(self, result: OperationResult, context: Context) -> dict[str, Any]:
         outcome = "is committed as" if result.committed else "left"
         self.log.info("%s %s version %s of %s", result.operation, outcome, result.version, result.table)
@@ -169,12 +157,26 @@ class DeltaJobOperator(SparkSubmitOperator):
         return result.to_json()
 
 
-def _visible_head(table: str) -> int | None:
-    """The table's version as the worker sees it; None when it may not look."""
+def _visible_head(table: str, scratch: str | None) -> int | None:
+    """The table's version as the worker sees it; None when it cannot look, and there is another place for results."""
     try:
         return head_version(log_store_for(table))
-    except (UnsupportedStorageError, PermissionError):
-        return None
+    except UnsupportedStorageError:
+        if scratch is None:
+            raise
+    except PermissionError as error:
+        if scratch is None:
+            raise ScratchUriNeededError(table=table, detail=f"the Airflow worker cannot read the table ({error})") from None
+    return None
+
+
+def _place_of_results(table: str, head: int | None, target: SparkTarget, private: str) -> str:
+    """Below what the job leaves its result when nothing is configured: nothing is ever created where no table is."""
+    if head != NO_TABLE:
+        return table
+    if target.is_cluster_mode:
+        raise ScratchUriNeededError(table=table, detail="there is no table yet, and the driver runs on the cluster")
+    return private
 
 
 def _committed(table: str, token: TaskToken) -> OperationResult | None:
