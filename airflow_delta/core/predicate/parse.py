@@ -94,7 +94,7 @@ class _Parser:
                 return Literal(None if isinstance(node, exp.Null) else bool(node.this))
             case exp.Column() | exp.Dot():
                 return self._boolean_column(node)
-            case exp.Block() | exp.Query() | exp.Literal():
+            case exp.Literal():
                 raise self._error("it is not one SQL condition")
             case _:
                 negated = bool(node.args.get("negate"))
@@ -185,6 +185,8 @@ class _Parser:
     def _opaque(self, node: Node) -> Opaque:
         if node.find(exp.Query):
             raise self._error("it holds a subquery")
+        if not isinstance(node, exp.Condition):
+            raise self._error("it is not one SQL condition")
         columns = (self._resolved([part.name for part in each.parts])[0] for each in node.find_all(exp.Column))
         return Opaque(node.sql(dialect="spark"), tuple(dict.fromkeys(columns)))
 
