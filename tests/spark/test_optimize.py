@@ -1,0 +1,135 @@
+"""The OPTIMIZE statement from the outside."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from airflow_delta.core.actions import Origin
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import InvalidPredicateError, MetadataChangedError, TableNotFoundError
+from airflow_delta.core.statements import OptimizeStatement
+from airflow_delta.core.storage.local_log_store import LocalLogStore
+from airflow_delta.spark.optimize.optimize import optimize
+
+pytestmark = pytest.mark.spark
+
+
+class InterruptedStore(LocalLogStore):
+    """A local store that does something right before its first commit file is written."""
+
+    def __init__(self, table_uri, action):
+        super().__init__(table_uri)
+        self.action = action
+
+    def write_if_absent(self, path, content):
+        action, self.action = self.action, lambda: None
+        action()
+        super().write_if_absent(path, content)
+
+
+@pytest.fixture
+def run_optimize(spark, table):
+    def run(*, meanwhile=lambda: None, origin=None, start_version=None, **statement):
+        log = DeltaLog.for_table(table, store=InterruptedStore(table, meanwhile))
+        statement = OptimizeStatement(table=table, **statement)
+        return optimize(spark, log, statement, origin=origin, start_version=start_version)
+
+    return run
+
+
+@pytest.fixture
+def partitioned(table):
+    """Three files in each of two partitions: ``id`` 0 to 5, even ones in ``a``."""
+    for i in range(3):
+        write_deltalake(table, pa.table({"id": [2 * i, 2 * i + 1], "p": ["a", "b"]}), partition_by=["p"], mode="append")
+
+
+def live(table):
+    files = DeltaLog.for_table(table).snapshot().files()
+    return sorted(dict(each)["p"] for each in files["partition_values"].to_pylist())
+
+
+def everything(table):
+    return {str(each.relative_to(table)) for each in Path(table).rglob("*")}
+
+
+def test_small_files_become_one_in_each_partition_and_no_row_changes(run_optimize, partitioned, judged, table):
+    result = run_optimize(origin=Origin(token="task"), start_version=2)
+
+    assert (result.version, result.read_version, result.committed, result.operation) == (3, 2, True, "OPTIMIZE")
+    assert (result.metrics["numRemovedFiles"], result.metrics["numAddedFiles"]) == (6, 2)
+    assert result.metrics["minFileSize"] <= result.metrics["p50FileSize"] <= result.metrics["maxFileSize"]
+    assert live(table) == ["a", "b"]
+    assert judged() == [(i, "ab"[i % 2]) for i in range(6)]
+    actions = DeltaTable(table).get_add_actions(flatten=True)
+    assert pa.table(actions).column("num_records").to_pylist() == [3, 3]
+    history = DeltaTable(table).history(1)[0]
+    assert (history["isolationLevel"], history["operationParameters"]["predicate"]) == ("SnapshotIsolation", "[]")
+    again = run_optimize(origin=Origin(token="task"), start_version=2)
+    assert (again.version, again.already_committed) == (3, True)
+
+
+def test_nothing_to_do_commits_nothing(run_optimize, partitioned, table):
+    before = everything(table)
+    assert run_optimize(target_file_size=10).committed is False
+    assert run_optimize(where="p = 'c'").committed is False
+    planned = run_optimize(dry_run=True)
+    assert (planned.committed, planned.metrics["numRemovedFiles"], planned.metrics["numAddedFiles"]) == (False, 6, 2)
+    assert everything(table) == before
+
+
+def test_only_the_asked_partitions_are_compacted(run_optimize, partitioned, table):
+    result = run_optimize(where="p = 'a'")
+    assert live(table) == ["a", "b", "b", "b"]
+    assert DeltaTable(table).history(1)[0]["operationParameters"]["predicate"] == "[\"p = 'a'\"]"
+    assert result.metrics["numRemovedFiles"] == 3
+    with pytest.raises(InvalidPredicateError):
+        run_optimize(where="id > 3")
+
+
+def test_the_table_says_how_large_files_become(run_optimize, table):
+    rows = pa.table({"id": range(1000)})
+    write_deltalake(table + "-other", rows)
+    size = DeltaTable(table + "-other").get_add_actions()["size_bytes"][0].as_py()
+    for _ in range(4):
+        write_deltalake(table, rows, mode="append", configuration={"delta.targetFileSize": f"{2 * size + 1}b"})
+    result = run_optimize()
+    assert (result.metrics["numRemovedFiles"], result.metrics["numAddedFiles"]) == (4, 2)
+
+
+def test_an_append_meanwhile_costs_nothing(run_optimize, partitioned, judged, table):
+    more = pa.table({"id": [6], "p": ["a"]})
+    result = run_optimize(meanwhile=lambda: write_deltalake(table, more, mode="append"))
+    assert (result.version, result.read_version, [each["rule"] for each in result.conflicts]) == (4, 2, [None])
+    assert live(table) == ["a", "a", "b"]
+    assert len(judged()) == 7
+
+
+def test_a_delete_meanwhile_costs_only_the_bin_that_it_hit(run_optimize, partitioned, judged, table):
+    result = run_optimize(meanwhile=lambda: DeltaTable(table).delete("id = 2"))
+    assert (result.version, result.read_version, result.attempts) == (4, 3, 2)
+    assert (result.metrics["numRemovedFiles"], result.metrics["numAddedFiles"]) == (3, 1)
+    assert live(table) == ["a", "a", "b"]
+    assert [row[0] for row in judged()] == [0, 1, 3, 4, 5]
+
+
+def test_when_every_bin_is_hit_nothing_is_committed_nor_left(run_optimize, partitioned, judged, table, tmp_path):
+    result = run_optimize(meanwhile=lambda: DeltaTable(table).delete("id < 2"))
+    assert (result.committed, result.version, len(result.conflicts)) == (False, 3, 1)
+    assert [row[0] for row in judged()] == [2, 3, 4, 5]
+    assert list(tmp_path.glob("table/write-*")) == []
+
+
+def test_another_schema_meanwhile_ends_it(run_optimize, partitioned, table, tmp_path):
+    wider = pa.table({"id": [7], "p": ["a"], "more": ["x"]})
+    with pytest.raises(MetadataChangedError):
+        run_optimize(meanwhile=lambda: write_deltalake(table, wider, mode="append", schema_mode="merge"))
+    assert list(tmp_path.glob("table/write-*")) == []
+
+
+def test_a_path_without_a_table_stays_as_it_is(run_optimize, table):
+    with pytest.raises(TableNotFoundError):
+        run_optimize()
+    assert not Path(table).exists()

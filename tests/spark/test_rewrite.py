@@ -1,0 +1,87 @@
+"""The one way from existing files to new ones."""
+
+import datetime as dt
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import write_deltalake
+
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import ConstraintViolatedError, CorruptDataFileError
+from airflow_delta.spark.rewrite import FileRewrite
+from airflow_delta.spark.row_changes import DROP, OUTPUT, ROW
+
+pytestmark = pytest.mark.spark
+
+
+def rewrite_of(table, outputs, **where):
+    snapshot = DeltaLog.for_table(table).snapshot()
+    inputs = snapshot.files(**where).sort_by("modification_time")
+    return FileRewrite(
+        snapshot=snapshot, inputs=inputs, outputs=pa.array(outputs, pa.int32()), directory="new", data_change=True
+    )
+
+
+def written_rows(table, adds, add=0):
+    return pq.read_table(f"{table}/{adds['path'][add].as_py()}", partitioning=None)
+
+
+def changes(spark, rows, columns=""):
+    return spark.createDataFrame(rows, f"{OUTPUT} int, {ROW} bigint, {DROP} boolean{columns}")
+
+
+def test_outputs_are_their_inputs_in_order(spark, table):
+    for first in (0, 10, 20, 30):
+        write_deltalake(table, pa.table({"id": range(first, first + 3)}), mode="append")
+
+    rewritten = rewrite_of(table, [0, 0, 0, 1]).concatenate(spark, clock=lambda: 77)
+
+    assert (rewritten.rows_read, rewritten.rows_written, rewritten.outputs.to_pylist()) == (12, 12, [0, 1])
+    assert written_rows(table, rewritten.adds)["id"].to_pylist() == [0, 1, 2, 10, 11, 12, 20, 21, 22]
+    assert written_rows(table, rewritten.adds, 1)["id"].to_pylist() == [30, 31, 32]
+    assert rewritten.adds["modification_time"].to_pylist() == [77, 77]
+    assert rewritten.adds["data_change"].to_pylist() == [True, True]
+    assert '"numRecords":9' in rewritten.adds["stats"][0].as_py()
+
+
+def test_rows_change_by_their_position_over_all_inputs_and_only_asked_outputs_are_written(spark, table):
+    for first in (0, 10, 20):
+        write_deltalake(table, pa.table({"id": range(first, first + 3), "v": ["x", None, "z"]}), mode="append")
+    asked = changes(spark, [(0, 4, True, None), (0, 3, False, "new"), (0, 0, False, None)], ", v string")
+
+    rewritten = rewrite_of(table, [0, 0, 1]).change(asked)
+
+    assert written_rows(table, rewritten.adds).to_pydict() == {"id": [0, 1, 2, 10, 12], "v": [None, None, "z", "new", "z"]}
+    assert (rewritten.rows_read, rewritten.rows_written, len(rewritten.adds)) == (6, 5, 1)
+
+
+def test_an_output_without_rows_makes_no_file(spark, table, tmp_path):
+    write_deltalake(table, pa.table({"id": [1, 2]}))
+    rewritten = rewrite_of(table, [0]).change(changes(spark, [(0, 0, True), (0, 1, True)]))
+    assert (len(rewritten.adds), rewritten.rows_read, rewritten.rows_written) == (0, 2, 0)
+    assert list(tmp_path.glob("table/new/*")) == []
+
+
+def test_a_file_stays_in_its_partition_and_becomes_the_schema_of_today(spark, table):
+    former = pa.table({"day": [dt.date(2020, 1, 1)] * 2, "id": [1, 2]})
+    wider = former.set_column(1, "id", [[3, 4]]).append_column("more", [["m", "n"]])
+    write_deltalake(table, former, partition_by=["day"])
+    write_deltalake(table, wider, mode="append", schema_mode="merge", partition_by=["day"])
+
+    rewritten = rewrite_of(table, [0, 0]).concatenate(spark)
+
+    assert rewritten.adds["partition_values"].to_pylist() == [[("day", "2020-01-01")]]
+    assert written_rows(table, rewritten.adds).to_pydict() == {"id": [1, 2, 3, 4], "more": [None, None, "m", "n"]}
+
+
+def test_errors_of_workers_arrive_as_what_they_are(spark, table, tmp_path):
+    schema = pa.schema([pa.field("id", pa.int64()), pa.field("v", pa.string(), nullable=False)])
+    write_deltalake(table, pa.table({"id": [1, 2], "v": ["a", "b"]}, schema=schema))
+    with pytest.raises(ConstraintViolatedError) as violated:
+        rewrite_of(table, [0]).change(changes(spark, [(0, 1, False, None)], ", v string"))
+    assert violated.value.rows == 1
+    next(tmp_path.glob("table/*.parquet")).write_bytes(b"no parquet")
+    with pytest.raises(CorruptDataFileError) as corrupt:
+        rewrite_of(table, [0]).concatenate(spark)
+    assert corrupt.value.file.endswith(".parquet")
