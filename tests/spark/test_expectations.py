@@ -51,7 +51,7 @@ def test_what_holds_lets_the_commit_pass(put, airlines, judged, expectation):
         ("SELECT true WHERE false", None, "no row"),
     ],
 )
-def test_what_does_not_hold_is_told_with_an_example_and_nothing_is_committed(put, airlines, table, expectation, rows, example):  # noqa: PLR0917
+def test_what_does_not_hold_is_told_with_an_example_and_nothing_is_committed(put, airlines, table, expectation, rows, example):
     with pytest.raises(ExpectationFailedError) as caught:
         put(flights(airlines, "AA", "UA", "XX"), expect=("n >= 0", Expectation(expectation, name="gate")))
 
