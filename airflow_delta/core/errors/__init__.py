@@ -1,0 +1,129 @@
+"""Every error of the Delta log and of the transactions on it, as one tree.
+
+::
+
+    DeltaError
+    ├── TableNotFoundError             no Delta log under the path
+    ├── TableExistsError               a create met a table
+    ├── VersionNotFoundError           a version that the log does not hold
+    ├── TimestampOutOfRangeError       a time before the first or after the last commit
+    ├── TokenHistoryLostError          commits among which a task's own could be were cleaned up
+    ├── CorruptLogError                a log file that cannot be read for what it should be
+    │   └── LogGapError                a commit file is missing between others
+    ├── CorruptDataFileError           a data file that cannot be read for what the log says
+    ├── LegacyCalendarError            a data file with ancient dates of the Julian calendar
+    ├── UnsupportedFeatureError
+    │   ├── UnsupportedReaderFeatureError
+    │   └── UnsupportedWriterFeatureError
+    ├── UnsupportedStorageError        a filesystem without the promises that a log needs
+    ├── InvalidStatementError          a statement that cannot be meant
+    ├── InvalidPredicateError          SQL text that is no predicate on this table, or not decidable here
+    ├── InvalidSchemaError             a schema that cannot be read
+    ├── InvalidPartitionValueError     a partition value that is none of its column's type
+    ├── UnsupportedTypeError           a type that Arrow or Delta does not have
+    ├── SchemaMismatchError            rows that do not fit the table
+    ├── ConstraintViolatedError        rows that break NOT NULL, an invariant or the replaced range
+    ├── AppendOnlyTableError           a change of a table that only takes appends
+    ├── DuplicateActionError           one commit that names a file twice
+    ├── MultipleSourceRowsMatchedError a MERGE that is ambiguous
+    ├── ExpectationFailedError         a gate in front of the commit said no
+    ├── RetentionTooShortError         a vacuum that would break readers
+    ├── CommitConflictError            a commit that won forbids this one           (retryable)
+    │   ├── ProtocolChangedError
+    │   ├── MetadataChangedError
+    │   ├── ConcurrentDomainMetadataError
+    │   ├── ConcurrentTransactionError
+    │   ├── ConcurrentAppendError
+    │   ├── ConcurrentDeleteReadError
+    │   └── ConcurrentDeleteDeleteError
+    ├── CommitAttemptsExhaustedError   others were faster each time                 (retryable)
+    └── CommitStateUnknownError        the answer was lost, and the log did not tell (retryable)
+
+Errors above the core (jobs, Airflow) hang off the same root. Each error is a keyword-only dataclass: its fields are what a
+program asks for, its text is what a person reads and ends in a remedy, and both survive pickling and the JSON of a job's
+result document.
+"""
+
+from airflow_delta.core.errors.base import DeltaError
+from airflow_delta.core.errors.conflict import (
+    CommitAttemptsExhaustedError,
+    CommitConflictError,
+    CommitStateUnknownError,
+    ConcurrentAppendError,
+    ConcurrentDeleteDeleteError,
+    ConcurrentDeleteReadError,
+    ConcurrentDomainMetadataError,
+    ConcurrentTransactionError,
+    MetadataChangedError,
+    ProtocolChangedError,
+)
+from airflow_delta.core.errors.statement import (
+    AppendOnlyTableError,
+    ConstraintViolatedError,
+    DuplicateActionError,
+    ExpectationFailedError,
+    InvalidPredicateError,
+    InvalidStatementError,
+    MultipleSourceRowsMatchedError,
+    RetentionTooShortError,
+    SchemaMismatchError,
+)
+from airflow_delta.core.errors.table import (
+    CorruptDataFileError,
+    CorruptLogError,
+    InvalidPartitionValueError,
+    InvalidSchemaError,
+    LegacyCalendarError,
+    LogGapError,
+    TableExistsError,
+    TableNotFoundError,
+    TimestampOutOfRangeError,
+    TokenHistoryLostError,
+    VersionNotFoundError,
+)
+from airflow_delta.core.errors.unsupported import (
+    UnsupportedFeatureError,
+    UnsupportedReaderFeatureError,
+    UnsupportedStorageError,
+    UnsupportedTypeError,
+    UnsupportedWriterFeatureError,
+)
+
+__all__ = [
+    "AppendOnlyTableError",
+    "CommitAttemptsExhaustedError",
+    "CommitConflictError",
+    "CommitStateUnknownError",
+    "ConcurrentAppendError",
+    "ConcurrentDeleteDeleteError",
+    "ConcurrentDeleteReadError",
+    "ConcurrentDomainMetadataError",
+    "ConcurrentTransactionError",
+    "ConstraintViolatedError",
+    "CorruptDataFileError",
+    "CorruptLogError",
+    "DeltaError",
+    "DuplicateActionError",
+    "ExpectationFailedError",
+    "InvalidPartitionValueError",
+    "InvalidPredicateError",
+    "InvalidSchemaError",
+    "InvalidStatementError",
+    "LegacyCalendarError",
+    "LogGapError",
+    "MetadataChangedError",
+    "MultipleSourceRowsMatchedError",
+    "ProtocolChangedError",
+    "RetentionTooShortError",
+    "SchemaMismatchError",
+    "TableExistsError",
+    "TableNotFoundError",
+    "TimestampOutOfRangeError",
+    "TokenHistoryLostError",
+    "UnsupportedFeatureError",
+    "UnsupportedReaderFeatureError",
+    "UnsupportedStorageError",
+    "UnsupportedTypeError",
+    "UnsupportedWriterFeatureError",
+    "VersionNotFoundError",
+]

@@ -1,0 +1,59 @@
+"""The root of all errors: what each one says, and how it travels as pickle and as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+_REGISTRY: dict[str, type[DeltaError]] = {}
+
+
+@dataclass(kw_only=True, eq=False)
+class DeltaError(Exception):
+    """Base of every error of this project.
+
+    Attributes:
+        code: Stable name of the error, as it stands in result documents and metrics.
+        retryable: Whether the same work can succeed when it is run again from the latest snapshot.
+        message: Text of the error; its braces name fields.
+        remedy: What the user can do; its braces name fields.
+    """
+
+    code: ClassVar[str] = "DELTA_ERROR"
+    retryable: ClassVar[bool] = False
+    message: ClassVar[str] = "the operation failed"
+    remedy: ClassVar[str] = "see the log of the job"
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.code in _REGISTRY:
+            raise TypeError(f"{cls.__name__} reuses the code {cls.code} of {_REGISTRY[cls.code].__name__}")
+        _REGISTRY[cls.code] = cls
+
+    def __str__(self) -> str:
+        values = self.attributes()
+        return f"[{self.code}] {self.message.format(**values)}. Remedy: {self.remedy.format(**values)}."
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.attributes())
+
+    def attributes(self) -> dict[str, Any]:
+        """The error's fields by name: JSON values only."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    def to_json(self) -> dict[str, Any]:
+        """The error as a JSON object: ``code``, ``retryable``, ``text``, ``attributes``."""
+        return {"code": self.code, "retryable": self.retryable, "text": str(self), "attributes": self.attributes()}
+
+    @staticmethod
+    def from_json(document: dict[str, Any]) -> DeltaError | None:
+        """The error that ``to_json`` described, or None when its code is not of this version of the package."""
+        error = _REGISTRY.get(document["code"])
+        if error is None:
+            return None
+        known = {each.name for each in fields(error)}
+        return error(**{name: value for name, value in document["attributes"].items() if name in known})
+
+
+def _rebuild(error: type[DeltaError], attributes: dict[str, Any]) -> DeltaError:
+    return error(**attributes)

@@ -1,0 +1,130 @@
+"""Errors of a commit that met others: which one won and which rule said no, or that nobody knows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from airflow_delta.core.errors.base import DeltaError
+
+
+@dataclass(kw_only=True, eq=False)
+class CommitConflictError(DeltaError):
+    """A commit that won forbids this one; nothing was committed. Never raised itself.
+
+    Spark: ``DeltaConcurrentModificationException``.
+
+    Attributes:
+        read_version: Version the attempt was computed from.
+        winning_version: Version of the commit that won.
+        winner: The winner's commit info, as in the log; its ``job`` tells the DAG run, when it was one of ours.
+        path: File concerned, as in the log; None where the rule is not about a file.
+        partition: The file's partition values; empty where there are none.
+    """
+
+    code = "DELTA_COMMIT_CONFLICT"
+    retryable = True
+    message = "version {winning_version} of {table} changed what this transaction (read at version {read_version}) needs"
+    remedy = "run again from the latest snapshot"
+    table: str
+    read_version: int
+    winning_version: int
+    winner: dict[str, Any] = field(default_factory=dict)
+    path: str | None = None
+    partition: dict[str, str | None] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        job = self.winner.get("job") or {}
+        by = f" (made by {job.get('jobName')}, run {job.get('jobRunId')})" if job else ""
+        values = self.attributes()
+        return f"[{self.code}] {self.message.format(**values)}{by}. Remedy: {self.remedy.format(**values)}."
+
+
+@dataclass(kw_only=True, eq=False)
+class ProtocolChangedError(CommitConflictError):
+    """The winner changed the protocol. Spark: ``ProtocolChangedException``."""
+
+    code = "DELTA_PROTOCOL_CHANGED"
+    message = "version {winning_version} of {table} changed the protocol after version {read_version} was read"
+
+
+@dataclass(kw_only=True, eq=False)
+class MetadataChangedError(CommitConflictError):
+    """The winner changed the metadata. Spark: ``MetadataChangedException``."""
+
+    code = "DELTA_METADATA_CHANGED"
+    message = "version {winning_version} of {table} changed schema or properties after version {read_version} was read"
+
+
+@dataclass(kw_only=True, eq=False)
+class ConcurrentDomainMetadataError(CommitConflictError):
+    """Both commits set one metadata domain."""
+
+    code = "DELTA_CONCURRENT_DOMAIN_METADATA"
+    message = "version {winning_version} of {table} set the metadata domain {domain!r} too"
+    domain: str
+
+
+@dataclass(kw_only=True, eq=False)
+class ConcurrentTransactionError(CommitConflictError):
+    """The winner moved an application transaction that the attempt read. Spark: ``ConcurrentTransactionException``."""
+
+    code = "DELTA_CONCURRENT_TRANSACTION"
+    message = "version {winning_version} of {table} committed the application transaction {app_id!r} too"
+    app_id: str
+
+
+@dataclass(kw_only=True, eq=False)
+class ConcurrentAppendError(CommitConflictError):
+    """The winner added a file that the attempt should have read. Spark: ``ConcurrentAppendException``."""
+
+    code = "DELTA_CONCURRENT_APPEND"
+    message = (
+        "version {winning_version} of {table} added {path!r}, which this transaction (read at {read_version}) should have read"
+    )
+    remedy = "run again from the latest snapshot, or name the partitions in the condition so that other appends do not count"
+
+
+@dataclass(kw_only=True, eq=False)
+class ConcurrentDeleteReadError(CommitConflictError):
+    """The winner removed a file that the attempt read. Spark: ``ConcurrentDeleteReadException``."""
+
+    code = "DELTA_CONCURRENT_DELETE_READ"
+    message = "version {winning_version} of {table} removed {path!r}, which this transaction (read at {read_version}) used"
+
+
+@dataclass(kw_only=True, eq=False)
+class ConcurrentDeleteDeleteError(CommitConflictError):
+    """Both commits remove one file. Spark: ``ConcurrentDeleteDeleteException``."""
+
+    code = "DELTA_CONCURRENT_DELETE_DELETE"
+    message = (
+        "version {winning_version} of {table} removed {path!r}, which this transaction (read at {read_version}) removes too"
+    )
+
+
+@dataclass(kw_only=True, eq=False)
+class CommitAttemptsExhaustedError(DeltaError):
+    """Others were faster each time. Spark: ``DELTA_MAX_COMMIT_RETRIES_EXCEEDED``."""
+
+    code = "DELTA_MAX_COMMIT_RETRIES_EXCEEDED"
+    retryable = True
+    message = "{attempts} attempts to commit to {table} (read at {read_version}) lost against other writers"
+    remedy = "run again when fewer writers are at work"
+    table: str
+    read_version: int
+    attempts: int
+
+
+@dataclass(kw_only=True, eq=False)
+class CommitStateUnknownError(DeltaError):
+    """The storage did not answer, and the log could not be asked whether the commit is there."""
+
+    code = "DELTA_COMMIT_STATE_UNKNOWN"
+    retryable = True
+    message = "it is not known whether version {version} of {table} (txnId {txn_id}) was written: {detail}"
+    remedy = "look for the txnId in the commit info of that version before running again"
+    table: str
+    version: int
+    txn_id: str
+    detail: str

@@ -1,0 +1,129 @@
+"""Errors of a statement: one that cannot be meant, or that the table or a gate refuses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_delta.core.errors.base import DeltaError
+
+
+@dataclass(kw_only=True, eq=False)
+class InvalidStatementError(DeltaError):
+    """A statement, or a part of one, that cannot be meant; found before anything ran."""
+
+    code = "DELTA_INVALID_STATEMENT"
+    message = "{statement} is not valid: {detail}"
+    remedy = "correct the arguments of the operator, or the spec of the job"
+    statement: str
+    detail: str
+
+
+@dataclass(kw_only=True, eq=False)
+class InvalidPredicateError(DeltaError):
+    """The text is no predicate on this table, or cannot be decided exactly where that is needed."""
+
+    code = "DELTA_INVALID_PREDICATE"
+    message = "the predicate {predicate!r} cannot be used on {table}: {detail}"
+    remedy = "write it with comparisons, IN, BETWEEN, IS NULL, AND, OR and NOT over columns and literals"
+    table: str
+    predicate: str
+    detail: str
+
+
+@dataclass(kw_only=True, eq=False)
+class SchemaMismatchError(DeltaError):
+    """The rows do not fit the table. Spark: ``DELTA_FAILED_TO_MERGE_FIELDS``, ``_LEGACY_ERROR_TEMP_DELTA_0007``.
+
+    Attributes:
+        differences: One line for each column that does not fit.
+    """
+
+    code = "DELTA_SCHEMA_MISMATCH"
+    message = "the rows do not fit {table}: {differences}"
+    remedy = "cast, rename, drop or add these columns in the source"
+    table: str
+    differences: tuple[str, ...]
+
+    def __str__(self) -> str:
+        text = "; ".join(self.differences)
+        return f"[{self.code}] the rows do not fit {self.table}: {text}. Remedy: {self.remedy}."
+
+
+@dataclass(kw_only=True, eq=False)
+class ConstraintViolatedError(DeltaError):
+    """Rows break a rule of the table or of the statement. Spark: ``DELTA_VIOLATE_CONSTRAINT_WITH_VALUES``."""
+
+    code = "DELTA_CONSTRAINT_VIOLATED"
+    message = "{rows} row(s) for {table} break {constraint}"
+    remedy = "correct or filter the rows of the source"
+    table: str
+    constraint: str
+    rows: int
+
+
+@dataclass(kw_only=True, eq=False)
+class AppendOnlyTableError(DeltaError):
+    """The table only takes appends. Spark: ``DELTA_CANNOT_MODIFY_APPEND_ONLY``."""
+
+    code = "DELTA_CANNOT_MODIFY_APPEND_ONLY"
+    message = "{table} only takes appends, but this commit removes rows"
+    remedy = "set the table property delta.appendOnly to false first"
+    table: str
+
+
+@dataclass(kw_only=True, eq=False)
+class DuplicateActionError(DeltaError):
+    """One commit names a file twice. Spark: ``DELTA_DUPLICATE_ACTIONS_FOUND``."""
+
+    code = "DELTA_DUPLICATE_ACTIONS_FOUND"
+    message = "the commit to {table} holds two {action} actions for {path!r}"
+    remedy = "report this: a writer made one file twice"
+    table: str
+    action: str
+    path: str
+
+
+@dataclass(kw_only=True, eq=False)
+class MultipleSourceRowsMatchedError(DeltaError):
+    """More than one source row matches one row of the table, so the result would be arbitrary.
+
+    Spark: ``DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE``.
+    """
+
+    code = "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"
+    message = "{rows} row(s) of {table} are matched by more than one row of the source (for example {example})"
+    remedy = "make the source unique by the merge condition first"
+    table: str
+    rows: int
+    example: str
+
+
+@dataclass(kw_only=True, eq=False)
+class ExpectationFailedError(DeltaError):
+    """A check on the staged result failed; nothing was committed.
+
+    Attributes:
+        expectation: The check, as SQL.
+        rows: Rows that break it; None for a check on the result as a whole.
+        example: One such row as text; empty when there is none to show.
+    """
+
+    code = "DELTA_EXPECTATION_FAILED"
+    message = "the expectation {expectation!r} failed before the commit to {table}: {rows} row(s), for example {example}"
+    remedy = "correct the source or the expectation; the table is unchanged"
+    table: str
+    expectation: str
+    rows: int | None
+    example: str
+
+
+@dataclass(kw_only=True, eq=False)
+class RetentionTooShortError(DeltaError):
+    """A vacuum with this retention could delete files that readers and writers still use."""
+
+    code = "DELTA_RETENTION_TOO_SHORT"
+    message = "vacuum of {table} with {retention_hours} h would keep less than the table asks for ({minimum_hours} h)"
+    remedy = "use at least the table's delta.deletedFileRetentionDuration, or switch enforce_retention off"
+    table: str
+    retention_hours: float
+    minimum_hours: float

@@ -1,0 +1,140 @@
+"""Errors of what a table is and holds: whether it is there, which versions it has, what is damaged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_delta.core.errors.base import DeltaError
+
+
+@dataclass(kw_only=True, eq=False)
+class TableNotFoundError(DeltaError):
+    """There is no Delta log under the path. Spark: ``DELTA_TABLE_NOT_FOUND``, ``DELTA_MISSING_DELTA_TABLE``."""
+
+    code = "DELTA_TABLE_NOT_FOUND"
+    message = "{table} is not a Delta table: its _delta_log holds no commit"
+    remedy = "check the path, or create the table with a write first"
+    table: str
+
+
+@dataclass(kw_only=True, eq=False)
+class TableExistsError(DeltaError):
+    """A create met a table that is there already."""
+
+    code = "DELTA_TABLE_EXISTS"
+    message = "{table} is a Delta table already (version {version})"
+    remedy = "append to it or overwrite it instead"
+    table: str
+    version: int
+
+
+@dataclass(kw_only=True, eq=False)
+class VersionNotFoundError(DeltaError):
+    """The asked version is not (or no longer) in the log. Spark: ``VersionNotFoundException``."""
+
+    code = "DELTA_VERSION_NOT_FOUND"
+    message = "{table} has no version {version}; it can be read from {earliest} to {latest}"
+    remedy = "ask for one of these versions, or restore the log files that were cleaned up"
+    table: str
+    version: int
+    earliest: int
+    latest: int
+
+
+@dataclass(kw_only=True, eq=False)
+class TimestampOutOfRangeError(DeltaError):
+    """The asked time lies before the first or after the last commit. Times are milliseconds since the epoch."""
+
+    code = "DELTA_TIMESTAMP_OUT_OF_RANGE"
+    message = "{table} has no version for the time {timestamp} ms; its commits reach from {earliest} ms to {latest} ms"
+    remedy = "ask for a time in this range, or for a version"
+    table: str
+    timestamp: int
+    earliest: int
+    latest: int
+
+
+@dataclass(kw_only=True, eq=False)
+class TokenHistoryLostError(DeltaError):
+    """Whether a task has committed is not known: commits that came since it started were cleaned up.
+
+    Attributes:
+        after: Version after which the task's commit would be.
+        earliest: Earliest later version that the log still holds.
+    """
+
+    code = "DELTA_TOKEN_HISTORY_LOST"
+    message = "{table} holds no commits between version {after} and {earliest}: that of the task with token {token} may be gone"
+    remedy = "look into the table for the task's rows; clear the task to run it again"
+    table: str
+    token: str
+    after: int
+    earliest: int
+
+
+@dataclass(kw_only=True, eq=False)
+class CorruptLogError(DeltaError):
+    """A file of the log cannot be read for what its name says."""
+
+    code = "DELTA_CORRUPT_LOG"
+    message = "{file} of {table} cannot be read: {detail}"
+    remedy = "restore the file from a backup, or restore the table to a version that does not need it"
+    table: str
+    file: str
+    detail: str
+
+
+@dataclass(kw_only=True, eq=False)
+class LogGapError(CorruptLogError):
+    """Commits are missing between others. Spark: ``DELTA_VERSIONS_NOT_CONTIGUOUS``."""
+
+    code = "DELTA_VERSIONS_NOT_CONTIGUOUS"
+    message = "the log of {table} has a gap: {file} is missing ({detail})"
+
+
+@dataclass(kw_only=True, eq=False)
+class CorruptDataFileError(DeltaError):
+    """A data file is missing, is no Parquet, or holds a column that cannot become the table's."""
+
+    code = "DELTA_CORRUPT_DATA_FILE"
+    message = "{file} of {table} cannot be read: {detail}"
+    remedy = "restore the file from a backup, or restore the table to a version that does not need it"
+    table: str
+    file: str
+    detail: str
+
+
+@dataclass(kw_only=True, eq=False)
+class LegacyCalendarError(DeltaError):
+    """Dates before 1582 or times before 1900 that Spark 2 wrote by the Julian calendar: here they would be read shifted.
+
+    Spark: ``INCONSISTENT_BEHAVIOR_CROSS_VERSION.READ_ANCIENT_DATETIME``.
+    """
+
+    code = "DELTA_LEGACY_CALENDAR"
+    message = "{file} of {table} holds ancient dates or times that were written by the Julian calendar"
+    remedy = "rewrite the file once with Spark 3 or newer, whose reader moves these values to today's calendar"
+    table: str
+    file: str
+
+
+@dataclass(kw_only=True, eq=False)
+class InvalidSchemaError(DeltaError):
+    """The text of a schema is not the JSON of a struct."""
+
+    code = "DELTA_INVALID_SCHEMA"
+    message = "the schema cannot be read: {detail}"
+    remedy = "restore the table to a version with a readable schema, or set the schema again"
+    detail: str
+
+
+@dataclass(kw_only=True, eq=False)
+class InvalidPartitionValueError(DeltaError):
+    """A partition value is no value of its column's type."""
+
+    code = "DELTA_INVALID_PARTITION_VALUE"
+    message = "{value!r} is no partition value of the column {column!r} ({type})"
+    remedy = "rewrite the files of this partition with a proper value"
+    column: str
+    value: str
+    type: str

@@ -1,0 +1,55 @@
+"""Errors of what this version of the package, or a filesystem, does not know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_delta.core.errors.base import DeltaError
+
+
+@dataclass(kw_only=True, eq=False)
+class UnsupportedFeatureError(DeltaError):
+    """The table asks for what this version does not know. Never raised itself."""
+
+    code = "DELTA_UNSUPPORTED_FEATURE"
+    message = "{table} uses {features}, which this version of airflow-delta does not know"
+    remedy = "upgrade airflow-delta, or drop the feature from the table"
+    table: str
+    features: tuple[str, ...]
+
+
+@dataclass(kw_only=True, eq=False)
+class UnsupportedReaderFeatureError(UnsupportedFeatureError):
+    """Reading would give wrong rows. Spark: ``DELTA_UNSUPPORTED_FEATURES_FOR_READ``."""
+
+    code = "DELTA_UNSUPPORTED_FEATURES_FOR_READ"
+    message = "{table} cannot be read: it needs {features}, which this version of airflow-delta does not know"
+
+
+@dataclass(kw_only=True, eq=False)
+class UnsupportedWriterFeatureError(UnsupportedFeatureError):
+    """Writing would break a promise of the table. Spark: ``DELTA_UNSUPPORTED_FEATURES_FOR_WRITE``."""
+
+    code = "DELTA_UNSUPPORTED_FEATURES_FOR_WRITE"
+    message = "{table} cannot be written: it needs {features}, which this version of airflow-delta does not know"
+
+
+@dataclass(kw_only=True, eq=False)
+class UnsupportedStorageError(DeltaError):
+    """The filesystem cannot hold a log safely, or its package is not installed."""
+
+    code = "DELTA_UNSUPPORTED_STORAGE"
+    message = "{uri} cannot be used: {detail}"
+    remedy = "use a filesystem with an atomic create"
+    uri: str
+    detail: str
+
+
+@dataclass(kw_only=True, eq=False)
+class UnsupportedTypeError(DeltaError):
+    """A type without a counterpart: of Delta in Arrow, or of Arrow in Delta."""
+
+    code = "DELTA_UNSUPPORTED_TYPE"
+    message = "values of the type {type} cannot be read or written"
+    remedy = "leave the column out, or cast it to a type of Delta Lake"
+    type: str
