@@ -1,7 +1,7 @@
 """A day of flights, from the feed to a report: bronze, silver and gold as Delta tables, on your own Spark.
 
-Every task can be run again: bronze and gold replace their day, silver's MERGE finds its rows as it left them. Each step reads
-the version that the step before it committed, so a rerun sees what the first run saw or the reason why it cannot.
+Every day can be run again: bronze and gold replace their day, and silver's MERGE finds its rows as it left them. Each step reads
+the version that the step before it committed, whatever others commit in between.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 import pendulum
 from airflow.sdk import DAG, Param, task
 
+from airflow_delta.core.actions import Origin
 from airflow_delta.operators import (
     DeltaCheckpointOperator,
     DeltaMergeOperator,
@@ -72,9 +73,10 @@ with DAG(
         return str(write_feed(source, date.fromisoformat(day), Path(landing)))
 
     @task
-    def silver_table(table: str, feed: str, made_by: str) -> int:
+    def silver_table(table: str, feed: str, day: str, made_by: str) -> int:
         """Make the silver table where there is none."""
-        return create_flights(table, feed, {"jobName": "flights_daily.silver_table", "jobRunId": made_by})
+        job = {"jobName": "flights_daily.silver_table", "jobRunId": made_by}
+        return create_flights(table, feed, Origin(job=job, record={"logical_date": day}))
 
     landed = feed("{{ ds }}", "{{ params.flights_csv or '' }}", LANDING)
 
@@ -138,4 +140,4 @@ with DAG(
     vacuum = DeltaVacuumOperator(task_id="vacuum", table=FLIGHTS, dry_run=True)
 
     landed >> bronze >> silver >> committed >> gold >> optimize >> checkpoint >> vacuum
-    silver_table(FLIGHTS, landed, "{{ run_id }}") >> silver
+    silver_table(FLIGHTS, landed, "{{ ds }}", "{{ run_id }}") >> silver

@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.table import Table
 
 from airflow_delta.core import DeltaLog
+from airflow_delta.core.actions import CommitInfo
 from flights_demo.home import Home, TaskRun
 
 METRICS = {
@@ -55,7 +56,7 @@ def history_table(folder: Path) -> Table:
             info.operation if info else "",
             f"{rows:,}",
             str(len(snapshot.files())),
-            " ".join((info.origin.job.get("jobName", ""), info.origin.job.get("jobRunId", ""))) if info else "",
+            _made_by(info),
         )
     return table
 
@@ -80,3 +81,10 @@ def _metrics(run: TaskRun) -> str:
         return ""
     shown = ((int(run.returned["metrics"].get(name, 0)), word) for name, word in METRICS.items())
     return ", ".join(f"{number:,} {word}" for number, word in shown if number)
+
+
+def _made_by(info: CommitInfo | None) -> str:
+    """The task, and the day that its DAG run was for."""
+    if info is None:
+        return ""
+    return f"{info.origin.job.get('jobName', '')} {info.origin.record.get('logical_date', '')[:10]}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -27,13 +26,13 @@ DELAYS = "{{ params.root }}/delays"
 """Gold: delays by carrier, partitioned by ``flight_date``."""
 
 
-def create_flights(table: str, feed: str, job: Mapping[str, str]) -> int:
+def create_flights(table: str, feed: str, origin: Origin) -> int:
     """Make the silver table, which a MERGE needs, with the feed's columns unless it is there; no Spark takes part.
 
     Args:
         table: URI of the table's root.
         feed: Path of a feed.
-        job: Who asks, in Delta's job fields; every history shows them.
+        origin: Who asks; every history shows it.
 
     Returns:
         The table's latest version.
@@ -46,4 +45,4 @@ def create_flights(table: str, feed: str, job: Mapping[str, str]) -> int:
         id=str(uuid.uuid4()), schema_string=schema_json(struct_from_arrow(columns)), partition_columns=("flight_date",)
     )
     operation = Operation(name="CREATE TABLE", changes_data=False)
-    return log.create_transaction(metadata).commit(operation=operation, origin=Origin(job=job)).version
+    return log.create_transaction(metadata).commit(operation=operation, origin=origin).version

@@ -119,10 +119,14 @@ def test_the_sensor_really_waited_for_the_first_merge(home, two_days):
 
 
 def test_every_commit_names_the_dag_run_that_made_it(home, two_days):
-    for name in TABLES:
-        for entry in DeltaTable(home.tables / name).history():
-            assert entry["job"]["jobName"].startswith("flights_daily.")
-            assert entry["job"]["jobRunId"].startswith("manual__2013-01-0")
+    made = {name: [entry["job"] for entry in DeltaTable(home.tables / name).history()] for name in TABLES}
+    first, second = sorted({job["jobRunId"] for jobs in made.values() for job in jobs})
+    tasks = {name: [(job["jobName"].removeprefix("flights_daily."), job["jobRunId"]) for job in made[name]] for name in TABLES}
+    assert tasks == {
+        "arrivals": [("bronze", second), ("bronze", first)],
+        "flights": [("silver", second), ("silver", first), ("silver_table", first)],
+        "delays": [("gold", second), ("gold", first)],
+    }
 
 
 def test_the_first_day_run_again_commits_again_and_changes_nothing(home, two_days, judge):
