@@ -7,7 +7,7 @@ as many rows as were observed on their way into the writer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
@@ -86,33 +86,41 @@ def write_rows(
     schema = parse_schema(metadata.schema_string)
     stored = schema.without(metadata.partition_columns)
     transport = PartitionTransport(tuple(each for each in schema.fields if each.name in metadata.partition_columns))
+    directory = _directory_column(schema) if transport.fields else None
     promises = not_null.violations(schema, metadata.partition_columns)
     aggregates = {
         _ROWS: F.count(F.lit(1)),
         **{f"{_VIOLATIONS}{index}": F.count_if(broken) for index, broken in enumerate(promises.values())},
-        **({_PARTITIONS: transport.observed()} if transport.fields else {}),
         **(observed or {}),
     }
-    observation = Observation()
-    directory = [_directory_column(schema)] if transport.fields else []
-    for name in directory:
-        frame = frame.withColumn(name, transport.directory_id()).hint("rebalance", name)
-    rows = frame.observe(observation, *(aggregate.alias(name) for name, aggregate in aggregates.items()))
-    with session_settings(frame.sparkSession, _SETTINGS):
-        writer = rows.select(*directory, *map(quoted, stored.names)).write.options(**_OPTIONS)
-        writer.partitionBy(*directory).parquet(f"{staging.uri}/{folder}")
-    found = observation.get
+    if directory:
+        # A partition becomes one file, or some where it is large, instead of one for each task that holds rows of it.
+        frame = frame.withColumn(directory, transport.directory_id()).hint("rebalance", directory)
+        aggregates[_PARTITIONS] = transport.observed(directory)
+    found = _write(frame, f"{staging.uri}/{folder}", stored.names, directory, aggregates)
     for index, promise in enumerate(promises):
         if broken_rows := found[f"{_VIOLATIONS}{index}"]:
             raise ConstraintViolatedError(table=staging.table_uri, constraint=promise, rows=broken_rows)
-    partitions = transport.understood(found.get(_PARTITIONS, ()), staging.table_uri)
     files = staging.list_files(folder)
     footers = read_footers(frame.sparkSession, staging.table_uri, [each.path for each in files], stored, metadata.configuration)
-    adds = _adds(staging, files, footers, partitions, data_change=data_change)
     if (in_files := pc.sum(footers["num_records"]).as_py() or 0) != found[_ROWS]:
         detail = f"Spark wrote {found[_ROWS]} rows, the footers of {len(files)} files count {in_files}"
         raise StagedFilesError(table=staging.table_uri, detail=detail)
+    partitions = transport.understood(found.get(_PARTITIONS, ()), staging.table_uri)
+    adds = _adds(staging, files, footers, partitions, data_change=data_change)
     return StagedRows(adds=adds, rows=in_files, observed={name: found[name] for name in observed or {}})
+
+
+def _write(
+    frame: DataFrame, uri: str, columns: Sequence[str], directory: str | None, aggregates: Mapping[str, Column]
+) -> dict[str, Any]:
+    """Write the columns, spread over directories by one more, and return the aggregates over the rows as they were written."""
+    observation = Observation()
+    rows = frame.observe(observation, *(aggregate.alias(name) for name, aggregate in aggregates.items()))
+    spread = [directory] if directory else []
+    with session_settings(frame.sparkSession, _SETTINGS):
+        rows.select(*spread, *map(quoted, columns)).write.options(**_OPTIONS).partitionBy(*spread).parquet(uri)
+    return observation.get
 
 
 def _directory_column(schema: StructType) -> str:

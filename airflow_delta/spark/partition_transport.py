@@ -40,10 +40,10 @@ class PartitionTransport:
         columns = [_comparable(each) for each in self.fields]
         return F.xxhash64(*columns, *(F.isnull(each) for each in columns))
 
-    def observed(self) -> Column:
-        """The distinct ids with their values, as one aggregate."""
+    def observed(self, directory: str) -> Column:
+        """The distinct ids, which lie in the column ``directory``, with their values, as one aggregate."""
         values = [_portable(each).alias(f"v{position}") for position, each in enumerate(self.fields)]
-        return F.collect_set(F.struct(self.directory_id().alias(_ID), *values))
+        return F.collect_set(F.struct(F.col(directory).alias(_ID), *values))
 
     def understood(self, observed: Iterable[Any], table: str) -> dict[str, dict[str, str | None]]:
         """The partition values, as the log holds them, of each id (as text).

@@ -535,6 +535,24 @@ def test_a_column_named_like_our_directories_is_written(put, judged):
     assert judged() == [(1, 2, "x")]
 
 
+@pytest.mark.parametrize("make", [str, "file:{}".format, "file://{}".format], ids=["path", "file:", "file://"])
+def test_a_table_may_lie_anywhere(spark, tmp_path, make):
+    table = tmp_path / "t[a]*{b,c} %20#?+&é"
+    for mode in ("append", "replace_where"):
+        statement = WriteStatement(
+            table=make(table),
+            source=SqlSource("SELECT id, CONCAT('v', id % 2) AS p FROM range(4)"),
+            mode=mode,
+            replace_where="p >= ''" if mode == "replace_where" else None,
+            partition_by="p",
+            expect=("id < 4",),
+        )
+        write(spark, DeltaLog.for_table(make(table)), statement)
+
+    rows = DeltaLog.for_table(str(table)).snapshot().to_arrow().read_all()
+    assert sorted(rows.to_pydict()["id"]) == [0, 1, 2, 3]
+
+
 def test_a_partition_is_one_file_whatever_the_plan_made_of_it(put, table):
     put("SELECT /*+ REPARTITION(8) */ id, id % 2 AS p FROM range(1000)", partition_by="p")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,7 +33,7 @@ from airflow_delta.spark.native_write import StagedRows, write_rows
 from airflow_delta.spark.outcome import earlier_result, result_of, with_sources
 from airflow_delta.spark.scan import read_files
 from airflow_delta.spark.session import time_zone
-from airflow_delta.spark.sources import open_source
+from airflow_delta.spark.sources import Pin, open_source
 from airflow_delta.spark.spark_schema import fitted, from_spark
 from airflow_delta.spark.staging import StagingArea
 from airflow_delta.spark.write.new_table import new_table
@@ -106,7 +107,7 @@ def write(
             files = read_files(spark, log.table_uri, staged.adds, target.schema, target.metadata.partition_columns)
             check_expectations(spark, statement.expect, files, source.views, table=log.table_uri)
         if statement.dry_run:
-            return _checked(log, statement, target, staged)
+            return _checked(log, statement, target, staged=staged, pins=source.pins)
         origin = with_sources(origin, source.pins)
         return _commit(log, statement, target, staged=staged, staging=staging, origin=origin)
 
@@ -220,7 +221,9 @@ def _metrics(statement: WriteStatement, staged: StagedRows, removed: pa.Table) -
     return {**metrics, "numRemovedFiles": len(removed), "numRemovedBytes": pc.sum(removed["size"]).as_py() or 0}
 
 
-def _checked(log: DeltaLog, statement: WriteStatement, target: _Target, staged: StagedRows) -> OperationResult:
+def _checked(
+    log: DeltaLog, statement: WriteStatement, target: _Target, *, staged: StagedRows, pins: Iterable[Pin]
+) -> OperationResult:
     """What a dry run tells: the commit that would have been."""
     version = -1 if target.snapshot is None else target.snapshot.version
     _, removed = _begin(log, statement, target)
@@ -231,4 +234,5 @@ def _checked(log: DeltaLog, statement: WriteStatement, target: _Target, staged: 
         operation=_operation(statement, target).name,
         committed=False,
         metrics=_metrics(statement, staged, removed),
+        sources=tuple(each.to_json() for each in pins),
     )
