@@ -16,6 +16,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from airflow_delta.core.actions.file_actions import STRING_MAP
+from airflow_delta.core.errors import InvalidPartitionValueError
 from airflow_delta.core.schema import DataType, StructField, serialize
 from airflow_delta.core.schema.data_types import DATE, DOUBLE, FLOAT, TIMESTAMP, TIMESTAMP_NTZ
 from airflow_delta.spark.errors import StagedFilesError
@@ -54,10 +55,7 @@ class PartitionTransport:
         """
         understood: dict[str, dict[str, str | None]] = {}
         for row in observed:
-            values = {
-                each.name: serialize(_received(row[f"v{position}"], each.type), each.type, column=each.name)
-                for position, each in enumerate(self.fields)
-            }
+            values = {each.name: _text(row[f"v{position}"], each) for position, each in enumerate(self.fields)}
             if understood.setdefault(str(row[_ID]), values) != values:
                 raise StagedFilesError(table=table, detail=f"two partitions share the hash {row[_ID]}")
         return understood
@@ -86,6 +84,14 @@ def _portable(field: StructField) -> Column:
             return column.cast("string")
         case _:
             return column
+
+
+def _text(sent: Any, field: StructField) -> str | None:
+    try:
+        value = _received(sent, field.type)
+    except (OverflowError, ValueError) as error:  # years that Python does not count to
+        raise InvalidPartitionValueError(column=field.name, value=str(sent), type=str(field.type)) from error
+    return serialize(value, field.type, column=field.name)
 
 
 def _received(value: Any, data_type: DataType) -> Any:

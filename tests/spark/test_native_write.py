@@ -4,7 +4,6 @@ import json
 from contextlib import suppress
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
@@ -133,8 +132,9 @@ def test_two_partitions_of_one_hash_are_not_mixed(rows, table, monkeypatch):
         write_rows(rows, staging, metadata_of(rows, "p"))
 
 
-def test_a_partition_value_that_the_log_cannot_hold_is_named(spark, table):
-    rows = spark.sql("SELECT 1 AS id, X'FF' AS p")
+@pytest.mark.parametrize("value", ["X'FF'", "DATE'+12345-01-01'", "TIMESTAMP_NTZ'+12345-01-01 00:00:00'"])
+def test_a_partition_value_that_the_log_cannot_hold_is_named(spark, table, value):
+    rows = spark.sql(f"SELECT 1 AS id, {value} AS p")
     with pytest.raises(InvalidPartitionValueError) as caught, StagingArea(table) as staging:
         write_rows(rows, staging, metadata_of(rows, "p"))
     assert caught.value.column == "p"

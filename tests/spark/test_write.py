@@ -132,6 +132,17 @@ def test_rows_that_do_not_fit_are_refused_with_every_difference(put, table):
     assert data_files(table) == before
 
 
+def test_names_are_matched_in_any_case_whatever_the_session_says(spark, put, judged):
+    put("SELECT 1 AS id, 'a' AS name")
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        put("SELECT 2 AS ID, 'b' AS Name")
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+
+    assert judged() == [(1, "a"), (2, "b")]
+
+
 def test_a_number_that_its_column_cannot_hold_fails_the_write(spark, put, judged, table):
     put("SELECT CAST(1 AS TINYINT) AS id")
     spark.conf.set("spark.sql.ansi.enabled", "false")

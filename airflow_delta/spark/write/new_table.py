@@ -19,7 +19,7 @@ from airflow_delta.core.schema import (
 )
 from airflow_delta.core.schema.data_types import VOID
 from airflow_delta.core.statements import WriteStatement
-from airflow_delta.spark.spark_schema import repeated_names
+from airflow_delta.spark.fitting import repeated_names
 
 _KEPT_COLUMN_METADATA = ("comment", "__CHAR_VARCHAR_TYPE_STRING")
 _UNKNOWN_SETTINGS = (("delta.columnmapping.mode", "name"), ("delta.columnmapping.mode", "id"), ("delta.checkpointpolicy", "v2"))

@@ -29,12 +29,13 @@ from airflow_delta.core.transaction.commit_result import redone
 from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
 from airflow_delta.spark.expectations import check_expectations
+from airflow_delta.spark.fitting import fitted
 from airflow_delta.spark.native_write import StagedRows, write_rows
 from airflow_delta.spark.outcome import earlier_result, result_of, with_sources
 from airflow_delta.spark.scan import read_files
 from airflow_delta.spark.session import time_zone
 from airflow_delta.spark.sources import Pin, open_source
-from airflow_delta.spark.spark_schema import fitted, from_spark
+from airflow_delta.spark.spark_schema import from_spark
 from airflow_delta.spark.staging import StagingArea
 from airflow_delta.spark.write.new_table import new_table
 
