@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -57,7 +58,7 @@ def typed_worker_errors() -> Iterator[None]:
     """
     try:
         yield
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:
         for line in str(error).splitlines():
             _, mark, text = line.partition(_MARK)
             typed = DeltaError.from_json(json.loads(text)) if mark else None

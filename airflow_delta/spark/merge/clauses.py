@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import reduce
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+from pyspark.sql.types import DataType as SparkType
 
 from airflow_delta.core.errors import SchemaMismatchError
-from airflow_delta.core.schema import StructField, StructType
+from airflow_delta.core.schema import ArrayType, DataType, MapType, StructField, StructType
 from airflow_delta.core.statements import Clause, MatchedDelete, MatchedUpdate
 from airflow_delta.spark.merge.condition import SOURCE, TARGET
 from airflow_delta.spark.spark_schema import quoted, to_spark
@@ -52,11 +53,13 @@ class BoundClauses:
         clauses: In the statement's order.
         updated: Columns in which updates put new values: those that any of them assigns, or all.
         moves_rows: Whether an update may change the partition of a row.
+        given: Types of values whose members are to be put into the column's order, by ordinal of the clause and column.
     """
 
     clauses: tuple[BoundClause, ...]
     updated: StructType
     moves_rows: bool
+    given: Mapping[tuple[int, str], DataType] = field(default_factory=dict)
 
     def of(self, *kinds: ClauseKind) -> list[BoundClause]:
         """The clauses of these kinds, in order."""
@@ -83,15 +86,14 @@ class BoundClauses:
             for position, each in enumerate(self.clauses)
         )
 
-    def new_value(self, field: StructField, choice: Column) -> Column:
+    def new_value(self, column: StructField, choice: Column) -> Column:
         """A column's new value in a row that takes the clause of this ordinal; NULL where the clause gives none."""
-        wanted = to_spark(StructType((field,))).fields[0].dataType
         branches = [
-            (choice == position, F.expr(each.values[field.name]).cast(wanted))
+            (choice == position, _cast(F.expr(each.values[column.name]), self.given.get((position, column.name)), column.type))
             for position, each in enumerate(self.clauses)
-            if field.name in each.values
+            if column.name in each.values
         ]
-        return (_first_of(branches) if branches else F.lit(None).cast(wanted)).alias(field.name)
+        return (_first_of(branches) if branches else F.lit(None).cast(_spark_type(column.type))).alias(column.name)
 
     def is_of(self, choice: Column, *kinds: ClauseKind) -> Column:
         """Whether the clause of this ordinal is of one of these kinds; FALSE for NULL."""
@@ -168,6 +170,31 @@ def _as_assigned(assignments: Mapping[str, str], schema: StructType, differences
 
 def _only(schema: StructType, names: set[str]) -> StructType:
     return StructType(tuple(each for each in schema.fields if each.name in names))
+
+
+def _cast(value: Column, given: DataType | None, wanted: DataType) -> Column:
+    """The value as its column takes it: members of structs by name, where Spark's cast would go by position."""
+    match given, wanted:
+        case StructType(), StructType():
+            members = [
+                _cast(value.getField(member.name), member.type, each.type).alias(each.name)
+                for each in wanted.fields
+                if (member := given.find(each.name)) is not None
+            ]
+            return F.when(value.isNotNull(), F.struct(*members))
+        case ArrayType(), ArrayType():
+            return F.transform(value, lambda each: _cast(each, given.element_type, wanted.element_type))
+        case MapType(), MapType():
+            keys = F.transform(F.map_keys(value), lambda each: _cast(each, given.key_type, wanted.key_type))
+            return F.map_from_arrays(
+                keys, F.transform(F.map_values(value), lambda each: _cast(each, given.value_type, wanted.value_type))
+            )
+        case _:
+            return value.cast(_spark_type(wanted))
+
+
+def _spark_type(data_type: DataType) -> SparkType:
+    return to_spark(StructType((StructField("value", data_type),))).fields[0].dataType
 
 
 def _condition(clause: BoundClause) -> Column:

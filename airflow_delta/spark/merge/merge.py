@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from airflow_delta.core.actions import Origin
@@ -16,13 +18,16 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import MergeStatement, OperationResult
 from airflow_delta.core.table_features.support import check_writable
 from airflow_delta.core.transaction.commit_result import redone
-from airflow_delta.spark.merge.analysis import check_statement
+from airflow_delta.spark.merge.analysis import analyse
 from airflow_delta.spark.merge.clauses import bind_clauses
 from airflow_delta.spark.merge.condition import parse_condition
 from airflow_delta.spark.merge.round import MergePlan, run_round
 from airflow_delta.spark.merge.source import materialise
 from airflow_delta.spark.outcome import earlier_result, with_sources
+from airflow_delta.spark.session import time_zone
 from airflow_delta.spark.sources import open_source
+
+_LOST_ROWS = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 
 MAX_ROUNDS = 20
 """How often the work is done before a conflict becomes the caller's."""
@@ -57,24 +62,30 @@ def merge(
         ExpectationFailedError: A gate says no.
         CommitConflictError: Others were faster in every round, or changed what the table is.
     """
-    snapshot = log.refresh()
-    plan = _plan(spark, snapshot, statement, origin)
-    searched_from = snapshot.version if start_version is None else start_version
+    searched_from = start_version
     conflicts: list[Mapping[str, Any]] = []
-    while True:
+    plan: MergePlan | None = None
+    for _ in range(MAX_ROUNDS):
+        snapshot = log.refresh()
+        searched_from = snapshot.version if searched_from is None else searched_from
         # The winner of the last round may be a lost twin of this very task, or stand before one.
-        earlier = earlier_result(log, plan.origin, searched_from)
+        earlier = earlier_result(log, origin or Origin(), searched_from)
         if earlier is not None:
             return replace(earlier, conflicts=tuple(conflicts), attempts=1 + len(conflicts))
         try:
+            plan = plan or _plan(spark, snapshot, statement, origin)
             return run_round(spark, log, snapshot, plan, conflicts)
         except (MetadataChangedError, ProtocolChangedError):
             raise
         except CommitConflictError as conflict:
+            lost = conflict
             conflicts.append(redone(conflict))
-            if len(conflicts) == MAX_ROUNDS:
+        except (PySparkException, Py4JJavaError) as error:
+            # An executor is gone, and the rows that it kept with it: the statement starts again, source and all.
+            if _LOST_ROWS not in str(error):
                 raise
-            snapshot = log.refresh()
+            lost, plan = error, None
+    raise lost
 
 
 def _plan(spark: SparkSession, snapshot: Snapshot, statement: MergeStatement, origin: Origin | None) -> MergePlan:
@@ -89,11 +100,10 @@ def _plan(spark: SparkSession, snapshot: Snapshot, statement: MergeStatement, or
         table=table,
         whole_rows=bool(statement.expect),
     )
-    check_statement(opened.frame, schema, statement.on, clauses, table=table)
+    clauses = analyse(opened.frame, schema, statement.on, clauses, table=table)
     condition = parse_condition(statement.on, schema)
-    time_zone = spark.conf.get("spark.sql.session.timeZone") or "UTC"
     source = materialise(opened.frame, condition, schema)
-    about_target = (parse_predicate(text, schema, table, time_zone=time_zone) for text in condition.about_target())
+    about_target = (parse_predicate(text, schema, table, time_zone=time_zone(spark)) for text in condition.about_target())
     return MergePlan(
         statement=statement,
         clauses=clauses,

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 
 from airflow_delta.core.actions import Origin, removes_of
 from airflow_delta.core.clock import Clock
+from airflow_delta.core.committed import SOURCES_KEY
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.predicate import Expression
 from airflow_delta.core.snapshot.snapshot import Snapshot
@@ -97,6 +98,7 @@ def run_round(
         metrics=effects.metrics(),
         conflicts=tuple(conflicts),
         attempts=1 + len(conflicts),
+        sources=tuple(plan.origin.record.get(SOURCES_KEY, ())),
     )
     if plan.statement.dry_run or effects.is_nothing:
         return uncommitted

@@ -356,3 +356,22 @@ def test_rows_keep_every_type_whether_they_change_or_not(run_merge, table, tmp_p
     assert found.drop_columns("float").cast(expected.drop_columns("float").schema).equals(expected.drop_columns("float"))
     assert str(found["float"].to_pylist()) == str(expected["float"].to_pylist())
     check_statistics()
+
+
+def test_members_of_structs_are_found_by_name_at_any_depth(run_merge, judged, table):
+    point = pa.struct([("x", pa.int64()), ("y", pa.int64())])
+    schema = pa.schema([("id", pa.int64()), ("s", point), ("l", pa.list_(point)), ("m", pa.map_(pa.string(), point))])
+    rows = [{"id": 1, "s": {"x": 1, "y": 2}, "l": None, "m": None}, {"id": 2, "s": None, "l": [], "m": None}]
+    write_deltalake(table, pa.Table.from_pylist(rows, schema=schema))
+
+    swapped = "named_struct('Y', 20, 'x', 10)"
+    run_merge(
+        f"SELECT id, IF(id = 2, NULL, {swapped}) AS s, array({swapped}, NULL) AS l, map('k', {swapped}) AS m FROM range(1, 4)"
+    )
+
+    found = {"x": 10, "y": 20}
+    assert judged(columns="id, s, l, m['k']") == [
+        (1, found, [found, None], found),
+        (2, None, [found, None], found),
+        (3, found, [found, None], found),
+    ]

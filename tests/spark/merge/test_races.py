@@ -127,6 +127,19 @@ def test_a_redo_uses_the_source_of_the_first_round(run_merge, interrupted, judge
     assert result.metrics["numTargetRowsUpdated"] == 3
 
 
+def test_a_source_that_a_lost_executor_kept_is_computed_again(spark, run_merge, interrupted, judged, table):
+    write_deltalake(table, DAYS)
+
+    def winner():
+        run_merge("SELECT id, 100L AS v FROM range(10)", clauses=ADD)
+        for kept in spark.sparkContext._jsc.getPersistentRDDs().values():
+            kept.unpersist()
+
+    run_merge("SELECT id, 1L AS v FROM range(10)", clauses=ADD, log=interrupted(winner))
+
+    assert [row[2] for row in judged()] == [111, 121, 131, 141]
+
+
 def test_a_winner_that_takes_away_what_was_matched_forces_a_redo(run_merge, interrupted, judged, table):
     write_deltalake(table, DAYS)
     result = run_merge(
