@@ -31,11 +31,15 @@ class DeltaError(Exception):
         _REGISTRY[cls.code] = cls
 
     def __str__(self) -> str:
-        values = self.attributes()
-        return f"[{self.code}] {self.message.format(**values)}. Remedy: {self.remedy.format(**values)}."
+        return f"[{self.code}] {self.claim()}. Remedy: {self.remedy.format(**self.attributes())}."
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.attributes())
+
+    def claim(self) -> str:
+        """What happened and where: the text without code and remedy."""
+        values = {name: "; ".join(value) if isinstance(value, tuple) else value for name, value in self.attributes().items()}
+        return self.message.format(**values)
 
     def attributes(self) -> dict[str, Any]:
         """The error's fields by name: JSON values only."""
@@ -52,7 +56,9 @@ class DeltaError(Exception):
         if error is None:
             return None
         known = {each.name for each in fields(error)}
-        return error(**{name: value for name, value in document["attributes"].items() if name in known})
+        attributes = {name: value for name, value in document["attributes"].items() if name in known}
+        # JSON has no tuples, and no field is a list.
+        return error(**{name: tuple(value) if isinstance(value, list) else value for name, value in attributes.items()})
 
 
 def _rebuild(error: type[DeltaError], attributes: dict[str, Any]) -> DeltaError:

@@ -33,11 +33,11 @@ class CommitConflictError(DeltaError):
     path: str | None = None
     partition: dict[str, str | None] = field(default_factory=dict)
 
-    def __str__(self) -> str:
-        job = self.winner.get("job") or {}
-        by = f" (made by {job.get('jobName')}, run {job.get('jobRunId')})" if job else ""
-        values = self.attributes()
-        return f"[{self.code}] {self.message.format(**values)}{by}. Remedy: {self.remedy.format(**values)}."
+    def claim(self) -> str:
+        """What happened and where, and who did it."""
+        job = self.winner.get("job")
+        by = f" (made by {job.get('jobName')}, run {job.get('jobRunId')})" if job and isinstance(job, dict) else ""
+        return f"{super().claim()}{by}"
 
 
 @dataclass(kw_only=True, eq=False)

@@ -44,10 +44,6 @@ class SchemaMismatchError(DeltaError):
     table: str
     differences: tuple[str, ...]
 
-    def __str__(self) -> str:
-        text = "; ".join(self.differences)
-        return f"[{self.code}] the rows do not fit {self.table}: {text}. Remedy: {self.remedy}."
-
 
 @dataclass(kw_only=True, eq=False)
 class ConstraintViolatedError(DeltaError):
@@ -105,16 +101,21 @@ class ExpectationFailedError(DeltaError):
     Attributes:
         expectation: The check, as SQL.
         rows: Rows that break it; None for a check on the result as a whole.
-        example: One such row as text; empty when there is none to show.
+        example: One such row, or the first row of the check's answer, as text.
     """
 
     code = "DELTA_EXPECTATION_FAILED"
-    message = "the expectation {expectation!r} failed before the commit to {table}: {rows} row(s), for example {example}"
+    message = "the expectation {expectation!r} failed before the commit to {table}"
     remedy = "correct the source or the expectation; the table is unchanged"
     table: str
     expectation: str
     rows: int | None
     example: str
+
+    def claim(self) -> str:
+        """What happened and where."""
+        found = f"its answer is {self.example}" if self.rows is None else f"{self.rows} row(s), for example {self.example}"
+        return f"{super().claim()}: {found}"
 
 
 @dataclass(kw_only=True, eq=False)

@@ -1,0 +1,63 @@
+"""What every error keeps: its text, and its attributes on the way through a pickle or a result document."""
+
+import json
+import pickle
+from dataclasses import fields
+
+import pytest
+
+from airflow_delta.core import errors
+from airflow_delta.core.errors import ConcurrentAppendError, DeltaError, ExpectationFailedError, UnsupportedReaderFeatureError
+
+VALUES = {
+    "str": "a text with {braces}",
+    "str | None": None,
+    "int": 3,
+    "int | None": 7,
+    "float": 1.5,
+    "tuple[str, ...]": ("first", "second"),
+    "dict[str, Any]": {"operation": "WRITE", "job": {"jobName": "daily", "jobRunId": "r1"}},
+    "dict[str, str | None]": {"day": None},
+}
+ALL = [getattr(errors, name) for name in errors.__all__ if name != "DeltaError"]
+
+
+def example_of(error):
+    return error(**{each.name: VALUES[each.type] for each in fields(error)})
+
+
+@pytest.mark.parametrize("error", ALL)
+def test_an_error_survives_a_pickle_and_a_result_document(error):
+    raised = example_of(error)
+    copies = [pickle.loads(pickle.dumps(raised)), DeltaError.from_json(json.loads(json.dumps(raised.to_json())))]
+    for copy in copies:
+        assert type(copy) is error
+        assert copy.attributes() == raised.attributes()
+        assert str(copy) == str(raised)
+
+
+@pytest.mark.parametrize("error", ALL)
+def test_an_error_tells_its_code_and_ends_in_a_remedy(error):
+    text = str(example_of(error))
+    assert text.startswith(f"[{error.code}] ")
+    assert ". Remedy: " in text
+    assert text.endswith(".")
+    assert "('" not in text
+
+
+def test_several_features_are_told_as_text():
+    error = UnsupportedReaderFeatureError(table="t", features=("columnMapping", "v2Checkpoint"))
+    assert "it needs columnMapping; v2Checkpoint, which" in str(error)
+
+
+def test_a_check_on_the_whole_result_tells_its_answer_and_no_number_of_rows():
+    error = ExpectationFailedError(table="t", expectation="SELECT false", rows=None, example="Row(false=False)")
+    assert "the commit to t: its answer is Row(false=False). Remedy" in str(error)
+
+
+def test_a_winner_of_another_engine_may_call_anything_its_job():
+    assert "made by" not in str(ConcurrentAppendError(table="t", read_version=1, winning_version=2, winner={"job": "nightly"}))
+
+
+def test_an_error_of_another_version_of_the_package_is_not_known():
+    assert DeltaError.from_json({"code": "DELTA_OF_TOMORROW", "attributes": {}}) is None
