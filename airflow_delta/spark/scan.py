@@ -16,7 +16,7 @@ from airflow_delta.core.data_files import open_data_file
 from airflow_delta.core.errors import CorruptDataFileError
 from airflow_delta.core.predicate import parse_predicate
 from airflow_delta.core.schema import StructField, StructType, parse_schema, partition_arrays, schema_json
-from airflow_delta.core.schema.data_types import STRING
+from airflow_delta.core.schema.data_types import BOOLEAN, STRING
 from airflow_delta.core.snapshot.rows import refuse_deletion_vectors
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.data_filesystem import data_filesystem
@@ -25,7 +25,7 @@ from airflow_delta.spark.data_paths import file_uri
 from airflow_delta.spark.session import session_settings, time_zone
 from airflow_delta.spark.spark_schema import quoted, to_spark
 
-_FILE = "__file"
+_FILE, _KNOWN = "__file", "__known"
 _JVM_FILES = 10_000
 _JVM_SCHEMES = ("file", "hdfs")
 _READER_OPTIONS = {
@@ -119,18 +119,27 @@ def _jvm_scan(
     if not partitions:
         return rows
     # Spark spells a file its own way; decoding is unambiguous where encoding is not.
-    spelled = {unquote(each): each for each in map(_as_metadata_path, rows.inputFiles())}
-    keys = pa.array([spelled[_as_metadata_path(uri)] for uri in uris], pa.string())
+    spelled = {_place(unquote(each)): each for each in rows.inputFiles()}
+    keys = pa.array([_as_metadata_path(spelled[_place(uri)]) for uri in uris], pa.string())
     values = partition_arrays(files, partitions)
-    columns = StructType((StructField(_FILE, STRING), *partitions))
-    by_file = spark.createDataFrame(pa.table({_FILE: keys, **values}), to_spark(columns))
-    located = rows.withColumn(_FILE, rows.metadataColumn("_metadata")["file_path"])
-    return located.join(F.broadcast(by_file), _FILE).select(*map(quoted, schema.names))
+    columns = StructType((StructField(_FILE, STRING), StructField(_KNOWN, BOOLEAN), *partitions))
+    known = pa.repeat(pa.scalar(True), len(keys))
+    by_file = spark.createDataFrame(pa.table({_FILE: keys, _KNOWN: known, **values}), to_spark(columns))
+    located = rows.withColumn(_FILE, rows.metadataColumn("_metadata")["file_path"]).join(F.broadcast(by_file), _FILE, "left")
+    # Should Spark ever spell a file in a third way, its rows must not just be missing.
+    unknown = F.raise_error(F.concat(F.lit("no partition values are known for "), _FILE)).cast("boolean")
+    return located.filter(F.coalesce(_KNOWN, unknown)).select(*map(quoted, schema.names))
+
+
+def _place(uri: str) -> tuple[str, str]:
+    """Scheme and path: what the spellings of one file have in common (the authority may be a default one)."""
+    scheme, _, path = uri.partition(":")
+    return scheme, f"/{path[2:].partition('/')[2]}" if path.startswith("//") else path
 
 
 def _as_metadata_path(uri: str) -> str:
-    """``file:/x`` for ``file:///x``, as the column ``_metadata`` writes local files."""
-    return f"file:/{uri.removeprefix('file:').lstrip('/')}" if uri.startswith("file:") else uri
+    """A file as the column ``_metadata`` writes it: ``file:/x`` where other places write ``file:///x``."""
+    return uri.replace("file:///", "file:/", 1) if uri.startswith("file:///") else uri
 
 
 def _missing(table_uri: str, uris: Sequence[str], error: AnalysisException) -> Exception:

@@ -124,6 +124,14 @@ def test_directories_that_look_like_partitions_do_not_make_columns(spark, reader
     assert read_files(spark, str(tmp_path), files, schema, ()).collect() == [(1,)]
 
 
+def test_rows_of_a_file_that_spark_spells_unlike_us_are_not_just_missing(spark, put, table, monkeypatch):
+    put("SELECT id, 'x' AS p FROM range(4)", partition_by="p")
+    monkeypatch.setattr(scan, "_as_metadata_path", lambda uri: uri)
+
+    with pytest.raises(Exception, match="no partition values are known for file:/"):
+        read_table(spark, latest(table)).collect()
+
+
 @pytest.mark.parametrize("name", ["_hidden.parquet", ".hidden.parquet", "a:b.parquet"])
 def test_names_that_hadoop_hides_or_cannot_express_are_read(spark, tmp_path, name):
     pq.write_table(pa.table({"id": [1, 2]}), tmp_path / name)

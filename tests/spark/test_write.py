@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from airflow_delta.core.errors import (
     UnsupportedWriterFeatureError,
 )
 from airflow_delta.core.statements import FileSource, SqlSource, TableSource, WriteStatement
+from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.spark.errors import SourceUnreadableError
 from airflow_delta.spark.scan import read_table
 from airflow_delta.spark.write.write import write
@@ -387,6 +389,22 @@ def test_a_changed_schema_in_between_is_a_conflict_and_leaves_no_file(put, table
     with pytest.raises(MetadataChangedError):
         put("SELECT 2 AS id")
     assert len(data_files(table)) == 1
+
+
+def test_a_changed_property_in_between_is_no_reason_to_give_up(put, judged, table, during_staging):
+    put("SELECT 1 AS id")
+
+    def set_property():
+        log = DeltaLog.for_table(table)
+        transaction = log.start_transaction()
+        transaction.set_metadata(replace(transaction.metadata, configuration={"delta.checkpointInterval": "5"}))
+        transaction.commit(operation=Operation(name="SET TBLPROPERTIES"))
+
+    during_staging(set_property)
+    result = put("SELECT 2 AS id")
+
+    assert judged() == [(1,), (2,)]
+    assert [each["rule"] for each in result.conflicts] == ["DELTA_METADATA_CHANGED"]
 
 
 # -- tokens and provenance
