@@ -111,8 +111,10 @@ class DeltaLog:
         try:
             segment = find_later_commits(self.store, known.segment)
         except LogGapError:  # commits right after the known version were cleaned up: begin at a later checkpoint
+            segment = None
+        if segment is None:
             return LogReplay.of(self.store)
-        return known.followed_by(segment) if segment else known
+        return known if segment is known.segment else known.followed_by(segment)
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """The commits that the log still holds, newest first; also of tables that cannot be read here.

@@ -86,6 +86,12 @@ class LogSegment:
     commits: Mapping[int, FileStatus]
     commit_of_version: FileStatus | None
 
+    def is_part_of(self, listing: LogListing) -> bool:
+        """Whether the log is still the one that this belongs to: not when the table was dropped, or made anew at its place."""
+        if self.commit_of_version:
+            return listing.commits.get(self.version) == self.commit_of_version
+        return self.checkpoint in listing.checkpoints
+
     def __post_init__(self) -> None:
         first = self.checkpoint.version + 1 if self.checkpoint else 0
         for version in range(first, self.version + 1):
@@ -219,7 +225,9 @@ def holds_table(store: LogStore) -> bool:
 
 
 def find_later_commits(store: LogStore, segment: LogSegment) -> LogSegment | None:
-    """The segment with the commits that came since, from one short listing; None when there are none.
+    """The segment with the commits that came since, from one short listing; the very same when there are none.
+
+    None when the log does not go on from the segment: its last commit was cleaned up, or the table is another one by now.
 
     Raises:
         LogGapError: A commit is missing between others.
@@ -228,9 +236,12 @@ def find_later_commits(store: LogStore, segment: LogSegment) -> LogSegment | Non
 
 
 def _carried_on(store: LogStore, segment: LogSegment) -> LogSegment | None:
-    newer = list_log(store, segment.version + 1).commits
-    if not newer:
+    listing = list_log(store, segment.version)
+    if not segment.is_part_of(listing):
         return None
+    newer = {version: status for version, status in listing.commits.items() if version > segment.version}
+    if not newer:
+        return segment
     version = max(newer)
     return LogSegment(
         table=segment.table,

@@ -27,7 +27,6 @@ from airflow_delta.core.actions import (
 )
 from airflow_delta.core.clock import Clock
 from airflow_delta.core.errors import MetadataChangedError, TableExistsError, TableNotFoundError
-from airflow_delta.core.log.file_names import LOG_DIRECTORY, commit_file
 from airflow_delta.core.log.log_segment import list_log
 from airflow_delta.core.predicate import TRUE, Expression, parse_predicate
 from airflow_delta.core.schema import parse_schema
@@ -248,8 +247,7 @@ class OptimisticTransaction:
             if listing.latest_version is not None and 0 not in listing.commits:  # an old table, whose first commits are gone
                 raise TableExistsError(table=self._store.table_uri, version=listing.latest_version)
             return
-        read = self._snapshot.segment.commit_of_version
-        if read and read != next(self._store.list_from(LOG_DIRECTORY, commit_file(self.read_version)), None):
+        if not self._snapshot.segment.is_part_of(list_log(self._store, self.read_version)):
             raise MetadataChangedError(
                 table=self._store.table_uri, read_version=self.read_version, winning_version=self.read_version
             )

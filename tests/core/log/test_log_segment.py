@@ -153,16 +153,16 @@ def test_a_v2_checkpoint_is_passed_over_where_the_commits_are_there():
     assert described(find_segment(handmade.store)) == (6, None, list(range(7)))
 
 
-def test_later_commits_are_found_by_a_listing_from_the_next_version_on(monkeypatch):
+def test_later_commits_are_found_by_a_listing_from_the_known_version_on(monkeypatch):
     handmade = handmade_log(range(4), [2])
     segment = find_segment(handmade.store)
-    assert find_later_commits(handmade.store, segment) is None
+    assert find_later_commits(handmade.store, segment) is segment
     handmade.commit(add("x")).commit(add("y"))
     starts = []
     listing = handmade.store.list_from
     monkeypatch.setattr(handmade.store, "list_from", lambda path, start: starts.append(start) or listing(path, start))
     assert described(find_later_commits(handmade.store, segment)) == (5, 2, [3, 4, 5])
-    assert starts == [f"{4:020d}"]
+    assert starts == [f"{3:020d}"]
 
 
 def test_a_commit_that_comes_while_the_listing_runs_is_no_gap(monkeypatch):

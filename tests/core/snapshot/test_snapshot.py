@@ -136,6 +136,37 @@ def test_refresh_begins_at_a_later_checkpoint_when_the_commits_since_were_cleane
     assert log.refresh().files()["path"].to_pylist() == ["x"]
 
 
+def test_refresh_sees_that_the_table_was_dropped():
+    handmade = HandmadeLog().create(add("a")).commit(add("b"))
+    log = handmade.log
+    log.refresh()
+    handmade.remove_commits(0, 1)
+    with pytest.raises(TableNotFoundError):
+        log.refresh()
+
+
+@pytest.mark.parametrize("newer", [0, 1, 2, 5])
+def test_refresh_of_a_table_made_anew_at_its_place_has_nothing_of_the_former_one(newer):
+    handmade = HandmadeLog().create(add("a")).commit(add("b"))
+    log = handmade.log
+    assert len(log.refresh().files()) == 2
+    handmade.remove_commits(0, 1)
+    handmade.next_version = 0
+    handmade.create()
+    for number in range(newer):
+        handmade.commit(add(f"new-{number}"))
+    assert (log.refresh().version, log.refresh().files()["path"].to_pylist()) == (newer, [f"new-{n}" for n in range(newer)])
+
+
+def test_refresh_where_only_the_checkpoint_of_the_version_is_left():
+    handmade = HandmadeLog().create(add("a")).commit(add("b")).checkpoint(1, protocol(), metadata(), add("x"))
+    log = handmade.remove_commits(0, 1).log
+    first = log.refresh()
+    assert log.refresh() is first
+    handmade.commit(add("c"))
+    assert sorted(log.refresh().files()["path"].to_pylist()) == ["c", "x"]
+
+
 def test_refresh_sees_a_feature_that_came_since():
     handmade = HandmadeLog().create()
     log = handmade.log
