@@ -40,7 +40,7 @@ class CommitInfo:
         operation_metrics: Delta's metric names; numbers as strings.
         txn_id: Random id of this attempt to commit, by which a writer finds its own commit again.
         is_blind_append: Whether the commit only added files and had read nothing; None when not recorded.
-        fields: The whole object as it stands in the log, unknown fields included.
+        fields: The whole object as it stands in the log, unknown fields included; empty where it is no object.
     """
 
     timestamp: int
@@ -75,22 +75,35 @@ class CommitInfo:
         return {key: value for key, value in document.items() if value is not None}
 
     @classmethod
-    def from_json(cls, document: dict[str, Any]) -> CommitInfo:
-        """The action that a log line's ``commitInfo`` object describes; any field may be missing."""
-        record = dict(document.get(RECORD_KEY) or {})
+    def from_json(cls, document: Any) -> CommitInfo:
+        """The action that a log line's ``commitInfo`` describes.
+
+        Writers may put any JSON there, so what is not of the usual kind counts as missing and never makes a table unreadable.
+        """
+        fields: dict[str, Any] = document if isinstance(document, dict) else {}
+
+        def mapping(key: str) -> dict[str, Any]:
+            return found if isinstance(found := fields.get(key), dict) else {}
+
+        def text(key: str) -> str | None:
+            return found if isinstance(found := fields.get(key), str) else None
+
+        def number(key: str) -> int | None:
+            return found if isinstance(found := fields.get(key), int) else None
+
+        is_blind_append = fields.get("isBlindAppend")
+        record = dict(mapping(RECORD_KEY))
         token = record.pop("token", None)
         return cls(
-            timestamp=int(document.get("timestamp") or 0),
-            operation=document.get("operation") or "UNKNOWN",
-            operation_parameters=document.get("operationParameters") or {},
-            operation_metrics=document.get("operationMetrics") or {},
-            read_version=document.get("readVersion"),
-            isolation_level=document.get("isolationLevel"),
-            is_blind_append=document.get("isBlindAppend"),
-            engine_info=document.get("engineInfo"),
-            txn_id=document.get("txnId"),
-            origin=Origin(
-                token=token, job=document.get("job") or {}, record=record, user_metadata=document.get("userMetadata")
-            ),
-            fields=document,
+            timestamp=number("timestamp") or 0,
+            operation=text("operation") or "UNKNOWN",
+            operation_parameters=mapping("operationParameters"),
+            operation_metrics=mapping("operationMetrics"),
+            read_version=number("readVersion"),
+            isolation_level=text("isolationLevel"),
+            is_blind_append=is_blind_append if isinstance(is_blind_append, bool) else None,
+            engine_info=text("engineInfo"),
+            txn_id=text("txnId"),
+            origin=Origin(token=token, job=mapping("job"), record=record, user_metadata=text("userMetadata")),
+            fields=fields,
         )

@@ -197,3 +197,21 @@ def test_who_made_a_commit_is_read_without_its_files():
 
 def test_a_commit_without_commit_info_tells_nobody():
     assert read_commit_info(HandmadeLog().create().store, 0) is None
+
+
+@pytest.mark.parametrize(
+    "anything",
+    [
+        "a text",
+        ["a", "list"],
+        {"timestamp": "2020-01-01", "operation": 5, "operationParameters": ["x"], "operationMetrics": "none", "txnId": 1},
+        {"timestamp": 1e400, "readVersion": "3", "isBlindAppend": "true", "job": "nightly", "airflowDelta": "mine"},
+    ],
+)
+def test_whatever_a_writer_says_about_itself_the_table_is_read(anything):
+    handmade = HandmadeLog().create(add("a")).commit({"commitInfo": anything}, add("b"))
+    info = handmade.log.snapshot().commit_info
+    assert handmade.paths() == ["a", "b"]
+    assert (info.timestamp, info.operation, info.read_version, info.is_blind_append) == (0, "UNKNOWN", None, None)
+    assert (info.operation_parameters, info.operation_metrics, info.txn_id, info.origin.token) == ({}, {}, None, None)
+    assert [each.version for each in handmade.log.history()] == [1, 0]
