@@ -7,7 +7,7 @@ before where a clock ran backwards.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -104,8 +104,12 @@ def version_at(store: LogStore, timestamp: int, in_commit: InCommitTimestamps) -
         info = read_commit_info(store, version) if in_commit.holds_for(version) else None
         return commit_timestamp(version, times[version], info, in_commit)
 
-    position = bisect_right(versions, timestamp, key=time_of)
-    if not position or (position == len(versions) and timestamp > time_of(versions[-1])):
+    # Times of files and times that commits carry need not ascend together: after a copy all files are new.
+    with_time = bisect_left(versions, True, key=in_commit.holds_for)
+    carries = with_time < len(versions) and (with_time == 0 or timestamp >= time_of(versions[with_time]))
+    start, end = (with_time, len(versions)) if carries else (0, with_time)
+    position = bisect_right(versions, timestamp, start, end, key=time_of)
+    if position == start or (position == len(versions) and timestamp > time_of(versions[-1])):
         earliest, latest = time_of(versions[0]), time_of(versions[-1])
         raise TimestampOutOfRangeError(table=store.table_uri, timestamp=timestamp, earliest=earliest, latest=latest)
     return versions[position - 1]

@@ -102,6 +102,18 @@ def test_before_the_enablement_version_the_files_times_count():
     assert [log.snapshot(timestamp=time).version for time in (1000, 2000, 8999, 9000, 9499, 9500)] == [0, 1, 1, 2, 2, 3]
 
 
+def test_times_that_commits_carry_count_also_where_a_copy_made_all_files_newer():
+    properties = {**WITH_TIMES, "delta.inCommitTimestampEnablementVersion": "5"}
+    handmade = five_commits()  # the files say 1000, 2000, ...
+    handmade.commit(info(inCommitTimestamp=10), protocol(1, 7), metadata(None, (), **properties))
+    handmade.commit(info(inCommitTimestamp=20)).commit(info(inCommitTimestamp=30))
+    log = handmade.log
+    assert [log.snapshot(timestamp=time).version for time in (10, 19, 20, 30)] == [5, 5, 6, 7]
+    for outside in (9, 31):
+        with pytest.raises(TimestampOutOfRangeError):
+            log.snapshot(timestamp=outside)
+
+
 def test_the_time_of_a_snapshot_is_its_commits():
     log = five_commits().log
     assert [log.snapshot(version).timestamp for version in range(5)] == [1000, 2000, 3000, 4000, 5000]
