@@ -90,7 +90,7 @@ def main() -> int:
             spark.stop()
 
 
-def run(spark: SparkSession, directory: Path, size: Size) -> int:
+def run(spark: SparkSession, directory: Path, size: Size, *, warm_up_rounds: int = WARM_UP_ROUNDS) -> int:
     """Measure in ``directory``; see ``main``."""
     base, source, copy, plain = (directory / name for name in ("base", "source", "copy", "plain"))
     _make_inputs(spark, base, source, size)
@@ -98,7 +98,7 @@ def run(spark: SparkSession, directory: Path, size: Size) -> int:
     ours: list[Meter] = []
     theirs: list[Meter] = []
     metrics: Mapping[str, int | str] = {}
-    for number in range(WARM_UP_ROUNDS + size.rounds):
+    for number in range(warm_up_rounds + size.rounds):
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(base, copy)
         for is_ours in (True, False) if number % 2 else (False, True):
@@ -107,13 +107,13 @@ def run(spark: SparkSession, directory: Path, size: Size) -> int:
                     metrics = merge(spark, DeltaLog.for_table(str(copy)), statement).metrics
                 else:
                     spark.read.parquet(*_data_files(base)).write.mode("overwrite").parquet(str(plain))
-            if number >= WARM_UP_ROUNDS:
+            if number >= warm_up_rounds:
                 (ours if is_ours else theirs).append(meter)
     print(f"{size}; local[{spark.sparkContext.defaultParallelism}], Spark {spark.version}, {CONFS}")
     print(f"metrics of the last merge: {metrics}")
     ratio = _report("merge", ours) / _report("plain read and write", theirs)
     print(f"ratio of the medians: {ratio:.2f}")
-    differing = _differing_rows(copy, base, source)
+    differing = differing_rows(copy, base, source)
     print(f"rows that differ from what duckdb computes: {differing}")
     return 1 if differing else 0
 
@@ -153,7 +153,7 @@ def _data_files(table: Path) -> list[str]:
     return sorted(str(each) for each in table.rglob("*.parquet") if "_delta_log" not in each.parts)
 
 
-def _differing_rows(table: Path, base: Path, source: Path) -> int:
+def differing_rows(table: Path, base: Path, source: Path) -> int:
     """Rows that either the merged table or the plain computation of the merge has alone."""
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")

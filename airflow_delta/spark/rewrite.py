@@ -20,6 +20,7 @@ from airflow_delta.core.data_files import StatisticsSelection
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.spark.rewrite_worker import RESULT, RESULT_DDL, RewriteWorker
 from airflow_delta.spark.row_changes import DROP, NO_ROW, OUTPUT, ROW
+from airflow_delta.spark.spark_schema import quoted
 from airflow_delta.spark.worker_values import task_count, to_ipc, typed_worker_errors
 
 
@@ -78,7 +79,9 @@ class FileRewrite:
         return self._run(changes.repartitionById(tasks, F.col(OUTPUT)).sortWithinPartitions(OUTPUT, ROW), clock)
 
     def _run(self, ordered: DataFrame, clock: Clock) -> Rewritten:
+        names = [name for name in ordered.columns if name not in (OUTPUT, ROW, DROP)]
         worker = RewriteWorker(
+            columns=(OUTPUT, ROW, DROP, *names),
             table_uri=self.snapshot.table_uri,
             directory=self.directory,
             schema=self.snapshot.schema.without(self.snapshot.partition_columns),
@@ -86,7 +89,9 @@ class FileRewrite:
             inputs=to_ipc(self.inputs.select(["path"]).append_column(OUTPUT, self.outputs)),
         )
         with typed_worker_errors():
-            results = ordered.mapInArrow(worker, RESULT_DDL).toArrow().cast(RESULT)
+            # Spark parses the names of what it maps: dots and backticks would be syntax.
+            plainly_named = ordered.select(OUTPUT, ROW, DROP, *map(quoted, names)).toDF(*map(str, range(len(names) + 3)))
+            results = plainly_named.mapInArrow(worker, RESULT_DDL).toArrow().cast(RESULT)
         read, written = (sum(results[name].to_pylist()) for name in ("rows_read", "rows_written"))
         files = results.filter(results["path"].is_valid()).sort_by("output")
         outputs = files["output"].combine_chunks()

@@ -36,6 +36,7 @@ class RewriteWorker:
     """Turns a partition of ordered changes into files and one ``RESULT`` row for each output.
 
     Attributes:
+        columns: Names of the columns of changes, in the order in which they arrive.
         schema: The table's columns that data files hold.
         selection: Which columns get statistics.
         inputs: Columns ``path`` (as in the log) and ``OUTPUT``, ordered, as bytes.
@@ -43,13 +44,15 @@ class RewriteWorker:
 
     table_uri: str
     directory: str
+    columns: tuple[str, ...]
     schema: StructType
     selection: StatisticsSelection
     inputs: bytes
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The function that Spark maps over each partition."""
-        return with_typed_errors(self._results(RowChanges(batches, arrow_schema(self.schema))))
+        named = (batch.rename_columns(list(self.columns)) for batch in batches)
+        return with_typed_errors(self._results(RowChanges(named, arrow_schema(self.schema))))
 
     def _results(self, changes: RowChanges) -> Iterator[pa.RecordBatch]:
         inputs = from_ipc(self.inputs)

@@ -166,6 +166,50 @@ def test_partition_values_prune_by_the_listed_keys(run_merge, judged, table):
     assert [row[0] for row in judged() if row[2] == "y"] == [0, 29]
 
 
+KEYS = pa.table(
+    {
+        "id": pa.array([1, 2, None], pa.int32()),
+        "text": ["a", "é", None],
+        "bytes": [b"\x00", b"", None],
+        "day": [dt.date(1969, 12, 31), dt.date(2020, 2, 29), None],
+        "at": pa.array([-1, 1577836800123456, None], pa.timestamp("us", "UTC")),
+        "local": pa.array([-1, 1577836800123456, None], pa.timestamp("us")),
+        "amount": pa.array([Decimal("-1.50"), Decimal("99.99"), None], pa.decimal128(6, 2)),
+        "real": [float("nan"), -0.0, None],
+        "flag": [True, False, None],
+        "part": pa.array([dt.date(2020, 1, 1), dt.date(2020, 1, 2), None]),
+    }
+)
+
+
+def test_keys_of_every_type_match_as_spark_compares_them(run_merge, table, tmp_path):
+    write_deltalake(table, KEYS, partition_by=["part"])
+    source = KEYS.set_column(0, "id", KEYS["id"].cast(pa.int64())).set_column(7, "real", [[float("nan"), 0.0, None]])
+    pq.write_table(source, tmp_path / "source.parquet")
+    for name in KEYS.column_names:
+        matched = run_merge(
+            FileSource(str(tmp_path / "source.parquet"), format="parquet"),
+            on=f"target.{name} = source.{name}",
+            clauses=[MatchedDelete(), NotMatchedInsert(assignments={"id": "source.id"})],
+            dry_run=True,
+        )
+        assert (matched.metrics["numTargetRowsDeleted"], matched.metrics["numTargetRowsInserted"]) == (2, 1), name
+
+
+@pytest.mark.parametrize(("on", "updated"), [("source.flag", 3), ("1 = 1", 3), ("target.id = 2", 1), ("false", 0)])
+def test_a_condition_need_not_name_both_sides(run_merge, table, on, updated):
+    write_deltalake(table, THREE)
+    merged = run_merge("SELECT true AS flag", on=on, clauses=MatchedUpdate(assignments={"v": "'z'"}), dry_run=True)
+    assert merged.metrics["numTargetRowsUpdated"] == updated
+
+
+def test_names_may_hold_what_sql_must_quote(run_merge, judged, table):
+    names = ["id", "a.b", "sel`ect", "ÄÖ"]
+    write_deltalake(table, pa.table([[1, 2], [1, 2], [1, 2], [1, 2]], names=names))
+    run_merge("SELECT 2L AS id, 20L AS `A.B`, 20L AS `sel``ect`, 20L AS `äö`", on="target.`a.b` * 1 = source.id")
+    assert judged() == [(1, 1, 1, 1), (2, 20, 20, 20)]
+
+
 # -- several matches
 
 
