@@ -111,7 +111,7 @@ def test_a_typed_error_fails_the_task_at_once_when_it_would_only_come_again(empt
     assert run.state == "failed"
     (error,) = run.errors
     assert isinstance(error, SchemaMismatchError)
-    assert error.differences == ["id is missing"]
+    assert error.differences == ("id is missing",)
     assert "Remedy:" in str(error)
     assert len(submit.calls) == 1
 
