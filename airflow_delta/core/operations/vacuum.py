@@ -1,7 +1,7 @@
 """Deletion of files that no reader needs any more.
 
-Follows ``VacuumCommand`` of Delta Spark (FULL), with two differences: a given retention is always honoured (Spark's newest
-version ignores every number of hours but 0), and directories that become empty stay.
+Follows ``VacuumCommand`` of Delta Spark (FULL), with three differences: a given retention is always honoured (Spark's newest
+version ignores every number of hours but 0), another table below the root is left alone, and empty directories stay.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ _LISTED_AT_ONCE = 1 << 16
 
 _FILE = pa.schema([("path", pa.string()), ("size", pa.int64()), ("modification_time", pa.int64())])
 
+# What a killed statement leaves in its staging area (spark/staging.py): all of it may go, the hidden names of Spark too.
+_STAGED = r"(?s)^write-[0-9a-f]{32}/.*$"
 # Paths that may mean a file of this table without being its path below the root: absolute ones, and those with dot segments.
 _ODD_PATH = r"^/|^[A-Za-z][A-Za-z0-9+.-]*:|(^|/)\.{0,2}(/|$)"
 
@@ -99,7 +101,8 @@ def vacuum(
     """Delete the files below the table's root that are older than the retention and belong to no version younger than it.
 
     Only files found by listing the root are ever deleted, whatever the log says. Names that begin with ``_`` or a dot are
-    not touched, except partition directories, ``_change_data`` and ``_delta_index``.
+    not touched, except partition directories, ``_change_data``, ``_delta_index`` and what our killed statements left. Nor is a
+    directory with a log of its own.
 
     Args:
         refresh: Gives the latest snapshot.
@@ -173,6 +176,7 @@ def unneeded_files(
         _is_hidden(listed["path"], partition_columns),
         pc.is_in(listed["path"], known),
         pc.is_in(name, _name(odd)),  # whichever way such a path leads here, its last part is the name
+        *(pc.starts_with(listed["path"], pattern=root) for root in _other_tables(listed["path"])),
     ]
     if any(each["deletion_vector"].null_count < len(each) for each in needed):
         kept.append(pc.starts_with(name, "deletion_vector_"))
@@ -191,7 +195,14 @@ def _is_hidden(paths: pa.ChunkedArray, partition_columns: Iterable[str]) -> pa.C
     """Whether any part of the path is hidden from vacuum, as ``DeltaTableUtils.isHiddenDirectory`` of Delta Spark says."""
     prefixes = "|".join(["_delta_index", "_change_data", *(f"{re.escape(name)}=" for name in partition_columns)])
     shown = pc.replace_substring_regex(paths, f"(^|/)(?:{prefixes})", r"\1shown")
+    shown = pc.replace_substring_regex(shown, _STAGED, "shown")
     return pc.match_substring_regex(shown, "(^|/)[_.]")
+
+
+def _other_tables(paths: pa.ChunkedArray) -> list[str]:
+    """The directories below the root that hold a log themselves, each with a slash at its end."""
+    logs = paths.filter(pc.match_substring(paths, "/_delta_log/"))
+    return pc.replace_substring_regex(logs, "(?s)/_delta_log/.*$", "/").unique().to_pylist()
 
 
 def _listing(store: LogStore) -> pa.Table:

@@ -16,6 +16,7 @@ from airflow_delta.core.errors import RetentionTooShortError, UnsupportedWriterF
 from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.operations.vacuum import unneeded_files
 from airflow_delta.core.transaction.operation import Operation
+from airflow_delta.spark.staging import StagingArea
 
 HOUR, DAY = 3_600_000, 86_400_000
 
@@ -121,6 +122,29 @@ def test_hidden_names_are_left_alone_and_partitions_and_change_data_are_not_hidd
 def test_a_partition_column_with_a_leading_underscore_does_not_hide_its_files():
     paths = ["_day=1/f", "_day=1/_f", "_days=1/f", "x/_day=1/f"]
     assert unneeded(paths, partition_columns=["_day"]) == ["_day=1/f", "x/_day=1/f"]
+
+
+def test_what_a_killed_statement_left_goes_with_the_hidden_names_of_spark(real_table):
+    table = real_table()
+    staged = StagingArea(str(table.root)).name
+    for path in (f"{staged}/0/part-0.parquet", f"{staged}/0/_temporary/0/task_1/part-1.parquet", f"{staged}/0/.part-0.crc"):
+        table.file(path, age_days=30)
+    table.file(f"{staged}/young/_temporary/part-2.parquet", age_days=1)
+    kept = {f"{staged}/young/_temporary/part-2.parquet", "write-me/_temporary/f"}
+    table.file("write-me/_temporary/f", age_days=30)
+    table.log.vacuum()
+    assert data_files(table.root) == kept
+
+
+def test_another_table_below_the_root_is_left_alone(real_table):
+    table = real_table()
+    inner = DeltaLog.for_table(str(table.root / "p=1" / "inner"), clock=table.log.clock)
+    inner.create_transaction(table.log.snapshot().metadata).commit(operation=Operation(name="CREATE TABLE"))
+    for path in ("p=1/inner/f", "p=1/inner/deep/g", "p=1/inner2/f", "p=1/f"):
+        table.file(path, age_days=30)
+    assert sorted(table.log.vacuum(dry_run=True).paths.to_pylist()) == ["p=1/f", "p=1/inner2/f"]
+    table.log.vacuum()
+    assert {path for path in data_files(table.root) if "_delta_log" not in path} == {"p=1/inner/f", "p=1/inner/deep/g"}
 
 
 # -- names
