@@ -24,6 +24,7 @@ from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.spark.optimize.bins import compaction_bins
 from airflow_delta.spark.outcome import earlier_result, result_of
 from airflow_delta.spark.rewrite import FileRewrite
+from airflow_delta.spark.session import time_zone
 from airflow_delta.spark.staging import StagingArea
 
 DEFAULT_FILE_SIZE = 1 << 30
@@ -112,7 +113,9 @@ def optimize(
     snapshot = log.refresh()
     check_writable(snapshot.table_uri, snapshot.protocol, snapshot.metadata)
     fields = [each for each in snapshot.schema.fields if each.name in snapshot.partition_columns]
-    inputs, bins = compaction_bins(_candidates(snapshot, statement.where), fields, _file_size(snapshot, statement))
+    inputs, bins = compaction_bins(
+        _candidates(snapshot, statement.where, time_zone(spark)), fields, _file_size(snapshot, statement)
+    )
     if statement.dry_run or not len(inputs):
         metrics = {
             "numRemovedFiles": len(inputs),
@@ -131,10 +134,10 @@ def optimize(
     return result
 
 
-def _candidates(snapshot: Snapshot, where: str | None) -> pa.Table:
+def _candidates(snapshot: Snapshot, where: str | None, session_time_zone: str) -> pa.Table:
     if where is None:
         return snapshot.files()
-    predicate = parse_predicate(where, snapshot.schema, snapshot.table_uri)
+    predicate = parse_predicate(where, snapshot.schema, snapshot.table_uri, time_zone=session_time_zone)
     if not is_partition_only(predicate, snapshot.partition_columns):
         detail = f"OPTIMIZE takes whole partitions; the partition columns are {', '.join(snapshot.partition_columns) or 'none'}"
         raise InvalidPredicateError(table=snapshot.table_uri, predicate=where, detail=detail)

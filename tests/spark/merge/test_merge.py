@@ -21,7 +21,15 @@ from airflow_delta.core.errors import (
     SchemaMismatchError,
     TableNotFoundError,
 )
-from airflow_delta.core.statements import FileSource, MatchedDelete, MatchedUpdate, NotMatchedInsert
+from airflow_delta.core.statements import (
+    FileSource,
+    MatchedDelete,
+    MatchedUpdate,
+    MergeStatement,
+    NotMatchedInsert,
+    SqlSource,
+)
+from airflow_delta.spark.merge.merge import merge
 
 pytestmark = pytest.mark.spark
 
@@ -182,7 +190,9 @@ KEYS = pa.table(
 )
 
 
-def test_keys_of_every_type_match_as_spark_compares_them(run_merge, table, tmp_path):
+@pytest.mark.parametrize("most_keys", [1_000_000, 0], ids=["keys at hand", "too many keys"])
+def test_keys_of_every_type_match_as_spark_compares_them(run_merge, table, tmp_path, monkeypatch, most_keys):
+    monkeypatch.setattr("airflow_delta.spark.merge.source._MAX_KEYS", most_keys)
     write_deltalake(table, KEYS, partition_by=["part"])
     source = KEYS.set_column(0, "id", KEYS["id"].cast(pa.int64())).set_column(7, "real", [[float("nan"), 0.0, None]])
     pq.write_table(source, tmp_path / "source.parquet")
@@ -419,3 +429,14 @@ def test_members_of_structs_are_found_by_name_at_any_depth(run_merge, judged, ta
         (2, None, [found, None], found),
         (3, found, [found, None], found),
     ]
+
+
+def test_a_table_lies_where_its_path_says_whatever_signs_it_holds(spark, tmp_path):
+    table = str(tmp_path / "ta ble ü+1")
+    rows = pa.table({"id": [1, 2], "p": ["a b%/ü", "a b%/ü"], "v": [1, 2]})
+    write_deltalake(table, rows, partition_by=["p"])
+    source = SqlSource("VALUES (2L, 'a b%/ü', 20L), (3L, 'c:d', 30L) AS t(id, p, v)")
+    statement = MergeStatement(table=table, source=source, on="target.id = source.id")
+    merge(spark, DeltaLog.for_table(table), statement)
+    found = DeltaTable(table).to_pyarrow_table().sort_by("id").to_pydict()
+    assert found == {"id": [1, 2, 3], "p": ["a b%/ü", "a b%/ü", "c:d"], "v": [1, 20, 30]}
