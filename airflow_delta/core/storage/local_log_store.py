@@ -51,13 +51,13 @@ class LocalLogStore:
         target = self._locate(path)
         temporary = _temporary_beside(target)
         try:
-            _write_synced(temporary, content, "wb")
+            _write_synced(temporary, content)
             try:
                 os.link(temporary, target)
             except OSError as error:
                 if error.errno not in _NO_HARD_LINKS:
                     raise
-                _write_synced(target, content, "xb")
+                _write_exclusively(target, content)
         finally:
             temporary.unlink(missing_ok=True)
         _sync_directory(target.parent)
@@ -155,11 +155,21 @@ def _temporary_beside(target: Path) -> Path:
     return target.with_name(f".{target.name}.{uuid.uuid4()}.tmp")
 
 
-def _write_synced(path: Path, content: bytes, mode: str) -> None:
-    with path.open(mode) as stream:
+def _write_synced(path: Path, content: bytes) -> None:
+    with path.open("wb") as stream:
         stream.write(content)
         stream.flush()
         os.fsync(stream.fileno())
+
+
+def _write_exclusively(path: Path, content: bytes) -> None:
+    """Create the file by ``O_EXCL``; should the content not arrive, the name is free again."""
+    path.open("xb").close()
+    try:
+        _write_synced(path, content)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def _sync_directory(directory: Path) -> None:

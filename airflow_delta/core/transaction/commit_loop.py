@@ -14,6 +14,7 @@ from airflow_delta.core.log.commit_writer import commit_json
 from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.transaction.commit_attempt import CommitAttempt
+from airflow_delta.core.transaction.commit_checks import is_empty
 from airflow_delta.core.transaction.commit_result import passed
 from airflow_delta.core.transaction.conflict_checker import check_conflicts
 from airflow_delta.core.transaction.winning_commit import WinningCommit
@@ -121,6 +122,9 @@ def _commits_from(store: LogStore, version: int) -> Iterator[WinningCommit]:
             actions = read_commit(store, version)
         except LogGapError:  # the end of the log
             return
+        if actions.commit_info is None and is_empty(actions):
+            # Where a filesystem has no hard links, a file is there before its content: no winner to build upon.
+            raise OSError(f"{commit_path(version)} says nothing yet")
         yield WinningCommit(version=version, actions=actions)
         version += 1
 

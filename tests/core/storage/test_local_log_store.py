@@ -24,6 +24,27 @@ class TestLocalLogStoreWithoutHardLinks(LogStoreContract):
         return LocalLogStore(f"file://{tmp_path}/table/")
 
 
+def test_a_create_that_fails_without_hard_links_leaves_the_name_free(tmp_path, monkeypatch):
+    store, sync, calls = LocalLogStore(str(tmp_path)), os.fsync, []
+
+    def no_links(*_):
+        raise OSError(errno.ENOTSUP, "no hard links here")
+
+    def full_disk(descriptor):
+        calls.append(descriptor)
+        if len(calls) == 2:  # the first is the temporary file's
+            raise OSError(errno.ENOSPC, "no space left")
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "link", no_links)
+    monkeypatch.setattr(os, "fsync", full_disk)
+    with pytest.raises(OSError, match="no space left"):
+        store.write_if_absent("_delta_log/0.json", b"half of a commit")
+    assert list(tmp_path.rglob("*.json")) == []
+    store.write_if_absent("_delta_log/0.json", b"whole")
+    assert store.read("_delta_log/0.json") == b"whole"
+
+
 def _race(root, rounds, barrier, racer, results):
     store = LocalLogStore(root)
     won = []

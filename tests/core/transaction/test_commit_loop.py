@@ -173,3 +173,14 @@ def test_a_crash_between_write_and_answer_leaves_a_commit_that_a_second_try_find
     assert found is not None
     assert found.version == 1
     assert faulty.store.exists(commit_path(1))
+
+
+def test_a_winner_whose_content_is_still_on_its_way_is_not_built_upon(faulty, added, removed):
+    faulty.start_transaction().commit(adds=added(("a", "1", None)), operation=WRITE)
+    transaction = faulty.start_transaction()
+    transaction.files()
+    faulty.store.write(commit_path(2), b"")
+    with pytest.raises(CommitStateUnknownError) as caught:
+        transaction.commit(removes=removed("a"), operation=WRITE)
+    assert "says nothing yet" in caught.value.detail
+    assert versions(faulty) == [["a"], ["a"]]
