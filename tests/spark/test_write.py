@@ -433,6 +433,26 @@ def test_a_twin_that_commits_meanwhile_is_the_result_and_our_files_go(put, judge
     assert len(data_files(table)) == 2
 
 
+def test_a_twin_that_commits_behind_the_winner_of_a_race_is_the_result(put, judged, table, during_staging, monkeypatch):
+    origin, refresh = Origin(token="t-1"), DeltaLog.refresh
+
+    def after_the_twin(log):
+        monkeypatch.setattr(DeltaLog, "refresh", refresh)
+        put("SELECT 2 AS id", origin=origin)
+        return log.refresh()
+
+    def lose():
+        put("SELECT 1 AS id")
+        monkeypatch.setattr(DeltaLog, "refresh", after_the_twin)
+
+    during_staging(lose)
+    result = put("SELECT 2 AS id", origin=origin, start_version=-1)
+
+    assert judged() == [(1,), (2,)]
+    assert (result.version, result.already_committed, result.attempts) == (1, True, 2)
+    assert len(data_files(table)) == 2
+
+
 def test_the_versions_that_were_read_are_in_the_result_and_in_the_log(put, spark, table, tmp_path):
     put("SELECT id FROM range(3)")
     put("SELECT id FROM range(5)")

@@ -170,10 +170,16 @@ def _commit(
                 allow_empty=True,
             )
         except (CommitConflictError, TableExistsError) as error:
-            again = target.at(log.refresh())
-            if again is None or len(lost) == MAX_REDOS:
-                raise
             lost.append(_lost_to(error))
+            newest = log.refresh()
+            # Behind the winner a lost twin of this very task may have committed.
+            twin = earlier_result(log, origin, transaction.read_version)
+            if twin is not None:
+                staging.discard()
+                return replace(twin, conflicts=tuple(lost), attempts=1 + len(lost))
+            again = target.at(newest)
+            if again is None or len(lost) > MAX_REDOS:
+                raise
             target = again
             continue
         if commit.already_committed:
