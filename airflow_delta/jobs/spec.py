@@ -76,9 +76,12 @@ class JobSpec:
         if digest is not None and digest != statement_digest(statement):
             raise InvalidSpecError(detail="its digest is not that of its statement")
         try:
-            return cls(statement=statement, origin=Origin(**document.pop("origin", {})), **document)
+            spec = cls(statement=statement, origin=Origin(**document.pop("origin", {})), **document)
         except TypeError as error:
             raise InvalidSpecError(detail=str(error)) from error
+        if not isinstance(spec.start_version, int | None) or not isinstance(spec.result_uri, str | None):
+            raise InvalidSpecError(detail="start_version must be a number and result_uri a text, where they are given")
+        return spec
 
 
 def statement_digest(statement: Statement) -> str:

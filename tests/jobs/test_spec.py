@@ -35,6 +35,7 @@ def test_by_hand_only_the_statement_is_needed():
         (lambda spec: spec | {"format": 2}, InvalidSpecError),
         (lambda spec: spec | {"shell": "true"}, InvalidSpecError),
         (lambda spec: spec | {"origin": {"user": "root"}}, InvalidSpecError),
+        (lambda spec: spec | {"start_version": "3"}, InvalidSpecError),
         (lambda spec: spec | {"digest": "0" * 64}, InvalidSpecError),
         (lambda spec: spec | {"statement": spec["statement"] | {"table": "/lake/other"}}, InvalidSpecError),
         (lambda spec: {key: value for key, value in spec.items() if key != "statement"}, InvalidSpecError),

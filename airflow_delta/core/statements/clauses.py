@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 
+from airflow_delta.core.errors import InvalidStatementError
+
 
 @dataclass(frozen=True, slots=True)
 class MatchedUpdate:
@@ -23,6 +25,10 @@ class MatchedUpdate:
     condition: str | None = None
     assignments: Mapping[str, str] | None = None
 
+    def __post_init__(self) -> None:
+        _check_condition(self, self.condition)
+        _check_assignments(self, self.assignments)
+
 
 @dataclass(frozen=True, slots=True)
 class MatchedDelete:
@@ -34,6 +40,9 @@ class MatchedDelete:
 
     _: KW_ONLY
     condition: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_condition(self, self.condition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +58,28 @@ class NotMatchedInsert:
     _: KW_ONLY
     condition: str | None = None
     assignments: Mapping[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        _check_condition(self, self.condition)
+        _check_assignments(self, self.assignments)
+
+
+def _check_condition(clause: object, condition: object) -> None:
+    if condition is not None and (not isinstance(condition, str) or not condition.strip()):
+        detail = f"the condition must be a text or None, but is {condition!r}"
+        raise InvalidStatementError(statement=type(clause).__name__, detail=detail)
+
+
+def _check_assignments(clause: object, assignments: object) -> None:
+    if assignments is None:
+        return
+    if (
+        not isinstance(assignments, Mapping)
+        or not assignments
+        or not all(isinstance(each, str) for each in assignments.values())
+    ):
+        detail = f"assignments must map columns to expressions or be None, but are {assignments!r}"
+        raise InvalidStatementError(statement=type(clause).__name__, detail=detail)
 
 
 Clause = MatchedUpdate | MatchedDelete | NotMatchedInsert

@@ -31,10 +31,13 @@ tables = st.builds(TableSource, texts, version=versions) | st.builds(TableSource
 files = st.builds(FileSource, texts, format=texts, options=maps, schema=st.none() | texts)
 sources = tables | files | st.builds(SqlSource, texts, views=st.dictionaries(maps.map(str), tables | files, max_size=2))
 expectations = st.lists(st.builds(Expectation, texts, name=st.none() | st.text()) | texts, max_size=2)
+assignments = st.none() | st.dictionaries(
+    st.text(min_size=1).filter(lambda key: key != "$type"), st.text(), min_size=1, max_size=3
+)
 clauses = st.lists(
-    st.builds(MatchedUpdate, condition=texts, assignments=st.none() | maps)
+    st.builds(MatchedUpdate, condition=texts, assignments=assignments)
     | st.builds(MatchedDelete, condition=texts)
-    | st.builds(NotMatchedInsert, condition=texts, assignments=st.none() | maps),
+    | st.builds(NotMatchedInsert, condition=texts, assignments=assignments),
     min_size=1,
     max_size=4,
 )
