@@ -1,7 +1,7 @@
 """A day of flights, from the feed to a report: bronze, silver and gold as Delta tables, on your own Spark.
 
-Every day can be run again: bronze and gold replace their day, and silver's MERGE finds its rows as it left them. Each step reads
-the version that the step before it committed, whatever others commit in between.
+Every day can be run again: bronze and gold replace their day, and silver's MERGE finds its rows as it left them. Each step
+reads the version that the step before it committed, whatever others commit in between.
 """
 
 from __future__ import annotations

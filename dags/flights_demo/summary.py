@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from airflow_delta.core import DeltaLog
@@ -33,7 +34,7 @@ def task_line(run: TaskRun) -> str:
 
 def runs_table(home: Home, runs: Iterable[tuple[str, date]]) -> Table:
     """The tasks of each run: state, duration, what they committed."""
-    table = Table("run", "task", "state", "seconds", "version", "rows and files", title="Runs")
+    table = Table("run", "task", "state", "seconds", "version", "rows and files", title="Runs", box=SIMPLE_HEAD)
     for dag_id, day in runs:
         for position, task in enumerate(home.task_runs(dag_id, day)):
             title = "" if position else f"{dag_id} {day}"
@@ -44,7 +45,9 @@ def runs_table(home: Home, runs: Iterable[tuple[str, date]]) -> Table:
 
 def history_table(folder: Path) -> Table:
     """A Delta table's commits, oldest first, with the rows and files that each left behind."""
-    table = Table("version", "time (UTC)", "operation", "rows", "files", "made by", title=f"History of {folder.name}")
+    table = Table(
+        "version", "time (UTC)", "operation", "rows", "files", "made by", title=f"History of {folder.name}", box=SIMPLE_HEAD
+    )
     log = DeltaLog.for_table(str(folder))
     for entry in reversed(log.history()):
         snapshot = log.snapshot(version=entry.version)
