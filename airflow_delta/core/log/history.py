@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from airflow_delta.core.actions import CommitInfo, Metadata
-from airflow_delta.core.errors import TableNotFoundError, TimestampOutOfRangeError, TokenHistoryLostError
+from airflow_delta.core.errors import LogGapError, TableNotFoundError, TimestampOutOfRangeError, TokenHistoryLostError
 from airflow_delta.core.log.commit_reader import read_commit_info
 from airflow_delta.core.log.file_names import commit_path
-from airflow_delta.core.log.log_segment import LogListing, list_log
+from airflow_delta.core.log.log_segment import LogListing, list_log, settled
 from airflow_delta.core.storage.log_store import FileStatus, LogStore
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -126,16 +126,27 @@ def find_commit(store: LogStore, token: str, after: int) -> HistoryEntry | None:
     Raises:
         TokenHistoryLostError: Commits right after ``after`` were cleaned up, so that the answer is not known.
     """
-    listing = list_log(store, after + 1)
-    if listing.latest_version is not None and after + 1 not in listing.commits:
-        earliest = min(listing.commits, default=listing.latest_version)
-        raise TokenHistoryLostError(table=store.table_uri, token=token, after=after, earliest=earliest)
-    for version, status in listing.commits.items():
+    try:
+        commits = settled(store, lambda: _all_commits_after(store, after))
+    except LogGapError as error:
+        listing = list_log(store, after + 1)
+        earliest = min(listing.commits, default=listing.latest_version or after + 1)
+        raise TokenHistoryLostError(table=store.table_uri, token=token, after=after, earliest=earliest) from error
+    for version, status in commits.items():
         if token.encode() in store.read(commit_path(version)):
             entry = _entry(store, version, status.modification_time, InCommitTimestamps(enabled_at=0))
             if entry.commit_info and entry.commit_info.origin.token == token:
                 return entry
     return None
+
+
+def _all_commits_after(store: LogStore, after: int) -> Mapping[int, FileStatus]:
+    """Every commit later than ``after``. Raises ``LogGapError`` when the listing lacks one: it could be the one looked for."""
+    listing = list_log(store, after + 1)
+    for version in range(after + 1, after + 1 if listing.latest_version is None else listing.latest_version + 1):
+        if version not in listing.commits:
+            raise LogGapError(table=store.table_uri, file=commit_path(version), detail="there are later ones")
+    return listing.commits
 
 
 def _entry(store: LogStore, version: int, file_time: int, in_commit: InCommitTimestamps) -> HistoryEntry:

@@ -149,14 +149,18 @@ def find_segment(store: LogStore, version: int | None = None, *, broken: Collect
         UnsupportedReaderFeatureError: Only a v2 checkpoint could tell.
     """
     try:
-        return _settled(store, lambda: _find_segment(store, version, broken))
+        return settled(store, lambda: _find_segment(store, version, broken))
     except LogGapError:
         _explain_gap(store, version, broken)
         raise
 
 
-def _settled(store: LogStore, find: Callable[[], Found]) -> Found:
-    """What ``find`` finds, asked again while the commit that it misses came when the listing was past its place."""
+def settled(store: LogStore, find: Callable[[], Found]) -> Found:
+    """What ``find`` finds, asked again while the commit that it misses came when the listing was past its place.
+
+    Raises:
+        LogGapError: As ``find`` raises it, for a commit that is not there.
+    """
     for _ in range(_LISTINGS):
         try:
             return find()
@@ -232,7 +236,7 @@ def find_later_commits(store: LogStore, segment: LogSegment) -> LogSegment | Non
     Raises:
         LogGapError: A commit is missing between others.
     """
-    return _settled(store, lambda: _carried_on(store, segment))
+    return settled(store, lambda: _carried_on(store, segment))
 
 
 def _carried_on(store: LogStore, segment: LogSegment) -> LogSegment | None:

@@ -1,6 +1,7 @@
 import pytest
 
 from airflow_delta.core.errors import TableNotFoundError, TimestampOutOfRangeError, TokenHistoryLostError
+from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.log.history import milliseconds, monotonised
 from airflow_delta.core.storage.log_store import FileStatus
 from tests.core.builders import HandmadeLog, add, metadata, protocol
@@ -163,3 +164,21 @@ def test_whether_a_cleaned_up_commit_was_ours_is_not_known():
     assert handmade.log.find_commit("mine", after=2) is None
     with pytest.raises(TokenHistoryLostError):
         handmade.remove_commits(3, 4).log.find_commit("mine", after=2)
+
+
+@pytest.mark.parametrize("hidden", [5, 6])
+def test_our_commit_is_found_though_the_listing_was_past_its_place_when_it_came(monkeypatch, hidden):
+    handmade = five_commits()
+    for version in (5, 6):
+        token = "mine" if version == hidden else "other"
+        handmade.commit(info("MERGE", airflowDelta={"token": token}), add(f"x{version}"))
+    handmade.commit(add("y"))
+    listing, calls = handmade.store.list_from, []
+
+    def overtaken(path, start=""):
+        calls.append(start)
+        gone = commit_path(hidden) if len(calls) == 1 else None
+        return (each for each in listing(path, start) if each.path != gone)
+
+    monkeypatch.setattr(handmade.store, "list_from", overtaken)
+    assert handmade.log.find_commit("mine", after=4).version == hidden
