@@ -53,7 +53,7 @@ class BoundClauses:
         clauses: In the statement's order.
         updated: Columns in which updates put new values: those that any of them assigns, or all.
         moves_rows: Whether an update may change the partition of a row.
-        given: Types of values whose members are to be put into the column's order, by ordinal of the clause and column.
+        given: Types of the values that are not of their column's type, by ordinal of the clause and column.
     """
 
     clauses: tuple[BoundClause, ...]
@@ -173,8 +173,13 @@ def _only(schema: StructType, names: set[str]) -> StructType:
 
 
 def _cast(value: Column, given: DataType | None, wanted: DataType) -> Column:
-    """The value as its column takes it: members of structs by name, where Spark's cast would go by position."""
+    """The value as its column takes it: members of structs by name, where Spark's cast would go by position.
+
+    ``given`` is None where the types are equal.
+    """
     match given, wanted:
+        case None, _:
+            return value
         case StructType(), StructType():
             members = [
                 _cast(value.getField(member.name), member.type, each.type).alias(each.name)

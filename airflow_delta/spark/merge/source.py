@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from airflow_delta.core.predicate.expression import Column, Expression, In, Literal, conjunction, range_predicate
-from airflow_delta.core.schema import DataType, DecimalType, StructField, StructType, arrow_type
+from airflow_delta.core.schema import DecimalType, StructField, StructType, arrow_type
 from airflow_delta.core.schema.data_types import BINARY, BYTE, DATE, INTEGER, LONG, SHORT, STRING, TIMESTAMP, TIMESTAMP_NTZ
 from airflow_delta.spark.merge.condition import SOURCE, TARGET, KeyEquality, MergeCondition
 from airflow_delta.spark.spark_schema import from_spark, quoted
@@ -98,7 +98,7 @@ def materialise(source: DataFrame, condition: MergeCondition, schema: StructType
 
 
 def _joinable(key: KeyEquality, source: DataFrame, schema: StructType) -> StructField | None:
-    """The target's field, when the other side is about the source alone and both are of one simple type.
+    """The target's field, when the other side is about the source alone and both are of one simple type (or integers: a long).
 
     Only then do Arrow, the statistics in the log and Spark's join mean the same by "equal": floats (NaN, -0.0) and types that
     Spark would cast first are left to Spark.
@@ -111,17 +111,13 @@ def _joinable(key: KeyEquality, source: DataFrame, schema: StructType) -> Struct
     if field is None or found.metadata:
         return None
     if field.type in INTEGERS and found.type in INTEGERS:
-        return field
+        return replace(field, type=LONG)  # a key of the source may be too large for the column
     is_simple = field.type in _SIMPLE or isinstance(field.type, DecimalType)
     return field if is_simple and field.type == found.type else None
 
 
 def _renamed(keys: pa.Table, fields: Sequence[StructField]) -> pa.Table:
-    return pa.table({each.name: column.cast(_arrow(each.type)) for each, column in zip(fields, keys.columns, strict=True)})
-
-
-def _arrow(data_type: DataType) -> pa.DataType:
-    return pa.int64() if data_type in INTEGERS else arrow_type(data_type)
+    return pa.table({each.name: column.cast(arrow_type(each.type)) for each, column in zip(fields, keys.columns, strict=True)})
 
 
 def _values_predicate(field: StructField, values: pa.ChunkedArray) -> Expression:
@@ -138,5 +134,7 @@ def _range_predicates(frame: DataFrame, names: Sequence[str], fields: Sequence[S
         return
     extremes = frame.select(*names).dropna().agg(*(extreme(name) for name in names for extreme in (F.min, F.max))).toArrow()
     for position, field in enumerate(fields):
-        low, high = (column.cast(_arrow(field.type))[0].as_py() for column in extremes.columns[2 * position : 2 * position + 2])
+        low, high = (
+            column.cast(arrow_type(field.type))[0].as_py() for column in extremes.columns[2 * position : 2 * position + 2]
+        )
         yield range_predicate(field, low, high)
