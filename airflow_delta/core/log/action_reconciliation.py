@@ -7,9 +7,12 @@ last action of a key decides; inside one commit an add of a key wins over a remo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+Paths = TypeVar("Paths", pa.Array, pa.ChunkedArray)
 
 _ROW = "row"
 _NAMED = "named again"
@@ -75,14 +78,18 @@ def _joined(first: pa.ChunkedArray, second: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array([*first.chunks, *second.chunks], first.type)
 
 
-def file_keys(files: pa.Table) -> pa.ChunkedArray:
-    """One text per file action that is equal for equal (path, deletion vector).
+def canonical_paths(paths: Paths) -> Paths:
+    """The paths so that equal texts mean one file.
 
     ``/x``, ``file:/x`` and ``file:///x`` are one path, as in Spark; otherwise paths count as they are written, percent-encoded.
     """
-    paths = files["path"]
-    if pc.any(pc.starts_with(paths, "file:")).as_py():
-        paths = pc.replace_substring_regex(paths, "^file:/+", "/")
+    is_local = pc.any(pc.starts_with(paths, "file:")).as_py()
+    return pc.replace_substring_regex(paths, "^file:/+", "/") if is_local else paths
+
+
+def file_keys(files: pa.Table) -> pa.ChunkedArray:
+    """One text per file action that is equal for equal (path, deletion vector), paths as of ``canonical_paths``."""
+    paths = canonical_paths(files["path"])
     vectors = files["deletion_vector"]
     if vectors.null_count == len(vectors):
         return paths

@@ -27,6 +27,7 @@ from airflow_delta.core.errors import (
     MetadataChangedError,
     ProtocolChangedError,
 )
+from airflow_delta.core.log.action_reconciliation import canonical_paths
 from airflow_delta.core.predicate import NO, evaluate_files
 from airflow_delta.core.table_features.feature import reader_features, writer_features
 from airflow_delta.core.table_features.support import check_readable, check_writable
@@ -97,7 +98,7 @@ def removed_files_the_attempt_read(attempt: CommitAttempt, winner: WinningCommit
         return
     removed = winner.actions.removes
     if not attempt.read_whole_table:
-        removed = removed.filter(pc.is_in(removed["path"], attempt.read_files))
+        removed = removed.filter(_among(removed["path"], attempt.read_files))
     if len(removed):
         raise _conflict(ConcurrentDeleteReadError, attempt, winner, **_first(removed))
 
@@ -105,7 +106,7 @@ def removed_files_the_attempt_read(attempt: CommitAttempt, winner: WinningCommit
 def removed_files_the_attempt_removes_too(attempt: CommitAttempt, winner: WinningCommit) -> None:
     """One file must not be removed twice: each of the two commits would bring its rows back in another file."""
     removed = winner.actions.removes
-    removed = removed.filter(pc.is_in(removed["path"], _combined(attempt.actions.removes["path"])))
+    removed = removed.filter(_among(removed["path"], attempt.actions.removes["path"].combine_chunks()))
     if len(removed):
         raise _conflict(ConcurrentDeleteDeleteError, attempt, winner, **_first(removed))
 
@@ -137,8 +138,8 @@ def rebased(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
     """The attempt with what it takes over from a winner that it passed: the protocol, and the new places of rows it read."""
     if winner.actions.protocol:
         attempt = replace(attempt, protocol=winner.actions.protocol)
-    if winner.only_rearranges and pc.any(pc.is_in(winner.actions.removes["path"], attempt.read_files)).as_py():
-        paths = pa.concat_arrays([attempt.read_files, _combined(winner.actions.adds["path"])])
+    if winner.only_rearranges and pc.any(_among(winner.actions.removes["path"], attempt.read_files)).as_py():
+        paths = pa.concat_arrays([attempt.read_files, winner.actions.adds["path"].combine_chunks()])
         attempt = replace(attempt, read_files=paths)
     return attempt
 
@@ -152,8 +153,9 @@ def _satisfies_a_predicate(attempt: CommitAttempt, files: pa.Table) -> pa.Array:
     return satisfies
 
 
-def _combined(paths: pa.ChunkedArray) -> pa.Array:
-    return paths.combine_chunks()
+def _among(theirs: pa.ChunkedArray, ours: pa.Array) -> pa.ChunkedArray:
+    """Which of their paths mean a file of ours."""
+    return pc.is_in(canonical_paths(theirs), canonical_paths(ours))
 
 
 def _first(files: pa.Table) -> dict[str, Any]:

@@ -28,16 +28,6 @@ class WinningCommit:
         return dict(self.actions.commit_info.fields) if self.actions.commit_info else {}
 
     @property
-    def txn_id(self) -> str | None:
-        """The random id of the attempt that became this commit."""
-        return self.actions.commit_info.txn_id if self.actions.commit_info else None
-
-    @property
-    def token(self) -> str | None:
-        """The token of the task run that asked for it."""
-        return self.actions.commit_info.origin.token if self.actions.commit_info else None
-
-    @property
     def is_blind_append(self) -> bool:
         """Whether its writer said that it read nothing; silence is a no."""
         return bool(self.actions.commit_info and self.actions.commit_info.is_blind_append)

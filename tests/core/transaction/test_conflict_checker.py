@@ -296,3 +296,11 @@ def test_a_winner_that_rearranges_and_changes_in_one_commit_is_taken_for_a_chang
     theirs = winner(adds=added(("f2", "1", (0, 9)), data_change=False), removes=removed("f1", data_change=True))
     with pytest.raises(ConcurrentDeleteReadError):
         check_conflicts(attempt(read_files=files("f1")), theirs)
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [("/lake/f", "file:/lake/f"), ("file:///lake/f", "/lake/f")])
+def test_a_file_is_one_file_however_two_engines_spell_its_place(attempt, removed, ours, theirs):
+    with pytest.raises(ConcurrentDeleteReadError):
+        check_conflicts(attempt(read_files=files(ours)), winner(removes=removed(theirs)))
+    with pytest.raises(ConcurrentDeleteDeleteError):
+        check_conflicts(attempt(actions=CommitActions(removes=removed(ours))), winner(removes=removed(theirs)))
