@@ -206,6 +206,26 @@ def test_keys_of_every_type_match_as_spark_compares_them(run_merge, table, tmp_p
         assert (matched.metrics["numTargetRowsDeleted"], matched.metrics["numTargetRowsInserted"]) == (2, 1), name
 
 
+@pytest.mark.parametrize(
+    ("step", "most_keys", "partition_by"),
+    [
+        (1_000_000_000, 1_000_000, None),
+        (1_000_000_000, 1_000_000, ["id"]),
+        (100_000_000, 1_000_000, None),
+        (1_000_000_000, 0, None),
+    ],
+    ids=["few keys", "partitions", "many keys", "too many keys"],
+)
+def test_keys_beyond_the_columns_range_match_nothing(run_merge, judged, table, monkeypatch, step, most_keys, partition_by):
+    monkeypatch.setattr("airflow_delta.spark.merge.source._MAX_KEYS", most_keys)
+    write_deltalake(table, pa.table({"id": pa.array([0, 7], pa.int32()), "v": ["a", "b"]}), partition_by=partition_by)
+
+    keys = f"SELECT id, 'new' AS v FROM range(0, 10000000000, {step})"
+    run_merge(keys, clauses=MatchedUpdate(assignments={"v": "source.v"}))
+
+    assert judged(columns="id, v") == [(0, "new"), (7, "b")]
+
+
 @pytest.mark.parametrize(("on", "updated"), [("source.flag", 3), ("1 = 1", 3), ("target.id = 2", 1), ("false", 0)])
 def test_a_condition_need_not_name_both_sides(run_merge, table, on, updated):
     write_deltalake(table, THREE)
