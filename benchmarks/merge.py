@@ -94,6 +94,8 @@ def run(spark: SparkSession, directory: Path, size: Size, *, warm_up_rounds: int
     """Measure in ``directory``; see ``main``."""
     base, source, copy, plain = (directory / name for name in ("base", "source", "copy", "plain"))
     _make_inputs(spark, base, source, size)
+    # One task for each file, so that plain Spark writes as many files as it reads (and has no large task at the end).
+    spark.conf.set("spark.sql.files.maxPartitionBytes", max(Path(each).stat().st_size for each in _data_files(base)))
     statement = MergeStatement(table=str(copy), source=FileSource(str(source), format="parquet"), on="target.key = source.key")
     ours: list[Meter] = []
     theirs: list[Meter] = []
@@ -113,6 +115,7 @@ def run(spark: SparkSession, directory: Path, size: Size, *, warm_up_rounds: int
     print(f"metrics of the last merge: {metrics}")
     ratio = _report("merge", ours) / _report("plain read and write", theirs)
     print(f"ratio of the medians: {ratio:.2f}")
+    print(f"files written by plain Spark: {len(_data_files(plain))}")
     differing = differing_rows(copy, base, source)
     print(f"rows that differ from what duckdb computes: {differing}")
     return 1 if differing else 0
