@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_delta.core.errors import UnsupportedStorageError
+from airflow_delta.core.errors import InvalidStatementError, UnsupportedStorageError
 from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
 from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.core.storage.log_store import LogStore
@@ -24,8 +24,11 @@ def log_store_for(uri: str, storage_options: Mapping[str, Any] | None = None) ->
         storage_options: Credentials and endpoint of an object store; local tables take none.
 
     Raises:
+        InvalidStatementError: The URI is blank, as of a template that found no value; nobody means the root of all.
         UnsupportedStorageError: No atomic create is known for this filesystem.
     """
+    if not uri.strip():
+        raise InvalidStatementError(statement="the URI of a table", detail="it is blank")
     scheme = scheme_of(uri)
     if scheme == "file":
         if storage_options:

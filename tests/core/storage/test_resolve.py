@@ -1,7 +1,7 @@
 import pyarrow.fs
 import pytest
 
-from airflow_delta.core.errors import UnsupportedStorageError
+from airflow_delta.core.errors import InvalidStatementError, UnsupportedStorageError
 from airflow_delta.core.storage.data_filesystem import data_filesystem
 from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
 from airflow_delta.core.storage.local_log_store import LocalLogStore
@@ -26,6 +26,12 @@ def test_a_filesystem_without_a_known_atomic_create_is_refused(uri):
     with pytest.raises(UnsupportedStorageError) as caught:
         log_store_for(uri)
     assert caught.value.uri == uri
+
+
+@pytest.mark.parametrize("uri", ["", "  "])
+def test_a_blank_uri_is_not_the_root_of_the_filesystem(uri):
+    with pytest.raises(InvalidStatementError):
+        log_store_for(uri)
 
 
 def test_a_local_table_takes_no_storage_options():
