@@ -27,6 +27,7 @@ from airflow_delta.core.transaction.optimistic_transaction import OptimisticTran
 from airflow_delta.core.transaction.table_properties import deleted_file_retention
 
 _HOUR = 3_600_000  # milliseconds
+_MOST_HOURS = 1e9  # longer ago there was no file
 _DELETED_AT_ONCE = 1000
 _LISTED_AT_ONCE = 1 << 16
 
@@ -77,14 +78,13 @@ def retention_of(table: str, metadata: Metadata, hours: float | None, *, enforce
     """The retention to use, in so far as it is safe.
 
     Raises:
-        RetentionTooShortError: It is negative, or shorter than the table asks for although that is enforced.
+        RetentionTooShortError: It is negative or no number, or shorter than the table asks for although that is enforced.
     """
     default = deleted_file_retention(metadata.configuration)
-    milliseconds = default if hours is None else int(hours * _HOUR)
-    if milliseconds < 0 or (enforce and milliseconds < default):
-        raise RetentionTooShortError(
-            table=table, retention_hours=milliseconds / _HOUR, minimum_hours=default / _HOUR if enforce else 0.0
-        )
+    asked = default / _HOUR if hours is None else hours
+    if not asked >= 0 or (enforce and asked < default / _HOUR):  # NaN is neither more nor less
+        raise RetentionTooShortError(table=table, retention_hours=asked, minimum_hours=default / _HOUR if enforce else 0.0)
+    milliseconds = default if hours is None else int(min(hours, _MOST_HOURS) * _HOUR)
     return Retention(milliseconds=milliseconds, specified=hours is not None, default=default, enforced=enforce)
 
 

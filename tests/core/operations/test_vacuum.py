@@ -99,9 +99,17 @@ def test_the_retention_of_the_table_is_the_default_and_the_least(real_table):
 
 
 @pytest.mark.parametrize("enforce", [True, False])
-def test_a_negative_retention_is_never_taken(real_table, enforce):
+@pytest.mark.parametrize("hours", [-1, -1e-9, float("-inf"), float("nan")])
+def test_a_negative_retention_is_never_taken(real_table, hours, enforce):
     with pytest.raises(RetentionTooShortError):
-        real_table().log.vacuum(-1, enforce_retention=enforce)
+        real_table().log.vacuum(hours, enforce_retention=enforce)
+
+
+@pytest.mark.parametrize("hours", [float("inf"), 1e300, 10**30])
+def test_however_long_a_retention_is_it_keeps_everything(real_table, hours):
+    table = real_table()
+    table.file("old.parquet", age_days=10_000)
+    assert table.log.vacuum(hours).files == 0
 
 
 def test_hidden_names_are_left_alone_and_partitions_and_change_data_are_not_hidden(real_table, tmp_path):
