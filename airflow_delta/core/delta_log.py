@@ -53,6 +53,7 @@ class DeltaLog:
             store: Instead of the store that the URI's scheme says.
 
         Raises:
+            InvalidStatementError: The URI is blank.
             UnsupportedStorageError: The filesystem cannot hold a log safely.
         """
         return cls(store or log_store_for(uri, storage_options), clock=clock)
@@ -79,7 +80,8 @@ class DeltaLog:
             TimestampOutOfRangeError: The time lies before the first or after the last version.
             CorruptLogError: A log file that is needed cannot be read or is missing.
             UnsupportedReaderFeatureError: Reading would give wrong rows.
-            ValueError: Both are given, or the text is no time.
+            InvalidStatementError: The text is no time.
+            ValueError: Both are given.
         """
         if version is not None and timestamp is not None:
             raise ValueError("a snapshot is asked for by version or by timestamp, not by both")

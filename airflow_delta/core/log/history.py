@@ -13,7 +13,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from airflow_delta.core.actions import CommitInfo, Metadata
-from airflow_delta.core.errors import LogGapError, TableNotFoundError, TimestampOutOfRangeError, TokenHistoryLostError
+from airflow_delta.core.errors import (
+    InvalidStatementError,
+    LogGapError,
+    TableNotFoundError,
+    TimestampOutOfRangeError,
+    TokenHistoryLostError,
+)
 from airflow_delta.core.log.commit_reader import read_commit_info
 from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.log.log_segment import LogListing, list_log, settled
@@ -158,9 +164,12 @@ def milliseconds(timestamp: int | str) -> int:
     """A time as milliseconds since the epoch; ISO text without a zone is UTC.
 
     Raises:
-        ValueError: The text is no ISO date or time.
+        InvalidStatementError: The text is no ISO date or time.
     """
     if isinstance(timestamp, int):
         return timestamp
-    time = datetime.fromisoformat(timestamp)
+    try:
+        time = datetime.fromisoformat(timestamp)
+    except ValueError as error:
+        raise InvalidStatementError(statement=f"the timestamp {timestamp!r}", detail="it is no ISO date or time") from error
     return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)

@@ -1,6 +1,6 @@
 import pytest
 
-from airflow_delta.core.errors import TableNotFoundError, TimestampOutOfRangeError, TokenHistoryLostError
+from airflow_delta.core.errors import InvalidStatementError, TableNotFoundError, TimestampOutOfRangeError, TokenHistoryLostError
 from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.log.history import milliseconds, monotonised
 from airflow_delta.core.storage.log_store import FileStatus
@@ -133,6 +133,13 @@ def test_the_time_of_a_snapshot_is_its_commits():
 )
 def test_times_are_milliseconds_or_iso_text(text, expected):
     assert milliseconds(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "2020-13-01", "{{ ds }}"])
+def test_a_text_that_is_no_time_is_refused_by_name(text):
+    with pytest.raises(InvalidStatementError) as caught:
+        five_commits().log.snapshot(timestamp=text)
+    assert repr(text) in caught.value.statement
 
 
 def test_version_and_time_together_are_a_mistake():
