@@ -112,8 +112,7 @@ def test_a_driver_killed_at_its_commit_has_committed_once_and_a_cleared_task_com
             if len(results) == 1:
                 clear(ti, append.task_id)
 
-        sibling()
-        append >> observe()
+        sibling() >> append >> observe()
 
     run = run_task(
         lambda: LosesItsWorkerOnce(
