@@ -51,14 +51,17 @@ class DeltaError(Exception):
 
     @staticmethod
     def from_json(document: dict[str, Any]) -> DeltaError | None:
-        """The error that ``to_json`` described, or None when its code is not of this version of the package."""
+        """The error that ``to_json`` described, or None when its code or its fields are not of this version of the package."""
         error = _REGISTRY.get(document["code"])
         if error is None:
             return None
         known = {each.name for each in fields(error)}
         attributes = {name: value for name, value in document["attributes"].items() if name in known}
-        # JSON has no tuples, and no field is a list.
-        return error(**{name: tuple(value) if isinstance(value, list) else value for name, value in attributes.items()})
+        try:
+            # JSON has no tuples, and no field is a list.
+            return error(**{name: tuple(value) if isinstance(value, list) else value for name, value in attributes.items()})
+        except TypeError:  # a field is missing
+            return None
 
 
 def _rebuild(error: type[DeltaError], attributes: dict[str, Any]) -> DeltaError:

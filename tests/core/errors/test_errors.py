@@ -61,3 +61,6 @@ def test_a_winner_of_another_engine_may_call_anything_its_job():
 
 def test_an_error_of_another_version_of_the_package_is_not_known():
     assert DeltaError.from_json({"code": "DELTA_OF_TOMORROW", "attributes": {}}) is None
+    assert DeltaError.from_json({"code": "DELTA_TABLE_NOT_FOUND", "attributes": {"place": "t"}}) is None
+    known = DeltaError.from_json({"code": "DELTA_TABLE_NOT_FOUND", "attributes": {"table": "t", "news": 1}})
+    assert known.attributes() == {"table": "t"}
