@@ -114,7 +114,7 @@ class DeltaJobOperator(SparkSubmitOperator):
                 result_uri=result_uri(base, token.token, context["ti"].try_number),
             )
             failure = self._submit(spec, target, Path(private), token, context)
-            document = newest_document(base, token.token, before)
+            document = newest_document(base, token.token, before, is_done=failure is None)
         if document is not None and document.outcome is not None:
             return self._deliver(document.outcome, context)
         error = None if document is None else document.typed_error()
@@ -183,15 +183,16 @@ def _committed(table: str, token: TaskToken) -> OperationResult | None:
     return committed_result(DeltaLog.for_table(table), token.token, token.start_version)
 
 
-def newest_document(base: str, token: str, before: set[int]) -> ResultDocument | None:
+def newest_document(base: str, token: str, before: set[int], *, is_done: bool) -> ResultDocument | None:
     """The document of this try's job: one that was not there before, else an outcome that was.
 
-    A durable operator may have followed the job of an earlier try, whose document bears that try's number.
+    A durable operator may have followed the job of an earlier try, whose document bears that try's number. When the job of
+    this try is lost (not ``is_done``), an earlier outcome without a commit does not stand for it: such work runs again.
     """
     there = written_results(base, token)
     fresh = [read_result(result_uri(base, token, each)) for each in sorted(there - before, reverse=True)]
     earlier = [read_result(result_uri(base, token, each)) for each in sorted(before, reverse=True)]
-    documents = [*fresh, *(each for each in earlier if each is not None and each.outcome is not None)]
+    documents = [*fresh, *(each for each in earlier if each and each.outcome and (is_done or each.outcome.committed))]
     return next((each for each in documents if each is not None), None)
 
 

@@ -25,7 +25,6 @@ from airflow_delta.spark.data_paths import file_uri
 from airflow_delta.spark.session import session_settings, time_zone
 from airflow_delta.spark.spark_schema import quoted, to_spark
 
-_FILE, _KNOWN = "__file", "__known"
 _JVM_FILES = 10_000
 _JVM_SCHEMES = ("file", "hdfs")
 _READER_OPTIONS = {
@@ -122,13 +121,24 @@ def _jvm_scan(
     spelled = {_place(unquote(each)): each for each in rows.inputFiles()}
     keys = pa.array([_as_metadata_path(spelled[_place(uri)]) for uri in uris], pa.string())
     values = partition_arrays(files, partitions)
-    columns = StructType((StructField(_FILE, STRING), StructField(_KNOWN, BOOLEAN), *partitions))
+    file_name, known_name = _unused_names(schema)
+    columns = StructType((StructField(file_name, STRING), StructField(known_name, BOOLEAN), *partitions))
     known = pa.repeat(pa.scalar(True), len(keys))
-    by_file = spark.createDataFrame(pa.table({_FILE: keys, _KNOWN: known, **values}), to_spark(columns))
-    located = rows.withColumn(_FILE, rows.metadataColumn("_metadata")["file_path"]).join(F.broadcast(by_file), _FILE, "left")
+    by_file = spark.createDataFrame(pa.table({file_name: keys, known_name: known, **values}), to_spark(columns))
+    located = rows.withColumn(file_name, rows.metadataColumn("_metadata")["file_path"]).join(
+        F.broadcast(by_file), file_name, "left"
+    )
     # Should Spark ever spell a file in a third way, its rows must not just be missing.
-    unknown = F.raise_error(F.concat(F.lit("no partition values are known for "), _FILE)).cast("boolean")
-    return located.filter(F.coalesce(_KNOWN, unknown)).select(*map(quoted, schema.names))
+    unknown = F.raise_error(F.concat(F.lit("no partition values are known for "), file_name)).cast("boolean")
+    return located.filter(F.coalesce(known_name, unknown)).select(*map(quoted, schema.names))
+
+
+def _unused_names(schema: StructType) -> tuple[str, str]:
+    """Names for the columns of files and of known files that no column of the table has."""
+    prefix = "_"
+    while any(name.startswith(prefix) for name in schema.names):
+        prefix += "_"
+    return f"{prefix}file", f"{prefix}known"
 
 
 def _place(uri: str) -> tuple[str, str]:

@@ -292,11 +292,19 @@ def test_a_try_that_follows_an_earlier_job_takes_its_outcome_but_not_an_old_erro
 
     outcome = ResultDocument(outcome=OperationResult(table="t", version=1, read_version=0, operation="MERGE", committed=True))
     error = ResultDocument.of_error(TableNotFoundError(table="t"))
-    assert newest_document(base, token, set()) is None
+    assert newest_document(base, token, set(), is_done=True) is None
     leave(1, error)
-    assert newest_document(base, token, {1}) is None
-    assert newest_document(base, token, set()) == error
+    assert newest_document(base, token, {1}, is_done=True) is None
+    assert newest_document(base, token, set(), is_done=False) == error
     leave(2, outcome)
     leave(3, error)
-    assert newest_document(base, token, {1, 2}) == error
-    assert newest_document(base, token, {1, 2, 3}) == outcome
+    assert newest_document(base, token, {1, 2}, is_done=False) == error
+    assert newest_document(base, token, {1, 2, 3}, is_done=True) == outcome
+
+
+@pytest.mark.parametrize("is_done", [True, False])
+def test_an_earlier_outcome_without_a_commit_does_not_stand_for_a_lost_job(tmp_path, is_done):
+    token, base = "0" * 32, str(tmp_path)
+    nothing = ResultDocument(outcome=OperationResult(table="t", version=1, read_version=1, operation="MERGE", committed=False))
+    write_result(result_uri(base, token, 1), nothing)
+    assert newest_document(base, token, {1}, is_done=is_done) == (nothing if is_done else None)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import write_deltalake
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from airflow_delta.core.delta_log import DeltaLog
@@ -166,3 +167,12 @@ def test_many_files_are_listed_by_as_many_tasks_as_there_are_cores(spark, tmp_pa
     assert [tracker.getStageInfo(stage).numTasks for stage in stages] == [2]
     assert spark.conf.get("spark.sql.sources.parallelPartitionDiscovery.parallelism") == before
     assert frame.agg(F.sum("id")).collect() == [(100,)]
+
+
+def test_columns_named_like_our_own_are_the_tables(spark, tmp_path):
+    rows = pa.table({"__file": ["mine"], "__known": ["too"], "day": ["monday"]})
+    write_deltalake(str(tmp_path), rows, partition_by=["day"])
+
+    read = read_table(spark, DeltaLog.for_table(str(tmp_path)).snapshot())
+
+    assert read.toArrow().select(rows.column_names).to_pylist() == rows.to_pylist()

@@ -13,6 +13,7 @@ from pyspark.sql.types import DataType as SparkType
 
 from airflow_delta.core.errors import SchemaMismatchError
 from airflow_delta.core.schema import ArrayType, DataType, MapType, StructField, StructType
+from airflow_delta.core.schema.data_types import INTEGERS
 from airflow_delta.core.statements import Clause, MatchedDelete, MatchedUpdate
 from airflow_delta.spark.merge.condition import SOURCE, TARGET
 from airflow_delta.spark.spark_schema import quoted, to_spark
@@ -175,7 +176,8 @@ def _only(schema: StructType, names: set[str]) -> StructType:
 def _cast(value: Column, given: DataType | None, wanted: DataType) -> Column:
     """The value as its column takes it: members of structs by name, where Spark's cast would go by position.
 
-    ``given`` is None where the types are equal.
+    ``given`` is None where the types are equal. A number that the column cannot hold fails the job, also in a session whose
+    casts would wrap it round or make it NULL (``spark.sql.ansi.enabled`` false).
     """
     match given, wanted:
         case None, _:
@@ -195,7 +197,10 @@ def _cast(value: Column, given: DataType | None, wanted: DataType) -> Column:
                 keys, F.transform(F.map_values(value), lambda each: _cast(each, given.value_type, wanted.value_type))
             )
         case _:
-            return value.cast(_spark_type(wanted))
+            cast = value.cast(_spark_type(wanted))
+            holds = cast == value if given in INTEGERS and wanted in INTEGERS else cast.isNotNull()
+            lost = F.raise_error(F.concat(value.cast("string"), F.lit(f" does not fit the type {wanted}")))
+            return F.when(value.isNull() | holds, cast).otherwise(lost)
 
 
 def _spark_type(data_type: DataType) -> SparkType:

@@ -13,11 +13,10 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 
 from airflow_delta.core.predicate.expression import Column, Expression, In, Literal, conjunction, range_predicate
 from airflow_delta.core.schema import DecimalType, StructField, StructType, arrow_type
-from airflow_delta.core.schema.data_types import BINARY, BYTE, DATE, INTEGER, LONG, SHORT, STRING, TIMESTAMP, TIMESTAMP_NTZ
+from airflow_delta.core.schema.data_types import BINARY, DATE, INTEGERS, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ
 from airflow_delta.spark.merge.condition import SOURCE, TARGET, KeyEquality, MergeCondition
 from airflow_delta.spark.spark_schema import from_spark, quoted
 
-INTEGERS = (BYTE, SHORT, INTEGER, LONG)
 _SIMPLE = (*INTEGERS, STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ)
 _MAX_KEYS = 1_000_000
 _MAX_KEY_BYTES = 64 << 20
@@ -92,7 +91,7 @@ def materialise(source: DataFrame, condition: MergeCondition, schema: StructType
         rows=rows,
         keys=keys,
         are_keys_unique=is_unique,
-        on=" AND ".join([*equal, *(f"({each})" for each in rest)]),
+        on=" AND ".join([*equal, *(f"({each}\n)" for each in rest)]),  # the end of a line ends a comment in it
         matched=matched,
     )
 

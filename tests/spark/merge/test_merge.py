@@ -233,6 +233,25 @@ def test_a_condition_need_not_name_both_sides(run_merge, table, on, updated):
     assert merged.metrics["numTargetRowsUpdated"] == updated
 
 
+def test_a_comment_in_a_condition_ends_with_its_line(run_merge, judged, table):
+    write_deltalake(table, THREE)
+    run_merge("VALUES (2L, 'B'), (3L, 'C') AS t(id, v)", on="target.id = source.id AND target.id < 3 -- not the last")
+    assert judged() == [(1, "a"), (2, "B"), (3, "C"), (3, "c")]
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_a_number_that_its_column_cannot_hold_fails_in_any_session(spark, run_merge, judged, table, ansi):
+    write_deltalake(table, pa.table({"id": [1], "v": pa.array([1], pa.int32())}))
+    spark.conf.set("spark.sql.ansi.enabled", ansi)
+    try:
+        run_merge("VALUES (1L, 5L) AS t(id, v)")
+        with pytest.raises(Exception, match="3000000000"):
+            run_merge("VALUES (1L, 3000000000L) AS t(id, v)")
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
+    assert judged() == [(1, 5)]
+
+
 def test_names_may_hold_what_sql_must_quote(run_merge, judged, table):
     names = ["id", "a.b", "sel`ect", "ÄÖ"]
     write_deltalake(table, pa.table([[1, 2], [1, 2], [1, 2], [1, 2]], names=names))
