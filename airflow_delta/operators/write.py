@@ -2,72 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import Any
 
-from airflow_delta.core.statements import Expectation, Source, WriteStatement
+from airflow_delta.core.statements import Source
 from airflow_delta.operators.arguments import source_of
-from airflow_delta.operators.job import DeltaJobOperator
+from airflow_delta.operators.written_rows import DeltaWrittenRowsOperator
 
 
-class DeltaWriteOperator(DeltaJobOperator):
+class DeltaWriteOperator(DeltaWrittenRowsOperator):
     """Write the rows of a source into a Delta table, as one commit; the first write makes the table.
+
+    Takes ``mode``, ``replace_where``, ``partition_by``, ``expect``, ``properties`` and ``dry_run`` too, as
+    :class:`~airflow_delta.operators.written_rows.DeltaWrittenRowsOperator` describes them.
 
     :param table: URI of the table's root (templated).
     :param source: URI of a Delta table, or a source value (templated).
     :param source_version: Version of the source table to read (templated). Default: the latest when the job starts.
-    :param mode: ``append``, ``overwrite`` or ``replace_where`` (templated).
-    :param replace_where: Spark SQL over partition columns: the rows that are replaced; every written row must fulfil it
-        (templated). Only with the mode ``replace_where``.
-    :param partition_by: Partition columns when the table is made.
-    :param expect: Checks on the rows to be written, as Spark SQL (templated); one that fails keeps the commit from happening.
-    :param properties: Table properties when the table is made.
-    :param dry_run: Check, but commit nothing.
     """
 
-    template_fields: Sequence[str] = (
-        *DeltaJobOperator.template_fields,
-        "source",
-        "source_version",
-        "mode",
-        "replace_where",
-        "expect",
-    )
-    script = "write"
+    template_fields: Sequence[str] = (*DeltaWrittenRowsOperator.template_fields, "source", "source_version")
 
-    def __init__(
-        self,
-        *,
-        source: str | Source,
-        source_version: int | str | None = None,
-        mode: str = "append",
-        replace_where: str | None = None,
-        partition_by: Sequence[str] = (),
-        expect: Sequence[Expectation | str] | Expectation | str = (),
-        properties: Mapping[str, str] = MappingProxyType({}),
-        dry_run: bool = False,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *, source: str | Source, source_version: int | str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.source = source
         self.source_version = source_version
-        self.mode = mode
-        self.replace_where = replace_where
-        self.partition_by = partition_by
-        self.expect = expect
-        self.properties = properties
-        self._dry_run = dry_run
 
-    def statement(self) -> WriteStatement:
-        """What the job is to do, made from the rendered arguments."""
-        return WriteStatement(
-            table=self.table,
-            source=source_of(self.source, self.source_version),
-            mode=self.mode,  # type: ignore[arg-type]  # the text becomes a mode
-            replace_where=self.replace_where,
-            partition_by=self.partition_by,  # type: ignore[arg-type]  # any sequence becomes a tuple
-            expect=self.expect,  # type: ignore[arg-type]  # texts become expectations
-            properties=self.properties,
-            dry_run=self._dry_run,
-        )
+    def rows(self) -> Source:
+        """The source, pinned where a version is given."""
+        return source_of(self.source, self.source_version)
