@@ -8,7 +8,6 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
 
 from airflow_delta.core.data_files import describe_file
 from airflow_delta.core.schema import parse_schema, schema_json, struct_from_arrow
@@ -36,19 +35,6 @@ TABLE = pa.table(
     }
 )
 SCHEMA = struct_from_arrow(TABLE.schema)
-
-
-@pytest.fixture(scope="module")
-def spark():
-    """A small Spark; stopped after this file, so that tests with other settings start their own."""
-    session = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
-    )
-    yield session
-    session.stop()
 
 
 def rows(table):
