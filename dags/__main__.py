@@ -32,8 +32,7 @@ def main() -> int:
     watch = home.start("flights_watch", DAYS[0])
     try:
         with console.status("flights_watch goes to wait for the first merge"):
-            while watch.poll() is None and not any(each.state for each in home.task_runs("flights_watch", DAYS[0])):
-                time.sleep(1)
+            home.await_begin(watch, "flights_watch", DAYS[0])
         console.print("flights_watch waits for version 1 of flights, without a worker")
         for day in DAYS:
             if not _run(home, day, console):

@@ -82,6 +82,14 @@ class Home:
         with self.log_file(dag_id, day).open("wb") as log:
             return subprocess.Popen(command, env=self._environment(), stdout=log, stderr=log)
 
+    def await_begin(self, process: subprocess.Popen[bytes], dag_id: str, day: date) -> None:
+        """Return when a task of the run has begun, or the run has ended.
+
+        By then the run has put the DAGs into the database; two runs that do so at once on an empty one trip over each other.
+        """
+        while process.poll() is None and not any(each.state for each in self.task_runs(dag_id, day)):
+            time.sleep(POLL_SECONDS)
+
     def task_runs(self, dag_id: str, day: date) -> list[TaskRun]:
         """The tasks of the day's DAG run: those that ended, in that order, then the others."""
         with closing(sqlite3.connect(f"file:{self.folder / 'airflow.db'}?mode=ro", uri=True, timeout=30)) as database:
