@@ -76,9 +76,12 @@ def run(home, day):
 def two_days(home):
     """What the tasks of two days returned; while the first day ran, the sensor waited in a DAG of its own."""
     watch = home.start("flights_watch", FIRST)
-    home.await_begin(watch, "flights_watch", FIRST)
-    results = {day: run(home, day) for day in (FIRST, SECOND)}
-    assert watch.wait(timeout=120) == 0
+    try:
+        home.await_begin(watch, "flights_watch", FIRST)
+        results = {day: run(home, day) for day in (FIRST, SECOND)}
+        assert watch.wait(timeout=120) == 0
+    finally:
+        watch.kill()
     return results
 
 
