@@ -236,7 +236,7 @@ def test_a_condition_need_not_name_both_sides(run_merge, table, on, updated):
 def test_a_comment_in_a_condition_ends_with_its_line(run_merge, judged, table):
     write_deltalake(table, THREE)
     run_merge("VALUES (2L, 'B'), (3L, 'C') AS t(id, v)", on="target.id = source.id AND target.id < 3 -- not the last")
-    assert sorted(judged()) == [(1, "a"), (2, "B"), (3, "C"), (3, "c")]
+    assert judged("id, v") == [(1, "a"), (2, "B"), (3, "C"), (3, "c")]
 
 
 @pytest.mark.parametrize("ansi", ["true", "false"])
