@@ -40,6 +40,8 @@ _PLAIN_FLOAT_RANGE = (1e-3, 1e7)
 
 # -- to the log
 
+_UNREADABLE = (ValueError, ArithmeticError, NotImplementedError)  # the last is Arrow's, where it has no such cast
+
 
 def serialize(value: Any, data_type: DataType, *, column: str = "") -> str | None:
     """The text of a Python value in an action's ``partitionValues``; None for NULL and for empty text and bytes.
@@ -151,7 +153,7 @@ def typed_values(texts: pa.Array | pa.ChunkedArray, data_type: DataType, *, colu
     distinct = pc.if_else(pc.equal(distinct, ""), pa.scalar(None, pa.string()), distinct)
     try:
         typed = values_of_texts(distinct, data_type)
-    except (ValueError, ArithmeticError, NotImplementedError) as error:
+    except _UNREADABLE as error:
         bad = next((text for text in distinct.to_pylist() if not _is_readable(text, data_type)), str(error))
         raise InvalidPartitionValueError(column=column, value=bad, type=str(data_type)) from error
     return typed.take(encoded.indices)
@@ -174,6 +176,6 @@ def _encoded(values: pa.Array | pa.ChunkedArray) -> pa.DictionaryArray:
 def _is_readable(text: str | None, data_type: DataType) -> bool:
     try:
         values_of_texts(pa.array([text], pa.string()), data_type)
-    except (ValueError, ArithmeticError, NotImplementedError):
+    except _UNREADABLE:
         return False
     return True
