@@ -24,6 +24,7 @@ from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.spark.data_paths import file_uri
 from airflow_delta.spark.session import session_settings, time_zone
 from airflow_delta.spark.spark_schema import quoted, to_spark
+from airflow_delta.spark.supported import check_scannable
 
 _JVM_FILES = 10_000
 _JVM_SCHEMES = ("file", "hdfs")
@@ -53,6 +54,7 @@ def read_table(
         InvalidPredicateError: ``where`` does not fit the table.
     """
     schema, table_uri = snapshot.schema, snapshot.table_uri
+    check_scannable(table_uri, snapshot.protocol, snapshot.metadata)
     predicate = None if where is None else parse_predicate(where, schema, table_uri, time_zone=time_zone(spark))
     files = snapshot.files(predicate)
     refuse_deletion_vectors(table_uri, files)

@@ -27,16 +27,12 @@ class Feature:
         reader_version: Lowest reader version that implies it; None where none does.
         writer_version: Lowest writer version that implies it; None where none does.
         in_use: Whether the table uses it, and not merely allows it.
-        readable: Whether a table that uses it can be read.
-        writable: Whether a table that uses it can be written.
     """
 
     name: str
     in_use: Use = lambda _metadata: True
     reader_version: int | None = None
     writer_version: int | None = None
-    readable: bool = False
-    writable: bool = False
 
 
 def _has_field(key: str) -> Use:
@@ -65,6 +61,11 @@ def _is_enabled(key: str) -> Use:
     return lambda metadata: metadata.configuration.get(key, "").lower() == "true"
 
 
+def _holds_type(prefix: str) -> Use:
+    """Whether any column, nested ones included, is of a primitive type with this name."""
+    return lambda metadata: f'"{prefix}' in metadata.schema_string
+
+
 def _has_column_mapping(metadata: Metadata) -> bool:
     return metadata.configuration.get("delta.columnMapping.mode", "none").lower() != "none"
 
@@ -72,18 +73,30 @@ def _has_column_mapping(metadata: Metadata) -> bool:
 FEATURES = {
     each.name: each
     for each in (
-        Feature(name="appendOnly", writer_version=2, readable=True, writable=True),
-        Feature(name="invariants", writer_version=2, in_use=_has_field("delta.invariants"), readable=True),
-        Feature(name="checkConstraints", writer_version=3, in_use=_has_property("delta.constraints."), readable=True),
-        Feature(name="changeDataFeed", writer_version=4, in_use=_is_enabled("delta.enableChangeDataFeed"), readable=True),
-        Feature(name="generatedColumns", writer_version=4, in_use=_has_field("delta.generationExpression"), readable=True),
+        Feature(name="appendOnly", writer_version=2),
+        Feature(name="invariants", writer_version=2, in_use=_has_field("delta.invariants")),
+        Feature(name="checkConstraints", writer_version=3, in_use=_has_property("delta.constraints.")),
+        Feature(name="changeDataFeed", writer_version=4, in_use=_is_enabled("delta.enableChangeDataFeed")),
+        Feature(name="generatedColumns", writer_version=4, in_use=_has_field("delta.generationExpression")),
         Feature(name="columnMapping", reader_version=2, writer_version=5, in_use=_has_column_mapping),
-        Feature(name="identityColumns", writer_version=6, in_use=_has_field("delta.identity.start"), readable=True),
-        Feature(name="allowColumnDefaults", in_use=_has_field("CURRENT_DEFAULT"), readable=True),
-        Feature(name="inCommitTimestamp", in_use=_is_enabled("delta.enableInCommitTimestamps"), readable=True),
-        Feature(name=DELETION_VECTORS, readable=True),
-        Feature(name="timestampNtz", readable=True, writable=True),
-        Feature(name="vacuumProtocolCheck", readable=True, writable=True),
+        Feature(name="identityColumns", writer_version=6, in_use=_has_field("delta.identity.start")),
+        Feature(name="allowColumnDefaults", in_use=_has_field("CURRENT_DEFAULT")),
+        Feature(name="inCommitTimestamp", in_use=_is_enabled("delta.enableInCommitTimestamps")),
+        Feature(name=DELETION_VECTORS),
+        Feature(name="typeWidening", in_use=_has_field("delta.typeChanges")),
+        Feature(name="typeWidening-preview", in_use=_has_field("delta.typeChanges")),
+        Feature(name="variantType", in_use=_holds_type("variant")),
+        Feature(name="variantType-preview", in_use=_holds_type("variant")),
+        Feature(name="variantShredding"),
+        Feature(name="variantShredding-preview"),
+        Feature(name="v2Checkpoint"),
+        Feature(name="domainMetadata"),
+        Feature(name="rowTracking"),  # where it is merely supported, writers number rows too
+        Feature(name="clustering"),
+        Feature(name="checkpointProtection"),
+        Feature(name="materializePartitionColumns"),
+        Feature(name="timestampNtz"),
+        Feature(name="vacuumProtocolCheck"),
     )
 }
 

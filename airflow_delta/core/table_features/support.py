@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from airflow_delta.core.actions import Metadata, Protocol
 from airflow_delta.core.errors import UnsupportedReaderFeatureError, UnsupportedWriterFeatureError
@@ -14,49 +14,82 @@ from airflow_delta.core.table_features.feature import (
     writer_features,
 )
 
+READABLE = frozenset(
+    {
+        "allowColumnDefaults",
+        "appendOnly",
+        "changeDataFeed",
+        "checkConstraints",
+        "checkpointProtection",
+        "clustering",
+        "deletionVectors",
+        "domainMetadata",
+        "generatedColumns",
+        "identityColumns",
+        "inCommitTimestamp",
+        "invariants",
+        "rowTracking",
+        "timestampNtz",
+        "vacuumProtocolCheck",
+    }
+)
+"""Features of tables that the core reads right."""
 
-def check_readable(table: str, protocol: Protocol, metadata: Metadata | None = None) -> None:
+WRITABLE = frozenset({"appendOnly", "timestampNtz", "vacuumProtocolCheck"})
+"""Features of tables that the core's transactions and log operations keep the promises of."""
+
+
+def check_readable(
+    table: str, protocol: Protocol, metadata: Metadata | None = None, *, known: Collection[str] = READABLE
+) -> None:
     """Return if reading gives right rows.
 
     Args:
         table: Name of the table, for the error.
         protocol: The table's protocol.
         metadata: The table's metadata; without it, features whose use only the metadata shows count as unused.
+        known: Features that the caller can read.
 
     Raises:
         UnsupportedReaderFeatureError: It names every feature that is missing here.
     """
-    missing = tuple(sorted(_unreadable(protocol, metadata)))
+    missing = tuple(sorted(_unreadable(protocol, metadata, known)))
     if missing:
         raise UnsupportedReaderFeatureError(table=table, features=missing)
 
 
-def check_writable(table: str, protocol: Protocol, metadata: Metadata) -> None:
-    """Return if writing keeps every promise of the table, which includes that it can be read.
+def check_writable(table: str, protocol: Protocol, metadata: Metadata, *, known: Collection[str] = WRITABLE) -> None:
+    """Return if writing keeps every promise of the table, which includes that the core can read it.
+
+    Args:
+        table: Name of the table, for the error.
+        protocol: The table's protocol.
+        metadata: The table's metadata.
+        known: Features that the caller can write.
 
     Raises:
         UnsupportedReaderFeatureError: Reading would give wrong rows.
         UnsupportedWriterFeatureError: It names every feature that is missing here.
     """
     check_readable(table, protocol, metadata)
-    missing = tuple(sorted(_unwritable(protocol, metadata)))
+    missing = tuple(sorted(_unwritable(protocol, metadata, known)))
     if missing:
         raise UnsupportedWriterFeatureError(table=table, features=missing)
 
 
-def _unreadable(protocol: Protocol, metadata: Metadata | None) -> Iterator[str]:
+def _unreadable(protocol: Protocol, metadata: Metadata | None, known: Collection[str]) -> Iterator[str]:
     if protocol.min_reader_version > FEATURES_READER_VERSION:
         yield f"reader version {protocol.min_reader_version}"
     for name in reader_features(protocol):
         feature = FEATURES.get(name)
-        if feature is None or (not feature.readable and metadata is not None and feature.in_use(metadata)):
+        if feature is None or (name not in known and metadata is not None and feature.in_use(metadata)):
             yield name
 
 
-def _unwritable(protocol: Protocol, metadata: Metadata) -> Iterator[str]:
+def _unwritable(protocol: Protocol, metadata: Metadata, known: Collection[str]) -> Iterator[str]:
     if protocol.min_writer_version > FEATURES_WRITER_VERSION:
         yield f"writer version {protocol.min_writer_version}"
     for name in writer_features(protocol):
         feature = FEATURES.get(name)
-        if feature is None or (not feature.writable and feature.in_use(metadata)):
+        if feature is None or (name not in known and feature.in_use(metadata)):
             yield name

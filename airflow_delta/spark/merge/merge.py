@@ -16,7 +16,6 @@ from airflow_delta.core.errors import CommitConflictError, MetadataChangedError,
 from airflow_delta.core.predicate import conjunction, parse_predicate
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import MergeStatement, OperationResult
-from airflow_delta.core.table_features.support import check_writable
 from airflow_delta.core.transaction.commit_result import redone
 from airflow_delta.spark.merge.analysis import analyse
 from airflow_delta.spark.merge.clauses import bind_clauses
@@ -26,6 +25,7 @@ from airflow_delta.spark.merge.source import materialise
 from airflow_delta.spark.outcome import earlier_result, with_sources
 from airflow_delta.spark.session import time_zone
 from airflow_delta.spark.sources import open_source
+from airflow_delta.spark.supported import check_rows_writable
 
 _LOST_ROWS = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 
@@ -91,7 +91,7 @@ def merge(
 def _plan(spark: SparkSession, snapshot: Snapshot, statement: MergeStatement, origin: Origin | None) -> MergePlan:
     """Bind the statement to the target, and compute its source; nothing is computed when the statement does not fit."""
     table, schema = snapshot.table_uri, snapshot.schema
-    check_writable(table, snapshot.protocol, snapshot.metadata)
+    check_rows_writable(table, snapshot.protocol, snapshot.metadata)
     opened = open_source(spark, statement.source)
     clauses = bind_clauses(
         statement.clauses,

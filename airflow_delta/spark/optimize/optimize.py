@@ -18,7 +18,6 @@ from airflow_delta.core.errors import CommitConflictError, InvalidPredicateError
 from airflow_delta.core.predicate import is_partition_only, parse_predicate
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OperationResult, OptimizeStatement
-from airflow_delta.core.table_features.support import check_writable
 from airflow_delta.core.transaction.commit_result import redone
 from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.spark.optimize.bins import compaction_bins
@@ -26,6 +25,7 @@ from airflow_delta.spark.outcome import earlier_result, result_of
 from airflow_delta.spark.rewrite import FileRewrite
 from airflow_delta.spark.session import time_zone
 from airflow_delta.spark.staging import StagingArea
+from airflow_delta.spark.supported import check_rows_writable
 
 DEFAULT_FILE_SIZE = 1 << 30
 """Bytes; Delta-Spark's default."""
@@ -111,7 +111,7 @@ def optimize(
     if earlier is not None:
         return earlier
     snapshot = log.refresh()
-    check_writable(snapshot.table_uri, snapshot.protocol, snapshot.metadata)
+    check_rows_writable(snapshot.table_uri, snapshot.protocol, snapshot.metadata)
     fields = [each for each in snapshot.schema.fields if each.name in snapshot.partition_columns]
     inputs, bins = compaction_bins(
         _candidates(snapshot, statement.where, time_zone(spark)), fields, _file_size(snapshot, statement)

@@ -24,7 +24,6 @@ from airflow_delta.core.predicate import ALL, Expression, evaluate_files, is_exa
 from airflow_delta.core.schema import StructType, parse_schema
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OperationResult, WriteMode, WriteStatement
-from airflow_delta.core.table_features.support import check_writable
 from airflow_delta.core.transaction.commit_result import redone
 from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
@@ -37,6 +36,7 @@ from airflow_delta.spark.session import time_zone
 from airflow_delta.spark.sources import Pin, open_source
 from airflow_delta.spark.spark_schema import from_spark
 from airflow_delta.spark.staging import StagingArea
+from airflow_delta.spark.supported import check_rows_writable
 from airflow_delta.spark.write.new_table import new_table
 
 MAX_REDOS = 20
@@ -119,7 +119,7 @@ def _target(log: DeltaLog, statement: WriteStatement, rows: StructType, session_
         metadata = new_table(statement, rows, created=log.clock())
     else:
         metadata = snapshot.metadata
-        check_writable(log.table_uri, snapshot.protocol, metadata)
+        check_rows_writable(log.table_uri, snapshot.protocol, metadata)
         _check_partitioning(log.table_uri, statement.partition_by, metadata.partition_columns)
     target = _Target(snapshot=snapshot, metadata=metadata, replaced=None)
     if statement.replace_where is None:
