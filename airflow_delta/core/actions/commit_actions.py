@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from airflow_delta.core.actions.commit_info import CommitInfo
 from airflow_delta.core.actions.domain_metadata import DomainMetadata
-from airflow_delta.core.actions.file_actions import NO_ADDS, NO_REMOVES
+from airflow_delta.core.actions.file_actions import NO_ADDS, NO_CHANGES, NO_REMOVES
 from airflow_delta.core.actions.metadata import Metadata
 from airflow_delta.core.actions.protocol import Protocol
 from airflow_delta.core.actions.set_transaction import SetTransaction
@@ -24,6 +24,7 @@ class CommitActions:
         commit_info: None when the writer left none.
         adds: Added files, columns ``ADD_FILE``.
         removes: Removed files, columns ``REMOVE_FILE``.
+        changes: Change data files, columns ``CHANGE_FILE``.
     """
 
     commit_info: CommitInfo | None = None
@@ -31,5 +32,6 @@ class CommitActions:
     metadata: Metadata | None = None
     adds: pa.Table = field(default_factory=lambda: NO_ADDS)
     removes: pa.Table = field(default_factory=lambda: NO_REMOVES)
+    changes: pa.Table = field(default_factory=lambda: NO_CHANGES)
     transactions: tuple[SetTransaction, ...] = ()
     domains: tuple[DomainMetadata, ...] = ()

@@ -56,8 +56,20 @@ REMOVE_FILE = pa.schema(
 )
 """Columns of removed files (tombstones)."""
 
+CHANGE_FILE = pa.schema(
+    [
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("partition_values", STRING_MAP, nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+        pa.field("data_change", pa.bool_(), nullable=False),
+        pa.field("tags", STRING_MAP),
+    ]
+)
+"""Columns of files that hold the changes of a commit (``cdc`` in the log)."""
+
 NO_ADDS = ADD_FILE.empty_table()
 NO_REMOVES = REMOVE_FILE.empty_table()
+NO_CHANGES = CHANGE_FILE.empty_table()
 
 
 def removes_of(files: pa.Table, *, deletion_timestamp: int, data_change: bool) -> pa.Table:

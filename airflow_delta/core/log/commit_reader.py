@@ -18,6 +18,7 @@ import pyarrow.json
 
 from airflow_delta.core.actions import (
     ADD_FILE,
+    CHANGE_FILE,
     REMOVE_FILE,
     CommitActions,
     CommitInfo,
@@ -55,6 +56,7 @@ class CommitBatch:
     Attributes:
         adds: Columns ``ADD_FILE`` and ``VERSION``, versions ascending.
         removes: Columns ``REMOVE_FILE`` and ``VERSION``, versions ascending.
+        changes: Columns ``CHANGE_FILE`` and ``VERSION``, versions ascending.
         protocol: The last one; None when no commit holds one.
         metadata: The last one; None when no commit holds one.
         transactions: The last of each application.
@@ -64,6 +66,7 @@ class CommitBatch:
 
     adds: pa.Table = field(default_factory=lambda: ADD_FILE.append(VERSION).empty_table())
     removes: pa.Table = field(default_factory=lambda: REMOVE_FILE.append(VERSION).empty_table())
+    changes: pa.Table = field(default_factory=lambda: CHANGE_FILE.append(VERSION).empty_table())
     protocol: Protocol | None = None
     metadata: Metadata | None = None
     transactions: Mapping[str, SetTransaction] = field(default_factory=dict)
@@ -75,6 +78,7 @@ class CommitBatch:
         return CommitBatch(
             adds=pa.concat_tables([self.adds, later.adds]),
             removes=pa.concat_tables([self.removes, later.removes]),
+            changes=pa.concat_tables([self.changes, later.changes]),
             protocol=later.protocol or self.protocol,
             metadata=later.metadata or self.metadata,
             transactions={**self.transactions, **later.transactions},
@@ -95,7 +99,7 @@ def read_commits(store: LogStore, versions: Iterable[int]) -> CommitBatch:
         return CommitBatch()
     small = _SmallActions(store.table_uri, commits)
     metadata = small.all_of("metaData", Metadata.from_json)
-    adds, removes = _file_actions(store.table_uri, commits, metadata)
+    adds, removes, changes = _file_actions(store.table_uri, commits, metadata)
     protocols = small.all_of("protocol", Protocol.from_json)
     infos = small.all_of("commitInfo", CommitInfo.from_json)
     transactions = small.all_of("txn", SetTransaction.from_json)
@@ -103,6 +107,7 @@ def read_commits(store: LogStore, versions: Iterable[int]) -> CommitBatch:
     return CommitBatch(
         adds=adds,
         removes=removes,
+        changes=changes,
         protocol=protocols[-1][1] if protocols else None,
         metadata=metadata[-1][1] if metadata else None,
         transactions={each.app_id: each for _, each in transactions},
@@ -125,6 +130,7 @@ def read_commit(store: LogStore, version: int) -> CommitActions:
         metadata=batch.metadata,
         adds=batch.adds.drop_columns([VERSION.name]),
         removes=batch.removes.drop_columns([VERSION.name]),
+        changes=batch.changes.drop_columns([VERSION.name]),
         transactions=tuple(batch.transactions.values()),
         domains=tuple(batch.domains.values()),
     )
@@ -198,10 +204,10 @@ class _SmallActions:
 
 def _file_actions(
     table: str, commits: Sequence[tuple[int, list[bytes]]], metadata: Sequence[tuple[int, Metadata]]
-) -> tuple[pa.Table, pa.Table]:
+) -> tuple[pa.Table, pa.Table, pa.Table]:
     lines = [line for _, found in commits for line in found]
     if not lines:
-        return CommitBatch().adds, CommitBatch().removes
+        return CommitBatch().adds, CommitBatch().removes, CommitBatch().changes
     body = b"\n".join(lines)
     is_from_metadata_on = bool(metadata) and metadata[0][0] == commits[0][0]
     schema = _json_schema(body, [each for _, each in metadata], is_from_metadata_on=is_from_metadata_on)
@@ -214,7 +220,7 @@ def _file_actions(
 
 def _parsed(
     body: bytes, commits: Sequence[tuple[int, list[bytes]]], parse: pyarrow.json.ParseOptions
-) -> tuple[pa.Table, pa.Table]:
+) -> tuple[pa.Table, pa.Table, pa.Table]:
     longest = max(len(line) for _, lines in commits for line in lines)
     block = pyarrow.json.ReadOptions(block_size=max(_BLOCK_SIZE, longest + 1))
     rows = pyarrow.json.read_json(pa.BufferReader(body), read_options=block, parse_options=parse)
@@ -222,7 +228,8 @@ def _parsed(
     if len(rows) != len(versions):  # Arrow takes {...}{...} for two rows
         raise ValueError("a line holds more than one value")
     batches = rows.append_column(VERSION, pa.chunked_array([versions])).to_batches()
-    return _table(batches, "add", ADD_FILE), _table(batches, "remove", REMOVE_FILE)
+    changes = batches if "cdc" in rows.column_names else ()
+    return _table(batches, "add", ADD_FILE), _table(batches, "remove", REMOVE_FILE), _table(changes, "cdc", CHANGE_FILE)
 
 
 def _first_corrupt_line(
@@ -267,7 +274,8 @@ def _json_schema(body: bytes, metadata: Sequence[Metadata], *, is_from_metadata_
         ),
         "tags": _struct_of_keys(_keys(tags)),
     }
-    return pa.schema([("add", _json_type(ADD_FILE, keys)), ("remove", _json_type(REMOVE_FILE, keys))])
+    actions = {"add": ADD_FILE, "remove": REMOVE_FILE, **({"cdc": CHANGE_FILE} if b'"cdc"' in body else {})}
+    return pa.schema([(key, _json_type(columns, keys)) for key, columns in actions.items()])
 
 
 def _json_type(fields: Iterable[pa.Field], keys: Mapping[str, pa.StructType]) -> pa.StructType:

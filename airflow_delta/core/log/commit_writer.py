@@ -40,6 +40,7 @@ def _lines(actions: CommitActions) -> Iterator[str]:
     # removes before adds: a reader that applies lines in order must not drop a file that only got another deletion vector
     yield from _file_lines("remove", actions.removes)
     yield from _file_lines("add", actions.adds)
+    yield from _file_lines("cdc", actions.changes)
 
 
 def _line(action: str, document: dict[str, Any]) -> str:
