@@ -29,6 +29,7 @@
     ├── ExpectationFailedError         a gate in front of the commit said no
     ├── RetentionTooShortError         a vacuum that would break readers
     ├── CommitConflictError            a commit that won forbids this one           (retryable)
+    │   ├── ConcurrentWriteError
     │   ├── ProtocolChangedError
     │   ├── MetadataChangedError
     │   ├── ConcurrentDomainMetadataError
@@ -54,6 +55,7 @@ from airflow_delta.core.errors.conflict import (
     ConcurrentDeleteReadError,
     ConcurrentDomainMetadataError,
     ConcurrentTransactionError,
+    ConcurrentWriteError,
     MetadataChangedError,
     ProtocolChangedError,
 )
@@ -99,6 +101,7 @@ __all__ = [
     "ConcurrentDeleteReadError",
     "ConcurrentDomainMetadataError",
     "ConcurrentTransactionError",
+    "ConcurrentWriteError",
     "ConstraintViolatedError",
     "CorruptDataFileError",
     "CorruptLogError",

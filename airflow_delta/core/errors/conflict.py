@@ -41,6 +41,17 @@ class CommitConflictError(DeltaError):
 
 
 @dataclass(kw_only=True, eq=False)
+class ConcurrentWriteError(CommitConflictError):
+    """Somebody committed while an operation ran that passes nobody (restore, clone, convert).
+
+    Spark: ``ConcurrentWriteException``.
+    """
+
+    code = "DELTA_CONCURRENT_WRITE"
+    message = "version {winning_version} of {table} was committed after version {read_version} was read"
+
+
+@dataclass(kw_only=True, eq=False)
 class ProtocolChangedError(CommitConflictError):
     """The winner changed the protocol. Spark: ``ProtocolChangedException``."""
 

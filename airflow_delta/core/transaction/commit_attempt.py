@@ -29,6 +29,7 @@ class CommitAttempt:
         read_files: Paths it used, as in the log.
         read_whole_table: Whether it depends on every file there was.
         read_app_ids: Applications whose progress it asked for.
+        passes_winners: Whether it may follow other commits than the one it read.
     """
 
     table: str
@@ -42,6 +43,7 @@ class CommitAttempt:
     read_files: pa.Array = field(default_factory=lambda: NO_PATHS)
     read_whole_table: bool = False
     read_app_ids: frozenset[str] = frozenset()
+    passes_winners: bool = True
 
     @property
     def is_blind_append(self) -> bool:

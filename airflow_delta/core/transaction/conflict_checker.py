@@ -24,6 +24,7 @@ from airflow_delta.core.errors import (
     ConcurrentDeleteReadError,
     ConcurrentDomainMetadataError,
     ConcurrentTransactionError,
+    ConcurrentWriteError,
     MetadataChangedError,
     ProtocolChangedError,
 )
@@ -36,6 +37,12 @@ from airflow_delta.core.transaction.isolation_level import IsolationLevel
 from airflow_delta.core.transaction.winning_commit import WinningCommit
 
 Rule: TypeAlias = Callable[[CommitAttempt, WinningCommit], None]
+
+
+def any_winner(attempt: CommitAttempt, winner: WinningCommit) -> None:
+    """An operation that replaces the table's state as a whole follows what it read, and nothing else."""
+    if not attempt.passes_winners:
+        raise _conflict(ConcurrentWriteError, attempt, winner)
 
 
 def protocol_changed(attempt: CommitAttempt, winner: WinningCommit) -> None:
@@ -112,6 +119,7 @@ def removed_files_the_attempt_removes_too(attempt: CommitAttempt, winner: Winnin
 
 
 RULES: tuple[Rule, ...] = (
+    any_winner,
     protocol_changed,
     metadata_changed,
     domain_metadata_changed,

@@ -148,6 +148,7 @@ class OptimisticTransaction:
         origin: Origin | None = None,
         max_attempts: int = MAX_ATTEMPTS,
         allow_empty: bool = False,
+        resolve_conflicts: bool = True,
     ) -> CommitResult:
         """Make all of it one version of the table, or nothing.
 
@@ -164,8 +165,11 @@ class OptimisticTransaction:
             origin: The run that asks for it. Its token stands for one commit: any commit with it counts as this one.
             max_attempts: Versions to try before giving up against faster writers.
             allow_empty: Commit even when there is nothing to write; otherwise nothing is committed then.
+            resolve_conflicts: Whether to pass winners that do no harm; an operation that replaces the table's state as a whole
+                (restore, clone, convert) passes nobody.
 
         Raises:
+            ConcurrentWriteError: Somebody was faster, and ``resolve_conflicts`` is False.
             CommitConflictError: A faster writer made the work wrong.
             CommitAttemptsExhaustedError: Others were faster ``max_attempts`` times.
             CommitStateUnknownError: The storage did not answer.
@@ -193,6 +197,7 @@ class OptimisticTransaction:
         check_writable(self._store.table_uri, self.protocol, self.metadata)
         self._check_log_is_the_one_read()
         attempt, info = self._attempt(actions, operation, metrics or {}, origin or Origin())
+        attempt = replace(attempt, passes_winners=resolve_conflicts)
         landed = commit_loop.commit(attempt, info, self._store, max_attempts=max_attempts)
         self._committed = True
         result = CommitResult(

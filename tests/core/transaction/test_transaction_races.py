@@ -12,6 +12,7 @@ from airflow_delta.core.errors import (
     ConcurrentDeleteDeleteError,
     ConcurrentDeleteReadError,
     ConcurrentTransactionError,
+    ConcurrentWriteError,
     MetadataChangedError,
     TableExistsError,
 )
@@ -224,7 +225,23 @@ def test_who_loses_too_often_gives_up(table, added):
     assert paths(table) == ["a"]
 
 
+def test_an_operation_on_the_whole_state_passes_nobody(table, added):
+    late = table.start_transaction()
+    table.start_transaction().commit(adds=added(("a", "1", None)), operation=WRITE)
+    with pytest.raises(ConcurrentWriteError) as caught:
+        late.commit(adds=added(("b", "2", None)), operation=Operation(name="RESTORE"), resolve_conflicts=False)
+    assert (caught.value.read_version, caught.value.winning_version, caught.value.winner["operation"]) == (0, 1, "WRITE")
+    assert paths(table) == ["a"]
+
+
 # -- the same task twice
+
+
+def test_the_twin_of_a_restore_is_not_taken_for_a_conflict(table, added):
+    twins = [table.start_transaction() for _ in range(2)]
+    restores = {"operation": Operation(name="RESTORE"), "origin": Origin(token="t1"), "resolve_conflicts": False}
+    results = [each.commit(adds=added(("a", "1", None)), **restores) for each in twins]
+    assert [(each.version, each.already_committed) for each in results] == [(1, False), (1, True)]
 
 
 def test_the_twin_of_a_task_that_committed_returns_the_same_version(table, added):
