@@ -1,6 +1,6 @@
 """Names of the files in ``_delta_log``: made and understood here only, with no I/O.
 
-Protocol: PROTOCOL.md, "Delta Log Entries", "Checkpoints".
+Protocol: PROTOCOL.md, "Delta Log Entries", "Checkpoints", "Sidecar Files", "Log Compaction Files", "Version Checksum File".
 """
 
 from __future__ import annotations
@@ -8,15 +8,20 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
+from typing import Literal
+from urllib.parse import unquote
 
 LOG_DIRECTORY = "_delta_log"
+SIDECAR_DIRECTORY = f"{LOG_DIRECTORY}/_sidecars"
 LAST_CHECKPOINT = f"{LOG_DIRECTORY}/_last_checkpoint"
 
 _NAME = re.compile(
-    r"""(?P<version>\d{20})\.(?:
+    r"""(?P<version>[0-9]{20})\.(?:
         (?P<commit>json)
+      | (?P<checksum>crc)
+      | (?P<end>[0-9]{20})\.compacted\.json
       | checkpoint\.parquet
-      | checkpoint\.(?P<part>\d{10})\.(?P<parts>\d{10})\.parquet
+      | checkpoint\.(?P<part>[0-9]{10})\.(?P<parts>[0-9]{10})\.parquet
       | checkpoint\.(?P<uuid>[^.]+)\.(?:json|parquet)
     )""",
     re.VERBOSE,
@@ -27,9 +32,11 @@ END_OF_VERSIONS = ":"
 
 
 class LogFileKind(Enum):
-    """What a log file holds, in so far as a reader needs it."""
+    """What a log file holds."""
 
     COMMIT = "commit"
+    CHECKSUM = "checksum of a version"
+    COMPACTED_COMMITS = "consecutive commits in one file"
     CLASSIC_CHECKPOINT = "classic checkpoint"
     CHECKPOINT_PART = "part of a checkpoint"
     V2_CHECKPOINT = "v2 checkpoint"
@@ -40,12 +47,15 @@ class LogFileName:
     """What the name of a log file says.
 
     Attributes:
+        version: The first one that it is about.
+        end: The last version of compacted commits; None for every other kind.
         part: Number of this part, from 1; 1 for a checkpoint of one file.
         parts: Files that the checkpoint consists of.
     """
 
     kind: LogFileKind
     version: int
+    end: int | None = None
     part: int = 1
     parts: int = 1
 
@@ -53,7 +63,7 @@ class LogFileName:
 def parse_name(name: str) -> LogFileName | None:
     """What ``name`` (without a directory) says, or None for a file that readers of the log must ignore.
 
-    Ignored are checksums, compacted commits, staged commits, temporary and any other files.
+    Ignored are staged commits, temporary and any other files.
     """
     match = _NAME.fullmatch(name)
     if match is None:
@@ -61,6 +71,10 @@ def parse_name(name: str) -> LogFileName | None:
     version = int(match["version"])
     if match["commit"]:
         return LogFileName(kind=LogFileKind.COMMIT, version=version)
+    if match["checksum"]:
+        return LogFileName(kind=LogFileKind.CHECKSUM, version=version)
+    if match["end"]:
+        return LogFileName(kind=LogFileKind.COMPACTED_COMMITS, version=version, end=int(match["end"]))
     if match["parts"]:
         part, parts = int(match["part"]), int(match["parts"])
         return LogFileName(kind=LogFileKind.CHECKPOINT_PART, version=version, part=part, parts=parts)
@@ -83,6 +97,46 @@ def commit_path(version: int) -> str:
     return f"{LOG_DIRECTORY}/{version:020d}.json"
 
 
+def compacted_path(start: int, end: int) -> str:
+    """``_delta_log/00000000000000000004.00000000000000000006.compacted.json`` for the commits 4 to 6."""
+    return f"{LOG_DIRECTORY}/{start:020d}.{end:020d}.compacted.json"
+
+
+def checksum_path(version: int) -> str:
+    """``_delta_log/00000000000000000007.crc`` for version 7."""
+    return f"{LOG_DIRECTORY}/{version:020d}.crc"
+
+
 def checkpoint_path(version: int) -> str:
     """``_delta_log/00000000000000000007.checkpoint.parquet`` for version 7."""
     return f"{LOG_DIRECTORY}/{version:020d}.checkpoint.parquet"
+
+
+def checkpoint_part_path(version: int, part: int, parts: int) -> str:
+    """``_delta_log/00000000000000000007.checkpoint.0000000001.0000000003.parquet`` for the first of three parts."""
+    return f"{LOG_DIRECTORY}/{version:020d}.checkpoint.{part:010d}.{parts:010d}.parquet"
+
+
+def v2_checkpoint_path(version: int, uuid: str, suffix: Literal["json", "parquet"]) -> str:
+    """``_delta_log/00000000000000000007.checkpoint.<uuid>.json`` for version 7."""
+    return f"{LOG_DIRECTORY}/{version:020d}.checkpoint.{uuid}.{suffix}"
+
+
+def sidecar_path(name: str) -> str:
+    """``_delta_log/_sidecars/<name>``: where the sidecar of that name lies."""
+    return f"{SIDECAR_DIRECTORY}/{name}"
+
+
+def referenced_sidecar(path: str) -> str:
+    """The place of a sidecar that a checkpoint calls ``path``: its bare name, percent-encoded, or a whole URI.
+
+    Sidecars always lie in their own table's directory, so that only the last part of a URI counts (of a table that was moved,
+    too).
+
+    Raises:
+        ValueError: The path ends with no name.
+    """
+    name = unquote(path.rpartition("/")[2])
+    if not name or "/" in name or name in (".", ".."):
+        raise ValueError(f"{path!r} is no sidecar's path")
+    return sidecar_path(name)
