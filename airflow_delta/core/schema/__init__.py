@@ -1,6 +1,16 @@
 """A table's schema: its types, its JSON in the log, its Arrow types, its partition values."""
 
 from airflow_delta.core.schema.arrow_conversion import arrow_schema, arrow_type, struct_from_arrow, type_from_arrow
+from airflow_delta.core.schema.column_mapping import (
+    MappingMode,
+    all_fields,
+    field_id,
+    mapping_mode,
+    physical_name,
+    physical_schema,
+    with_column_mapping,
+    without_column_mapping,
+)
 from airflow_delta.core.schema.data_types import (
     ArrayType,
     DataType,
@@ -20,15 +30,21 @@ __all__ = [
     "DataType",
     "DecimalType",
     "MapType",
+    "MappingMode",
     "PrimitiveType",
     "StructField",
     "StructType",
     "UnknownType",
+    "all_fields",
     "arrow_schema",
     "arrow_type",
+    "field_id",
     "is_assignable",
+    "mapping_mode",
     "parse_schema",
     "partition_arrays",
+    "physical_name",
+    "physical_schema",
     "schema_differences",
     "schema_json",
     "serialize",
@@ -36,4 +52,6 @@ __all__ = [
     "struct_from_arrow",
     "type_from_arrow",
     "typed_values",
+    "with_column_mapping",
+    "without_column_mapping",
 ]
