@@ -11,6 +11,8 @@
     ├── CorruptLogError                a log file that cannot be read for what it should be
     │   └── LogGapError                a commit file is missing between others
     ├── CorruptDataFileError           a data file that cannot be read for what the log says
+    ├── ChangeDataNotRecordedError     changes of a version that kept no change data feed
+    ├── ChangeSchemaError              changes that another schema cannot show
     ├── LegacyCalendarError            a data file with ancient dates of the Julian calendar
     ├── UnsupportedFeatureError
     │   ├── UnsupportedReaderFeatureError
@@ -46,6 +48,7 @@ result document.
 """
 
 from airflow_delta.core.errors.base import DeltaError
+from airflow_delta.core.errors.change_feed import ChangeDataNotRecordedError, ChangeSchemaError
 from airflow_delta.core.errors.conflict import (
     CommitAttemptsExhaustedError,
     CommitConflictError,
@@ -93,6 +96,8 @@ from airflow_delta.core.errors.unsupported import (
 
 __all__ = [
     "AppendOnlyTableError",
+    "ChangeDataNotRecordedError",
+    "ChangeSchemaError",
     "CommitAttemptsExhaustedError",
     "CommitConflictError",
     "CommitStateUnknownError",

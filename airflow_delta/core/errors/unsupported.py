@@ -40,9 +40,10 @@ class UnsupportedStorageError(DeltaError):
 
     code = "DELTA_UNSUPPORTED_STORAGE"
     message = "{uri} cannot be used: {detail}"
-    remedy = "use a filesystem with an atomic create"
+    remedy = "{cure}"
     uri: str
     detail: str
+    cure: str = "use a filesystem with an atomic create, or hand DeltaLog.for_table a LogStore of your own (store=)"
 
 
 @dataclass(kw_only=True, eq=False)

@@ -148,6 +148,18 @@ def read_commit_info(store: LogStore, version: int) -> CommitInfo | None:
     return infos[0][1] if infos else None
 
 
+def read_metadata(store: LogStore, version: int) -> Metadata | None:
+    """The metadata that the commit of this version sets; None when it sets none.
+
+    Raises:
+        LogGapError: The commit file is not there.
+        CorruptLogError: The metadata is not what the protocol says.
+    """
+    lines = [line for line in _lines(_content(store, version)) if b'"metaData"' in line]
+    found = _SmallActions(store.table_uri, [(version, lines)]).all_of("metaData", Metadata.from_json)
+    return found[-1][1] if found else None
+
+
 def _content(store: LogStore, version: int) -> bytes:
     try:
         return store.read(commit_path(version))

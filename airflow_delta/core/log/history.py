@@ -11,6 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from airflow_delta.core.actions import CommitInfo, Metadata
 from airflow_delta.core.errors import (
@@ -96,34 +97,101 @@ def history(store: LogStore, in_commit: InCommitTimestamps) -> Iterator[HistoryE
         yield _entry(store, version, times[version], in_commit)
 
 
+class CommitTimes:
+    """When each version that can be rebuilt was committed, in milliseconds since the epoch; commits are read when needed."""
+
+    def __init__(self, store: LogStore, in_commit: InCommitTimestamps) -> None:
+        """Read the listing of the log, once."""
+        self._store = store
+        self._in_commit = in_commit
+        self._file_times = _times_of_readable(list_log(store))
+        self._versions = sorted(self._file_times)
+        # Times of files and times that commits carry need not ascend together: after a copy all files are new.
+        self._with_time = bisect_left(self._versions, True, key=in_commit.holds_for)
+
+    def time_of(self, version: int) -> int:
+        """The time of one version. Raises ``KeyError`` for one whose commit is gone."""
+        info = read_commit_info(self._store, version) if self._in_commit.holds_for(version) else None
+        return commit_timestamp(version, self._file_times[version], info, self._in_commit)
+
+    def last_until(self, timestamp: int) -> int:
+        """The version that was the latest one at ``timestamp``, the last one for every later time.
+
+        Raises:
+            TimestampOutOfRangeError: The time lies before the first version.
+        """
+        start, end = self._region(timestamp)
+        position = bisect_right(self._versions, timestamp, start, end, key=self.time_of)
+        if position == start:
+            raise self.out_of_range(timestamp)
+        return self._versions[position - 1]
+
+    def first_from(self, timestamp: int) -> int:
+        """The first version that was committed at ``timestamp`` or later.
+
+        Raises:
+            TimestampOutOfRangeError: The time lies after the last version.
+        """
+        start, end = self._region(timestamp)
+        position = bisect_left(self._versions, timestamp, start, end, key=self.time_of)
+        if position == len(self._versions):
+            raise self.out_of_range(timestamp)
+        return self._versions[position]
+
+    def out_of_range(self, timestamp: int) -> TimestampOutOfRangeError:
+        """The error for a time without a version."""
+        earliest, latest = (self.time_of(self._versions[end]) if self._versions else 0 for end in (0, -1))
+        return TimestampOutOfRangeError(table=self._store.table_uri, timestamp=timestamp, earliest=earliest, latest=latest)
+
+    def latest(self) -> int:
+        """The time of the last version."""
+        return self.time_of(self._versions[-1])
+
+    def _region(self, timestamp: int) -> tuple[int, int]:
+        """Between which positions times ascend: where commits carry their time, or before that."""
+        first, end = self._with_time, len(self._versions)
+        carries = first < end and (first == 0 or timestamp >= self.time_of(self._versions[first]))
+        return (first, end) if carries else (0, first)
+
+
 def version_at(store: LogStore, timestamp: int, in_commit: InCommitTimestamps) -> int:
     """The version that was the latest one at ``timestamp`` and can still be rebuilt.
 
     Raises:
         TimestampOutOfRangeError: The time lies before the first or after the last such version.
     """
-    listing = list_log(store)
-    times = _times_of_readable(listing)
-    versions = sorted(times)
-
-    def time_of(version: int) -> int:
-        info = read_commit_info(store, version) if in_commit.holds_for(version) else None
-        return commit_timestamp(version, times[version], info, in_commit)
-
-    # Times of files and times that commits carry need not ascend together: after a copy all files are new.
-    with_time = bisect_left(versions, True, key=in_commit.holds_for)
-    carries = with_time < len(versions) and (with_time == 0 or timestamp >= time_of(versions[with_time]))
-    start, end = (with_time, len(versions)) if carries else (0, with_time)
-    position = bisect_right(versions, timestamp, start, end, key=time_of)
-    if position == start or (position == len(versions) and timestamp > time_of(versions[-1])):
-        earliest, latest = time_of(versions[0]), time_of(versions[-1])
-        raise TimestampOutOfRangeError(table=store.table_uri, timestamp=timestamp, earliest=earliest, latest=latest)
-    return versions[position - 1]
+    times = CommitTimes(store, in_commit)
+    version = times.last_until(timestamp)
+    if timestamp > times.latest():
+        raise times.out_of_range(timestamp)
+    return version
 
 
 def _times_of_readable(listing: LogListing) -> dict[int, int]:
     earliest = listing.earliest_readable_version()
     return {version: time for version, time in monotonised(listing.commits).items() if version >= earliest}
+
+
+def find_produced(store: LogStore, in_commit: InCommitTimestamps, wanted: Mapping[str, Any]) -> HistoryEntry | None:
+    """The newest commit whose record of the run that asked for it (``Origin.record``) has all the wanted members.
+
+    Members as operators write them: ``dag_id``, ``task_id``, ``run_id``, ``map_index``, ``logical_date`` (ISO text).
+    """
+    for entry in history(store, in_commit):
+        record = entry.commit_info.origin.record if entry.commit_info else {}
+        if record and all(_is(record.get(name), value) for name, value in wanted.items()):
+            return entry
+    return None
+
+
+def _is(found: Any, wanted: Any) -> bool:
+    """Whether both are one value; a date also when it is written for another zone."""
+    if found == wanted or not (isinstance(found, str) and isinstance(wanted, str)):
+        return bool(found == wanted)
+    try:
+        return milliseconds(found) == milliseconds(wanted)
+    except InvalidStatementError:
+        return False
 
 
 def find_commit(store: LogStore, token: str, after: int) -> HistoryEntry | None:

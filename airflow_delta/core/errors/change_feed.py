@@ -1,0 +1,37 @@
+"""Errors of asking a table what changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_delta.core.errors.base import DeltaError
+
+
+@dataclass(kw_only=True, eq=False)
+class ChangeDataNotRecordedError(DeltaError):
+    """The table did not record its changes. Spark: ``DELTA_MISSING_CHANGE_DATA``, ``DELTA_CHANGE_TABLE_FEED_DISABLED``."""
+
+    code = "DELTA_MISSING_CHANGE_DATA"
+    message = "{table} did not record its changes in version {version}: {detail}"
+    remedy = "ask for versions in which delta.enableChangeDataFeed was true all the time, or compare two snapshots"
+    table: str
+    version: int
+    detail: str
+
+
+@dataclass(kw_only=True, eq=False)
+class ChangeSchemaError(DeltaError):
+    """Changes of one version do not fit the schema of another. Spark: ``DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE``.
+
+    Attributes:
+        version: Version whose changes do not fit.
+        read_version: Version whose schema the changes are read with.
+    """
+
+    code = "DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE"
+    message = "the changes of version {version} of {table} do not fit the schema of version {read_version}: {differences}"
+    remedy = "ask for the versions before and after the change of the schema one after the other"
+    table: str
+    version: int
+    read_version: int
+    differences: tuple[str, ...]
