@@ -42,18 +42,53 @@ def read_rows(
     target = arrow_schema(wanted)
 
     def batches() -> Iterator[pa.RecordBatch]:
-        locate = _Locator(table_uri)
+        rows = FileRows(table_uri, read, partition_columns)
         for path, values, vector in _files(files):
-            filesystem, place = locate(path)
-            deleted = None if vector is None else _deleted_rows(vector, locate, path)
-            constants = {name: values.get(name) for name in partition_columns}
-            for batch in open_data_file(
-                filesystem, place, read, constants, with_row_index=bool(vector), use_threads=True, table=table_uri
-            ):
-                rows = batch if deleted is None else batch.filter(pc.invert(pc.is_in(batch[ROW_INDEX], deleted)))
-                yield (rows if exact is None else rows.filter(exact)).select(target.names)
+            for batch in rows.of(path, values, hidden_by=vector):
+                yield (batch if exact is None else batch.filter(exact)).select(target.names)
 
     return pa.RecordBatchReader.from_batches(target, batches())
+
+
+class FileRows:
+    """The rows of a table's data files, one file after the other, as one schema shows them."""
+
+    def __init__(self, table_uri: str, schema: StructType, partition_columns: Sequence[str]) -> None:
+        """Take the columns wanted, partition columns among them included."""
+        self._table_uri = table_uri
+        self._schema = schema
+        self._partition_columns = partition_columns
+        self._locate = _Locator(table_uri)
+
+    def of(
+        self,
+        path: str,
+        partition_values: Mapping[str, str | None],
+        *,
+        shown_by: Mapping[str, Any] | None = None,
+        hidden_by: Mapping[str, Any] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of one file, as ``arrow_schema`` of the columns wanted.
+
+        Args:
+            path: As in the log.
+            partition_values: As in the log; a missing one is NULL.
+            shown_by: A deletion vector: only the rows in it count.
+            hidden_by: A deletion vector: the rows in it do not count.
+
+        Raises:
+            CorruptDataFileError: The file or a deletion vector is not what the log says.
+        """
+        filesystem, place = self._locate(path)
+        shown, hidden = (None if each is None else _deleted_rows(each, self._locate, path) for each in (shown_by, hidden_by))
+        constants = {name: partition_values.get(name) for name in self._partition_columns}
+        with_row_index = shown is not None or hidden is not None
+        for batch in open_data_file(
+            filesystem, place, self._schema, constants, with_row_index=with_row_index, use_threads=True, table=self._table_uri
+        ):
+            rows = batch if shown is None else batch.filter(pc.is_in(batch[ROW_INDEX], shown))
+            rows = rows if hidden is None else rows.filter(pc.invert(pc.is_in(rows[ROW_INDEX], hidden)))
+            yield rows.select(rows.schema.names[:-1]) if with_row_index else rows
 
 
 class _Locator:
