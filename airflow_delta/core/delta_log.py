@@ -17,8 +17,8 @@ from airflow_delta.core.operations.vacuum import VacuumResult, vacuum
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.resolve import log_store_for
+from airflow_delta.core.table_features.protocol import protocol_for
 from airflow_delta.core.transaction.commit_result import CommitResult
-from airflow_delta.core.transaction.new_table import default_protocol
 from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
 from airflow_delta.core.transaction.table_properties import checkpoint_interval
 
@@ -155,7 +155,7 @@ class DeltaLog:
         """
         transaction = OptimisticTransaction(self.store, self.clock, None, hooks=[self._checkpoint_when_due])
         transaction.set_metadata(metadata)
-        transaction.set_protocol(protocol or default_protocol(metadata))
+        transaction.set_protocol(protocol or protocol_for(metadata))
         return transaction
 
     def checkpoint(self, version: int | None = None) -> CheckpointResult:

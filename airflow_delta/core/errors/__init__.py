@@ -25,6 +25,12 @@
     ├── UnsupportedTypeError           a type that Arrow or Delta does not have
     ├── SchemaMismatchError            rows that do not fit the table
     ├── ConstraintViolatedError        rows that break NOT NULL, an invariant or the replaced range
+    ├── InvalidTableDefinitionError    what no table can be
+    ├── InvalidTableChangeError        a change that the table, as it is, does not allow
+    ├── InvalidTablePropertyError      a property that does not exist, or cannot have the value
+    ├── FeatureDropError               a table feature that cannot be dropped, or not yet
+    │   ├── FeatureDependencyError     other features require it
+    │   └── FeatureInHistoryError      older versions use it
     ├── AppendOnlyTableError           a change of a table that only takes appends
     ├── DuplicateActionError           one commit that names a file twice
     ├── MultipleSourceRowsMatchedError a MERGE that is ambiguous
@@ -86,6 +92,14 @@ from airflow_delta.core.errors.table import (
     TokenHistoryLostError,
     VersionNotFoundError,
 )
+from airflow_delta.core.errors.table_change import (
+    FeatureDependencyError,
+    FeatureDropError,
+    FeatureInHistoryError,
+    InvalidTableChangeError,
+    InvalidTableDefinitionError,
+    InvalidTablePropertyError,
+)
 from airflow_delta.core.errors.unsupported import (
     UnsupportedFeatureError,
     UnsupportedReaderFeatureError,
@@ -113,10 +127,16 @@ __all__ = [
     "DeltaError",
     "DuplicateActionError",
     "ExpectationFailedError",
+    "FeatureDependencyError",
+    "FeatureDropError",
+    "FeatureInHistoryError",
     "InvalidPartitionValueError",
     "InvalidPredicateError",
     "InvalidSchemaError",
     "InvalidStatementError",
+    "InvalidTableChangeError",
+    "InvalidTableDefinitionError",
+    "InvalidTablePropertyError",
     "LegacyCalendarError",
     "LogGapError",
     "MetadataChangedError",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from airflow_delta.core.actions import Metadata, Protocol
-from airflow_delta.core.schema import ArrayType, DataType, MapType, StructField, StructType, parse_schema
+from airflow_delta.core.schema import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType, parse_schema
 
 FEATURES_READER_VERSION, FEATURES_WRITER_VERSION = 3, 7
 """From these versions on a protocol lists its features; below them the version implies the features."""
@@ -26,13 +26,23 @@ class Feature:
     Attributes:
         reader_version: Lowest reader version that implies it; None where none does.
         writer_version: Lowest writer version that implies it; None where none does.
+        for_readers: Whether readers must know it too, so that it stands in both lists.
         in_use: Whether the table uses it, and not merely allows it.
+        needed_by: Whether metadata like this asks for it, so that the protocol must list it; None where this is ``in_use``.
+        requires: Features that a protocol must list with it.
     """
 
     name: str
     in_use: Use = lambda _metadata: True
+    needed_by: Use | None = None
     reader_version: int | None = None
     writer_version: int | None = None
+    for_readers: bool = False
+    requires: tuple[str, ...] = ()
+
+    def is_needed(self, metadata: Metadata) -> bool:
+        """Whether a table with this metadata must list the feature."""
+        return (self.needed_by or self.in_use)(metadata)
 
 
 def _has_field(key: str) -> Use:
@@ -61,42 +71,79 @@ def _is_enabled(key: str) -> Use:
     return lambda metadata: metadata.configuration.get(key, "").lower() == "true"
 
 
-def _holds_type(prefix: str) -> Use:
-    """Whether any column, nested ones included, is of a primitive type with this name."""
-    return lambda metadata: f'"{prefix}' in metadata.schema_string
+def _holds_type(name: str) -> Use:
+    """Whether any column, nested ones included, is of the primitive type with this name."""
+    wanted = PrimitiveType(name)  # the text is searched first: it is there, or the schema need not be parsed
+    return lambda metadata: f'"{name}"' in metadata.schema_string and wanted in _leaf_types(metadata)
+
+
+def _leaf_types(metadata: Metadata) -> Iterator[DataType]:
+    waiting: list[DataType] = [parse_schema(metadata.schema_string)]
+    while waiting:
+        match waiting.pop():
+            case StructType(fields):
+                waiting.extend(each.type for each in fields)
+            case ArrayType(element_type=element):
+                waiting.append(element)
+            case MapType(key_type=key, value_type=value):
+                waiting += (key, value)
+            case leaf:
+                yield leaf
 
 
 def _has_column_mapping(metadata: Metadata) -> bool:
     return metadata.configuration.get("delta.columnMapping.mode", "none").lower() != "none"
 
 
+def _wants_v2_checkpoints(metadata: Metadata) -> bool:
+    return metadata.configuration.get("delta.checkpointPolicy", "classic").lower() == "v2"
+
+
+def _never(_metadata: Metadata) -> bool:
+    """Of a feature that only a statement about the table asks for."""
+    return False
+
+
+_CHANGED_TYPES = _has_field("delta.typeChanges")
+_WIDENING = _is_enabled("delta.enableTypeWidening")
+_VARIANT = _holds_type("variant")
+_SHREDDED = _is_enabled("delta.enableVariantShredding")
+
 FEATURES = {
     each.name: each
     for each in (
-        Feature(name="appendOnly", writer_version=2),
+        Feature(name="appendOnly", writer_version=2, needed_by=_is_enabled("delta.appendOnly")),
         Feature(name="invariants", writer_version=2, in_use=_has_field("delta.invariants")),
         Feature(name="checkConstraints", writer_version=3, in_use=_has_property("delta.constraints.")),
         Feature(name="changeDataFeed", writer_version=4, in_use=_is_enabled("delta.enableChangeDataFeed")),
         Feature(name="generatedColumns", writer_version=4, in_use=_has_field("delta.generationExpression")),
-        Feature(name="columnMapping", reader_version=2, writer_version=5, in_use=_has_column_mapping),
+        Feature(name="columnMapping", reader_version=2, writer_version=5, for_readers=True, in_use=_has_column_mapping),
         Feature(name="identityColumns", writer_version=6, in_use=_has_field("delta.identity.start")),
         Feature(name="allowColumnDefaults", in_use=_has_field("CURRENT_DEFAULT")),
         Feature(name="inCommitTimestamp", in_use=_is_enabled("delta.enableInCommitTimestamps")),
-        Feature(name=DELETION_VECTORS),
-        Feature(name="typeWidening", in_use=_has_field("delta.typeChanges")),
-        Feature(name="typeWidening-preview", in_use=_has_field("delta.typeChanges")),
-        Feature(name="variantType", in_use=_holds_type("variant")),
-        Feature(name="variantType-preview", in_use=_holds_type("variant")),
-        Feature(name="variantShredding"),
-        Feature(name="variantShredding-preview"),
-        Feature(name="v2Checkpoint"),
-        Feature(name="domainMetadata"),
-        Feature(name="rowTracking"),  # where it is merely supported, writers number rows too
-        Feature(name="clustering"),
-        Feature(name="checkpointProtection"),
-        Feature(name="materializePartitionColumns"),
-        Feature(name="timestampNtz"),
-        Feature(name="vacuumProtocolCheck"),
+        Feature(name=DELETION_VECTORS, for_readers=True, needed_by=_is_enabled("delta.enableDeletionVectors")),
+        Feature(name="typeWidening", for_readers=True, in_use=_CHANGED_TYPES, needed_by=_WIDENING),
+        Feature(name="typeWidening-preview", for_readers=True, in_use=_CHANGED_TYPES, needed_by=_never),
+        Feature(name="variantType", for_readers=True, in_use=_VARIANT),
+        Feature(name="variantType-preview", for_readers=True, in_use=_VARIANT, needed_by=_never),
+        Feature(name="variantShredding", for_readers=True, needed_by=_SHREDDED, requires=("variantType",)),
+        Feature(name="variantShredding-preview", for_readers=True, needed_by=_never),
+        Feature(name="v2Checkpoint", for_readers=True, needed_by=_wants_v2_checkpoints),
+        Feature(name="domainMetadata", needed_by=_never),
+        # where it is merely supported, writers number rows too
+        Feature(name="rowTracking", needed_by=_is_enabled("delta.enableRowTracking"), requires=("domainMetadata",)),
+        Feature(name="clustering", needed_by=_never, requires=("domainMetadata",)),
+        Feature(name="checkpointProtection", needed_by=_never),
+        Feature(name="materializePartitionColumns", needed_by=_never),
+        Feature(name="timestampNtz", for_readers=True, needed_by=_holds_type("timestamp_ntz")),
+        Feature(name="vacuumProtocolCheck", for_readers=True, needed_by=_never),
+        Feature(name="icebergCompatV1", in_use=_is_enabled("delta.enableIcebergCompatV1"), requires=("columnMapping",)),
+        Feature(name="icebergCompatV2", in_use=_is_enabled("delta.enableIcebergCompatV2"), requires=("columnMapping",)),
+        Feature(
+            name="icebergCompatV3",
+            in_use=_is_enabled("delta.enableIcebergCompatV3"),
+            requires=("columnMapping", "rowTracking"),
+        ),
     )
 }
 

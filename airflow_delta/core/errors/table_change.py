@@ -1,0 +1,83 @@
+"""Errors of making and changing a table: what it is to be cannot be, or not yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_delta.core.errors.base import DeltaError
+
+
+@dataclass(kw_only=True, eq=False)
+class InvalidTableDefinitionError(DeltaError):
+    """No table can be like this. Spark: ``DELTA_DUPLICATE_COLUMNS_FOUND``, ``DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES``, ....
+
+    Attributes:
+        reasons: One line for each thing that cannot be.
+    """
+
+    code = "DELTA_INVALID_TABLE_DEFINITION"
+    message = "{table} cannot be a table like this: {reasons}"
+    remedy = "correct the schema, the partition columns or the clustering columns"
+    table: str
+    reasons: tuple[str, ...]
+
+
+@dataclass(kw_only=True, eq=False)
+class InvalidTableChangeError(DeltaError):
+    """The table, as it is, cannot be changed like this.
+
+    Attributes:
+        change: Delta's name of the operation, such as ``RENAME COLUMN``.
+        cure: What makes the change possible.
+    """
+
+    code = "DELTA_INVALID_TABLE_CHANGE"
+    message = "{change} on {table} is not possible: {detail}"
+    remedy = "{cure}"
+    table: str
+    change: str
+    detail: str
+    cure: str = "correct the arguments"
+
+
+@dataclass(kw_only=True, eq=False)
+class InvalidTablePropertyError(DeltaError):
+    """A table property that does not exist, or a value that it cannot have. Spark: ``DELTA_UNKNOWN_CONFIGURATION``."""
+
+    code = "DELTA_INVALID_TABLE_PROPERTY"
+    message = "the table property {name} cannot be {value!r}: {detail}"
+    remedy = "correct the property; keys that do not start with 'delta.' are free"
+    name: str
+    value: str | None
+    detail: str
+
+
+@dataclass(kw_only=True, eq=False)
+class FeatureDropError(DeltaError):
+    """A table feature that cannot be dropped, or not yet. Spark: ``DELTA_FEATURE_DROP_*``.
+
+    Attributes:
+        cure: What must be done first.
+    """
+
+    code = "DELTA_FEATURE_DROP"
+    message = "the feature {feature} of {table} cannot be dropped: {detail}"
+    remedy = "{cure}"
+    table: str
+    feature: str
+    detail: str
+    cure: str
+
+
+@dataclass(kw_only=True, eq=False)
+class FeatureDependencyError(FeatureDropError):
+    """Other features of the table require it. Spark: ``DELTA_FEATURE_DROP_DEPENDENT_FEATURE``."""
+
+    code = "DELTA_FEATURE_DROP_DEPENDENT_FEATURE"
+
+
+@dataclass(kw_only=True, eq=False)
+class FeatureInHistoryError(FeatureDropError):
+    """Versions that readers can still go back to use it. Spark: ``DELTA_FEATURE_DROP_HISTORICAL_VERSIONS_EXIST``."""
+
+    code = "DELTA_FEATURE_DROP_HISTORICAL_VERSIONS_EXIST"

@@ -1,0 +1,106 @@
+"""Which protocol a table needs: computed from what its metadata uses, never guessed.
+
+Protocol: PROTOCOL.md, "Protocol Evolution", "Table Features for New and Existing Tables".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from airflow_delta.core.actions import Metadata, Protocol
+from airflow_delta.core.table_features.feature import (
+    FEATURES,
+    FEATURES_READER_VERSION,
+    FEATURES_WRITER_VERSION,
+    reader_features,
+    writer_features,
+)
+
+NEW_TABLE = Protocol(min_reader_version=1, min_writer_version=2)
+"""What a table starts with that uses nothing: every engine can take part."""
+
+
+def needed_features(metadata: Metadata) -> frozenset[str]:
+    """The features that the schema and the properties ask for, with those that they require."""
+    return with_required(each.name for each in FEATURES.values() if each.is_needed(metadata))
+
+
+def protocol_for(metadata: Metadata, features: Iterable[str] = ()) -> Protocol:
+    """The lowest protocol of a new table with this metadata and these features."""
+    return upgraded(NEW_TABLE, {*needed_features(metadata), *features})
+
+
+def upgraded(protocol: Protocol, features: Iterable[str]) -> Protocol:
+    """``protocol`` with these features, and with those that they require; itself when it has them all.
+
+    A protocol that lists no features stays so where a legacy version means exactly the features wanted. Where it must list
+    them, it lists all that its version implied: any of them may have been used before.
+    """
+    wanted = with_required(features)
+    writers = writer_features(protocol) | wanted
+    readers = reader_features(protocol) | {name for name in wanted if FEATURES[name].for_readers}
+    if writers == writer_features(protocol) and readers == reader_features(protocol):
+        return protocol
+    lists_features = protocol.min_writer_version >= FEATURES_WRITER_VERSION
+    legacy = None if lists_features else next((each for each in _LEGACY if writer_features(each) == writers), None)
+    return legacy or _listing(protocol, readers, writers)
+
+
+def at_least(protocol: Protocol, *, reader_version: int, writer_version: int) -> Protocol:
+    """``protocol`` with no lower versions than these; the features that legacy versions imply are supported then.
+
+    A reader version of 3 and a writer version of 7 only make room for lists of features.
+    """
+    lists_readers, lists_writers = reader_version >= FEATURES_READER_VERSION, writer_version >= FEATURES_WRITER_VERSION
+    legacy = Protocol(min_reader_version=1, min_writer_version=1 if lists_writers else writer_version)
+    implied = writer_features(legacy) | ({"columnMapping"} if reader_version == _LAST_LEGACY_READER else set())
+    result = upgraded(protocol, implied)
+    if not (lists_readers or lists_writers):
+        return result
+    reader = max(result.min_reader_version, FEATURES_READER_VERSION if lists_readers else 1)
+    return Protocol(
+        min_reader_version=reader,
+        min_writer_version=FEATURES_WRITER_VERSION,
+        reader_features=reader_features(result) if reader == FEATURES_READER_VERSION else None,
+        writer_features=writer_features(result),
+    )
+
+
+def without(protocol: Protocol, feature: str) -> Protocol:
+    """``protocol`` less this feature, at the lowest versions that hold the rest."""
+    writers, readers = writer_features(protocol) - {feature}, reader_features(protocol) - {feature}
+    legacy = next((each for each in (_NONE, *_LEGACY) if writer_features(each) == writers), None)
+    return legacy or _listing(_NONE, readers, writers)
+
+
+def dependents(protocol: Protocol, feature: str) -> tuple[str, ...]:
+    """The features of the protocol that require this one, in order of their names."""
+    known = (FEATURES.get(name) for name in writer_features(protocol))
+    return tuple(sorted(each.name for each in known if each and feature in each.requires))
+
+
+def with_required(features: Iterable[str]) -> frozenset[str]:
+    """These features and all that they require, directly or not."""
+    return frozenset(_closure(features))
+
+
+def _closure(features: Iterable[str]) -> Iterator[str]:
+    for name in features:
+        yield name
+        yield from _closure(FEATURES[name].requires)
+
+
+def _listing(protocol: Protocol, readers: frozenset[str], writers: frozenset[str]) -> Protocol:
+    """A protocol that lists the writers' features, and those of readers unless a legacy version says the same."""
+    legacy = protocol.min_reader_version <= _LAST_LEGACY_READER and readers <= {"columnMapping"}
+    return Protocol(
+        min_reader_version=(2 if readers else protocol.min_reader_version) if legacy else FEATURES_READER_VERSION,
+        min_writer_version=FEATURES_WRITER_VERSION,
+        reader_features=None if legacy else readers,
+        writer_features=writers,
+    )
+
+
+_LAST_LEGACY_READER = 2
+_NONE = Protocol(min_reader_version=1, min_writer_version=1)
+_LEGACY = tuple(Protocol(min_reader_version=1 if each < 5 else 2, min_writer_version=each) for each in (2, 3, 4, 5, 6))  # noqa: PLR2004
