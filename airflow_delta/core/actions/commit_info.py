@@ -40,6 +40,8 @@ class CommitInfo:
         operation_metrics: Delta's metric names; numbers as strings.
         txn_id: Random id of this attempt to commit, by which a writer finds its own commit again.
         is_blind_append: Whether the commit only added files and had read nothing; None when not recorded.
+        in_commit_timestamp: The commit's time where the table keeps in-commit timestamps, milliseconds since the epoch.
+        tags: What Delta's writers tell each other about a commit, such as whether row ids were preserved.
         fields: The whole object as it stands in the log, unknown fields included; empty where it is no object.
     """
 
@@ -53,12 +55,15 @@ class CommitInfo:
     engine_info: str | None = None
     txn_id: str | None = None
     origin: Origin = field(default_factory=Origin)
+    in_commit_timestamp: int | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """The object below the ``commitInfo`` key of a log line."""
+        """The object below the ``commitInfo`` key of a log line; the time comes first, so that it is found in a short read."""
         record = {**self.origin.record, "token": self.origin.token} if self.origin.token else dict(self.origin.record)
         document: dict[str, Any] = {
+            "inCommitTimestamp": self.in_commit_timestamp,
             "timestamp": self.timestamp,
             "operation": self.operation,
             "operationParameters": dict(self.operation_parameters),
@@ -66,6 +71,7 @@ class CommitInfo:
             "isolationLevel": self.isolation_level,
             "isBlindAppend": self.is_blind_append,
             "operationMetrics": dict(self.operation_metrics),
+            "tags": dict(self.tags) or None,
             "userMetadata": self.origin.user_metadata,
             "job": dict(self.origin.job) or None,
             "engineInfo": self.engine_info,
@@ -104,6 +110,8 @@ class CommitInfo:
             is_blind_append=is_blind_append if isinstance(is_blind_append, bool) else None,
             engine_info=text("engineInfo"),
             txn_id=text("txnId"),
+            in_commit_timestamp=number("inCommitTimestamp"),
+            tags=mapping("tags"),
             origin=Origin(token=token, job=mapping("job"), record=record, user_metadata=text("userMetadata")),
             fields=fields,
         )

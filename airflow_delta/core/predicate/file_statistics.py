@@ -105,6 +105,11 @@ def file_statistics(stats: pa.ChunkedArray, schema: StructType, columns: Iterabl
     )
 
 
+def record_counts(stats: pa.ChunkedArray) -> pa.ChunkedArray:
+    """How many rows each file holds, rows that a deletion vector marks included; NULL where the statistics do not tell."""
+    return _parsed(stats, {})["numRecords"]
+
+
 def type_of(schema: StructType, column: Column) -> DataType:
     """The type that the schema gives a column. Raises ``KeyError`` when there is none."""
     scope: DataType = schema
