@@ -13,7 +13,13 @@ from airflow_delta.core.actions import CommitActions
 from airflow_delta.core.log.file_columns import log_name
 
 _ROWS_AT_ONCE = 1 << 16  # keeps each text column far below the 2 GiB that 32-bit offsets can address
-_CONTROL_CHARACTERS = "[\x00-\x1f]"
+
+# Values and JSON's own quotes are put together in one go, and the values are escaped afterwards, in the whole text: far faster
+# than column by column. Until then a quote and a line's end are bytes that no UTF-8 text holds.
+_QUOTE, _END = b"\xff", b"\xfe"
+_JSON = bytes.maketrans(_QUOTE + _END, b'"\n')
+_CONTROL_CHARACTERS = bytes(range(0x20))
+_OTHERS = bytes(range(0x20, 0x100))
 
 
 def commit_json(actions: CommitActions) -> bytes:
@@ -23,10 +29,10 @@ def commit_json(actions: CommitActions) -> bytes:
 
     Protocol: PROTOCOL.md, "Delta Log Entries" and "Actions".
     """
-    return b"".join(f"{line}\n".encode() for line in _lines(actions))
+    return b"".join(_lines(actions))
 
 
-def _lines(actions: CommitActions) -> Iterator[str]:
+def _lines(actions: CommitActions) -> Iterator[bytes]:
     if actions.commit_info:
         yield _line("commitInfo", actions.commit_info.to_json())
     if actions.protocol:
@@ -43,50 +49,57 @@ def _lines(actions: CommitActions) -> Iterator[str]:
     yield from _file_lines("cdc", actions.changes)
 
 
-def _line(action: str, document: dict[str, Any]) -> str:
-    return json.dumps({action: document}, ensure_ascii=False, separators=(",", ":"))
+def _line(action: str, document: dict[str, Any]) -> bytes:
+    return json.dumps({action: document}, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
-def _file_lines(action: str, files: pa.Table) -> Iterator[str]:
+def _file_lines(action: str, files: pa.Table) -> Iterator[bytes]:
     """The lines of all files, many lines per text."""
     for batch in files.to_batches(max_chunksize=_ROWS_AT_ONCE):
         if batch.num_rows:
-            lines = _text(f'{{"{action}":', _object(batch.schema.names, batch.columns), "}")
-            yield pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines), "\n")[0].as_py()
+            objects = _object(batch.schema.names, batch.columns)
+            lines = _text(b"{%s%s%s:" % (_QUOTE, action.encode(), _QUOTE), objects, b"}" + _END)
+            every = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines)
+            yield _escaped(pc.binary_join(every, b"")[0].as_py()).translate(_JSON)
 
 
-def _json(values: pa.Array) -> pa.Array:
-    """Each value as JSON text; null stays null."""
-    if pa.types.is_string(values.type):
-        return _text('"', _escaped(values), '"')
-    if pa.types.is_map(values.type):
-        items = _text(_json(values.keys), ":", pc.coalesce(_json(values.items), "null"))
-        joined = pc.binary_join(pa.ListArray.from_arrays(values.offsets, items), ",")
-        return pc.if_else(values.is_valid(), _text("{", joined, "}"), pa.scalar(None, pa.string()))
-    if pa.types.is_struct(values.type):
-        members = _object([each.name for each in values.type], values.flatten())
-        return pc.if_else(values.is_valid(), members, pa.scalar(None, pa.string()))
-    return values.cast(pa.string())  # integers and booleans read alike in Arrow and JSON
+def _escaped(text: bytes) -> bytes:
+    """The text with all values in it escaped as JSON strings are; what stands for a quote of JSON's own is left."""
+    text = text.replace(b"\\", b"\\\\").replace(b'"', b'\\"')
+    for code in set(text.translate(None, _OTHERS)):
+        text = text.replace(bytes([code]), b"\\u%04x" % code)
+    return text
 
 
 def _object(names: list[str], columns: list[pa.Array]) -> pa.Array:
-    """One JSON object per row, null members left out; at least one column holds a value."""
-    members = [
-        pc.coalesce(_text(f',"{log_name(name)}":', _json(column)), "")
-        for name, column in zip(names, columns, strict=True)
-        if column.null_count < len(column)
-    ]
-    return _text(pc.binary_replace_slice(_text(*members), start=0, stop=1, replacement="{"), "}")
+    """One JSON object per row, null members left out; the first column has no nulls."""
+    parts: list[pa.Array | bytes] = []
+    for name, column in zip(names, columns, strict=True):
+        if column.null_count == len(column):
+            continue
+        key = b"%s%s%s%s:" % (b"," if parts else b"{", _QUOTE, log_name(name).encode(), _QUOTE)
+        parts += [_text(key, *_value(column))] if column.null_count else [key, *_value(column)]
+    return _text(*parts, b"}", when_null=b"")
 
 
-def _text(*parts: pa.Array | str) -> pa.Array:
-    return pc.binary_join_element_wise(*parts, "")
+def _value(values: pa.Array) -> list[pa.Array | bytes]:
+    """What makes up each value's JSON text, one part after the other; null where a part is null."""
+    kind = values.type
+    if pa.types.is_string(kind):
+        return [_QUOTE, values.cast(pa.binary()), _QUOTE]
+    if pa.types.is_map(kind):
+        items = _text(*_value(values.keys), b":", pc.coalesce(_text(*_value(values.items)), b"null"))
+        joined = pc.binary_join(pa.ListArray.from_arrays(values.offsets, items), b",")
+        return [b"{", _null_as_in(values, joined), b"}"]
+    if pa.types.is_struct(kind):
+        return [_null_as_in(values, _object([each.name for each in kind], values.flatten()))]
+    return [values.cast(pa.string()).cast(pa.binary())]  # integers and booleans read alike in Arrow and JSON
 
 
-def _escaped(values: pa.Array) -> pa.Array:
-    """The text between the quotes of a JSON string."""
-    values = pc.replace_substring(pc.replace_substring(values, "\\", "\\\\"), '"', '\\"')
-    if pc.any(pc.match_substring_regex(values, _CONTROL_CHARACTERS)).as_py():
-        for code in range(0x20):
-            values = pc.replace_substring(values, chr(code), f"\\u{code:04x}")
-    return values
+def _null_as_in(values: pa.Array, texts: pa.Array) -> pa.Array:
+    return pc.if_else(values.is_valid(), texts, pa.scalar(None, texts.type)) if values.null_count else texts
+
+
+def _text(*parts: pa.Array | bytes, when_null: bytes | None = None) -> pa.Array:
+    handling = {} if when_null is None else {"null_handling": "replace", "null_replacement": when_null.decode()}
+    return pc.binary_join_element_wise(*parts, b"", **handling)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from airflow_delta.core.actions import (
     ADD_FILE,
+    CHANGE_FILE,
     REMOVE_FILE,
     CommitActions,
     CommitInfo,
@@ -97,6 +98,17 @@ def test_each_file_becomes_the_json_object_that_plain_python_would_make_of_it(ro
     content = commit_json(CommitActions(adds=adds))
 
     assert lines(content) == [{"add": expected(row)} for row in rows[skipped:]]
+
+
+@given(st.lists(st.none() | TAGS | PARTITION, max_size=4))
+def test_maps_of_removed_and_changed_files_are_told_apart_when_null_and_when_empty(maps) -> None:
+    removed = [{"path": "r", "data_change": True, "partition_values": each} for each in maps]
+    changed = [{"path": "c", "partition_values": each or [], "size": 1, "data_change": False, "tags": each} for each in maps]
+    changes = pa.Table.from_pylist(changed, schema=CHANGE_FILE)
+
+    content = commit_json(CommitActions(removes=pa.Table.from_pylist(removed, schema=REMOVE_FILE), changes=changes))
+
+    assert lines(content) == [{"remove": expected(row)} for row in removed] + [{"cdc": expected(row)} for row in changed]
 
 
 def test_the_commit_info_comes_first_and_every_action_has_its_line() -> None:
