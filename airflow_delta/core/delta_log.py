@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+import pyarrow as pa
+
 from airflow_delta.core.actions import Metadata, Origin, Protocol
+from airflow_delta.core.change_feed import ChangedRange, change_feed, changelog, check_recorded
 from airflow_delta.core.clock import Clock, system_clock
 from airflow_delta.core.errors import LogGapError
-from airflow_delta.core.log.history import HistoryEntry, InCommitTimestamps, find_commit, history, milliseconds, version_at
+from airflow_delta.core.log.history import (
+    CommitTimes,
+    HistoryEntry,
+    InCommitTimestamps,
+    find_commit,
+    find_produced,
+    history,
+    milliseconds,
+    version_at,
+)
 from airflow_delta.core.log.log_replay import LogReplay
 from airflow_delta.core.log.log_segment import find_later_commits, holds_table
 from airflow_delta.core.operations.checkpoint_writer import CheckpointResult, write_checkpoint
@@ -130,6 +142,49 @@ class DeltaLog:
         """
         return list(islice(history(self.store, self._in_commit_timestamps()), limit))
 
+    def produced_by(self, **wanted: Any) -> HistoryEntry | None:
+        """The newest commit that a task run made; None when the log holds none.
+
+        Args:
+            wanted: Any of ``dag_id``, ``task_id``, ``run_id``, ``map_index``, ``logical_date`` (ISO text).
+
+        Raises:
+            TableNotFoundError: There is no table.
+        """
+        return find_produced(self.store, self._in_commit_timestamps(), wanted)
+
+    def changes(
+        self,
+        start: int | str,
+        end: int | str | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        as_changelog: bool = False,
+    ) -> pa.RecordBatchReader:
+        """The rows that changed in the versions from ``start`` to ``end``; see ``change_feed`` for its columns.
+
+        Args:
+            start: A version, or ISO text (UTC where it names no zone): the first version committed then or later.
+            end: A version, or ISO text: the last version committed until then; the latest version when None.
+            columns: Names of the table's columns wanted; all when None.
+            where: Which changes; it may name any column of the feed.
+            as_changelog: Whether ``_row_kind`` (+I, -U, +U, -D) replaces ``_change_type``, and in each version the rows that go
+                come before those that come.
+
+        Raises:
+            ChangeDataNotRecordedError: The table did not record its changes all the time.
+            ChangeSchemaError: A column of an earlier version is gone or has another type.
+            InvalidStatementError: The end lies before the start, or a text is no time.
+            As ``snapshot``.
+        """
+        latest = self.refresh()
+        covered = ChangedRange.of(start, end, latest, lambda: CommitTimes(self.store, self._in_commit_timestamps()))
+        last = self.snapshot(covered.last)
+        check_recorded(self.store, covered, self.snapshot(covered.first), last)
+        feed = change_feed(last, covered, columns=columns, where=where, going_first=as_changelog)
+        return changelog(feed) if as_changelog else feed
+
     def find_commit(self, token: str, after: int) -> HistoryEntry | None:
         """The first commit later than version ``after`` that the task with this token asked for; None when there is none.
 
@@ -173,27 +228,20 @@ class DeltaLog:
         *,
         dry_run: bool = False,
         enforce_retention: bool = True,
+        lite: bool = False,
+        inventory: pa.Table | str | None = None,
+        protect: Iterable[int] = (),
         origin: Origin | None = None,
     ) -> VacuumResult:
-        """Delete the files that no version younger than the retention needs; see ``operations.vacuum``.
-
-        Args:
-            retention_hours: None is the table's ``delta.deletedFileRetentionDuration`` (one week by default).
-            dry_run: Only say what would be deleted.
-            enforce_retention: Refuse less than the table asks for.
-            origin: The run that asks for it.
-
-        Raises:
-            RetentionTooShortError: Readers or writers at work could lose files.
-            UnsupportedWriterFeatureError: The table needs writers that know more.
-        """
+        """Delete the files that no version younger than the retention needs. Arguments and errors: ``operations.vacuum``."""
         return vacuum(
-            self.refresh,
-            self.start_transaction,
-            self.clock,
+            self,
             retention_hours=retention_hours,
             dry_run=dry_run,
             enforce_retention=enforce_retention,
+            lite=lite,
+            inventory=inventory,
+            protect=protect,
             origin=origin or Origin(),
         )
 

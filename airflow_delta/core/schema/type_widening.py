@@ -25,7 +25,7 @@ _WIDER: dict[DataType, tuple[DataType, ...]] = {
     FLOAT: (DOUBLE,),
     DATE: (TIMESTAMP_NTZ,),
 }
-_INTEGER_DIGITS = {BYTE: 10, SHORT: 10, INTEGER: 10, LONG: 20}
+_INTEGER_DIGITS: dict[DataType, int] = {BYTE: 10, SHORT: 10, INTEGER: 10, LONG: 20}
 
 
 def is_widening(before: DataType, after: DataType) -> bool:

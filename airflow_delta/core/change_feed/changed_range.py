@@ -1,0 +1,125 @@
+"""Which versions a change feed covers, and whether the table recorded its changes in all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from airflow_delta.core.actions import Metadata
+from airflow_delta.core.errors import (
+    ChangeDataNotRecordedError,
+    ChangeSchemaError,
+    InvalidStatementError,
+    VersionNotFoundError,
+)
+from airflow_delta.core.log.commit_reader import read_metadata
+from airflow_delta.core.log.history import CommitTimes, milliseconds
+from airflow_delta.core.schema import DataType, StructType, parse_schema
+from airflow_delta.core.schema.column_mapping import MappingMode, mapping_mode, physical_name, without_column_mapping
+from airflow_delta.core.schema.data_types import ArrayType, MapType
+from airflow_delta.core.schema.type_widening import is_widening
+from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.storage.log_store import LogStore
+
+ENABLED = "delta.enableChangeDataFeed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedRange:
+    """Versions, both ends included.
+
+    Attributes:
+        first: The first version whose changes are wanted.
+        last: The last one.
+    """
+
+    first: int
+    last: int
+
+    @classmethod
+    def of(cls, start: int | str, end: int | str | None, latest: Snapshot, times: Callable[[], CommitTimes]) -> ChangedRange:
+        """The versions from ``start`` to ``end``.
+
+        Args:
+            start: A version, or ISO text: the first version committed then or later.
+            end: A version, or ISO text: the last version committed until then; the latest version when None.
+            latest: The table as it is.
+            times: When versions were committed; asked for only where a time is given.
+
+        Raises:
+            VersionNotFoundError: There is no such version yet.
+            TimestampOutOfRangeError: No version was committed from then on, or until then.
+            InvalidStatementError: The end lies before the start, or a text is no time.
+        """
+        first = start if isinstance(start, int) else times().first_from(milliseconds(start))
+        last = latest.version if end is None else end if isinstance(end, int) else times().last_until(milliseconds(end))
+        for version in (first, last):
+            if not 0 <= version <= latest.version:
+                raise VersionNotFoundError(table=latest.table_uri, version=version, earliest=0, latest=latest.version)
+        if last < first:
+            raise InvalidStatementError(statement=f"changes from {start} to {end}", detail=f"{last} lies before {first}")
+        return cls(first=first, last=last)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(self.first, self.last + 1))
+
+
+def check_recorded(store: LogStore, covered: ChangedRange, first: Snapshot, last: Snapshot) -> None:
+    """Return if the table recorded its changes in every version, and all of them can be shown in the schema of the last one.
+
+    Args:
+        store: The table.
+        covered: The versions.
+        first: The table at the first one.
+        last: The table at the last one.
+
+    Raises:
+        ChangeDataNotRecordedError: The property was off, at the start or later.
+        ChangeSchemaError: A column of an earlier version is gone or has another type.
+        CorruptLogError: A commit cannot be read or is missing.
+    """
+    changed = ((version, read_metadata(store, version)) for version in range(covered.first + 1, covered.last + 1))
+    for version, metadata in [(covered.first, first.metadata), *changed]:
+        if metadata is not None:
+            _check(store.table_uri, version, metadata, last)
+
+
+def _check(table: str, version: int, metadata: Metadata, last: Snapshot) -> None:
+    if metadata.configuration.get(ENABLED, "").lower() != "true":
+        raise ChangeDataNotRecordedError(table=table, version=version, detail=f"the property {ENABLED} was not true")
+    schema = parse_schema(metadata.schema_string)
+    if mapping_mode(metadata.configuration) is MappingMode.NONE:
+        schema = without_column_mapping(schema)
+    differences = tuple(_lost(schema, last.schema, ""))
+    if _physical(schema, metadata.partition_columns) != _physical(last.schema, last.partition_columns):
+        differences += (f"partitioned by {list(metadata.partition_columns)}, then by {list(last.partition_columns)}",)
+    if differences:
+        raise ChangeSchemaError(table=table, version=version, read_version=last.version, differences=differences)
+
+
+def _physical(schema: StructType, names: tuple[str, ...]) -> list[str]:
+    return [physical_name(each) for each in schema.fields if each.name in names]
+
+
+def _lost(earlier: StructType, later: StructType, prefix: str) -> Iterator[str]:
+    """What rows of the earlier schema hold and the later one cannot show; columns are one where their physical names are."""
+    known = {physical_name(each): each for each in later.fields}
+    for field in earlier.fields:
+        name, successor = f"{prefix}{field.name}", known.get(physical_name(field))
+        if successor is None:
+            yield f"{name}: gone"
+        else:
+            yield from _lost_of_type(field.type, successor.type, name)
+
+
+def _lost_of_type(earlier: DataType, later: DataType, name: str) -> Iterator[str]:
+    match earlier, later:
+        case StructType(), StructType():
+            yield from _lost(earlier, later, f"{name}.")
+        case ArrayType(), ArrayType():
+            yield from _lost_of_type(earlier.element_type, later.element_type, f"{name}.element")
+        case MapType(), MapType():
+            yield from _lost_of_type(earlier.key_type, later.key_type, f"{name}.key")
+            yield from _lost_of_type(earlier.value_type, later.value_type, f"{name}.value")
+        case _ if earlier != later and not is_widening(earlier, later):
+            yield f"{name}: {earlier}, then {later}"

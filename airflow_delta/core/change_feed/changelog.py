@@ -1,0 +1,38 @@
+"""The change feed as stream processors take it: one row kind for each row (+I, -U, +U, -D)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_delta.core.change_feed.change_feed import CHANGE_TYPE
+
+ROW_KIND = "_row_kind"
+
+_KINDS = {
+    "insert": "+I",
+    "update_preimage": "-U",
+    "update_postimage": "+U",
+    "delete": "-D",
+    "update_pre": "-U",  # what a preview of Delta wrote
+    "update_post": "+U",
+}
+
+
+def changelog(changes: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """The changes with a first column ``_row_kind`` (string) instead of ``_change_type``; other kinds stay as they are.
+
+    Applied in their order, the rows of a version make of the table before it the table at it, if those that go come first.
+    """
+    names = [each for each in changes.schema.names if each != CHANGE_TYPE]
+    schema = pa.schema([pa.field(ROW_KIND, pa.string(), nullable=False), *(changes.schema.field(each) for each in names)])
+    known, kinds = pa.array(list(_KINDS)), pa.array(list(_KINDS.values()))
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in changes:
+            kind = pc.coalesce(kinds.take(pc.index_in(batch[CHANGE_TYPE], known)), batch[CHANGE_TYPE])
+            yield pa.RecordBatch.from_arrays([kind, *(batch[each] for each in names)], schema=schema)
+
+    return pa.RecordBatchReader.from_batches(schema, batches())
