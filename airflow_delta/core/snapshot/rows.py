@@ -16,14 +16,14 @@ from airflow_delta.core.data_files.reader import ROW_INDEX, open_data_file
 from airflow_delta.core.errors import CorruptDataFileError, SchemaMismatchError, UnsupportedReaderFeatureError
 from airflow_delta.core.predicate import Expression, referenced_columns, to_arrow_expression
 from airflow_delta.core.schema import StructType, arrow_schema
-from airflow_delta.core.storage.data_filesystem import data_filesystem
+from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.table_uri import is_relative
 from airflow_delta.core.table_features.feature import DELETION_VECTORS
 
 
 def read_rows(
     *,
-    table_uri: str,
+    store: LogStore,
     files: pa.Table,
     schema: StructType,
     partition_columns: Sequence[str],
@@ -36,13 +36,13 @@ def read_rows(
         InvalidPredicateError: The predicate cannot be decided exactly here.
         SchemaMismatchError: A column is not in the table.
     """
-    wanted = schema if columns is None else _selected(schema, columns, table_uri)
-    exact = None if predicate is None else to_arrow_expression(predicate, table=table_uri)
+    wanted = schema if columns is None else _selected(schema, columns, store.table_uri)
+    exact = None if predicate is None else to_arrow_expression(predicate, table=store.table_uri)
     read = wanted if predicate is None else _with_columns(wanted, schema, referenced_columns(predicate))
     target = arrow_schema(wanted)
 
     def batches() -> Iterator[pa.RecordBatch]:
-        rows = FileRows(table_uri, read, partition_columns)
+        rows = FileRows(store, read, partition_columns)
         for path, values, vector in _files(files):
             for batch in rows.of(path, values, hidden_by=vector):
                 yield (batch if exact is None else batch.filter(exact)).select(target.names)
@@ -53,12 +53,12 @@ def read_rows(
 class FileRows:
     """The rows of a table's data files, one file after the other, as one schema shows them."""
 
-    def __init__(self, table_uri: str, schema: StructType, partition_columns: Sequence[str]) -> None:
+    def __init__(self, store: LogStore, schema: StructType, partition_columns: Sequence[str]) -> None:
         """Take the columns wanted, partition columns among them included."""
-        self._table_uri = table_uri
+        self._table_uri = store.table_uri
         self._schema = schema
         self._partition_columns = partition_columns
-        self._locate = _Locator(table_uri)
+        self._locate = _Locator(store)
 
     def of(
         self,
@@ -94,16 +94,16 @@ class FileRows:
 class _Locator:
     """From a path of the log to its filesystem; the table's own is made once."""
 
-    def __init__(self, table_uri: str) -> None:
-        self.table_uri = table_uri
+    def __init__(self, store: LogStore) -> None:
+        self.store = store
 
     @cached_property
     def _root(self) -> tuple[pyarrow.fs.FileSystem, str]:
-        return data_filesystem(self.table_uri)
+        return self.store.data_filesystem()
 
     def __call__(self, path: str) -> tuple[pyarrow.fs.FileSystem, str]:
         if not is_relative(path):
-            return data_filesystem(unquote(path))
+            return self.store.data_filesystem(unquote(path))
         filesystem, root = self._root
         return filesystem, f"{root}/{unquote(path)}"
 
@@ -118,7 +118,7 @@ def _deleted_rows(vector: Mapping[str, Any], locate: _Locator, file: str) -> pa.
             return deleted_rows(vector, stream.read_at(vector["size_in_bytes"] + FRAME_BYTES, vector["offset"]))
     except (OSError, TypeError, ValueError) as error:
         detail = f"its deletion vector: {error}"
-        raise CorruptDataFileError(table=locate.table_uri, file=file, detail=detail) from error
+        raise CorruptDataFileError(table=locate.store.table_uri, file=file, detail=detail) from error
 
 
 def refuse_deletion_vectors(table_uri: str, files: pa.Table) -> None:

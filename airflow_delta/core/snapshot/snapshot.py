@@ -121,7 +121,7 @@ class Snapshot:
         if DELETION_VECTORS not in reader_features(self.protocol):
             refuse_deletion_vectors(self.table_uri, files)
         return read_rows(
-            table_uri=self.table_uri,
+            store=self.store,
             files=files,
             schema=self.schema,
             partition_columns=self.partition_columns,

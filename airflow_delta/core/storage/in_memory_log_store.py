@@ -8,8 +8,12 @@ from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import BinaryIO
 
+import pyarrow.fs
+
 from airflow_delta.core.clock import Clock, system_clock
+from airflow_delta.core.storage.data_filesystem import data_filesystem
 from airflow_delta.core.storage.log_store import FileStatus
+from airflow_delta.core.storage.log_store_filesystem import log_store_filesystem
 
 
 class InMemoryLogStore:
@@ -80,6 +84,10 @@ class InMemoryLogStore:
         with self._lock:
             for path in paths:
                 self._files.pop(path, None)
+
+    def data_filesystem(self, uri: str | None = None) -> tuple[pyarrow.fs.FileSystem, str]:
+        """Arrow's filesystem of the table's data files, or of another file, and the path there."""
+        return (log_store_filesystem(self), "") if uri is None else data_filesystem(uri)
 
 
 class _WholeFile(io.BytesIO):

@@ -11,6 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
+import pyarrow.fs
+
+from airflow_delta.core.storage.data_filesystem import data_filesystem
 from airflow_delta.core.storage.log_store import FileStatus
 from airflow_delta.core.storage.table_uri import local_path
 
@@ -106,6 +109,10 @@ class LocalLogStore:
         """Delete the files; those already gone are no error."""
         for path in paths:
             self._locate(path).unlink(missing_ok=True)
+
+    def data_filesystem(self, uri: str | None = None) -> tuple[pyarrow.fs.FileSystem, str]:
+        """Arrow's filesystem of the table's data files, or of another file, and the path there."""
+        return data_filesystem(self._table_uri if uri is None else uri)
 
     def _locate(self, path: str) -> Path:
         """Where the file lies; a path that would leave the table is a mistake of the caller."""

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, Protocol
 
+import pyarrow.fs
+
 
 @dataclass(frozen=True, slots=True)
 class FileStatus:
@@ -76,4 +78,15 @@ class LogStore(Protocol):
 
     def delete(self, paths: Iterable[str]) -> None:
         """Delete the files, in bulk where the storage can; those already gone are no error."""
+        ...
+
+    def data_filesystem(self, uri: str | None = None) -> tuple[pyarrow.fs.FileSystem, str]:
+        """Arrow's filesystem of the table's data files, with the store's own options, and the path of the table's root there.
+
+        Args:
+            uri: Instead of the root, a file or table that the log names by its absolute URI (not percent-encoded).
+
+        Raises:
+            UnsupportedStorageError: There is none here.
+        """
         ...

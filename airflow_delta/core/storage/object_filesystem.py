@@ -1,0 +1,53 @@
+"""The fsspec filesystem of an object store, made so that it remembers nothing of what it has listed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from fsspec import AbstractFileSystem
+
+from airflow_delta.core.errors import UnsupportedStorageError
+from airflow_delta.core.storage.object_location import ObjectLocation, ObjectService
+
+ALLOW_UNSAFE = "allow_unsafe"
+"""Our own storage option: write although the store ignores the condition of a create. For tables with one writer."""
+
+# gcsfs.GCSFileSystem itself asks for the layout of each bucket first, by gRPC; the log needs none of that.
+_CLASSES = {
+    ObjectService.S3: ("s3fs", "S3FileSystem"),
+    ObjectService.GCS: ("gcsfs.core", "GCSFileSystem"),
+    ObjectService.AZURE: ("adlfs", "AzureBlobFileSystem"),
+}
+_REMEMBER_NOTHING = {"use_listings_cache": False, "skip_instance_cache": True}
+
+
+def object_filesystem(location: ObjectLocation, storage_options: Mapping[str, Any]) -> AbstractFileSystem:
+    """The filesystem for this place; nobody else's, so that tables with other options share nothing.
+
+    Raises:
+        UnsupportedStorageError: Its package is not installed, or does not take these options.
+    """
+    module, name = _CLASSES[location.service]
+    uri = f"{location.service}://{location.path}"
+    try:
+        filesystem = getattr(import_module(module), name)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        cure = f"pip install 'airflow-delta[{location.service}]' where this runs"
+        raise UnsupportedStorageError(uri=uri, detail=f"the package {package} is not installed", cure=cure) from error
+    options = {name: value for name, value in storage_options.items() if name != ALLOW_UNSAFE}
+    try:
+        return filesystem(**{**_account(location), **options, **_REMEMBER_NOTHING})
+    except (TypeError, ValueError, KeyError) as error:
+        # The text of the error may show a secret.
+        detail = f"{name} does not take the storage options {sorted(options)} ({type(error).__name__})"
+        raise UnsupportedStorageError(uri=uri, detail=detail, cure="correct the storage options") from None
+
+
+def _account(location: ObjectLocation) -> dict[str, str]:
+    """What the URI says of the Azure account; options say the rest."""
+    if location.host is None or location.account is None:
+        return {}
+    return {"account_name": location.account, "account_host": location.host.replace(".dfs.", ".blob.", 1)}

@@ -1,0 +1,69 @@
+"""Where an object lies: the service, the bucket or container, and the key, as URIs of many spellings say it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.storage.table_uri import scheme_of
+
+
+class ObjectService(StrEnum):
+    """An object store whose create can be conditional; the value is the name of the package's extra."""
+
+    S3 = "s3"
+    GCS = "gcs"
+    AZURE = "azure"
+
+
+_SERVICES = {
+    **dict.fromkeys(("s3", "s3a", "s3n"), ObjectService.S3),
+    **dict.fromkeys(("gs", "gcs"), ObjectService.GCS),
+    **dict.fromkeys(("abfs", "abfss", "az"), ObjectService.AZURE),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectLocation:
+    """A place in an object store.
+
+    Attributes:
+        container: Name of the bucket (S3, GCS) or container (Azure).
+        key: Path in it, without slash at either end; nothing is percent-decoded.
+        host: What follows the ``@`` of Azure's URIs, ``account.dfs.core.windows.net``; None where the URI does not say it.
+    """
+
+    service: ObjectService
+    container: str
+    key: str
+    host: str | None = None
+
+    @classmethod
+    def of(cls, uri: str) -> ObjectLocation | None:
+        """The place that the URI names; None when its scheme is not an object store's.
+
+        Raises:
+            InvalidStatementError: It names no bucket.
+        """
+        scheme = scheme_of(uri)
+        if scheme not in _SERVICES:
+            return None
+        service = _SERVICES[scheme]
+        authority, _, key = uri[len(scheme) + 1 :].removeprefix("//").partition("/")
+        container, _, host = authority.partition("@")
+        if host and service is not ObjectService.AZURE:  # never shown: it may be a secret
+            raise InvalidStatementError(statement=f"a {scheme}:// URI", detail="credentials belong into the storage options")
+        if not container:
+            raise InvalidStatementError(statement=f"the URI {uri!r}", detail="it names no bucket or container")
+        return cls(service=service, container=container, key=key.strip("/"), host=host or None)
+
+    @property
+    def account(self) -> str | None:
+        """Name of the Azure storage account; None where the URI does not say it."""
+        return self.host.partition(".")[0] if self.host else None
+
+    @property
+    def path(self) -> str:
+        """Container and key as the filesystems of Arrow and fsspec spell them."""
+        return f"{self.container}/{self.key}" if self.key else self.container
