@@ -1,0 +1,42 @@
+"""The checksum that ``_last_checkpoint`` carries of itself.
+
+Protocol: PROTOCOL.md, "JSON checksum".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+CHECKSUM = "checksum"
+"""The member that holds the checksum, and is left out of it."""
+
+
+def json_checksum(document: Mapping[str, Any]) -> str:
+    """MD5 of the document's canonical form, in hexadecimal digits; numbers are whole."""
+    canonical = canonical_form({key: value for key, value in document.items() if key != CHECKSUM})
+    return hashlib.md5(canonical.encode(), usedforsecurity=False).hexdigest()
+
+
+def canonical_form(document: Mapping[str, Any]) -> str:
+    """Every leaf with its path, in the order of the paths' bytes."""
+    leaves = sorted((("+".join(path).encode(), value) for path, value in _leaves((), document)), key=lambda leaf: leaf[0])
+    return ",".join(f"{path.decode()}={value}" for path, value in leaves)
+
+
+def _leaves(path: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...], str]]:
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _leaves((*path, _quoted(key)), each)
+    elif isinstance(value, list):
+        for number, each in enumerate(value):
+            yield from _leaves((*path, str(number)), each)
+    else:
+        yield path, _quoted(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _quoted(text: str) -> str:
+    return f'"{quote(text, safe="")}"'
