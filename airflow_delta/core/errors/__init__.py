@@ -36,6 +36,12 @@
     ├── MultipleSourceRowsMatchedError a MERGE that is ambiguous
     ├── ExpectationFailedError         a gate in front of the commit said no
     ├── RetentionTooShortError         a vacuum that would break readers
+    ├── VacuumLiteImpossibleError      commits that a lite vacuum needs were cleaned up
+    ├── VacuumIncompleteError          the storage did not delete all files         (retryable)
+    ├── DataFilesMissingError          a version whose files were deleted
+    ├── CloneTargetNotEmptyError       a clone that would hide rows
+    ├── NotConvertibleError            Parquet files that do not make up one table
+    ├── ManifestUnsupportedError       manifests would show wrong rows
     ├── CommitConflictError            a commit that won forbids this one           (retryable)
     │   ├── ConcurrentWriteError
     │   ├── ProtocolChangedError
@@ -67,6 +73,14 @@ from airflow_delta.core.errors.conflict import (
     ConcurrentWriteError,
     MetadataChangedError,
     ProtocolChangedError,
+)
+from airflow_delta.core.errors.operations import (
+    CloneTargetNotEmptyError,
+    DataFilesMissingError,
+    ManifestUnsupportedError,
+    NotConvertibleError,
+    VacuumIncompleteError,
+    VacuumLiteImpossibleError,
 )
 from airflow_delta.core.errors.statement import (
     AppendOnlyTableError,
@@ -112,6 +126,7 @@ __all__ = [
     "AppendOnlyTableError",
     "ChangeDataNotRecordedError",
     "ChangeSchemaError",
+    "CloneTargetNotEmptyError",
     "CommitAttemptsExhaustedError",
     "CommitConflictError",
     "CommitStateUnknownError",
@@ -124,6 +139,7 @@ __all__ = [
     "ConstraintViolatedError",
     "CorruptDataFileError",
     "CorruptLogError",
+    "DataFilesMissingError",
     "DeltaError",
     "DuplicateActionError",
     "ExpectationFailedError",
@@ -139,8 +155,10 @@ __all__ = [
     "InvalidTablePropertyError",
     "LegacyCalendarError",
     "LogGapError",
+    "ManifestUnsupportedError",
     "MetadataChangedError",
     "MultipleSourceRowsMatchedError",
+    "NotConvertibleError",
     "ProtocolChangedError",
     "RetentionTooShortError",
     "SchemaMismatchError",
@@ -153,5 +171,7 @@ __all__ = [
     "UnsupportedStorageError",
     "UnsupportedTypeError",
     "UnsupportedWriterFeatureError",
+    "VacuumIncompleteError",
+    "VacuumLiteImpossibleError",
     "VersionNotFoundError",
 ]

@@ -1,42 +1,48 @@
 """Deletion of files that no reader needs any more.
 
-Follows ``VacuumCommand`` of Delta Spark (FULL), with three differences: a given retention is always honoured (Spark's newest
-version ignores every number of hours but 0), another table below the root is left alone, and empty directories stay.
+Follows ``VacuumCommand`` of Delta Spark (FULL, LITE, USING INVENTORY), with these differences: a given retention is always
+honoured (Spark's newest version ignores every number of hours but 0), another table below the root is left alone, empty
+directories stay (``numVacuumedDirectories`` is 0), and the protocol is checked once more right before the deletion.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_delta.core.actions import Metadata, Origin
-from airflow_delta.core.clock import Clock
-from airflow_delta.core.errors import RetentionTooShortError
+from airflow_delta.core.errors import InvalidStatementError, RetentionTooShortError, VacuumIncompleteError
+from airflow_delta.core.log.history import InCommitTimestamps
+from airflow_delta.core.operations.table_log import TableLog
+from airflow_delta.core.operations.unneeded_files import named_paths, unneeded_files
+from airflow_delta.core.operations.vacuum_candidates import (
+    due_commits,
+    inventoried_files,
+    listed_files,
+    newest_due_commit,
+    note_vacuumed,
+    removed_files,
+)
+from airflow_delta.core.schema.column_mapping import physical_name
 from airflow_delta.core.snapshot.snapshot import Snapshot
-from airflow_delta.core.storage.log_store import FileStatus, LogStore
+from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.core.table_features.support import check_writable
 from airflow_delta.core.transaction.operation import Operation
-from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
 from airflow_delta.core.transaction.table_properties import deleted_file_retention
 
 _HOUR = 3_600_000  # milliseconds
 _MOST_HOURS = 1e9  # longer ago there was no file
 _DELETED_AT_ONCE = 1000
-_LISTED_AT_ONCE = 1 << 16
-
-_FILE = pa.schema([("path", pa.string()), ("size", pa.int64()), ("modification_time", pa.int64())])
-
-# What a killed statement leaves in its staging area (spark/staging.py): all of it may go, the hidden names of Spark too.
-_STAGED = r"(?s)^write-[0-9a-f]{32}/.*$"
-# Paths that may mean a file of this table without being its path below the root: absolute ones, and those with dot segments.
-_ODD_PATH = r"^/|^[A-Za-z][A-Za-z0-9+.-]*:|(^|/)\.{0,2}(/|$)"
+_THREADS = 8  # requests on their way to an object store; a local disk gains nothing by more than one
+_LOCAL_SCHEMES = {"file", "memory"}
+_LOGGED_SCHEMES = _LOCAL_SCHEMES | {"hdfs", "gs", "abfs", "abfss", "wasb", "wasbs", "adl"}
+"""Where Delta records the begin and the end of a vacuum: not on S3, whose Spark writers are not safe beside each other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -44,10 +50,10 @@ class VacuumResult:
     """What was, or in a dry run would be, deleted.
 
     Attributes:
-        paths: Paths below the table's root, not percent-encoded.
+        paths: Paths below the table's root, not percent-encoded. Of a lite vacuum, some may have been gone before.
         files: Their number.
-        bytes: Their size.
-        version: Version of the commit that recorded the end; None where nothing was deleted.
+        bytes: Their size; of a lite vacuum as far as the log tells.
+        version: Version of the commit that recorded the end; None where nothing was deleted or nothing is recorded.
     """
 
     paths: pa.Array
@@ -89,148 +95,149 @@ def retention_of(table: str, metadata: Metadata, hours: float | None, *, enforce
 
 
 def vacuum(
-    refresh: Callable[[], Snapshot],
-    begin: Callable[[], OptimisticTransaction],
-    clock: Clock,
+    log: TableLog,
     *,
     retention_hours: float | None,
     dry_run: bool,
     enforce_retention: bool,
+    lite: bool,
+    inventory: pa.Table | str | None,
+    protect: Iterable[int],
     origin: Origin,
 ) -> VacuumResult:
     """Delete the files below the table's root that are older than the retention and belong to no version younger than it.
 
-    Only files found by listing the root are ever deleted, whatever the log says. Names that begin with ``_`` or a dot are
-    not touched, except partition directories, ``_change_data``, ``_delta_index`` and what our killed statements left. Nor is a
-    directory with a log of its own.
+    Only files below the root are ever deleted, whatever the log says. Names that begin with ``_`` or a dot are not touched,
+    except partition directories, ``_change_data``, ``_delta_index`` and what our killed statements left. Nor is a directory
+    with a log of its own.
 
     Args:
-        refresh: Gives the latest snapshot.
-        begin: Starts a transaction, for the commits ``VACUUM START`` and ``VACUUM END`` around a deletion.
-        clock: Now.
+        log: The table.
         retention_hours: None is the table's ``delta.deletedFileRetentionDuration``. A longer one keeps unreferenced files
             longer; of removed files the log itself may have forgotten the time.
         dry_run: Only say what would be deleted.
         enforce_retention: Refuse less than the table asks for.
+        lite: Look only at the files that commits since the last vacuum removed, instead of listing the table. Files that no
+            commit ever named (of failed writers) stay.
+        inventory: Look only at the files that it names; see ``vacuum_candidates.inventoried_files``.
+        protect: Versions of which every file stays, however old.
         origin: The run that asks for it; its token is not recorded, as a repeated vacuum simply runs again.
 
     Raises:
         RetentionTooShortError: Readers or writers at work could lose files.
+        VacuumLiteImpossibleError: Commits that tell what a lite vacuum is to delete were cleaned up.
+        VacuumIncompleteError: The storage did not delete all; a repeated vacuum goes on.
+        VersionNotFoundError: A version to protect is not in the log.
         UnsupportedWriterFeatureError: The table needs writers that know more.
+        CorruptLogError: A log file, or the place of a deletion vector, cannot be read.
+        InvalidStatementError: The inventory is none, or is given for a lite vacuum.
     """
-    snapshot = refresh()
-    check_writable(snapshot.table_uri, snapshot.protocol, snapshot.metadata)
+    if lite and inventory is not None:
+        raise InvalidStatementError(
+            statement="VACUUM LITE USING INVENTORY", detail="a lite vacuum takes its files from the log"
+        )
+    snapshot = _writable(log.refresh())
     retention = retention_of(snapshot.table_uri, snapshot.metadata, retention_hours, enforce=enforce_retention)
-    cutoff = clock() - retention.milliseconds
-    listed = _listing(snapshot.store)
-    snapshot = refresh()  # after the listing: what was committed while it ran is kept
+    cutoff = log.clock() - retention.milliseconds
+    protected = [log.snapshot(version).files().select(["path", "deletion_vector"]) for version in sorted(set(protect))]
+    in_commit = InCommitTimestamps.of(snapshot.metadata)
+    if lite:
+        commits = due_commits(snapshot.store, in_commit, cutoff)
+        candidates, due = removed_files(snapshot.store, commits), commits.end
+    elif inventory is not None:
+        candidates, due = inventoried_files(inventory, snapshot.table_uri), -1
+    else:
+        candidates, due = listed_files(snapshot.store), newest_due_commit(snapshot.store, in_commit, cutoff)
+    snapshot = _writable(log.refresh())  # after the listing: what was committed while it ran is kept
+    needed = named_paths([*_needed_files(snapshot, cutoff), *protected], table=snapshot.table_uri)
+    doomed = unneeded_files(candidates, needed, _partition_names(snapshot), cutoff)
+    result = _result(doomed, dry_run=dry_run)
+    if not dry_run and result.files:
+        result = _deleted(log, snapshot, doomed, retention, replace(origin, token=None))
+    if not dry_run and not protected:  # what only a protected version keeps is still to be deleted
+        note_vacuumed(snapshot.store, due)
+    return result
+
+
+def _writable(snapshot: Snapshot) -> Snapshot:
+    """The snapshot, if its protocol lets us vacuum. Protocol: PROTOCOL.md, "Vacuum Protocol Check"."""
     check_writable(snapshot.table_uri, snapshot.protocol, snapshot.metadata)
-    doomed = unneeded_files(listed, snapshot.files(), snapshot.tombstones(), snapshot.metadata.partition_columns, cutoff)
-    paths, size = doomed["path"].combine_chunks(), pc.sum(doomed["size"], min_count=0).as_py()
-    result = VacuumResult(paths=paths, files=len(paths), bytes=size, dry_run=dry_run)
-    if dry_run or not result.files:
-        return result
-    origin = replace(origin, token=None)
-    _record(
-        begin(),
-        "VACUUM START",
-        {
+    return snapshot
+
+
+def _needed_files(snapshot: Snapshot, cutoff: int) -> list[pa.Table]:
+    """The live files, and those removed within the retention."""
+    tombstones = snapshot.tombstones()
+    recent = tombstones.filter(pc.greater_equal(tombstones["deletion_timestamp"], cutoff))
+    return [each.select(["path", "deletion_vector"]) for each in (snapshot.files(), recent)]
+
+
+def _partition_names(snapshot: Snapshot) -> set[str]:
+    """Logical and physical names of the partition columns: directories are named by either."""
+    fields = [each for each in snapshot.schema.fields if each.name in snapshot.partition_columns]
+    return {*snapshot.partition_columns, *map(physical_name, fields)}
+
+
+def _result(doomed: pa.Table, *, dry_run: bool) -> VacuumResult:
+    size = pc.sum(doomed["size"], min_count=0).as_py()
+    return VacuumResult(paths=doomed["path"].combine_chunks(), files=len(doomed), bytes=size, dry_run=dry_run)
+
+
+def _deleted(log: TableLog, snapshot: Snapshot, doomed: pa.Table, retention: Retention, origin: Origin) -> VacuumResult:
+    """Delete the files, and record it where Delta does."""
+    is_logged = scheme_of(snapshot.table_uri) in _LOGGED_SCHEMES
+    result = _result(doomed, dry_run=False)
+    if is_logged:
+        parameters = {
             "retentionCheckEnabled": retention.enforced,
             "specifiedRetentionMillis": retention.milliseconds if retention.specified else None,
             "defaultRetentionMillis": retention.default,
-        },
-        {"numFilesToDelete": result.files, "sizeOfDataToDelete": result.bytes},
-        origin,
-    )
-    status = "FAILED"
+        }
+        metrics = {"numFilesToDelete": result.files, "sizeOfDataToDelete": result.bytes}
+        _record(log, "VACUUM START", parameters, metrics, origin)
+    latest = _writable(log.refresh())
+    if latest.version > snapshot.version + is_logged:  # what somebody has brought back (RESTORE) stays
+        named = named_paths([latest.files()], table=snapshot.table_uri)
+        result = _result(doomed.filter(pc.invert(pc.is_in(doomed["path"], named))), dry_run=False)
     try:
-        _delete(snapshot.store, paths)
-        status = "COMPLETED"
-    finally:
-        metrics = {"numDeletedFiles": result.files, "numVacuumedDirectories": 0} if status == "COMPLETED" else {}
-        version = _record(begin(), "VACUUM END", {"status": status}, metrics, origin)
-    return replace(result, version=version)
-
-
-def unneeded_files(
-    listed: pa.Table, files: pa.Table, tombstones: pa.Table, partition_columns: Iterable[str], cutoff: int
-) -> pa.Table:
-    """Those of the listed files that may go.
-
-    Args:
-        listed: Columns ``path`` (below the root, not percent-encoded), ``size``, ``modification_time``.
-        files: Active files, columns ``ADD_FILE``.
-        tombstones: Removed files, columns ``REMOVE_FILE``; those removed after ``cutoff`` stay.
-        partition_columns: Directories named after them are not hidden, whatever their names begin with.
-        cutoff: Milliseconds since the epoch; files modified since then stay.
-    """
-    recent = tombstones.filter(pc.greater(tombstones["deletion_timestamp"], cutoff))
-    needed = [files.select(["path", "deletion_vector"]), recent.select(["path", "deletion_vector"])]
-    paths = pa.chunked_array([chunk for each in needed for chunk in each["path"].chunks], pa.string())
-    decoded = pa.array(map(unquote, paths.filter(pc.match_substring(paths, "%")).to_pylist()), pa.string())
-    known = pa.concat_arrays([paths.combine_chunks(), decoded])  # as written too: some writers do not encode
-    odd = known.filter(pc.match_substring_regex(known, _ODD_PATH))
-    name = _name(listed["path"])
-    kept = [
-        pc.greater_equal(listed["modification_time"], cutoff),
-        _is_hidden(listed["path"], partition_columns),
-        pc.is_in(listed["path"], known),
-        pc.is_in(name, _name(odd)),  # whichever way such a path leads here, its last part is the name
-        *(pc.starts_with(listed["path"], pattern=root) for root in _other_tables(listed["path"])),
-    ]
-    if any(each["deletion_vector"].null_count < len(each) for each in needed):
-        kept.append(pc.starts_with(name, "deletion_vector_"))
-    keep = kept[0]
-    for each in kept[1:]:
-        keep = pc.or_(keep, each)
-    return listed.filter(pc.invert(keep))
-
-
-def _name(paths: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """The last part of each path."""
-    return pc.replace_substring_regex(paths, "(?s)^.*/", "")
-
-
-def _is_hidden(paths: pa.ChunkedArray, partition_columns: Iterable[str]) -> pa.ChunkedArray:
-    """Whether any part of the path is hidden from vacuum, as ``DeltaTableUtils.isHiddenDirectory`` of Delta Spark says."""
-    prefixes = "|".join(["_delta_index", "_change_data", *(f"{re.escape(name)}=" for name in partition_columns)])
-    shown = pc.replace_substring_regex(paths, f"(^|/)(?:{prefixes})", r"\1shown")
-    shown = pc.replace_substring_regex(shown, _STAGED, "shown")
-    return pc.match_substring_regex(shown, "(^|/)[_.]")
-
-
-def _other_tables(paths: pa.ChunkedArray) -> list[str]:
-    """The directories below the root that hold a log themselves, each with a slash at its end."""
-    logs = paths.filter(pc.match_substring(paths, "/_delta_log/"))
-    return pc.replace_substring_regex(logs, "(?s)/_delta_log/.*$", "/").unique().to_pylist()
-
-
-def _listing(store: LogStore) -> pa.Table:
-    """Every file below the root: one flat listing."""
-    statuses = iter(store.list_all())
-    batches = iter(lambda: list(islice(statuses, _LISTED_AT_ONCE)), [])
-    return pa.Table.from_batches([_columns(filter(_has_text_name, batch)) for batch in batches], _FILE)
-
-
-def _columns(statuses: Iterator[FileStatus]) -> pa.RecordBatch:
-    rows = [(each.path, each.size, each.modification_time) for each in statuses]
-    columns = zip(*rows, strict=True) if rows else [()] * len(_FILE)
-    return pa.record_batch([pa.array(values, each.type) for values, each in zip(columns, _FILE, strict=True)], schema=_FILE)
-
-
-def _has_text_name(status: FileStatus) -> bool:
-    """False for a local name that is no UTF-8: no table has such a file, and none is deleted."""
-    return status.path.isascii() or "\\ud" not in ascii(status.path)
+        _delete(snapshot.store, result.paths)
+    except BaseException:
+        if is_logged:
+            _record(log, "VACUUM END", {"status": "FAILED"}, {}, origin)
+        raise
+    if not is_logged:
+        return result
+    metrics = {"numDeletedFiles": result.files, "numVacuumedDirectories": 0}
+    return replace(result, version=_record(log, "VACUUM END", {"status": "COMPLETED"}, metrics, origin))
 
 
 def _delete(store: LogStore, paths: pa.Array) -> None:
-    for start in range(0, len(paths), _DELETED_AT_ONCE):
-        store.delete(paths.slice(start, _DELETED_AT_ONCE).to_pylist())
+    """Delete the files, many at once; what fails does not keep the others.
+
+    Raises:
+        VacuumIncompleteError: Some are left.
+    """
+    pieces = [paths.slice(start, _DELETED_AT_ONCE) for start in range(0, len(paths), _DELETED_AT_ONCE)]
+
+    def delete(piece: pa.Array) -> OSError | None:
+        try:
+            store.delete(piece.to_pylist())
+        except OSError as error:
+            return error
+        return None
+
+    threads = 1 if scheme_of(store.table_uri) in _LOCAL_SCHEMES else _THREADS
+    with ThreadPoolExecutor(threads) as pool:
+        failed = [(piece, error) for piece, error in zip(pieces, pool.map(delete, pieces), strict=True) if error]
+    if failed:
+        left = sum(len(piece) for piece, _ in failed)
+        piece, error = failed[0]
+        raise VacuumIncompleteError(
+            table=store.table_uri, deleted=len(paths) - left, left=left, example=piece[0].as_py(), detail=str(error)
+        ) from error
 
 
-def _record(
-    transaction: OptimisticTransaction, name: str, parameters: dict[str, Any], metrics: dict[str, int], origin: Origin
-) -> int:
+def _record(log: TableLog, name: str, parameters: dict[str, Any], metrics: dict[str, int], origin: Origin) -> int:
     """Commit that a vacuum begins or ends; the new version."""
     operation = Operation(name=name, parameters=parameters, changes_data=False)
-    return transaction.commit(operation=operation, metrics=metrics, origin=origin, allow_empty=True).version
+    return log.start_transaction().commit(operation=operation, metrics=metrics, origin=origin, allow_empty=True).version

@@ -2,6 +2,7 @@
 
 import os
 import time
+import uuid
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -10,14 +11,21 @@ from deltalake import DeltaTable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_delta.core.actions import NO_ADDS, NO_REMOVES, Origin, removes_of
+from airflow_delta.core.actions import NO_ADDS, Origin, removes_of
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.errors import RetentionTooShortError, UnsupportedWriterFeatureError
+from airflow_delta.core.errors import (
+    CorruptLogError,
+    RetentionTooShortError,
+    UnsupportedWriterFeatureError,
+    VacuumIncompleteError,
+)
 from airflow_delta.core.log.file_names import commit_path
-from airflow_delta.core.operations.vacuum import unneeded_files
+from airflow_delta.core.operations.unneeded_files import named_paths, unneeded_files
 from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.spark.staging import StagingArea
 
+NAMED_TEXT = "R!d7:<%0gFV.CDqHrD0:"
+NAMED_VECTOR = "a7662111-e622-43dc-b3a2-c65286cb99a9"  # as that text says it
 HOUR, DAY = 3_600_000, 86_400_000
 
 
@@ -250,11 +258,20 @@ def test_a_name_that_is_no_utf_8_is_left_alone(real_table):
     assert os.path.exists(name)  # noqa: PTH110  the same
 
 
-def test_deletion_vectors_are_kept_while_any_file_has_one():
-    vector = {"storage_type": "u", "path_or_inline_dv": "ab", "offset": 1, "size_in_bytes": 2, "cardinality": 3}
-    paths = ["deletion_vector_61d1.bin", "stray"]
-    assert unneeded(paths, active=["f"], vector=vector) == ["stray"]
+def test_a_deletion_vector_is_kept_exactly_as_long_as_a_file_names_it():
+    named, stray = (f"deletion_vector_{name}.bin" for name in (NAMED_VECTOR, uuid.uuid4()))
+    vector = {"storage_type": "u", "path_or_inline_dv": f"ab{NAMED_TEXT}", "offset": 1, "size_in_bytes": 2, "cardinality": 3}
+    paths = [f"ab/{named}", named, f"ab/{stray}", "stray"]
+    assert unneeded(paths, active=["f"], vector=vector) == [named, f"ab/{stray}", "stray"]
     assert unneeded(paths, active=["f"]) == paths
+    absolute = {**vector, "storage_type": "p", "path_or_inline_dv": f"file:///somewhere/{named}"}
+    assert unneeded(paths, active=["f"], vector=absolute) == [f"ab/{stray}", "stray"]
+
+
+def test_nothing_is_deleted_while_nobody_knows_where_a_deletion_vector_lies():
+    vector = {"storage_type": "u", "path_or_inline_dv": "?", "offset": 1, "size_in_bytes": 2, "cardinality": 3}
+    with pytest.raises(CorruptLogError):
+        unneeded(["stray"], active=["f"], vector=vector)
 
 
 # -- the log
@@ -289,8 +306,9 @@ def test_a_deletion_that_fails_is_recorded_and_told(real_table, monkeypatch):
         raise PermissionError("read-only")
 
     monkeypatch.setattr(table.log.store, "delete", fail)
-    with pytest.raises(PermissionError):
+    with pytest.raises(VacuumIncompleteError) as caught:
         table.log.vacuum()
+    assert (caught.value.deleted, caught.value.left, caught.value.example) == (0, 1, "old.parquet")
     assert table.log.history(1)[0].commit_info.operation_parameters == {"status": "FAILED"}
 
 
@@ -337,7 +355,7 @@ def unneeded(paths, *, active=(), vector=None, partition_columns=()):
         for path in active
     ]
     files = pa.Table.from_pylist(rows, schema=NO_ADDS.schema)
-    return unneeded_files(listed, files, NO_REMOVES, partition_columns, cutoff=1)["path"].to_pylist()
+    return unneeded_files(listed, named_paths([files], table="t"), partition_columns, cutoff=1)["path"].to_pylist()
 
 
 PART = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="/"), min_size=1, max_size=6).filter(

@@ -1,0 +1,106 @@
+"""Errors of operations on the log as a whole: vacuum, restore, clone, conversion, manifests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_delta.core.errors.base import DeltaError
+
+
+@dataclass(kw_only=True, eq=False)
+class VacuumLiteImpossibleError(DeltaError):
+    """Commits that tell what a lite vacuum is to delete were cleaned up. Spark: ``DELTA_CANNOT_VACUUM_LITE``.
+
+    Attributes:
+        version: The first of these commits.
+        earliest: The earliest commit that is left.
+    """
+
+    code = "DELTA_CANNOT_VACUUM_LITE"
+    message = "the log of {table} begins at version {earliest}, but a lite vacuum needs it from version {version} on"
+    remedy = "run a full vacuum once; lite ones go on from there"
+    table: str
+    version: int
+    earliest: int
+
+
+@dataclass(kw_only=True, eq=False)
+class VacuumIncompleteError(DeltaError):
+    """The storage did not delete all files.
+
+    Attributes:
+        deleted: Files that are gone.
+        left: Files that are left; of those that were deleted together with them, some may be gone.
+        example: One of them.
+    """
+
+    code = "DELTA_VACUUM_INCOMPLETE"
+    retryable = True
+    message = "vacuum of {table} deleted {deleted} files and left {left}, for example {example!r}: {detail}"
+    remedy = "run it again: it goes on with what is left"
+    table: str
+    deleted: int
+    left: int
+    example: str
+    detail: str
+
+
+@dataclass(kw_only=True, eq=False)
+class DataFilesMissingError(DeltaError):
+    """A version cannot come back: its files were deleted. Spark: ``DELTA_MISSING_FILES_UNEXPECTED_VERSION`` and its kin.
+
+    Attributes:
+        missing: Their number.
+        examples: Some of them, as in the log.
+    """
+
+    code = "DELTA_DATA_FILES_MISSING"
+    message = "version {version} of {table} cannot be restored: {missing} of its files are gone, for example {examples}"
+    remedy = "restore a younger version, or pass ignore_missing_files and lose the rows of these files"
+    table: str
+    version: int
+    missing: int
+    examples: tuple[str, ...]
+
+
+@dataclass(kw_only=True, eq=False)
+class CloneTargetNotEmptyError(DeltaError):
+    """A clone would hide the rows of a table. Spark: ``DELTA_UNSUPPORTED_NON_EMPTY_CLONE``."""
+
+    code = "DELTA_UNSUPPORTED_NON_EMPTY_CLONE"
+    message = "{table} holds {files} files, and a clone takes only the place of an empty table"
+    remedy = "clone to another path, or delete the rows of the table first"
+    table: str
+    files: int
+
+
+@dataclass(kw_only=True, eq=False)
+class NotConvertibleError(DeltaError):
+    """A directory of Parquet files cannot become one table.
+
+    Spark: ``DELTA_FAILED_INFER_SCHEMA``, ``DELTA_FAILED_MERGE_SCHEMA_FILE``,
+    ``DELTA_UNEXPECTED_PARTITION_COLUMN_FROM_FILE_NAME``.
+
+    Attributes:
+        problems: One line for each thing that does not fit.
+    """
+
+    code = "DELTA_NOT_CONVERTIBLE"
+    message = "{table} cannot be converted: {problems}"
+    remedy = "name every partition column with its type, and rewrite or move away the files that do not fit"
+    table: str
+    problems: tuple[str, ...]
+
+
+@dataclass(kw_only=True, eq=False)
+class ManifestUnsupportedError(DeltaError):
+    """Readers of manifests would see wrong rows.
+
+    Spark: ``DELTA_UNSUPPORTED_MANIFEST_GENERATION_WITH_COLUMN_MAPPING``, ``DELTA_UNSUPPORTED_GENERATE_WITH_DELETION_VECTORS``.
+    """
+
+    code = "DELTA_UNSUPPORTED_MANIFEST_GENERATION"
+    message = "no manifest can be made for {table}: {detail}"
+    remedy = "switch delta.compatibility.symlinkFormatManifest.enabled off, or rewrite the table without the feature"
+    table: str
+    detail: str

@@ -1,0 +1,43 @@
+"""What the operations need of a table."""
+
+from __future__ import annotations
+
+from typing import Protocol as Port
+
+from airflow_delta.core.actions import Metadata, Protocol
+from airflow_delta.core.clock import Clock
+from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
+
+
+class TableLog(Port):
+    """One table's log as an operation sees it: ``DeltaLog``, which stands above the operations."""
+
+    store: LogStore
+    clock: Clock
+
+    @property
+    def table_uri(self) -> str:
+        """The table's root as the user wrote it, without a trailing slash."""
+        ...
+
+    def exists(self) -> bool:
+        """Whether there is a table."""
+        ...
+
+    def refresh(self) -> Snapshot:
+        """The latest version."""
+        ...
+
+    def snapshot(self, version: int | None = None, timestamp: int | str | None = None) -> Snapshot:
+        """The table at a version or a time."""
+        ...
+
+    def start_transaction(self, snapshot: Snapshot | None = None) -> OptimisticTransaction:
+        """A transaction on ``snapshot``; on the latest one when None."""
+        ...
+
+    def create_transaction(self, metadata: Metadata, protocol: Protocol | None = None) -> OptimisticTransaction:
+        """A transaction that creates the table."""
+        ...

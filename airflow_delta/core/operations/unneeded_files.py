@@ -1,0 +1,129 @@
+"""Which files of a directory no reader needs any more: the decision of a vacuum, without I/O.
+
+A file goes only if it is older than the retention, no needed version names it, its name is not hidden, and no other table below
+the root owns it. The rules run one after the other, so that those about text see only the few files that are left.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_delta.core.data_files.deletion_vector import vector_path
+from airflow_delta.core.errors import CorruptLogError
+from airflow_delta.core.log.file_names import LOG_DIRECTORY
+
+LISTED_FILE = pa.schema([("path", pa.string()), ("size", pa.int64()), ("modification_time", pa.int64())])
+"""Columns of listed files: path below the root (not percent-encoded), bytes, milliseconds since the epoch."""
+
+# What a killed statement leaves in its staging area (spark/staging.py): all of it may go, the hidden names of Spark too.
+_STAGED = r"(?s)^write-[0-9a-f]{32}/.*$"
+# Paths that may mean a file of this table without being its path below the root: absolute ones, and those with dot segments.
+_ODD_PATH = r"^/|^[A-Za-z][A-Za-z0-9+.-]*:|(^|/)\.{0,2}(/|$)"
+
+
+def unneeded_files(listed: pa.Table, needed: pa.ChunkedArray, partition_columns: Iterable[str], cutoff: int) -> pa.Table:
+    """Those of the listed files that may go.
+
+    Args:
+        listed: Columns ``LISTED_FILE``.
+        needed: Paths that must stay, as ``named_paths`` gives them.
+        partition_columns: Directories named after them (physical names) are not hidden, whatever their names begin with.
+        cutoff: Milliseconds since the epoch; files modified since then stay.
+    """
+    other_tables = _other_tables(listed["path"])
+    old = listed.filter(pc.less(listed["modification_time"], cutoff))
+    spare = old.filter(pc.invert(pc.is_in(old["path"], needed)))
+    odd = needed.filter(pc.match_substring_regex(needed, _ODD_PATH))
+    if len(odd):  # whichever way such a path leads here, its last part is the name
+        spare = spare.filter(pc.invert(pc.is_in(_name(spare["path"]), _name(odd))))
+    spare = spare.filter(pc.invert(_is_hidden(spare["path"], partition_columns)))
+    for root in other_tables:
+        spare = spare.filter(pc.invert(pc.starts_with(spare["path"], pattern=root)))
+    return spare
+
+
+def named_paths(files: Iterable[pa.Table], *, table: str) -> pa.ChunkedArray:
+    """Every path that these file actions name, those of deletion vectors too: as written, and percent-decoded.
+
+    Both, because some writers do not encode.
+
+    Args:
+        files: Each with the columns ``path`` and ``deletion_vector``.
+        table: Name of the table, for the error.
+
+    Raises:
+        CorruptLogError: A deletion vector cannot be located, so that nobody knows which file to keep.
+    """
+    pieces: list[pa.Array] = []
+    for each in files:
+        pieces += [*each["path"].chunks, *vector_files(each["deletion_vector"], table=table).chunks]
+    decoded = (_decoded(each) for each in pieces)
+    return pa.chunked_array([*pieces, *decoded], pa.string())
+
+
+def vector_files(vectors: pa.ChunkedArray, *, table: str) -> pa.ChunkedArray:
+    """The files of these deletion vectors, as the log spells paths; Python sees each file, which holds many vectors, once.
+
+    Raises:
+        CorruptLogError: A vector cannot be located.
+    """
+    if vectors.null_count == len(vectors):
+        return pa.chunked_array([], pa.string())
+    keys = ["storage_type", "path_or_inline_dv"]
+    places = pa.table([pc.struct_field(vectors.drop_null(), key) for key in keys], names=keys)
+    places = places.filter(pc.not_equal(places["storage_type"], "i")).group_by(keys).aggregate([])
+    try:
+        return pa.chunked_array([pa.array(map(vector_path, places.to_pylist()), pa.string())])
+    except (ValueError, TypeError) as error:
+        raise CorruptLogError(table=table, file=LOG_DIRECTORY, detail=f"a deletion vector: {error}") from error
+
+
+def lies_below_the_root(paths: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Which of these decoded paths are plain ones below the root: no scheme, no slash in front, no dot segment."""
+    return pc.invert(pc.match_substring_regex(paths, _ODD_PATH + r"|\x00"))
+
+
+def unencoded(paths: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Paths of the log as names of files."""
+    return pa.chunked_array([_unquoted(each) for each in paths.chunks], pa.string())
+
+
+def _decoded(paths: pa.Array) -> pa.Array:
+    """The decoded forms of those paths that are encoded."""
+    return _unquoted(paths.filter(pc.match_substring(paths, "%")))
+
+
+def _unquoted(paths: pa.Array) -> pa.Array:
+    """All paths decoded; Python sees each directory once, and the names only where they are encoded themselves."""
+    if not pc.any(pc.match_substring(paths, "%")).as_py():
+        return paths
+    parts = pc.extract_regex(paths, r"(?s)^(?P<directory>(?:.*/)?)(?P<name>[^/]*)$")
+    directories, names = (pc.struct_field(parts, each).dictionary_encode() for each in ("directory", "name"))
+    plain = [
+        pa.array(map(unquote, each.dictionary.to_pylist()), pa.string()).take(each.indices) for each in (directories, names)
+    ]
+    return pc.binary_join_element_wise(*plain, "")
+
+
+def _name(paths: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The last part of each path."""
+    return pc.replace_substring_regex(paths, "(?s)^.*/", "")
+
+
+def _is_hidden(paths: pa.ChunkedArray, partition_columns: Iterable[str]) -> pa.ChunkedArray:
+    """Whether any part of the path is hidden from vacuum, as ``DeltaTableUtils.isHiddenDirectory`` of Delta Spark says."""
+    prefixes = "|".join(["_delta_index", "_change_data", *(f"{re.escape(name)}=" for name in partition_columns)])
+    shown = pc.replace_substring_regex(paths, f"(^|/)(?:{prefixes})", r"\1shown")
+    shown = pc.replace_substring_regex(shown, _STAGED, "shown")
+    return pc.match_substring_regex(shown, "(^|/)[_.]")
+
+
+def _other_tables(paths: pa.ChunkedArray) -> list[str]:
+    """The directories below the root that hold a log themselves, each with a slash at its end."""
+    logs = paths.filter(pc.match_substring(paths, "/_delta_log/"))
+    return pc.replace_substring_regex(logs, "(?s)/_delta_log/.*$", "/").unique().to_pylist()

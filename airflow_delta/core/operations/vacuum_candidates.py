@@ -1,0 +1,204 @@
+"""Which files a vacuum looks at: all that a listing finds, those of an inventory, or those that the log has removed.
+
+All come as columns ``LISTED_FILE``. No candidate lies outside the table, whatever an inventory or the log says.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import accumulate, islice
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from airflow_delta.core.errors import InvalidStatementError, VacuumLiteImpossibleError
+from airflow_delta.core.log.commit_reader import read_commit_info, read_commits
+from airflow_delta.core.log.file_names import LOG_DIRECTORY
+from airflow_delta.core.log.history import InCommitTimestamps, commit_timestamp, monotonised
+from airflow_delta.core.log.log_segment import list_log
+from airflow_delta.core.operations.unneeded_files import LISTED_FILE, lies_below_the_root, unencoded, vector_files
+from airflow_delta.core.storage.data_filesystem import data_filesystem
+from airflow_delta.core.storage.log_store import FileStatus, LogStore
+from airflow_delta.core.storage.table_uri import local_path, scheme_of
+
+LAST_VACUUM_INFO = f"{LOG_DIRECTORY}/_last_vacuum_info"
+"""Delta's note of how far vacuums have come: ``{"latestCommitVersionOutsideOfRetentionWindow": n}``."""
+
+_NOTE_KEY = "latestCommitVersionOutsideOfRetentionWindow"
+_INVENTORY = pa.schema([("path", pa.string()), ("length", pa.int64()), ("isDir", pa.bool_()), ("modificationTime", pa.int64())])
+_LISTED_AT_ONCE = 1 << 16
+_COMMITS_AT_ONCE = 1000
+_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
+
+
+def listed_files(store: LogStore) -> pa.Table:
+    """Every file below the root: one flat listing."""
+    statuses = iter(store.list_all())
+    pieces = iter(lambda: list(islice(statuses, _LISTED_AT_ONCE)), [])
+    return pa.Table.from_batches([_columns(filter(_has_text_name, piece)) for piece in pieces], LISTED_FILE)
+
+
+def _columns(statuses: Iterator[FileStatus]) -> pa.RecordBatch:
+    rows = [(each.path, each.size, each.modification_time) for each in statuses]
+    columns = zip(*rows, strict=True) if rows else [()] * len(LISTED_FILE)
+    arrays = [pa.array(values, each.type) for values, each in zip(columns, LISTED_FILE, strict=True)]
+    return pa.record_batch(arrays, schema=LISTED_FILE)
+
+
+def _has_text_name(status: FileStatus) -> bool:
+    """False for a local name that is no UTF-8: no table has such a file, and none is deleted."""
+    return status.path.isascii() or "\\ud" not in ascii(status.path)
+
+
+def inventoried_files(inventory: pa.Table | str, table_uri: str) -> pa.Table:
+    """The files below the root that an inventory names; of files named twice the younger entry counts.
+
+    Args:
+        inventory: The table, or the URI of a Parquet file that holds it: ``path`` (a URI, percent-encoded), ``length`` (bytes),
+            ``isDir`` and ``modificationTime`` (milliseconds since the epoch).
+        table_uri: The table's root.
+
+    Raises:
+        InvalidStatementError: It cannot be read, or lacks a column.
+    """
+    try:
+        if isinstance(inventory, str):
+            filesystem, path = data_filesystem(inventory)
+            inventory = pq.read_table(path, filesystem=filesystem, columns=_INVENTORY.names)
+        rows = inventory.select(_INVENTORY.names).cast(_INVENTORY)
+    except (pa.ArrowException, KeyError, OSError) as error:
+        detail = f"it must have the columns {', '.join(_INVENTORY.names)} ({error})"
+        raise InvalidStatementError(statement="the inventory", detail=detail) from error
+    rows = rows.filter(pc.invert(rows["isDir"])).drop_null()
+    paths, root = unencoded(_without_spelling(rows["path"])), f"{_root(table_uri)}/"
+    paths = pc.if_else(pc.starts_with(paths, root), pc.utf8_slice_codeunits(paths, len(root)), "/")
+    files = pa.table([paths, rows["length"], rows["modificationTime"]], schema=LISTED_FILE)
+    youngest = files.group_by("path").aggregate([("size", "max"), ("modification_time", "max")])
+    youngest = youngest.select(["path", "size_max", "modification_time_max"]).rename_columns(LISTED_FILE.names)
+    return youngest.filter(lies_below_the_root(youngest["path"]))
+
+
+def _root(table_uri: str) -> str:
+    """The root in the one spelling to which ``_without_spelling`` brings all."""
+    scheme = scheme_of(table_uri)
+    if scheme == "file":
+        return str(local_path(table_uri)).rstrip("/")
+    return f"{_ALIASES.get(scheme, scheme)}{table_uri[len(scheme) :]}"
+
+
+def _without_spelling(uris: pa.ChunkedArray) -> pa.ChunkedArray:
+    """``file:/x``, ``file:///x`` and ``/x`` as one; s3a as s3."""
+    uris = pc.replace_substring_regex(uris, "^file:/+", "/")
+    for alias, scheme in _ALIASES.items():
+        uris = pc.replace_substring_regex(uris, f"^{alias}://", f"{scheme}://")
+    return uris
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitRange:
+    """The commits whose removed files are due.
+
+    Attributes:
+        start: The first one; later than ``end`` when there is none.
+        end: The newest commit that is older than the retention; -1 when there is none.
+    """
+
+    start: int
+    end: int
+
+
+def due_commits(store: LogStore, in_commit: InCommitTimestamps, cutoff: int) -> CommitRange:
+    """The commits since the last vacuum that are older than ``cutoff`` (milliseconds since the epoch).
+
+    Raises:
+        VacuumLiteImpossibleError: Some of them were cleaned up.
+    """
+    commits = list_log(store).commits
+    end = _newest_at(store, monotonised(commits), in_commit, cutoff)
+    start = _last_vacuumed(store) + 1
+    missing = next((version for version in range(start, end + 1) if version not in commits), None)
+    if missing is not None:
+        raise VacuumLiteImpossibleError(table=store.table_uri, version=missing, earliest=min(commits))
+    return CommitRange(start=start, end=end)
+
+
+def newest_due_commit(store: LogStore, in_commit: InCommitTimestamps, cutoff: int) -> int:
+    """The newest commit that is older than ``cutoff``; -1 when there is none."""
+    return _newest_at(store, monotonised(list_log(store).commits), in_commit, cutoff)
+
+
+def _newest_at(store: LogStore, times: dict[int, int], in_commit: InCommitTimestamps, cutoff: int) -> int:
+    versions = sorted(times)
+
+    def time_of(version: int) -> int:
+        info = read_commit_info(store, version) if in_commit.holds_for(version) else None
+        return commit_timestamp(version, times[version], info, in_commit)
+
+    position = bisect_right(versions, cutoff, key=time_of)
+    return versions[position - 1] if position else -1
+
+
+def removed_files(store: LogStore, commits: CommitRange) -> pa.Table:
+    """The files that these commits removed, the deletion vectors that went with them, and their change data files.
+
+    A change data file and a vector count as being as old as can be: their commits are older than the retention.
+
+    Raises:
+        CorruptLogError: A commit, or the place of a deletion vector, cannot be read.
+    """
+    pieces = [LISTED_FILE.empty_table()]
+    for start in range(commits.start, commits.end + 1, _COMMITS_AT_ONCE):
+        batch = read_commits(store, range(start, min(start + _COMMITS_AT_ONCE, commits.end + 1)))
+        removes = batch.removes
+        for paths, sizes, times in (
+            (unencoded(removes["path"]), removes["size"], removes["deletion_timestamp"]),
+            (unencoded(batch.changes["path"]), batch.changes["size"], None),
+            (vector_files(removes["deletion_vector"], table=store.table_uri), None, None),
+        ):
+            rows = len(paths)
+            columns = [paths, _or_zero(sizes, rows), _or_zero(times, rows)]
+            pieces.append(pa.table(columns, schema=LISTED_FILE))
+    files = pa.concat_tables(pieces).group_by("path").aggregate([("size", "max"), ("modification_time", "max")])
+    files = files.select(["path", "size_max", "modification_time_max"]).rename_columns(LISTED_FILE.names)
+    files = files.filter(lies_below_the_root(files["path"]))
+    return pa.concat_tables([files, _logs_of_other_tables(store, files["path"])])
+
+
+def _or_zero(values: pa.ChunkedArray | None, rows: int) -> pa.Array | pa.ChunkedArray:
+    return pa.repeat(pa.scalar(0, pa.int64()), rows) if values is None else pc.fill_null(values, 0)
+
+
+def _logs_of_other_tables(store: LogStore, paths: pa.ChunkedArray) -> pa.Table:
+    """A log file of each other table below the root in which a path lies, as a listing would show it.
+
+    A partition directory is taken for what its name says: to ask for a log in each would be the listing that is saved here.
+    """
+    directories = pc.replace_substring_regex(paths, "(?s)/?[^/]*$", "").unique().to_pylist()
+    above = {parent for each in directories for parent in _ancestors(each) if "=" not in parent.rpartition("/")[2]}
+    logs = [found.path for each in sorted(above) for found in islice(store.list_from(f"{each}/{LOG_DIRECTORY}"), 1)]
+    zeros = pa.array([0] * len(logs), pa.int64())
+    return pa.table([pa.array(logs, pa.string()), zeros, zeros], schema=LISTED_FILE)
+
+
+def _ancestors(directory: str) -> Iterable[str]:
+    """The directory and those above it, less the root."""
+    return accumulate(directory.split("/"), lambda parent, name: f"{parent}/{name}") if directory else ()
+
+
+def _last_vacuumed(store: LogStore) -> int:
+    """The last commit whose removed files are gone; -1 when nothing is known."""
+    try:
+        note = json.loads(store.read(LAST_VACUUM_INFO))[_NOTE_KEY]
+    except (FileNotFoundError, ValueError, LookupError, TypeError):  # a note, not the truth: what is unreadable says nothing
+        return -1
+    return note if isinstance(note, int) and note >= 0 else -1
+
+
+def note_vacuumed(store: LogStore, version: int) -> None:
+    """Remember that the files removed up to this commit are gone; a note of a later one stays."""
+    if version > _last_vacuumed(store):
+        store.write(LAST_VACUUM_INFO, json.dumps({_NOTE_KEY: version}, separators=(",", ":")).encode())
