@@ -106,9 +106,16 @@ class LocalLogStore:
                     yield status
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Delete the files; those already gone are no error."""
+        """Delete the files; those already gone are no error, and those behind a link to a directory are not the table's."""
+        root = self._root.resolve()
+        linked: dict[Path, bool] = {}
         for path in paths:
-            self._locate(path).unlink(missing_ok=True)
+            file = self._locate(path)
+            parent = file.parent
+            if parent not in linked:
+                linked[parent] = parent.resolve() != root / parent.relative_to(self._root)
+            if not linked[parent]:
+                file.unlink(missing_ok=True)
 
     def data_filesystem(self, uri: str | None = None) -> tuple[pyarrow.fs.FileSystem, str]:
         """Arrow's filesystem of the table's data files, or of another file, and the path there."""
