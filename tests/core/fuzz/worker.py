@@ -1,0 +1,42 @@
+"""A process that runs cases in little memory and little time: ``python -m tests.core.fuzz.worker SEED CASE...``.
+
+It tells on its output which case begins, and what was wrong. Whatever ends the process is a failure of the case it was in.
+"""
+
+import json
+import resource
+import signal
+import sys
+import tempfile
+import traceback
+from collections import Counter
+
+from tests.core.fuzz.cases import Bench
+
+ADDRESS_SPACE = 2 << 30  # bytes
+SECONDS = 10
+
+
+def main(seed, numbers):
+    answers = Counter()
+    with tempfile.TemporaryDirectory(prefix="airflow-delta-fuzz-") as root:
+        bench = Bench(root)
+        resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends the process, also when it hangs outside Python
+        for number in numbers:
+            tell({"begins": number})
+            signal.alarm(SECONDS)
+            try:
+                answers += bench.run(seed, number)
+            except Exception:  # noqa: BLE001 - whatever it is, it is the finding
+                tell({"fails": number, "why": traceback.format_exc()[-6000:]})
+            signal.alarm(0)
+    tell({"answers": answers})
+
+
+def tell(document):
+    print(json.dumps(document), flush=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), range(*map(int, sys.argv[2:])))
