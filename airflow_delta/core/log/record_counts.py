@@ -1,0 +1,37 @@
+"""How many rows each file has, from its statistics, without parsing the rest of them.
+
+Protocol: PROTOCOL.md, "Per-file Statistics".
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_FIRST_MEMBER = r'^\s*\{\s*"numRecords"\s*:\s*(?P<count>[0-9]{1,18})\s*[,}]'
+"""Where every known writer puts it; elsewhere the whole text is parsed."""
+
+
+def record_counts(statistics: pa.Array) -> pa.Array:
+    """Physical rows of each file; null where the statistics do not tell.
+
+    Args:
+        statistics: JSON texts as in the log.
+    """
+    counts = pc.struct_field(pc.extract_regex(statistics, _FIRST_MEMBER), "count").cast(pa.int64())
+    if counts.null_count == statistics.null_count:
+        return counts
+    is_open = pc.and_(counts.is_null(), statistics.is_valid())
+    return pc.replace_with_mask(counts, is_open, pa.array(map(_count, statistics.filter(is_open).to_pylist()), pa.int64()))
+
+
+def _count(text: str) -> int | None:
+    try:
+        document: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    count = document.get("numRecords") if isinstance(document, dict) else None
+    return count if type(count) is int and 0 <= count < 1 << 63 else None

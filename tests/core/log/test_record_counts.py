@@ -1,0 +1,30 @@
+import pyarrow as pa
+import pytest
+
+from airflow_delta.core.log.record_counts import record_counts
+
+
+@pytest.mark.parametrize(
+    ("statistics", "count"),
+    [
+        ('{"numRecords":7,"minValues":{}}', 7),
+        ('{"numRecords":7}', 7),
+        (' { "numRecords" : 7 , "minValues":{}}', 7),
+        ('{"minValues":{"numRecords":1},"numRecords":7}', 7),
+        ('{"minValues":{"numRecords":1}}', None),
+        ('{"numRecords":9223372036854775807}', 9223372036854775807),
+        ('{"numRecords":9223372036854775808}', None),
+        ('{"numRecords":-1}', None),
+        ('{"numRecords":1.5}', None),
+        ('{"numRecords":"7"}', None),
+        ('{"numRecords":null}', None),
+        ('{"numRecords":true}', None),
+        ("[7]", None),
+        ("{", None),
+        ("[" * 100_000, None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_the_number_of_records_is_told_or_it_is_not_known(statistics, count):
+    assert record_counts(pa.array(['{"numRecords":3}', statistics], pa.string())).to_pylist() == [3, count]
