@@ -24,7 +24,7 @@ from airflow_delta.core.log.history import (
 )
 from airflow_delta.core.log.log_replay import LogReplay
 from airflow_delta.core.log.log_segment import find_later_commits, holds_table
-from airflow_delta.core.operations.checkpoint_writer import CheckpointResult, write_checkpoint
+from airflow_delta.core.operations.checkpoints import CheckpointResult, write_checkpoint
 from airflow_delta.core.operations.vacuum import VacuumResult, vacuum
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.log_store import LogStore

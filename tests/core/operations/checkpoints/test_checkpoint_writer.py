@@ -16,13 +16,14 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import UnsupportedFeatureError, UnsupportedWriterFeatureError
 from airflow_delta.core.log.checkpoint_reader import read_header
 from airflow_delta.core.log.file_names import LAST_CHECKPOINT, checkpoint_path, commit_path
+from airflow_delta.core.log.json_checksum import json_checksum
 from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
 from airflow_delta.core.transaction.operation import Operation
 
 WRITE = Operation(name="WRITE")
 DAY = 86_400_000
 NOW = 1_700_000_000_000
-SHARED_TABLES = Path(__file__).parents[4] / "shared" / "tables"
+SHARED_TABLES = Path(__file__).parents[5] / "shared" / "tables"
 
 
 def only_the_checkpoint(source, target, version):
@@ -179,7 +180,7 @@ def test_progress_of_applications_is_forgotten_when_the_table_says_so():
 
 
 def test_many_files_are_written_in_row_groups_that_hold_all(monkeypatch):
-    monkeypatch.setattr("airflow_delta.core.operations.checkpoint_writer._ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("airflow_delta.core.operations.checkpoints.content.ROWS_OF_GROUP", 7)
     log = in_memory()
     rows = [
         {"path": f"f{n}", "partition_values": [("p", str(n))], "size": n, "modification_time": n, "data_change": True}
@@ -207,7 +208,11 @@ def test_the_hint_tells_version_and_sizes_the_first_three_fields_first():
     log = in_memory()
     result = log.checkpoint()
     hint = json.loads(log.store.read(LAST_CHECKPOINT))
-    assert list(hint.items()) == [("version", 0), ("size", 2), ("sizeInBytes", result.bytes), ("numOfAddFiles", 0)]
+    assert list(hint.items())[:4] == [("version", 0), ("size", 2), ("sizeInBytes", result.bytes), ("numOfAddFiles", 0)]
+    assert [each["name"] for each in hint["checkpointSchema"]["fields"]] == [
+        "txn", "add", "remove", "metaData", "protocol", "domainMetadata",
+    ]  # fmt: skip
+    assert hint["checksum"] == json_checksum(hint)
 
 
 def test_the_hint_never_moves_back():
@@ -241,7 +246,7 @@ def test_a_table_that_needs_more_of_its_writers_gets_no_checkpoint():
 def test_a_checkpoint_that_fails_halfway_leaves_no_file_and_no_hint(real_table, monkeypatch):
     table = real_table()
     table.commit(adds=table.add("f.parquet"))
-    monkeypatch.setattr(pq.ParquetWriter, "write_batch", fail)
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", fail)
     with pytest.raises(OSError, match="disk full"):
         table.log.checkpoint()
     assert sorted(path.name for path in (table.root / "_delta_log").iterdir()) == [f"{n:020d}.json" for n in range(2)]

@@ -1,0 +1,110 @@
+"""A version of the table as a checkpoint: which kind it is, and the hint that leads readers to it.
+
+Protocol: PROTOCOL.md, "Checkpoints", "Last Checkpoint File".
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from airflow_delta.core.actions import Metadata, Protocol
+from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.log.file_names import LAST_CHECKPOINT
+from airflow_delta.core.log.json_checksum import CHECKSUM, json_checksum
+from airflow_delta.core.log.last_checkpoint import hinted_version
+from airflow_delta.core.operations.checkpoints.content import CheckpointContent
+from airflow_delta.core.operations.checkpoints.layout import CheckpointKind, Written, write_classic, write_v2
+from airflow_delta.core.schema import schema_json, struct_from_arrow
+from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.core.table_features.feature import writer_features
+from airflow_delta.core.table_features.support import check_writable
+
+V2_CHECKPOINT = "v2Checkpoint"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointResult:
+    """What was written.
+
+    Attributes:
+        path: The file, the manifest, or the first part; a path below the table's root.
+        actions: Rows of all files.
+        files: Live files among them.
+        bytes: Length of all files.
+    """
+
+    version: int
+    kind: CheckpointKind
+    path: str
+    actions: int
+    files: int
+    bytes: int
+
+
+def write_checkpoint(snapshot: Snapshot, *, now: int, kind: CheckpointKind | None = None) -> CheckpointResult:
+    """Write the checkpoint of ``snapshot`` and point ``_last_checkpoint`` to it.
+
+    Removed files and the progress of applications are left out when the table's properties no longer ask for them. Writers
+    that do the same at the same time do no harm: either file says the same.
+
+    Args:
+        snapshot: The version to write.
+        now: Milliseconds since the epoch.
+        kind: None is what the table's ``delta.checkpointPolicy`` asks for.
+
+    Raises:
+        UnsupportedWriterFeatureError: The table needs writers that know more.
+        InvalidStatementError: The table does not allow this kind.
+    """
+    check_writable(snapshot.table_uri, snapshot.protocol, snapshot.metadata)
+    kind = kind or _kind_by_policy(snapshot.protocol, snapshot.metadata)
+    _check_allowed(kind, snapshot.protocol)
+    content = CheckpointContent.of(snapshot, now)
+    written = write_v2(content, kind) if kind.is_v2 else write_classic(content)
+    _point_to(snapshot.store, snapshot.version, written, None if kind.is_v2 else content.all_columns)
+    return CheckpointResult(
+        version=snapshot.version,
+        kind=kind,
+        path=written.path,
+        actions=written.actions,
+        files=written.files,
+        bytes=written.size,
+    )
+
+
+def _kind_by_policy(protocol: Protocol, metadata: Metadata) -> CheckpointKind:
+    wants_v2 = metadata.configuration.get("delta.checkpointPolicy", "").strip().lower() == "v2"
+    return CheckpointKind.V2_JSON if wants_v2 and V2_CHECKPOINT in writer_features(protocol) else CheckpointKind.CLASSIC
+
+
+def _check_allowed(kind: CheckpointKind, protocol: Protocol) -> None:
+    has_feature = V2_CHECKPOINT in writer_features(protocol)
+    if kind.is_v2 and not has_feature:
+        detail = f"the table does not have the feature {V2_CHECKPOINT}"
+    elif kind is CheckpointKind.MULTI_PART and has_feature:
+        detail = f"the table has the feature {V2_CHECKPOINT}, which forbids it"
+    else:
+        return
+    raise InvalidStatementError(statement=f"checkpoint ({kind.value})", detail=detail)
+
+
+def _point_to(store: LogStore, version: int, written: Written, columns: pa.Schema | None) -> None:
+    """Tell readers where to begin, unless they are told of a newer checkpoint already."""
+    if (hinted_version(store) or 0) > version:
+        return
+    hint: dict[str, Any] = {
+        "version": version,
+        "size": written.actions,
+        "sizeInBytes": written.size,
+        "numOfAddFiles": written.files,
+        **written.hint,
+    }
+    if columns is not None:
+        hint["checkpointSchema"] = json.loads(schema_json(struct_from_arrow(columns)))
+    hint[CHECKSUM] = json_checksum(hint)
+    store.write(LAST_CHECKPOINT, json.dumps(hint, ensure_ascii=False, separators=(",", ":")).encode())

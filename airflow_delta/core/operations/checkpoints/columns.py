@@ -1,0 +1,91 @@
+"""The columns of a checkpoint: one struct for each kind of action, its fields under the names of the log.
+
+All is nullable: a row holds one action, and null for the others.
+
+Protocol: PROTOCOL.md, "Checkpoints", "Checkpoint Schema".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from airflow_delta.core.actions import ADD_FILE, REMOVE_FILE, Metadata
+from airflow_delta.core.actions.file_actions import STRING_MAP
+from airflow_delta.core.log.file_columns import log_name
+from airflow_delta.core.operations.checkpoints.parsed_columns import PARTITION_VALUES, STATISTICS, ParsedColumns
+
+_NAMES = pa.list_(pa.string())
+
+TRANSACTION = pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())])
+METADATA = pa.struct(
+    [
+        ("id", pa.string()),
+        ("name", pa.string()),
+        ("description", pa.string()),
+        ("format", pa.struct([("provider", pa.string()), ("options", STRING_MAP)])),
+        ("schemaString", pa.string()),
+        ("partitionColumns", _NAMES),
+        ("configuration", STRING_MAP),
+        ("createdTime", pa.int64()),
+    ]
+)
+PROTOCOL = pa.struct(
+    [
+        ("minReaderVersion", pa.int32()),
+        ("minWriterVersion", pa.int32()),
+        ("readerFeatures", _NAMES),
+        ("writerFeatures", _NAMES),
+    ]
+)
+DOMAIN = pa.struct([("domain", pa.string()), ("configuration", pa.string()), ("removed", pa.bool_())])
+CHECKPOINT_METADATA = pa.struct([("version", pa.int64()), ("tags", STRING_MAP)])
+SIDECAR = pa.struct(
+    [("path", pa.string()), ("sizeInBytes", pa.int64()), ("modificationTime", pa.int64()), ("tags", STRING_MAP)]
+)
+
+TOMBSTONE = pa.schema([each for each in REMOVE_FILE if each.name not in {"stats", "tags"}])
+"""Columns of removed files in a checkpoint."""
+
+
+def log_type(fields: pa.Schema | pa.StructType) -> pa.StructType:
+    """The columns of files under the names of the log."""
+    return pa.struct(
+        [(log_name(each.name), log_type(each.type) if pa.types.is_struct(each.type) else each.type) for each in fields]
+    )
+
+
+def file_columns_of(metadata: Metadata, parsed: ParsedColumns) -> pa.Schema:
+    """The columns ``add`` and ``remove``: statistics as JSON and as columns as far as the table's properties ask for them."""
+    add = [each for each in log_type(ADD_FILE) if each.name != "stats" or writes_json(metadata.configuration)]
+    add += [
+        pa.field(name, kind)
+        for name, kind in ((PARTITION_VALUES, parsed.partition_values), (STATISTICS, parsed.statistics))
+        if kind is not None
+    ]
+    return pa.schema([("add", pa.struct(add)), ("remove", log_type(TOMBSTONE))])
+
+
+def checkpoint_columns(files: pa.Schema) -> pa.Schema:
+    """The columns of a checkpoint that holds its files itself, in Delta-Spark's order."""
+    return pa.schema([("txn", TRANSACTION), *files, ("metaData", METADATA), ("protocol", PROTOCOL), ("domainMetadata", DOMAIN)])
+
+
+def manifest_columns() -> pa.Schema:
+    """The columns of a v2 checkpoint whose files are in sidecars."""
+    return pa.schema(
+        [
+            ("txn", TRANSACTION),
+            ("metaData", METADATA),
+            ("protocol", PROTOCOL),
+            ("domainMetadata", DOMAIN),
+            ("checkpointMetadata", CHECKPOINT_METADATA),
+            ("sidecar", SIDECAR),
+        ]
+    )
+
+
+def writes_json(configuration: Mapping[str, str]) -> bool:
+    """Whether checkpoints hold statistics as JSON (``delta.checkpoint.writeStatsAsJson``)."""
+    return configuration.get("delta.checkpoint.writeStatsAsJson", "").strip().lower() != "false"

@@ -1,0 +1,138 @@
+"""What a checkpoint says, in pieces: never the whole state as Python objects, never more than one piece of it rendered.
+
+Protocol: PROTOCOL.md, "Checkpoints", "Action Reconciliation".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_delta.core.actions import ADD_FILE, SetTransaction
+from airflow_delta.core.log.file_columns import log_name
+from airflow_delta.core.operations.checkpoints.columns import TOMBSTONE, checkpoint_columns, file_columns_of
+from airflow_delta.core.operations.checkpoints.parsed_columns import PARTITION_VALUES, STATISTICS, ParsedColumns
+from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.transaction.table_properties import deleted_file_retention, transaction_retention
+
+ROWS_OF_GROUP = 1 << 16
+"""Actions in a row group: few enough that a reader who needs one file decodes little, and that a piece takes some 30 MB."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointContent:
+    """The actions of one version, without tombstones and applications that are remembered long enough.
+
+    Attributes:
+        now: Milliseconds since the epoch.
+        parsed: The typed columns beside the texts.
+    """
+
+    snapshot: Snapshot
+    now: int
+    parsed: ParsedColumns
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, now: int) -> CheckpointContent:
+        """The content of the checkpoint of this version."""
+        return cls(snapshot=snapshot, now=now, parsed=ParsedColumns.of(snapshot.metadata, snapshot.protocol))
+
+    @property
+    def file_columns(self) -> pa.Schema:
+        """The columns of file actions."""
+        return file_columns_of(self.snapshot.metadata, self.parsed)
+
+    @property
+    def all_columns(self) -> pa.Schema:
+        """The columns of a checkpoint in which everything is."""
+        return checkpoint_columns(self.file_columns)
+
+    def small_actions(self) -> list[dict[str, Any]]:
+        """All but the file actions, as objects with one member, as a line of a commit has it."""
+        snapshot = self.snapshot
+        return [
+            {"protocol": snapshot.protocol.to_json()},
+            {"metaData": snapshot.metadata.to_json()},
+            *({"txn": each.to_json()} for each in self._kept_transactions()),
+            *({"domainMetadata": each.to_json()} for each in snapshot.domains.values()),
+        ]
+
+    def file_actions(self) -> Iterator[pa.Table]:
+        """The file actions in pieces of one row group each, columns ``file_columns``: live files, then tombstones."""
+        yield from _regrouped(self._adds())
+        yield from _regrouped(self._removes())
+
+    def _kept_transactions(self) -> Iterator[SetTransaction]:
+        retention = transaction_retention(self.snapshot.metadata.configuration)
+        for each in self.snapshot.transactions.values():
+            if retention is None or (each.last_updated is not None and each.last_updated > self.now - retention):
+                yield each
+
+    def _adds(self) -> Iterator[pa.RecordBatch]:
+        for batch in self.snapshot.files().select(ADD_FILE.names).to_batches(max_chunksize=ROWS_OF_GROUP):
+            yield self._rows("add", batch, ADD_FILE)
+
+    def _removes(self) -> Iterator[pa.RecordBatch]:
+        oldest = self.now - deleted_file_retention(self.snapshot.metadata.configuration)
+        for batch in self.snapshot.tombstones().to_batches(max_chunksize=ROWS_OF_GROUP):
+            kept = batch.filter(pc.greater(batch["deletion_timestamp"], oldest))
+            yield self._rows("remove", kept, TOMBSTONE)
+
+    def _rows(self, action: str, files: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
+        members = {log_name(name): files[name] for name in columns.names}
+        members["dataChange"] = pa.repeat(pa.scalar(False), files.num_rows)  # a checkpoint states, it changes nothing
+        schema = self.file_columns
+        kind = schema.field(action).type
+        if kind.get_field_index(PARTITION_VALUES) >= 0:
+            members[PARTITION_VALUES] = self.parsed.parsed_partitions(files["partition_values"])
+        if kind.get_field_index(STATISTICS) >= 0:
+            members[STATISTICS] = self.parsed.parsed_statistics(files["stats"])
+        actions = _struct([members[each.name] for each in kind], kind)
+        rows = [actions if each.name == action else pa.nulls(len(actions), each.type) for each in schema]
+        return pa.RecordBatch.from_arrays(rows, schema=schema)
+
+
+def _struct(columns: list[pa.Array], kind: pa.StructType, mask: pa.Array | None = None) -> pa.StructArray:
+    children = [
+        _struct(column.flatten(), each.type, column.is_null())
+        if pa.types.is_struct(each.type) and column.type != each.type
+        else column
+        for column, each in zip(columns, kind, strict=True)
+    ]
+    return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
+
+
+def _regrouped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """The same rows in pieces of ``ROWS_OF_GROUP``, the last one of the rest."""
+    pending: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        pending.append(batch)
+        rows += batch.num_rows
+        if rows >= ROWS_OF_GROUP:
+            table = pa.Table.from_batches(pending)
+            yield table.slice(0, ROWS_OF_GROUP)
+            pending = table.slice(ROWS_OF_GROUP).to_batches()
+            rows -= ROWS_OF_GROUP
+    if rows:
+        yield pa.Table.from_batches(pending)
+
+
+def rows_of(actions: Iterable[dict[str, Any]], columns: pa.Schema) -> pa.Table:
+    """Actions, each an object with one member, as rows of these columns."""
+    return pa.Table.from_pylist([{name: _with_map_items(each) for name, each in action.items()} for action in actions], columns)
+
+
+def _with_map_items(document: dict[str, Any]) -> dict[str, Any]:
+    """The object with its free-keyed members as Arrow takes them."""
+    document = dict(document)
+    if "format" in document:
+        document["format"] = {**document["format"], "options": list(document["format"]["options"].items())}
+    for key in ("configuration", "tags"):
+        if isinstance(document.get(key), dict):  # the configuration of a domain is a text
+            document[key] = list(document[key].items())
+    return document

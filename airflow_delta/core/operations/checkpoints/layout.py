@@ -1,0 +1,139 @@
+"""How a checkpoint lies in files: in one, in parts, or as a manifest with sidecars.
+
+Protocol: PROTOCOL.md, "Checkpoint Specs", "Checkpoint Naming Scheme".
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from airflow_delta.core.log.file_names import checkpoint_path, sidecar_path, v2_checkpoint_path
+from airflow_delta.core.operations.checkpoints.columns import manifest_columns
+from airflow_delta.core.operations.checkpoints.content import CheckpointContent, rows_of
+from airflow_delta.core.schema import schema_json, struct_from_arrow
+from airflow_delta.core.storage.log_store import LogStore
+
+_GROUPS_OF_SIDECAR = 2
+_MOST_IN_HINT = 30
+# Texts that hardly repeat are not worth a dictionary, and a dictionary of them would be given up half way.
+_WITH_DICTIONARY = [
+    *(f"add.{name}.key_value.{part}" for name in ("partitionValues", "tags") for part in ("key", "value")),
+    "add.clusteringProvider",
+    "remove.partitionValues.key_value.key",
+]
+
+
+class CheckpointKind(Enum):
+    """The ways to write a checkpoint."""
+
+    CLASSIC = "classic"
+    MULTI_PART = "multi-part"
+    V2_JSON = "v2, its manifest in JSON"
+    V2_PARQUET = "v2, its manifest in Parquet"
+
+    @property
+    def is_v2(self) -> bool:
+        """Whether the table needs the feature ``v2Checkpoint``."""
+        return self in (CheckpointKind.V2_JSON, CheckpointKind.V2_PARQUET)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What was written.
+
+    Attributes:
+        path: The file, the manifest, or the first part; a path below the table's root.
+        actions: Rows of all files.
+        files: Live files among them.
+        size: Bytes of all files.
+        hint: Further members of ``_last_checkpoint``.
+    """
+
+    path: str
+    actions: int
+    files: int
+    size: int
+    hint: dict[str, Any] = field(default_factory=dict)
+
+
+def write_classic(content: CheckpointContent) -> Written:
+    """Everything in one Parquet file."""
+    columns = content.all_columns
+
+    def rows() -> Iterator[pa.Table]:
+        yield rows_of(content.small_actions(), columns)
+        for piece in content.file_actions():
+            there = set(piece.column_names)
+            yield pa.table(
+                [piece[each.name] if each.name in there else pa.nulls(len(piece), each.type) for each in columns],
+                schema=columns,
+            )
+
+    path = checkpoint_path(content.snapshot.version)
+    return _write_parquet(content.snapshot.store, path, columns, rows())
+
+
+def write_v2(content: CheckpointContent, kind: CheckpointKind) -> Written:
+    """The file actions in sidecars, everything else in a manifest that names them; the manifest comes last."""
+    store, version = content.snapshot.store, content.snapshot.version
+    sidecars: list[tuple[str, Written]] = []
+    pieces = content.file_actions()
+    while group := list(islice(pieces, _GROUPS_OF_SIDECAR)):
+        name = f"{uuid.uuid4()}.parquet"
+        sidecars.append((name, _write_parquet(store, sidecar_path(name), content.file_columns, group)))
+    references = [{"path": name, "sizeInBytes": each.size, "modificationTime": content.now} for name, each in sidecars]
+    tags = {
+        "sidecarNumActions": str(sum(each.actions for _, each in sidecars)),
+        "sidecarSizeInBytes": str(sum(each.size for _, each in sidecars)),
+        "numOfAddFiles": str(sum(each.files for _, each in sidecars)),
+        "sidecarFileSchema": schema_json(struct_from_arrow(content.file_columns)),
+    }
+    small = [{"checkpointMetadata": {"version": version, "tags": tags}}, *content.small_actions()]
+    manifest = _write_manifest(store, version, [*small, *({"sidecar": each} for each in references)], kind)
+    hint = {
+        "path": manifest.path.rpartition("/")[2],
+        "sizeInBytes": manifest.size,
+        "modificationTime": content.now,
+        **({"nonFileActions": small} if len(small) <= _MOST_IN_HINT else {}),
+        **({"sidecarFiles": references} if len(references) <= _MOST_IN_HINT else {}),
+    }
+    return Written(
+        path=manifest.path,
+        actions=manifest.actions + sum(each.actions for _, each in sidecars),
+        files=sum(each.files for _, each in sidecars),
+        size=manifest.size + sum(each.size for _, each in sidecars),
+        hint={"v2Checkpoint": hint},
+    )
+
+
+def _write_manifest(store: LogStore, version: int, actions: list[dict[str, Any]], kind: CheckpointKind) -> Written:
+    name = str(uuid.uuid4())
+    if kind is CheckpointKind.V2_PARQUET:
+        columns = manifest_columns()
+        return _write_parquet(store, v2_checkpoint_path(version, name, "parquet"), columns, [rows_of(actions, columns)])
+    path = v2_checkpoint_path(version, name, "json")
+    content = "".join(json.dumps(each, ensure_ascii=False, separators=(",", ":")) + "\n" for each in actions).encode()
+    store.write(path, content)
+    return Written(path=path, actions=len(actions), files=0, size=len(content))
+
+
+def _write_parquet(store: LogStore, path: str, columns: pa.Schema, pieces: Iterable[pa.Table]) -> Written:
+    """One file, a row group for each piece; whole or not at all."""
+    actions = files = 0
+    with store.open_output(path) as stream:
+        with pq.ParquetWriter(stream, columns, store_schema=False, use_dictionary=_WITH_DICTIONARY) as writer:
+            for piece in pieces:
+                writer.write_table(piece, row_group_size=max(len(piece), 1))
+                actions += len(piece)
+                files += len(piece) - piece["add"].null_count if "add" in columns.names else 0
+        size = stream.tell()
+    return Written(path=path, actions=actions, files=files, size=size)

@@ -1,0 +1,193 @@
+"""Partition values and statistics as typed columns, so that readers need not parse texts and Parquet can skip row groups.
+
+Names are physical. A text that is no value of its type becomes null, as in Spark; the text itself stays beside it.
+
+Protocol: PROTOCOL.md, "Checkpoints" (``partitionValues_parsed``, ``stats_parsed``), "Per-file Statistics".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+
+from airflow_delta.core.actions import Metadata, Protocol
+from airflow_delta.core.data_files.statistics_selection import StatisticsSelection
+from airflow_delta.core.errors import InvalidPartitionValueError
+from airflow_delta.core.schema import DataType, DecimalType, StructField, StructType, arrow_type, parse_schema, physical_name
+from airflow_delta.core.schema.data_types import (
+    BYTE,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    LONG,
+    SHORT,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+)
+from airflow_delta.core.schema.partition_values import typed_values
+from airflow_delta.core.table_features.feature import DELETION_VECTORS, writer_features
+
+PARTITION_VALUES, STATISTICS = "partitionValues_parsed", "stats_parsed"
+
+_MAX_FAILURES = 256
+_AS_JSON = {BYTE, SHORT, INTEGER, LONG, FLOAT, DOUBLE, STRING}
+_AS_TEXT = {DATE, TIMESTAMP, TIMESTAMP_NTZ}
+_ONE_OBJECT = r"^[ \t]*\{[^\r\n]*\}[ \t]*$"
+_NO_NUMBER = r':[ \t]*"(?:NaN|[+-]?Infinity)"'
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedColumns:
+    """Which typed columns the checkpoints of a table hold.
+
+    Attributes:
+        partitions: The partition columns.
+        bounds: Type of each column that has a minimum and a maximum, by physical path.
+        counted: Physical paths of the columns whose nulls are counted; None where the table wants no such statistics.
+        tight_bounds: Whether files say if their bounds are exact.
+    """
+
+    partitions: tuple[StructField, ...]
+    bounds: Mapping[Path, DataType]
+    counted: tuple[Path, ...] | None
+    tight_bounds: bool
+
+    @classmethod
+    def of(cls, metadata: Metadata, protocol: Protocol) -> ParsedColumns:
+        """As the table's properties ask for: statistics where ``delta.checkpoint.writeStatsAsStruct`` is true."""
+        schema = parse_schema(metadata.schema_string)
+        partitions = tuple(field for name in metadata.partition_columns if (field := schema.find(name)))
+        if metadata.configuration.get("delta.checkpoint.writeStatsAsStruct", "").strip().lower() != "true":
+            return cls(partitions=partitions, bounds={}, counted=None, tight_bounds=False)
+        data = StructType(tuple(each for each in schema.fields if each not in partitions))
+        leaves = StatisticsSelection.from_properties(metadata.configuration).leaves(data)
+        kinds = {_physical_path(data, path): kind for path, kind in leaves}
+        return cls(
+            partitions=partitions,
+            bounds={path: kind for path, kind in kinds.items() if _is_bounded(kind)},
+            counted=tuple(kinds),
+            tight_bounds=DELETION_VECTORS in writer_features(protocol),
+        )
+
+    @property
+    def partition_values(self) -> pa.StructType | None:
+        """Type of ``partitionValues_parsed``; None for a table that is not partitioned."""
+        fields = [(physical_name(each), arrow_type(each.type)) for each in self.partitions]
+        return pa.struct(fields) if fields else None
+
+    @property
+    def statistics(self) -> pa.StructType | None:
+        """Type of ``stats_parsed``; None where the table does not want it."""
+        return None if self.counted is None else self._statistics_of(arrow_type)
+
+    def _statistics_of(self, arrow: Callable[[DataType], pa.DataType]) -> pa.StructType:
+        bounds = _nested({path: arrow(kind) for path, kind in self.bounds.items()})
+        members = [
+            ("numRecords", pa.int64()),
+            ("minValues", bounds),
+            ("maxValues", bounds),
+            ("nullCount", _nested(dict.fromkeys(self.counted or (), pa.int64()))),
+            ("tightBounds", pa.bool_() if self.tight_bounds else None),
+        ]
+        # Parquet has no struct without members: a table may have no column with bounds, or none at all
+        return pa.struct([(name, kind) for name, kind in members if kind is not None and _has_members(kind)])
+
+    def parsed_partitions(self, values: pa.MapArray) -> pa.StructArray:
+        """``partitionValues_parsed`` of these partition values."""
+        texts = [pc.map_lookup(values, query_key=physical_name(each), occurrence="first") for each in self.partitions]
+        columns = [_typed(each, field.type) for each, field in zip(texts, self.partitions, strict=True)]
+        return pa.StructArray.from_arrays(columns, fields=list(self.partition_values or ()))
+
+    def parsed_statistics(self, stats: pa.StringArray) -> pa.StructArray:
+        """``stats_parsed`` of these JSON texts; null where there is none, or none that can be read."""
+        is_object = pc.fill_null(pc.match_substring_regex(stats, _ONE_OBJECT), False)
+        texts = pc.if_else(is_object, stats, "{}")
+        if {FLOAT, DOUBLE} & set(self.bounds.values()):
+            texts = pc.replace_substring_regex(texts, _NO_NUMBER, ":null")
+        json_type = self._statistics_of(lambda kind: pa.string() if kind in _AS_TEXT else arrow_type(kind))
+        parsed = _leniently(texts, lambda piece: _read_json(piece, json_type), json_type)
+        return _struct_of(parsed, self.statistics, mask=pc.or_(pc.invert(is_object), parsed.is_null()))
+
+
+def _is_bounded(kind: DataType) -> bool:
+    return kind in _AS_JSON or kind in _AS_TEXT or isinstance(kind, DecimalType)
+
+
+def _physical_path(schema: StructType, path: Path) -> Path:
+    names: list[str] = []
+    scope: DataType | None = schema
+    for name in path:
+        field = scope.find(name) if isinstance(scope, StructType) else None
+        if field is None:
+            raise KeyError(".".join(path))
+        names.append(physical_name(field))
+        scope = field.type
+    return tuple(names)
+
+
+def _nested(types: Mapping[Path, pa.DataType]) -> pa.StructType:
+    """The struct type that holds these types at these paths."""
+    heads = dict.fromkeys(path[0] for path in types)
+    below = {head: {path[1:]: kind for path, kind in types.items() if path[0] == head} for head in heads}
+    return pa.struct([(head, kinds[()] if () in kinds else _nested(kinds)) for head, kinds in below.items()])
+
+
+def _has_members(kind: pa.DataType) -> bool:
+    return not pa.types.is_struct(kind) or kind.num_fields > 0
+
+
+def _read_json(texts: pa.StringArray, kind: pa.StructType) -> pa.StructArray:
+    """One struct per text. Raises ``ValueError`` when a text is no object of this type."""
+    options = pyarrow.json.ParseOptions(explicit_schema=pa.schema(kind), unexpected_field_behavior="ignore")
+    lines = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts), "\n")[0].as_buffer()
+    block = pyarrow.json.ReadOptions(block_size=max(len(lines), 1))
+    rows = pyarrow.json.read_json(pa.BufferReader(lines), parse_options=options, read_options=block)
+    if len(rows) != len(texts):
+        raise ValueError("a text holds more than one object")
+    return rows.to_struct_array().combine_chunks()
+
+
+def _typed(texts: pa.StringArray, kind: DataType) -> pa.Array:
+    return _leniently(texts, lambda piece: typed_values(piece, kind), arrow_type(kind))
+
+
+def _leniently(values: pa.Array, convert: Callable[[pa.Array], pa.Array], kind: pa.DataType) -> pa.Array:
+    """``convert`` in pieces: one that fails is halved until the element that has no such value is alone, and becomes null.
+
+    Where too many fail, whole pieces become null.
+    """
+    pieces, todo, failures = [pa.nulls(0, kind)], [values], 0
+    while todo:
+        piece = todo.pop()
+        try:
+            pieces.append(convert(piece))
+        except (ValueError, InvalidPartitionValueError):
+            failures += 1
+            if len(piece) == 1 or failures > _MAX_FAILURES:
+                pieces.append(pa.nulls(len(piece), kind))
+            else:
+                half = len(piece) // 2
+                todo += [piece.slice(half), piece.slice(0, half)]
+    return pa.concat_arrays(pieces)
+
+
+def _struct_of(values: pa.Array, wanted: Any, mask: pa.Array | None = None) -> pa.Array:
+    """The values with texts of dates and times parsed."""
+    if not pa.types.is_struct(wanted):
+        return values if values.type == wanted else _typed(values, _type_of_text(wanted))
+    children: Iterable[pa.Array] = values.flatten()
+    columns = [_struct_of(child, each.type) for child, each in zip(children, wanted, strict=True)]
+    return pa.StructArray.from_arrays(columns, fields=list(wanted), mask=values.is_null() if mask is None else mask)
+
+
+def _type_of_text(arrow: pa.DataType) -> DataType:
+    return next(kind for kind in _AS_TEXT if arrow_type(kind) == arrow)
