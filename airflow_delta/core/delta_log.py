@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from airflow_delta.core.actions import Metadata, Origin, Protocol
+from airflow_delta.core.actions import CommitActions, Metadata, Origin, Protocol
 from airflow_delta.core.change_feed import ChangedRange, change_feed, changelog, check_recorded
 from airflow_delta.core.clock import Clock, system_clock
 from airflow_delta.core.errors import LogGapError
@@ -25,6 +25,7 @@ from airflow_delta.core.log.history import (
 from airflow_delta.core.log.log_replay import LogReplay
 from airflow_delta.core.log.log_segment import find_later_commits, holds_table
 from airflow_delta.core.operations.checkpoints import CheckpointResult, write_checkpoint
+from airflow_delta.core.operations.restore import RestoreResult, restore
 from airflow_delta.core.operations.vacuum import VacuumResult, vacuum
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.log_store import LogStore
@@ -245,7 +246,24 @@ class DeltaLog:
             origin=origin or Origin(),
         )
 
-    def _checkpoint_when_due(self, result: CommitResult, metadata: Metadata) -> None:
+    def restore(
+        self,
+        version: int | None = None,
+        timestamp: int | str | None = None,
+        *,
+        ignore_missing_files: bool = False,
+        origin: Origin | None = None,
+    ) -> RestoreResult:
+        """Make the table as it was at a version or a time. Arguments and errors: ``operations.restore``."""
+        return restore(
+            self,
+            version=version,
+            timestamp=timestamp,
+            ignore_missing_files=ignore_missing_files,
+            origin=origin or Origin(),
+        )
+
+    def _checkpoint_when_due(self, result: CommitResult, _actions: CommitActions, metadata: Metadata) -> None:
         if result.version and result.version % checkpoint_interval(metadata.configuration) == 0:
             self.refresh()  # from what is known, instead of from the start
             self.checkpoint(result.version)

@@ -1,0 +1,70 @@
+"""Which of the files that the log names are not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs
+
+from airflow_delta.core.errors import UnsupportedStorageError
+from airflow_delta.core.operations.unneeded_files import lies_below_the_root, unencoded
+from airflow_delta.core.operations.vacuum_candidates import listed_files
+from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.core.storage.table_uri import is_relative
+
+_ASKED_SINGLY = 1000  # from more files on one listing is faster
+_THREADS = 8
+
+
+def missing_files(store: LogStore, paths: pa.ChunkedArray) -> pa.Array:
+    """Those of the paths (as in the log, distinct) behind which there is no file.
+
+    A relative path that leads out of the table (``../x``) counts as missing: it is not looked at. An absolute one is looked for
+    where it points, with the options of the table's store.
+
+    Raises:
+        OSError: The storage does not answer.
+    """
+    relative = pa.array([is_relative(path) for path in paths.to_pylist()], pa.bool_())
+    return pa.concat_arrays(
+        [
+            _missing_below_the_root(store, paths.filter(relative)),
+            _missing_elsewhere(store, paths.filter(pc.invert(relative)).to_pylist()),
+        ]
+    )
+
+
+def _missing_below_the_root(store: LogStore, paths: pa.ChunkedArray) -> pa.Array:
+    names = unencoded(paths)
+    below = lies_below_the_root(names)
+    asked = names.filter(below)
+    if len(asked) > _ASKED_SINGLY:
+        there = pc.is_in(names, listed_files(store)["path"])
+    else:
+        with ThreadPoolExecutor(_THREADS) as pool:
+            candidates = asked.to_pylist()
+            answers = pool.map(store.exists, candidates)
+            found = [name for name, is_there in zip(candidates, answers, strict=True) if is_there]
+        there = pc.is_in(names, pa.array(found, pa.string()))
+    return paths.filter(pc.invert(pc.and_(there, below))).combine_chunks()
+
+
+def _missing_elsewhere(store: LogStore, paths: Iterable[str]) -> pa.Array:
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return pa.array(_without_file(paths, pool.map(lambda path: _exists_elsewhere(store, path), paths)), pa.string())
+
+
+def _without_file(paths: Iterable[str], answers: Iterable[bool]) -> Iterator[str]:
+    return (path for path, is_there in zip(paths, answers, strict=True) if not is_there)
+
+
+def _exists_elsewhere(store: LogStore, path: str) -> bool:
+    try:
+        filesystem, place = store.data_filesystem(unquote(path))
+    except UnsupportedStorageError:  # nobody could read it either
+        return False
+    return bool(filesystem.get_file_info(place).type == pyarrow.fs.FileType.File)

@@ -1,0 +1,220 @@
+"""An older version of the table becomes the newest one.
+
+Follows ``RestoreTableCommand`` of Delta Spark, with these differences: a version is refused when its files are gone, not merely
+because it is older than the retention; deletion vectors are looked for like data files; files that are gone and ignored are
+left out of the table, instead of being named by it; and ``delta.columnMapping.maxColumnId`` never goes down.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_delta.core.actions import DomainMetadata, Metadata, Origin, Protocol, removes_of
+from airflow_delta.core.data_files.deletion_vector import vector_path
+from airflow_delta.core.errors import DataFilesMissingError, InvalidStatementError
+from airflow_delta.core.log.action_reconciliation import file_keys
+from airflow_delta.core.operations.missing_files import missing_files
+from airflow_delta.core.operations.table_log import TableLog
+from airflow_delta.core.operations.unneeded_files import vector_files
+from airflow_delta.core.schema import StructField, StructType, parse_schema, schema_json
+from airflow_delta.core.schema.column_mapping import MAX_ID_PROPERTY, physical_name
+from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.table_features.feature import writer_features
+from airflow_delta.core.table_features.protocol import upgraded
+from airflow_delta.core.table_features.support import check_writable
+from airflow_delta.core.transaction.operation import Operation
+
+CLUSTERING = "delta.clustering"
+
+_EXAMPLES = 10  # of missing files, in the error
+_STEP, _MARK = "delta.identity.step", "delta.identity.highWaterMark"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreResult:
+    """What a restore did; names and units as in Delta's operation metrics (files, bytes).
+
+    Attributes:
+        version: Version of the commit.
+        restored_version: The version that came back.
+    """
+
+    version: int
+    restored_version: int
+    table_size_after_restore: int
+    num_of_files_after_restore: int
+    num_removed_files: int
+    num_restored_files: int
+    removed_files_size: int
+    restored_files_size: int
+
+    def metrics(self) -> dict[str, int]:
+        """Delta's operation metrics."""
+        return {
+            "tableSizeAfterRestore": self.table_size_after_restore,
+            "numOfFilesAfterRestore": self.num_of_files_after_restore,
+            "numRemovedFiles": self.num_removed_files,
+            "numRestoredFiles": self.num_restored_files,
+            "removedFilesSize": self.removed_files_size,
+            "restoredFilesSize": self.restored_files_size,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FileDifference:
+    """The file actions that lead from one version's files to another's.
+
+    Attributes:
+        added: Files to add, columns ``ADD_FILE``; they keep their statistics, tags, deletion vectors and row ids.
+        removed: Files to remove, columns ``ADD_FILE``.
+    """
+
+    added: pa.Table
+    removed: pa.Table
+
+
+def restore(
+    log: TableLog, *, version: int | None, timestamp: int | str | None, ignore_missing_files: bool, origin: Origin
+) -> RestoreResult:
+    """Make the table as it was at a version or a time, by one commit that passes no other.
+
+    Schema, properties, partitioning and clustering come back; the protocol is never lowered, and neither the numbers given to
+    rows nor those of identity columns are given again.
+
+    Args:
+        log: The table.
+        version: The version to come back.
+        timestamp: Or the time: milliseconds since the epoch, or ISO text.
+        ignore_missing_files: Leave out files that are gone, instead of refusing.
+        origin: The run that asks for it.
+
+    Raises:
+        InvalidStatementError: Neither version nor time is given, or the version is the latest one.
+        VersionNotFoundError: The log does not hold the version.
+        TimestampOutOfRangeError: The time lies before the first or after the last version.
+        DataFilesMissingError: Files of the version were deleted.
+        ConcurrentWriteError: Somebody else committed meanwhile; nothing was committed.
+        AppendOnlyTableError: Rows would go from a table that only takes appends.
+        UnsupportedWriterFeatureError: The version needs writers that know more.
+    """
+    if version is None and timestamp is None:
+        raise InvalidStatementError(statement="RESTORE", detail="it needs a version or a time")
+    target = log.snapshot(version, timestamp)
+    transaction = log.start_transaction()
+    latest = transaction.snapshot
+    if target.version == latest.version:
+        detail = f"version {target.version} of {log.table_uri} is the latest one already"
+        raise InvalidStatementError(statement="RESTORE", detail=detail)
+    check_writable(log.table_uri, target.protocol, target.metadata)
+    transaction.read_whole_table()
+    difference = file_difference(latest.files(), target.files())
+    gone = _unreadable(target, difference.added)
+    if len(gone) and not ignore_missing_files:
+        examples = tuple(gone["path"].slice(0, _EXAMPLES).to_pylist())
+        raise DataFilesMissingError(table=log.table_uri, version=target.version, missing=len(gone), examples=examples)
+    added = difference.added.filter(pc.invert(pc.is_in(file_keys(difference.added), file_keys(gone))))
+    result = RestoreResult(
+        version=-1,
+        restored_version=target.version,
+        table_size_after_restore=_bytes(target.files()) - _bytes(gone),
+        num_of_files_after_restore=len(target.files()) - len(gone),
+        num_removed_files=len(difference.removed),
+        num_restored_files=len(added),
+        removed_files_size=_bytes(difference.removed),
+        restored_files_size=_bytes(added),
+    )
+    transaction.set_metadata(restored_metadata(target.metadata, latest.metadata))
+    transaction.set_protocol(restored_protocol(target.protocol, latest.protocol))
+    committed = transaction.commit(
+        adds=added,
+        removes=removes_of(difference.removed, deletion_timestamp=log.clock(), data_change=True),
+        domains=restored_domains(target, latest),
+        operation=Operation(name="RESTORE", parameters={"version": version, "timestamp": _time_text(timestamp)}),
+        metrics=result.metrics(),
+        origin=origin,
+        resolve_conflicts=False,
+    )
+    return replace(result, version=committed.version)
+
+
+def file_difference(current: pa.Table, wanted: pa.Table) -> FileDifference:
+    """What to add to and to remove from the files ``current`` to get ``wanted`` (both ``ADD_FILE``).
+
+    A file with another deletion vector is another file.
+    """
+    ours, theirs = file_keys(current), file_keys(wanted)
+    added = wanted.filter(pc.invert(pc.is_in(theirs, ours)))
+    changes = pa.repeat(pa.scalar(True), len(added))
+    position = added.schema.get_field_index("data_change")
+    return FileDifference(
+        added=added.set_column(position, added.schema.field(position), changes),
+        removed=current.filter(pc.invert(pc.is_in(ours, theirs))),
+    )
+
+
+def restored_metadata(target: Metadata, latest: Metadata) -> Metadata:
+    """The metadata of ``target``; what only counts upwards stays as in ``latest`` where it is further."""
+    configuration = dict(target.configuration)
+    ids = [each.configuration.get(MAX_ID_PROPERTY, "") for each in (target, latest)]
+    if all(each.isdecimal() for each in ids):
+        configuration[MAX_ID_PROPERTY] = max(ids, key=int)
+    schema = parse_schema(target.schema_string)
+    merged = _with_high_water_marks(schema, parse_schema(latest.schema_string))
+    schema_string = target.schema_string if merged == schema else schema_json(merged)
+    return replace(target, schema_string=schema_string, configuration=configuration)
+
+
+def _with_high_water_marks(target: StructType, latest: StructType) -> StructType:
+    """Identity columns go on after the last number ever given. Protocol: PROTOCOL.md, "Identity Columns"."""
+    marks = {physical_name(each): each.metadata.get(_MARK) for each in latest.fields}
+    return StructType(tuple(_with_high_water_mark(each, marks.get(physical_name(each))) for each in target.fields))
+
+
+def _with_high_water_mark(field: StructField, mark: Any) -> StructField:
+    step, own = field.metadata.get(_STEP), field.metadata.get(_MARK)
+    if not isinstance(step, int) or not isinstance(mark, int):
+        return field
+    further = max if step > 0 else min
+    return replace(field, metadata={**field.metadata, _MARK: further(own, mark) if isinstance(own, int) else mark})
+
+
+def restored_protocol(target: Protocol, latest: Protocol) -> Protocol:
+    """The protocol of ``latest`` with every feature of ``target``: it is never lowered, as versions between stay readable."""
+    return upgraded(latest, writer_features(target))
+
+
+def restored_domains(target: Snapshot, latest: Snapshot) -> list[DomainMetadata]:
+    """The domains to set: clustering as it was; all others, such as the last row number, stay as they are now."""
+    then, now = (each.domains.get(CLUSTERING) for each in (target, latest))
+    if then is None and now is None:
+        return []
+    none = json.dumps({"clusteringColumns": [], "domainName": CLUSTERING}, separators=(",", ":"))
+    return [then or DomainMetadata(domain=CLUSTERING, configuration=none)]
+
+
+def _unreadable(target: Snapshot, files: pa.Table) -> pa.Table:
+    """Those of the files that are gone, or whose deletion vectors are."""
+    vectors = files["deletion_vector"]
+    named = pa.chunked_array([*files["path"].chunks, *vector_files(vectors, table=target.table_uri).chunks], pa.string())
+    gone = missing_files(target.store, pa.chunked_array([named.unique()]))
+    if not len(gone):
+        return files.slice(0, 0)
+    lost = set(gone.to_pylist())
+    without_vector = [each is not None and vector_path(each) in lost for each in vectors.to_pylist()]
+    return files.filter(pc.or_(pc.is_in(files["path"], gone), pa.chunked_array([without_vector], pa.bool_())))
+
+
+def _bytes(files: pa.Table) -> int:
+    return int(pc.sum(files["size"], min_count=0).as_py())
+
+
+def _time_text(timestamp: int | str | None) -> str | None:
+    if not isinstance(timestamp, int):
+        return timestamp
+    return datetime.fromtimestamp(timestamp / 1000, UTC).isoformat(sep=" ", timespec="milliseconds")
