@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from airflow_delta.core.actions import CommitInfo
+from airflow_delta.core.actions import CommitActions, CommitInfo
 from airflow_delta.core.errors import CommitAttemptsExhaustedError, CommitStateUnknownError, LogGapError, TableExistsError
 from airflow_delta.core.log.commit_reader import read_commit
 from airflow_delta.core.log.commit_writer import commit_json
@@ -30,6 +30,7 @@ class Landed:
 
     Attributes:
         info: Its commit info: ours, or that of another try of the same task.
+        actions: What it says, as written.
         attempts: How often a version was tried.
         conflicts: The winners that were passed on the way.
         by_twin: Whether another try of the same task made it.
@@ -37,6 +38,7 @@ class Landed:
 
     version: int
     info: CommitInfo
+    actions: CommitActions
     attempts: int
     conflicts: tuple[dict[str, Any], ...] = ()
     by_twin: bool = False
@@ -64,11 +66,17 @@ def commit(attempt: CommitAttempt, info: CommitInfo, store: LogStore, *, max_att
         except OSError as error:
             raise _unknown(attempt, version, info, repr(error)) from error
         if written:
-            return Landed(version=version, info=info, attempts=attempts, conflicts=tuple(conflicts))
+            return Landed(version=version, info=info, actions=attempt.actions, attempts=attempts, conflicts=tuple(conflicts))
         for winner in winners:
             if own := _own_commit(winner, info):
-                by_twin = own.txn_id != info.txn_id
-                return Landed(version=winner.version, info=own, attempts=attempts, conflicts=tuple(conflicts), by_twin=by_twin)
+                return Landed(
+                    version=winner.version,
+                    info=own,
+                    actions=winner.actions,
+                    attempts=attempts,
+                    conflicts=tuple(conflicts),
+                    by_twin=own.txn_id != info.txn_id,
+                )
         if attempt.read_version < 0 and winners:
             raise TableExistsError(table=attempt.table, version=winners[-1].version)
         for winner in winners:

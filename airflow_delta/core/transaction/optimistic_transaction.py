@@ -40,8 +40,8 @@ from airflow_delta.core.transaction.commit_result import CommitResult
 from airflow_delta.core.transaction.isolation_level import commit_isolation_level, table_isolation_level
 from airflow_delta.core.transaction.operation import Operation
 
-PostCommitHook: TypeAlias = Callable[[CommitResult, Metadata], None]
-"""Work that follows a commit of ours, such as a checkpoint; it gets the table's metadata as committed."""
+PostCommitHook: TypeAlias = Callable[[CommitResult, CommitActions, Metadata], None]
+"""Work that follows a commit of ours, such as a checkpoint; it gets what was written, and the table's metadata as committed."""
 
 MAX_ATTEMPTS = 100
 ENGINE = f"airflow-delta/{__version__}"
@@ -209,7 +209,7 @@ class OptimisticTransaction:
             already_committed=landed.by_twin,
             commit_info=landed.info,
         )
-        return result if landed.by_twin else replace(result, hook_failures=tuple(self._run_hooks(result)))
+        return result if landed.by_twin else replace(result, hook_failures=tuple(self._run_hooks(result, landed.actions)))
 
     def _attempt(
         self, actions: CommitActions, operation: Operation, metrics: Mapping[str, int | str], origin: Origin
@@ -257,10 +257,10 @@ class OptimisticTransaction:
                 table=self._store.table_uri, read_version=self.read_version, winning_version=self.read_version
             )
 
-    def _run_hooks(self, result: CommitResult) -> Iterable[str]:
+    def _run_hooks(self, result: CommitResult, actions: CommitActions) -> Iterable[str]:
         for hook in self._hooks:
             try:
-                hook(result, self.metadata)
+                hook(result, actions, self.metadata)
             except Exception as error:  # the commit stands, whatever happens after it
                 _logger.warning(
                     "%s: version %d is committed, but work after it failed",
