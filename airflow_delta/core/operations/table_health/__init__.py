@@ -1,0 +1,57 @@
+"""What is wrong with a table, what will be soon, and what to do about it. Nothing is changed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from airflow_delta.core.operations.table_health.checks import CHECKS
+from airflow_delta.core.operations.table_health.evidence import Evidence
+from airflow_delta.core.operations.table_health.finding import Finding, Severity
+from airflow_delta.core.operations.table_log import TableLog
+
+__all__ = ["Finding", "Severity", "TableHealth", "examine"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableHealth:
+    """What an examination found.
+
+    Attributes:
+        version: The latest version; None where the log does not open.
+        findings: The worst first.
+        figures: Numbers for dashboards: ``files``, ``bytes``, ``small_files``, ``commits_since_checkpoint``,
+            ``unneeded_files``, ``unneeded_bytes``, ``deletion_vectors``; as far as they are known.
+    """
+
+    table: str
+    version: int | None
+    findings: tuple[Finding, ...] = ()
+    figures: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether there is no error."""
+        return all(each.severity is not Severity.ERROR for each in self.findings)
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as a JSON object."""
+        return asdict(self)
+
+
+def examine(log: TableLog, *, list_files: bool = True) -> TableHealth:
+    """Look at the log, and at the data files if ``list_files``: one flat listing of the whole table.
+
+    Raises:
+        TableNotFoundError: There is no table.
+        StorageAccessError: The storage does not let us look.
+    """
+    evidence = Evidence(log, with_files=list_files)
+    findings = [finding for check in CHECKS for finding in check(evidence)]
+    findings.sort(key=lambda each: list(Severity).index(each.severity))
+    return TableHealth(
+        table=log.table_uri,
+        version=evidence.snapshot.version if evidence.snapshot else evidence.listing.latest_version,
+        findings=tuple(findings),
+        figures=evidence.figures(),
+    )

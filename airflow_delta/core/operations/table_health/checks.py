@@ -1,0 +1,237 @@
+"""The checks of an examination: each looks at the evidence and says what it finds. ``CHECKS`` is the table of contents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TypeAlias
+
+import pyarrow.compute as pc
+
+from airflow_delta.core.errors import DeltaError
+from airflow_delta.core.log.action_reconciliation import canonical_paths
+from airflow_delta.core.log.file_names import LAST_CHECKPOINT, LOG_DIRECTORY, commit_path, parse_name
+from airflow_delta.core.log.last_checkpoint import hinted_version
+from airflow_delta.core.operations.table_health.evidence import SMALL_FILE, Evidence
+from airflow_delta.core.operations.table_health.finding import Finding, Severity
+from airflow_delta.core.operations.unneeded_files import lies_below_the_root, unencoded
+from airflow_delta.core.table_features.support import check_writable
+from airflow_delta.core.transaction.table_properties import checkpoint_interval, deleted_file_retention
+
+_EXAMPLES = 5
+_DAY = 86_400_000  # milliseconds
+_MANY_FILES = 100
+_OVERDUE = 10  # checkpoint intervals
+
+Check: TypeAlias = Callable[[Evidence], Iterator[Finding]]
+
+
+def unreadable(evidence: Evidence) -> Iterator[Finding]:
+    """The table does not open."""
+    if evidence.error:
+        yield _of_error(evidence.error, Severity.ERROR)
+
+
+def unwritable(evidence: Evidence) -> Iterator[Finding]:
+    """The table can be read, but not written from here."""
+    if evidence.snapshot is None:
+        return
+    try:
+        check_writable(evidence.log.table_uri, evidence.snapshot.protocol, evidence.snapshot.metadata)
+    except DeltaError as error:
+        yield _of_error(error, Severity.WARNING)
+
+
+def gaps(evidence: Evidence) -> Iterator[Finding]:
+    """Commits are missing between others, so that versions before them are lost although their files are there."""
+    commits = evidence.listing.commits
+    between = range(min(commits, default=0), max(commits, default=0))
+    holes = [commit_path(version) for version in between if version not in commits]
+    if holes:
+        yield _warning(
+            "COMMITS_MISSING",
+            f"{len(holes)} commits are missing between others: right after them, only a checkpoint's version can be read",
+            "restore the commit files from a backup; if nobody needs these versions, nothing is to be done",
+            tuple(holes[:_EXAMPLES]),
+        )
+
+
+def broken_checkpoints(evidence: Evidence) -> Iterator[Finding]:
+    """The newest checkpoint was passed over when the table was opened."""
+    newest = evidence.listing.checkpoints[-1] if evidence.listing.checkpoints else None
+    if evidence.snapshot is None or newest is None:
+        return
+    used = evidence.snapshot.segment.checkpoint
+    if used is None or used.version < newest.version:
+        yield _warning(
+            "CHECKPOINT_UNREADABLE",
+            f"the checkpoint of version {newest.version} cannot be read; an older one and more commits serve instead",
+            "write a checkpoint (airflow-delta checkpoint)",
+            tuple(each.path for each in newest.files[:_EXAMPLES]),
+        )
+
+
+def lying_hint(evidence: Evidence) -> Iterator[Finding]:
+    """``_last_checkpoint`` does not name a checkpoint that is there."""
+    store = evidence.log.store
+    if not store.exists(LAST_CHECKPOINT):
+        return
+    hint = hinted_version(store)
+    if hint not in {each.version for each in evidence.listing.checkpoints}:
+        what = "cannot be read" if hint is None else f"names version {hint}, of which there is no checkpoint"
+        yield _warning(
+            "HINT_WRONG",
+            f"_last_checkpoint {what}",
+            "write a checkpoint (airflow-delta checkpoint)",
+            (LAST_CHECKPOINT,),
+        )
+
+
+def overdue_checkpoint(evidence: Evidence) -> Iterator[Finding]:
+    """Readers must read many commits."""
+    if evidence.snapshot is None:
+        return
+    interval = checkpoint_interval(evidence.snapshot.metadata.configuration)
+    if evidence.commits_since_checkpoint > _OVERDUE * interval:
+        yield _hint(
+            "CHECKPOINT_OVERDUE",
+            f"every reader reads {evidence.commits_since_checkpoint} commits; a checkpoint is due every {interval}",
+            "write a checkpoint (airflow-delta checkpoint)",
+        )
+
+
+def stray_log_files(evidence: Evidence) -> Iterator[Finding]:
+    """Files in the log's directory that are none of the log: every listing pays for them."""
+    if evidence.listed is None:
+        return
+    paths = evidence.listed["path"]
+    inside = paths.filter(pc.match_substring_regex(paths, f"^{LOG_DIRECTORY}/[^_/][^/]*$"))
+    stray = [path for path in inside.to_pylist() if parse_name(path.rpartition("/")[2]) is None]
+    if len(stray) > _MANY_FILES:
+        yield _hint(
+            "STRAY_LOG_FILES",
+            f"{len(stray)} files in {LOG_DIRECTORY} are none of the log",
+            "delete them when no writer is at work",
+            tuple(stray[:_EXAMPLES]),
+        )
+
+
+def doubled_files(evidence: Evidence) -> Iterator[Finding]:
+    """One data file is live twice: with two deletion vectors its rows are read twice."""
+    if evidence.snapshot is None:
+        return
+    counts = canonical_paths(evidence.files["path"]).value_counts()
+    doubled = pc.struct_field(counts, 0).filter(pc.greater(pc.struct_field(counts, 1), 1))
+    if len(doubled):
+        yield _error(
+            "DOUBLED_DATA_FILES",
+            f"{len(doubled)} data files are live more than once: their rows are read more than once",
+            "restore the table to a version before that",
+            tuple(doubled[:_EXAMPLES].to_pylist()),
+        )
+
+
+def missing_files(evidence: Evidence) -> Iterator[Finding]:
+    """Live data files that are not there, or have another size than the log says."""
+    if evidence.snapshot is None or evidence.listed is None:
+        return
+    names = unencoded(evidence.files["path"])
+    position = pc.index_in(names, value_set=evidence.listed["path"].combine_chunks())
+    missing = names.filter(pc.and_(lies_below_the_root(names), pc.is_null(position)))
+    if len(missing):
+        yield _error(
+            "MISSING_DATA_FILES",
+            f"{len(missing)} of {len(names)} live data files are not there: every read that needs them fails",
+            "restore them from a backup, or restore the table to a version that does not need them",
+            tuple(missing[:_EXAMPLES].to_pylist()),
+        )
+    other_size = pc.not_equal(evidence.listed["size"].take(position), evidence.files["size"])
+    changed = names.filter(pc.fill_null(other_size, False))
+    if len(changed):
+        yield _warning(
+            "DATA_FILES_CHANGED",
+            f"{len(changed)} data files have another size than the log says: something else wrote them",
+            "restore them from a backup, or rewrite them by OPTIMIZE if their rows are right",
+            tuple(changed[:_EXAMPLES].to_pylist()),
+        )
+
+
+def missing_statistics(evidence: Evidence) -> Iterator[Finding]:
+    """Files that no predicate on data columns can skip."""
+    if evidence.snapshot is None:
+        return
+    told = pc.match_substring(pc.fill_null(evidence.files["stats"], ""), '"numRecords"')
+    without = evidence.files["path"].filter(pc.invert(told))
+    if len(without):
+        yield _hint(
+            "STATISTICS_MISSING",
+            f"{len(without)} files have no statistics: every query reads them, and merges conflict over them",
+            "compute them (DeltaLog.recompute_statistics)",
+            tuple(without[:_EXAMPLES].to_pylist()),
+        )
+
+
+def small_files(evidence: Evidence) -> Iterator[Finding]:
+    """Many files of a few megabytes."""
+    small = evidence.figures().get("small_files", 0)
+    if small >= _MANY_FILES:
+        yield _hint(
+            "SMALL_FILES",
+            f"{small} of {len(evidence.files)} files are smaller than {SMALL_FILE >> 20} MiB",
+            "compact them (DeltaOptimizeOperator)",
+        )
+
+
+def unneeded_storage(evidence: Evidence) -> Iterator[Finding]:
+    """Files that a vacuum would delete."""
+    if evidence.unneeded is not None and len(evidence.unneeded):
+        size = pc.sum(evidence.unneeded["size"]).as_py()
+        yield _hint(
+            "VACUUM_DUE",
+            f"{len(evidence.unneeded)} files ({size:,} bytes) belong to no version within the retention",
+            "vacuum (airflow-delta vacuum, DeltaVacuumOperator)",
+            tuple(evidence.unneeded["path"][:_EXAMPLES].to_pylist()),
+        )
+
+
+def short_retention(evidence: Evidence) -> Iterator[Finding]:
+    """A vacuum may delete what a long-running reader needs."""
+    if evidence.snapshot is None:
+        return
+    retention = deleted_file_retention(evidence.snapshot.metadata.configuration)
+    if retention < _DAY:
+        yield _warning(
+            "RETENTION_SHORT",
+            f"delta.deletedFileRetentionDuration is {retention / 3_600_000:g} hours: a vacuum takes files from readers at work",
+            "set it longer than the longest job takes",
+        )
+
+
+CHECKS: tuple[Check, ...] = (
+    unreadable,
+    missing_files,
+    doubled_files,
+    unwritable,
+    gaps,
+    broken_checkpoints,
+    lying_hint,
+    short_retention,
+    overdue_checkpoint,
+    missing_statistics,
+    small_files,
+    unneeded_storage,
+    stray_log_files,
+)
+
+
+def _finding(severity: Severity, code: str, text: str, remedy: str, files: Iterable[str] = ()) -> Finding:
+    return Finding(severity=severity, code=code, text=text, remedy=remedy, files=tuple(files))
+
+
+_error, _warning, _hint = (partial(_finding, each) for each in Severity)
+
+
+def _of_error(error: DeltaError, severity: Severity) -> Finding:
+    file = error.attributes().get("file")
+    remedy = error.remedy.format(**error.attributes())
+    return Finding(severity=severity, code=error.code, text=error.claim(), remedy=remedy, files=(file,) if file else ())

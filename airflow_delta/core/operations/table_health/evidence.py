@@ -1,0 +1,77 @@
+"""What an examination looks at."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_delta.core.errors import DeltaError
+from airflow_delta.core.log.log_segment import LogListing, list_log
+from airflow_delta.core.operations.table_log import TableLog
+from airflow_delta.core.operations.unneeded_files import named_paths, unneeded_files
+from airflow_delta.core.operations.vacuum_candidates import listed_files
+from airflow_delta.core.schema.column_mapping import physical_name
+from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.transaction.table_properties import deleted_file_retention
+
+SMALL_FILE = 16 << 20
+"""Bytes below which a data file counts as small."""
+
+
+class Evidence:
+    """What the checks look at.
+
+    Attributes:
+        snapshot: The latest version; None where it does not open, and ``error`` then says why.
+        files: Its live files, columns ``ADD_FILE``; only with a snapshot.
+        listed: Every file below the root, columns ``LISTED_FILE``; None where they are not listed.
+        unneeded: Those that a vacuum with the table's own retention would delete; None where that is not known.
+    """
+
+    def __init__(self, log: TableLog, *, with_files: bool) -> None:
+        self.log = log
+        self.snapshot: Snapshot | None = None
+        self.error: DeltaError | None = None
+        self.listing: LogListing = list_log(log.store)
+        self.listed = listed_files(log.store) if with_files else None
+        self.unneeded: pa.Table | None = None
+        try:
+            self.snapshot = log.refresh()
+            self.files = self.snapshot.files()
+            if self.listed is not None:
+                self.unneeded = _unneeded(self.snapshot, self.listed, log.clock())
+        except DeltaError as error:
+            if self.listing.latest_version is None:
+                raise
+            self.error = error
+            self.snapshot = None
+
+    @property
+    def commits_since_checkpoint(self) -> int:
+        """How many commits every reader must read."""
+        return len(self.snapshot.segment.commits) if self.snapshot else 0
+
+    def figures(self) -> dict[str, int]:
+        """The numbers of ``TableHealth``."""
+        if self.snapshot is None:
+            return {}
+        found = {
+            "files": len(self.files),
+            "bytes": pc.sum(self.files["size"]).as_py() or 0,
+            "small_files": pc.sum(pc.less(self.files["size"], SMALL_FILE)).as_py() or 0,
+            "deletion_vectors": len(self.files) - self.files["deletion_vector"].null_count,
+            "commits_since_checkpoint": self.commits_since_checkpoint,
+        }
+        if self.unneeded is not None:
+            found["unneeded_files"] = len(self.unneeded)
+            found["unneeded_bytes"] = pc.sum(self.unneeded["size"]).as_py() or 0
+        return found
+
+
+def _unneeded(snapshot: Snapshot, listed: pa.Table, now: int) -> pa.Table:
+    cutoff = now - deleted_file_retention(snapshot.metadata.configuration)
+    tombstones = snapshot.tombstones()
+    recent = tombstones.filter(pc.greater_equal(tombstones["deletion_timestamp"], cutoff))
+    needed = [each.select(["path", "deletion_vector"]) for each in (snapshot.files(), recent)]
+    names = {physical_name(each) for each in snapshot.schema.fields if each.name in snapshot.partition_columns}
+    return unneeded_files(listed, named_paths(needed, table=snapshot.table_uri), names, cutoff)

@@ -1,0 +1,159 @@
+import json
+
+import pytest
+
+from airflow_delta.core.errors import TableNotFoundError
+from airflow_delta.core.log.file_names import LAST_CHECKPOINT, commit_path
+from airflow_delta.core.operations.table_health import Severity, examine
+from tests.core.builders import HandmadeLog, add, metadata, protocol, remove, vector
+
+COUNTED = json.dumps({"numRecords": 1})
+WEEK = 7 * 86_400_000
+
+
+def file(path, **fields):
+    return add(path, stats=COUNTED, **fields)
+
+
+def handmade(*actions, **configuration):
+    """A table whose named data files are there, each of one byte."""
+    log = HandmadeLog().create(*actions, **configuration)
+    for action in actions:
+        log.store.write(action["add"]["path"], b"x")
+    return log
+
+
+def codes(log, **options):
+    return [(each.severity, each.code) for each in examine(log.log, **options).findings]
+
+
+def only(log, code):
+    (found,) = (each for each in examine(log.log).findings if each.code == code)
+    return found
+
+
+def test_a_sound_table_has_no_findings_and_its_figures():
+    health = examine(handmade(file("a"), file("b")).log)
+    assert (health.version, health.findings, health.is_sound) == (0, (), True)
+    assert health.figures == {
+        "files": 2,
+        "bytes": 2,
+        "small_files": 2,
+        "deletion_vectors": 0,
+        "commits_since_checkpoint": 1,
+        "unneeded_files": 0,
+        "unneeded_bytes": 0,
+    }
+
+
+def test_where_there_is_no_table_nothing_can_be_examined():
+    with pytest.raises(TableNotFoundError):
+        examine(HandmadeLog().log)
+
+
+def test_a_table_that_does_not_open_is_an_error_with_the_readers_own_words():
+    log = handmade(file("a")).commit("{not JSON")
+    found = only(log, "DELTA_CORRUPT_LOG")
+    assert (found.severity, found.files) == (Severity.ERROR, (commit_path(1),))
+    assert examine(log.log).version == 1
+
+
+def test_a_table_that_can_only_be_read_is_a_warning():
+    log = HandmadeLog().commit(protocol(1, 7, writerFeatures=["novelty"]), metadata())
+    assert codes(log) == [(Severity.WARNING, "DELTA_UNSUPPORTED_FEATURES_FOR_WRITE")]
+
+
+def test_live_files_that_are_missing_or_were_changed_are_named_decoded():
+    log = handmade(file("a")).commit(file("lost%20one"), file("grown"))
+    log.store.write("grown", b"more")
+    assert only(log, "MISSING_DATA_FILES").files == ("lost one",)
+    assert only(log, "DATA_FILES_CHANGED").files == ("grown",)
+    assert not examine(log.log).is_sound
+
+
+def test_without_a_listing_files_are_not_looked_for():
+    log = handmade(file("a")).commit(file("lost"))
+    assert codes(log, list_files=False) == []
+
+
+def test_files_elsewhere_are_not_looked_for():
+    assert codes(handmade().commit(file("file:///somewhere/else"), file("/somewhere"))) == []
+
+
+def test_a_file_with_two_deletion_vectors_is_an_error():
+    log = handmade(file("a")).commit(remove("a"), file("a", deletionVector=vector("x"))).commit(file("a"))
+    found = [each.code for each in examine(log.log).findings]
+    assert found[0] in {"DOUBLED_DATA_FILES", "DELTA_CORRUPT_LOG"}
+    assert not examine(log.log).is_sound
+
+
+def test_missing_commits_are_named():
+    log = handmade(file("a")).commit().commit()
+    log.checkpoint(2, protocol(), metadata(), file("a")).commit()
+    log.remove_commits(1)
+    assert only(log, "COMMITS_MISSING").files == (commit_path(1),)
+
+
+def test_a_checkpoint_that_was_passed_over_is_named():
+    log = handmade(file("a")).commit()
+    log.checkpoint(1, protocol(), metadata(), file("a"))
+    path = "_delta_log/00000000000000000001.checkpoint.parquet"
+    log.store.write(path, b"PAR1 garbage")
+    assert only(log, "CHECKPOINT_UNREADABLE").files == (path,)
+
+
+@pytest.mark.parametrize(("hint", "text"), [(b"{", "cannot be read"), (b'{"version":9,"size":1}', "version 9")])
+def test_a_hint_that_lies_is_a_warning(hint, text):
+    log = handmade(file("a"))
+    log.store.write(LAST_CHECKPOINT, hint)
+    assert text in only(log, "HINT_WRONG").text
+
+
+def test_a_checkpoint_is_overdue_after_ten_intervals():
+    log = handmade(file("a"), **{"delta.checkpointInterval": "2"})
+    for _ in range(19):
+        log.commit()
+    assert codes(log) == []
+    assert codes(log.commit()) == [(Severity.HINT, "CHECKPOINT_OVERDUE")]
+
+
+def test_files_without_statistics_are_counted():
+    log = handmade(file("a"), add("b"))
+    assert only(log, "STATISTICS_MISSING").files == ("b",)
+
+
+def test_many_small_files_are_a_hint():
+    assert codes(handmade(*(file(f"f{number}") for number in range(99)))) == []
+    assert codes(handmade(*(file(f"f{number}") for number in range(100)))) == [(Severity.HINT, "SMALL_FILES")]
+
+
+def test_what_a_vacuum_would_delete_is_counted_by_the_tables_own_retention():
+    log = handmade(file("a"))
+    log.store.write("orphan", b"12345")
+    log.log.clock = lambda: log.now
+    assert examine_at(log, log.now + WEEK + 1_000).figures["unneeded_bytes"] == 5
+    assert examine_at(log, log.now + WEEK - 1_000).figures["unneeded_bytes"] == 0
+
+
+def examine_at(log, now):
+    delta_log = log.log
+    delta_log.clock = lambda: now
+    return examine(delta_log)
+
+
+def test_a_retention_of_minutes_is_a_warning():
+    log = handmade(file("a"), **{"delta.deletedFileRetentionDuration": "interval 30 minutes"})
+    assert codes(log) == [(Severity.WARNING, "RETENTION_SHORT")]
+
+
+def test_many_strangers_in_the_log_are_a_hint():
+    log = handmade(file("a"))
+    for number in range(101):
+        log.store.write(f"_delta_log/.part-{number}.tmp", b"x")
+    assert codes(log) == [(Severity.HINT, "STRAY_LOG_FILES")]
+
+
+def test_the_result_is_json():
+    log = handmade(file("a")).commit(file("lost"))
+    document = json.loads(json.dumps(examine(log.log).to_json()))
+    assert document["findings"][0]["severity"] == "error"
