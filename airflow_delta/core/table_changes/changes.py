@@ -1,0 +1,164 @@
+"""The statements that change what a table is; each is one commit, named as Delta names it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from airflow_delta.core.actions import Origin
+from airflow_delta.core.schema import DataType
+from airflow_delta.core.table_changes import column_changes, property_changes
+from airflow_delta.core.table_changes.columns import NewColumn, Position
+from airflow_delta.core.table_changes.definition import Definition, changed_definition
+from airflow_delta.core.table_changes.refusal import refusals
+from airflow_delta.core.table_changes.table_state import Change, Decision, TableState
+from airflow_delta.core.table_changes.verification import check_rows
+from airflow_delta.core.transaction.commit_result import CommitResult
+from airflow_delta.core.transaction.operation import Operation
+from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableChanges:
+    """What can be changed about a table: every method reads the latest version and makes one commit.
+
+    A change passes commits that only write data. It loses against another change of the table's metadata or protocol
+    (``MetadataChangedError``, ``ProtocolChangedError``): run it again, and it is decided anew on what the table is then.
+    Where a table is so already, nothing is committed.
+
+    Every method raises ``InvalidTableChangeError`` where the table, as it is, does not allow the change,
+    ``InvalidTableDefinitionError`` where no table could be like the result, ``UnsupportedWriterFeatureError`` where it would
+    need a feature that is not known here, and what ``OptimisticTransaction.commit`` raises.
+
+    Attributes:
+        start: Starts a transaction on the latest version.
+        origin: The run that asks for the changes.
+    """
+
+    start: Callable[[], OptimisticTransaction]
+    origin: Origin | None = None
+
+    # -- columns
+
+    def add_columns(self, *columns: NewColumn) -> CommitResult:
+        """Add columns, at any depth; they are NULL in all rows that are there."""
+        return self._commit("ADD COLUMNS", lambda table: column_changes.add_columns(table, columns))
+
+    def rename_column(self, path: str, name: str) -> CommitResult:
+        """Call a column otherwise; no data file changes. Needs column mapping."""
+        return self._commit("RENAME COLUMN", lambda table: column_changes.rename_column(table, path, name))
+
+    def drop_columns(self, *paths: str) -> CommitResult:
+        """Take columns away; their values stay in the data files until these are written anew. Needs column mapping."""
+        return self._commit("DROP COLUMNS", lambda table: column_changes.drop_columns(table, paths))
+
+    def widen_column(self, path: str, to: DataType) -> CommitResult:
+        """Give a column, or the element, key or value of one, a wider type; data files stay. Needs type widening."""
+        return self._commit("CHANGE COLUMN", lambda table: column_changes.widen_column(table, path, to))
+
+    def allow_null(self, path: str) -> CommitResult:
+        """Let a column be NULL that never was (``DROP NOT NULL``)."""
+        return self._commit("CHANGE COLUMN", lambda table: column_changes.allow_null(table, path))
+
+    def comment_column(self, path: str, comment: str) -> CommitResult:
+        """Say something about a column."""
+        return self._commit("CHANGE COLUMN", lambda table: column_changes.comment_column(table, path, comment))
+
+    def set_default(self, path: str, sql: str | None) -> CommitResult:
+        """Give later rows that do not name the column the value of ``sql``; NULL again, when it is None."""
+        return self._commit("CHANGE COLUMN", lambda table: column_changes.set_default(table, path, sql))
+
+    def move_column(self, path: str, position: Position) -> CommitResult:
+        """Put a column at another place of its struct."""
+        return self._commit("CHANGE COLUMN", lambda table: column_changes.move_column(table, path, position))
+
+    def sync_identity(self, path: str, high_water_mark: int) -> CommitResult:
+        """Let the numbers of an identity column go on after this one, which the caller found in the rows."""
+        return self._commit("CHANGE COLUMN", lambda table: column_changes.sync_identity(table, path, high_water_mark))
+
+    # -- properties and features
+
+    def set_properties(self, properties: Mapping[str, str]) -> CommitResult:
+        """Set table properties, which adds the features that stand behind them to the protocol.
+
+        Raises:
+            InvalidTablePropertyError: A property does not exist or cannot have its value.
+        """
+        return self._commit("SET TBLPROPERTIES", lambda table: property_changes.set_properties(table, properties))
+
+    def unset_properties(self, *names: str, if_exists: bool = False) -> CommitResult:
+        """Take table properties away, so that their defaults hold; features stay supported.
+
+        Args:
+            names: Of properties that are set.
+            if_exists: Whether one that is not set is no error.
+        """
+        return self._commit(
+            "UNSET TBLPROPERTIES", lambda table: property_changes.unset_properties(table, names, if_exists=if_exists)
+        )
+
+    def add_feature(self, name: str) -> CommitResult:
+        """Support a table feature, and those that it requires, from now on."""
+        return self.set_properties({f"delta.feature.{name}": "supported"})
+
+    def upgrade_protocol(self, reader_version: int, writer_version: int) -> CommitResult:
+        """Ask for these versions of the protocol at least; 3 and 7 make room for features."""
+        return self._commit(
+            "UPGRADE PROTOCOL", lambda table: property_changes.upgrade_protocol(table, reader_version, writer_version)
+        )
+
+    # -- rules and layout
+
+    def add_constraint(self, name: str, sql: str, *, verified: bool = False) -> CommitResult:
+        """Add a CHECK constraint that every row must satisfy (NULL does not).
+
+        Args:
+            name: Of the constraint.
+            sql: A condition in Spark SQL.
+            verified: Whether the caller has checked the rows that are there, in the version that is the latest now or before.
+                Otherwise they are read and checked here, which is possible for conditions that ``Snapshot.to_arrow`` decides.
+
+        Raises:
+            ConstraintViolatedError: Rows that are there break it.
+            ConcurrentAppendError: Rows that came meanwhile were not checked.
+        """
+
+        def check(transaction: OptimisticTransaction) -> None:
+            transaction.read_whole_table()
+            if not verified:
+                check_rows(transaction.snapshot, name, sql)
+
+        return self._commit("ADD CONSTRAINT", lambda table: property_changes.add_constraint(table, name, sql), check)
+
+    def drop_constraint(self, name: str, *, if_exists: bool = False) -> CommitResult:
+        """Take a CHECK constraint away."""
+        return self._commit("DROP CONSTRAINT", lambda table: property_changes.drop_constraint(table, name, if_exists=if_exists))
+
+    def cluster_by(self, *names: str) -> CommitResult:
+        """Cluster later files by these columns, at most four; by none, when there are no names."""
+        return self._commit("CLUSTER BY", lambda table: property_changes.cluster_by(table, names))
+
+    def _commit(
+        self, operation: str, decide: Decision, check: Callable[[OptimisticTransaction], None] | None = None
+    ) -> CommitResult:
+        transaction = self.start()
+        table = TableState.of(transaction.snapshot)
+        with refusals(table.uri, operation):
+            change = decide(table)
+            definition = _defined(table, change)
+            if check:
+                check(transaction)
+        if definition.metadata != table.metadata:
+            transaction.set_metadata(definition.metadata)
+        if definition.protocol != table.protocol:
+            transaction.set_protocol(definition.protocol)
+        return transaction.commit(
+            domains=change.domains,
+            operation=Operation(name=operation, parameters=change.parameters, changes_data=False),
+            origin=self.origin,
+        )
+
+
+def _defined(table: TableState, change: Change) -> Definition:
+    before = Definition(metadata=table.metadata, protocol=table.protocol)
+    return changed_definition(table.uri, before, change.metadata, change.wanted, features=change.features)

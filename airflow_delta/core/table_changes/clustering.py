@@ -1,0 +1,62 @@
+"""The columns that a table is clustered by: a metadata domain, with physical names.
+
+Protocol: PROTOCOL.md, "Clustered Table".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from airflow_delta.core.actions import DomainMetadata
+from airflow_delta.core.errors import CorruptLogError
+from airflow_delta.core.schema import StructType, physical_name
+from airflow_delta.core.table_changes.column_path import ColumnPath
+from airflow_delta.core.table_changes.refusal import Refusal
+from airflow_delta.core.table_changes.schema_edit import find_column
+
+CLUSTERING = "delta.clustering"
+CLUSTERING_FEATURE = "clustering"
+
+
+def clustering_domain(schema: StructType, columns: Sequence[ColumnPath]) -> DomainMetadata:
+    """The domain that says that the table is clustered by these columns; by none, when there are none.
+
+    Raises:
+        Refusal: There is no such column.
+    """
+    physical = [[physical_name(find_column(schema, path[:depth])[1]) for depth in range(1, len(path) + 1)] for path in columns]
+    document = {"clusteringColumns": physical, "domainName": CLUSTERING}
+    return DomainMetadata(domain=CLUSTERING, configuration=json.dumps(document, ensure_ascii=False, separators=(",", ":")))
+
+
+def clustering_columns(table: str, schema: StructType, domains: Mapping[str, DomainMetadata]) -> tuple[ColumnPath, ...]:
+    """The columns, by their logical names, that the table is clustered by.
+
+    Raises:
+        CorruptLogError: The domain is not what the protocol says, or names a column that is not there.
+    """
+    domain = domains.get(CLUSTERING)
+    if domain is None:
+        return ()
+    try:
+        physical = json.loads(domain.configuration)["clusteringColumns"]
+        return tuple(_logical(schema, path) for path in physical)
+    except (ValueError, KeyError, TypeError, Refusal) as error:
+        detail = f"its configuration is {domain.configuration!r}"
+        raise CorruptLogError(table=table, file=f"the domain {CLUSTERING}", detail=detail) from error
+
+
+def _logical(schema: StructType, path: Sequence[str]) -> ColumnPath:
+    names: list[str] = []
+    struct = schema
+    for depth, part in enumerate(path):
+        field = next((each for each in struct.fields if physical_name(each) == part), None)
+        if field is None:
+            raise Refusal(f"no column has the physical name {part}")
+        names.append(field.name)
+        if depth + 1 < len(path):
+            if not isinstance(field.type, StructType):
+                raise Refusal(f"{field.name} is no struct")
+            struct = field.type
+    return tuple(names)

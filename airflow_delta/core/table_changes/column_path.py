@@ -1,0 +1,44 @@
+"""The name of a column at any depth: ``a.b``, ``list.element.x``, ``pairs.value``; backticks around a part that holds a dot."""
+
+from __future__ import annotations
+
+import re
+
+from airflow_delta.core.table_changes.refusal import Refusal
+
+ColumnPath = tuple[str, ...]
+
+_PART = re.compile(r"`((?:[^`]|``)+)`|([^`.]+)")
+
+
+def parse_path(text: str) -> ColumnPath:
+    """The parts of a path.
+
+    Raises:
+        Refusal: A part is empty, or a backtick is not closed.
+    """
+    parts: list[str] = []
+    position = 0
+    while match := _PART.match(text, position):
+        parts.append(match[2] if match[1] is None else match[1].replace("``", "`"))
+        position = match.end() + 1
+        if match.end() == len(text):
+            return tuple(parts)
+        if text[match.end()] != ".":
+            break
+    raise Refusal(f"{text!r} is no path of a column")
+
+
+def path_text(path: ColumnPath) -> str:
+    """The path as Delta's history shows it."""
+    return ".".join(f"`{part}`" if "." in part else part for part in path)
+
+
+def folded(path: ColumnPath) -> ColumnPath:
+    """The path as it is compared: names mean the same in any case."""
+    return tuple(part.casefold() for part in path)
+
+
+def overlap(one: ColumnPath, other: ColumnPath) -> bool:
+    """Whether one of the columns is the other, or lies in it."""
+    return all(left == right for left, right in zip(folded(one), folded(other), strict=False))

@@ -1,0 +1,174 @@
+"""Creating a table, or putting another one in its place."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from airflow_delta.core.actions import NO_REMOVES, DomainMetadata, Metadata, Origin, Protocol, removes_of
+from airflow_delta.core.errors import AppendOnlyTableError, InvalidTableDefinitionError, TableExistsError, TableNotFoundError
+from airflow_delta.core.schema import StructType, schema_json
+from airflow_delta.core.table_changes.clustering import CLUSTERING, CLUSTERING_FEATURE, clustering_domain
+from airflow_delta.core.table_changes.column_path import ColumnPath, parse_path, path_text
+from airflow_delta.core.table_changes.definition import Definition, new_definition
+from airflow_delta.core.table_changes.definition_rules import check_clustering
+from airflow_delta.core.table_changes.properties import requested
+from airflow_delta.core.table_changes.refusal import Refusal
+from airflow_delta.core.transaction.commit_result import CommitResult
+from airflow_delta.core.transaction.operation import Operation
+from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
+from airflow_delta.core.transaction.table_properties import is_append_only
+
+CreateMode = Literal["error", "ignore", "replace"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTable:
+    """A table as a statement describes it.
+
+    Attributes:
+        schema: Its columns; see ``columns`` for defaults, generated columns and identity columns.
+        partition_columns: Names of columns, in order.
+        clustering_columns: Paths of columns, at most four; never together with partition columns.
+        properties: ``delta.*`` properties, of which those about the protocol are obeyed, and the user's own.
+        name: What people call it.
+        description: What people say of it.
+    """
+
+    schema: StructType
+    partition_columns: Sequence[str] = ()
+    clustering_columns: Sequence[str] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    name: str | None = None
+    description: str | None = None
+
+    def partition_by(self) -> tuple[str, ...]:
+        """The partition columns as the schema spells them."""
+        found = ((name, self.schema.find(name)) for name in self.partition_columns)
+        return tuple(column.name if column else name for name, column in found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TablePlace:
+    """Where a table is to be made.
+
+    Attributes:
+        uri: The table's URI, for the errors.
+        now: Milliseconds since the epoch.
+        create: Starts a transaction that creates a table.
+        latest: Starts a transaction on the table that is there; ``TableNotFoundError`` where there is none.
+    """
+
+    uri: str
+    now: int
+    create: Callable[[Metadata, Protocol], OptimisticTransaction]
+    latest: Callable[[], OptimisticTransaction]
+
+
+def create_table(new: NewTable, place: TablePlace, *, mode: CreateMode = "error", origin: Origin | None = None) -> CommitResult:
+    """Make the table, empty.
+
+    Args:
+        new: What it is to be.
+        place: Where.
+        mode: What to do when there is a table: fail, leave it as it is, or put the new one in its place (its history stays).
+        origin: The run that asks for it.
+
+    Raises:
+        TableExistsError: There is a table, and the mode is ``error``.
+        InvalidTableDefinitionError: No table can be like this.
+        InvalidTablePropertyError: A property does not exist or cannot have its value.
+        UnsupportedWriterFeatureError: It needs a feature that is not known here.
+        AppendOnlyTableError: The table to be replaced only takes appends.
+        CommitConflictError: The table to be replaced changed meanwhile.
+    """
+    if mode != "error":
+        try:
+            transaction = place.latest()
+        except TableNotFoundError:
+            pass
+        else:
+            return _replaced(new, place, transaction, origin) if mode == "replace" else _left_alone(place, transaction)
+    try:
+        return _created(new, place, mode, origin)
+    except TableExistsError:
+        if mode == "error":
+            raise
+        return create_table(new, place, mode=mode, origin=origin)  # it is there since
+
+
+def _created(new: NewTable, place: TablePlace, mode: CreateMode, origin: Origin | None) -> CommitResult:
+    definition, clustering = _definition(new, place, None)
+    transaction = place.create(definition.metadata, definition.protocol)
+    name = "CREATE OR REPLACE TABLE" if mode == "replace" else "CREATE TABLE"
+    return transaction.commit(domains=clustering, operation=_operation(name, new, definition.metadata), origin=origin)
+
+
+def _replaced(new: NewTable, place: TablePlace, transaction: OptimisticTransaction, origin: Origin | None) -> CommitResult:
+    snapshot = transaction.snapshot
+    before = Definition(metadata=snapshot.metadata, protocol=snapshot.protocol)
+    definition, clustering = _definition(new, place, before)
+    transaction.read_whole_table()
+    files = transaction.files()
+    if len(files) and is_append_only(before.metadata.configuration):
+        raise AppendOnlyTableError(table=place.uri)
+    transaction.set_metadata(definition.metadata)
+    if definition.protocol != before.protocol:
+        transaction.set_protocol(definition.protocol)
+    if not clustering and (old := snapshot.domains.get(CLUSTERING)):
+        clustering = (replace(old, removed=True),)
+    return transaction.commit(
+        removes=removes_of(files, deletion_timestamp=place.now, data_change=True) if len(files) else NO_REMOVES,
+        domains=clustering,
+        operation=_operation("CREATE OR REPLACE TABLE", new, definition.metadata),
+        origin=origin,
+    )
+
+
+def _left_alone(place: TablePlace, transaction: OptimisticTransaction) -> CommitResult:
+    version = transaction.read_version
+    return CommitResult(version=version, timestamp=place.now, read_version=version, committed=False)
+
+
+def _definition(new: NewTable, place: TablePlace, replaced: Definition | None) -> tuple[Definition, tuple[DomainMetadata, ...]]:
+    wanted = requested(new.properties, place.uri)
+    metadata = Metadata(
+        id=replaced.metadata.id if replaced else str(uuid.uuid4()),
+        schema_string=schema_json(new.schema),
+        partition_columns=new.partition_by(),
+        configuration=wanted.configuration,
+        name=new.name,
+        description=new.description,
+        created_time=place.now,
+    )
+    features = (CLUSTERING_FEATURE,) if new.clustering_columns else ()
+    definition = new_definition(place.uri, metadata, wanted, features=features, replaced=replaced)
+    if not new.clustering_columns:
+        return definition, ()
+    try:
+        columns = _paths(new.clustering_columns)
+        check_clustering(place.uri, definition.metadata, columns)
+        return definition, (clustering_domain(definition.schema, columns),)
+    except Refusal as refusal:
+        raise InvalidTableDefinitionError(table=place.uri, reasons=(refusal.detail,)) from refusal
+
+
+def _paths(names: Sequence[str]) -> tuple[ColumnPath, ...]:
+    return tuple(map(parse_path, names))
+
+
+def _operation(name: str, new: NewTable, metadata: Metadata) -> Operation:
+    clustering = [path_text(path) for path in _paths(new.clustering_columns)]
+    return Operation(
+        name=name,
+        parameters={
+            "partitionBy": list(metadata.partition_columns),
+            "clusterBy": clustering,
+            "description": metadata.description,
+            "isManaged": "false",
+            "properties": dict(metadata.configuration),
+        },
+        changes_data=name != "CREATE TABLE",
+    )

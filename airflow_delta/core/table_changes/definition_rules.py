@@ -1,0 +1,178 @@
+"""What keeps a schema, its partition columns and its clustering columns from being a table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from airflow_delta.core.actions import Metadata
+from airflow_delta.core.data_files.statistics_selection import StatisticsSelection
+from airflow_delta.core.errors import InvalidTableDefinitionError
+from airflow_delta.core.schema import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    MappingMode,
+    MapType,
+    StructField,
+    StructType,
+    mapping_mode,
+    parse_schema,
+)
+from airflow_delta.core.schema.data_types import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGERS,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    VOID,
+)
+from airflow_delta.core.table_changes.column_path import ColumnPath, folded, path_text
+from airflow_delta.core.table_changes.columns import (
+    CURRENT_DEFAULT,
+    GENERATION_EXPRESSION,
+    IDENTITY_START,
+    IDENTITY_STEP,
+)
+from airflow_delta.core.table_changes.expressions import columns_in
+
+FORBIDDEN_SIGNS = " ,;{}()\n\t="
+"""Signs that a column's name may only hold with column mapping."""
+
+MAX_CLUSTERING_COLUMNS = 4
+
+_CHANGE_FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
+_PARTITION_TYPES = {*INTEGERS, FLOAT, DOUBLE, BOOLEAN, STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ}
+_ORDERED_TYPES = {*INTEGERS, FLOAT, DOUBLE, STRING, DATE, TIMESTAMP, TIMESTAMP_NTZ}
+"""Types whose statistics have bounds, as clustering needs them."""
+
+
+def check_definition(table: str, metadata: Metadata) -> None:
+    """Return if a table can be like this.
+
+    Raises:
+        InvalidTableDefinitionError: It names every reason why not.
+    """
+    schema = parse_schema(metadata.schema_string)
+    is_mapped = mapping_mode(metadata.configuration) is not MappingMode.NONE
+    reasons = (
+        *_schema_reasons(schema, (), is_mapped=is_mapped),
+        *_partition_reasons(schema, metadata.partition_columns),
+        *_rule_reasons(schema, metadata.partition_columns),
+        *_change_feed_reasons(schema, metadata),
+    )
+    if reasons:
+        raise InvalidTableDefinitionError(table=table, reasons=reasons)
+
+
+def check_clustering(table: str, metadata: Metadata, columns: Sequence[ColumnPath]) -> None:
+    """Return if the table can be clustered by these columns.
+
+    Protocol: PROTOCOL.md, "Clustered Table".
+
+    Raises:
+        InvalidTableDefinitionError: It names every reason why not.
+    """
+    reasons = tuple(_clustering_reasons(metadata, columns)) if columns else ()
+    if reasons:
+        raise InvalidTableDefinitionError(table=table, reasons=reasons)
+
+
+def _schema_reasons(data_type: DataType, path: ColumnPath, *, is_mapped: bool) -> Iterator[str]:
+    match data_type:
+        case StructType(fields):
+            counts = Counter(each.name.casefold() for each in fields)
+            for field in fields:
+                inner = (*path, field.name)
+                if counts[field.name.casefold()] > 1:
+                    yield f"the name {path_text(inner)} is there more than once"
+                if not field.name:
+                    yield f"a column of {path_text(path) or 'the table'} has no name"
+                if not is_mapped and any(sign in field.name for sign in FORBIDDEN_SIGNS):
+                    yield f"without column mapping, {path_text(inner)!r} cannot hold any of the signs {FORBIDDEN_SIGNS!r}"
+                yield from _schema_reasons(field.type, inner, is_mapped=is_mapped)
+            if path and not fields:
+                yield f"{path_text(path)} is a struct without members"
+        case ArrayType(element):
+            yield from _schema_reasons(element, (*path, "element"), is_mapped=is_mapped)
+        case MapType(key, value):
+            yield from _schema_reasons(key, (*path, "key"), is_mapped=is_mapped)
+            yield from _schema_reasons(value, (*path, "value"), is_mapped=is_mapped)
+        case _ if data_type == VOID:
+            yield f"{path_text(path)} has no type: it is only ever NULL"
+
+
+def _partition_reasons(schema: StructType, partition_columns: Sequence[str]) -> Iterator[str]:
+    for name in partition_columns:
+        field = next((each for each in schema.fields if each.name == name), None)
+        if field is None:
+            yield f"the partition column {name} is not among the columns"
+        elif not (isinstance(field.type, DecimalType) or field.type in _PARTITION_TYPES):
+            yield f"{name} is {field.type}, which cannot partition a table"
+    if len(set(partition_columns)) < len(partition_columns):
+        yield "a partition column is named twice"
+    if partition_columns and not schema.without(tuple(partition_columns)).fields:
+        yield "all columns are partition columns"
+
+
+def _rule_reasons(schema: StructType, partition_columns: Sequence[str]) -> Iterator[str]:
+    """Of columns that have a default, are generated, or number themselves."""
+    for field in schema.fields:
+        rules = [key for key in (CURRENT_DEFAULT, GENERATION_EXPRESSION, IDENTITY_START) if key in field.metadata]
+        if len(rules) > 1:
+            yield f"{field.name} has more than one of {', '.join(rules)}"
+        if GENERATION_EXPRESSION in field.metadata:
+            yield from _generation_reasons(schema, field)
+        if IDENTITY_START in field.metadata:
+            if field.type != LONG:
+                yield f"the identity column {field.name} is {field.type}, not bigint"
+            if field.metadata.get(IDENTITY_STEP) == 0:
+                yield f"the identity column {field.name} has the step 0"
+            if field.name in partition_columns:
+                yield f"the identity column {field.name} is a partition column"
+
+
+def _generation_reasons(schema: StructType, field: StructField) -> Iterator[str]:
+    columns = columns_in(str(field.metadata[GENERATION_EXPRESSION]))
+    if columns is None:
+        yield f"the expression of the generated column {field.name} is no SQL"
+        return
+    for name in sorted({path[0] for path in columns}):
+        source = schema.find(name)
+        if source is None:
+            yield f"the generated column {field.name} needs {name}, which is not among the columns"
+        elif GENERATION_EXPRESSION in source.metadata:
+            yield f"the generated column {field.name} needs {name}, which is generated too"
+
+
+def _change_feed_reasons(schema: StructType, metadata: Metadata) -> Iterator[str]:
+    if metadata.configuration.get("delta.enableChangeDataFeed", "").lower() == "true":
+        for name in _CHANGE_FEED_COLUMNS:
+            if schema.find(name):
+                yield f"{name} is a column of the change data feed"
+
+
+def _clustering_reasons(metadata: Metadata, columns: Sequence[ColumnPath]) -> Iterator[str]:
+    if metadata.partition_columns:
+        yield "a table that is partitioned cannot be clustered"
+    if len(columns) > MAX_CLUSTERING_COLUMNS:
+        yield f"there are {len(columns)} clustering columns, more than {MAX_CLUSTERING_COLUMNS}"
+    if len({folded(each) for each in columns}) < len(columns):
+        yield "a clustering column is named twice"
+    schema = parse_schema(metadata.schema_string)
+    leaves = {folded(path): kind for path, kind in StatisticsSelection(indexed_columns=-1).leaves(schema)}
+    selection = StatisticsSelection.from_properties(metadata.configuration)
+    with_statistics = {folded(path) for path, _ in selection.leaves(schema)}
+    for path in columns:
+        kind = leaves.get(folded(path))
+        if kind is None:
+            yield f"the clustering column {path_text(path)} is not among the columns"
+        elif not (kind in _ORDERED_TYPES or isinstance(kind, DecimalType)):
+            yield f"{path_text(path)} is {kind}, which has no bounds to cluster by"
+        elif folded(path) not in with_statistics:
+            yield f"{path_text(path)} has no statistics, which clustering needs (see delta.dataSkippingStatsColumns)"

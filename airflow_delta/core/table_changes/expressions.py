@@ -1,0 +1,61 @@
+"""Which columns the table's own expressions are about: such columns must stay what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from airflow_delta.core.actions import Metadata
+from airflow_delta.core.schema import StructType
+from airflow_delta.core.table_changes.column_path import ColumnPath, overlap, path_text
+from airflow_delta.core.table_changes.columns import GENERATION_EXPRESSION
+from airflow_delta.core.table_changes.refusal import Refusal
+
+CONSTRAINT_PREFIX = "delta.constraints."
+
+
+def check_constraints(configuration: Mapping[str, str]) -> dict[str, str]:
+    """The table's CHECK constraints, SQL by name.
+
+    Protocol: PROTOCOL.md, "CHECK Constraints".
+    """
+    constraints = ((key, sql) for key, sql in configuration.items() if key.lower().startswith(CONSTRAINT_PREFIX))
+    return {key[len(CONSTRAINT_PREFIX) :]: sql for key, sql in constraints}
+
+
+def columns_in(sql: str) -> frozenset[ColumnPath] | None:
+    """Paths that the expression names; None when it cannot be told."""
+    try:
+        tree = sqlglot.parse_one(sql, dialect="spark")
+    except SqlglotError:
+        return None
+    return frozenset(tuple(part.name for part in column.parts) for column in tree.find_all(exp.Column))
+
+
+def check_not_used(metadata: Metadata, schema: StructType, path: ColumnPath, change: str) -> None:
+    """Return if no CHECK constraint and no generated column is about the column at ``path``.
+
+    Raises:
+        Refusal: It names the expressions that are.
+    """
+    users = tuple(_users(metadata, schema, path))
+    if users:
+        raise Refusal(f"{path_text(path)} is used by {', '.join(users)}", f"drop them before you {change} the column")
+
+
+def _users(metadata: Metadata, schema: StructType, path: ColumnPath) -> Iterator[str]:
+    for name, sql in check_constraints(metadata.configuration).items():
+        if _is_about(sql, path):
+            yield f"the constraint {name}"
+    for field in schema.fields:
+        generation = field.metadata.get(GENERATION_EXPRESSION)
+        if isinstance(generation, str) and field.name.casefold() != path[0].casefold() and _is_about(generation, path):
+            yield f"the generated column {field.name}"
+
+
+def _is_about(sql: str, path: ColumnPath) -> bool:
+    columns = columns_in(sql)
+    return columns is None or any(overlap(column, path) for column in columns)

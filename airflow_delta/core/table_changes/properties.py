@@ -1,0 +1,233 @@
+"""Table properties as statements give them: their names as Delta spells them, their values as Delta takes them.
+
+Keys that do not start with ``delta.`` are the user's own and stay as they are.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from airflow_delta.core.errors import InvalidTablePropertyError, UnsupportedWriterFeatureError
+from airflow_delta.core.table_changes.column_path import parse_path
+from airflow_delta.core.table_changes.expressions import CONSTRAINT_PREFIX
+from airflow_delta.core.table_changes.refusal import Refusal
+from airflow_delta.core.table_features.feature import FEATURES, FEATURES_READER_VERSION, FEATURES_WRITER_VERSION
+from airflow_delta.core.transaction.table_properties import interval_milliseconds
+
+_PREFIX = "delta."
+_FEATURE_PREFIX = "delta.feature."
+_READER_VERSION, _WRITER_VERSION = "delta.minReaderVersion", "delta.minWriterVersion"
+_IGNORED = "delta.ignoreProtocolDefaults"
+
+Check = Callable[[str], str | None]
+"""What is wrong with a value; None when nothing is."""
+
+
+def _boolean(value: str) -> str | None:
+    return None if value.lower() in {"true", "false"} else "it must be true or false"
+
+
+def _number(lowest: int, highest: int | None = None) -> Check:
+    def check(value: str) -> str | None:
+        text = value.strip().removeprefix("-")
+        number = int(value) if text.isascii() and text.isdecimal() and len(text) < 19 else None  # noqa: PLR2004 (64 bits)
+        if number is not None and number >= lowest and (highest is None or number <= highest):
+            return None
+        return f"it must be a number from {lowest}" + ("" if highest is None else f" to {highest}")
+
+    return check
+
+
+def _interval(value: str) -> str | None:
+    known = interval_milliseconds(value) is not None
+    return None if known else "it must be an interval such as '30 days' or 'interval 1 week', without months and years"
+
+
+def _one_of(*values: str) -> Check:
+    return lambda value: None if value.lower() in map(str.lower, values) else f"it must be {' or '.join(values)}"
+
+
+def _column_names(value: str) -> str | None:
+    try:
+        for name in split_names(value):
+            parse_path(name)
+    except Refusal as refusal:
+        return refusal.detail
+    return None
+
+
+def _size(value: str) -> str | None:
+    digits = value.strip().lower().removesuffix("b").rstrip("kmgt")
+    return None if digits.isdecimal() and digits.isascii() and int(digits) else "it must be a size such as 134217728 or 128mb"
+
+
+def _any(_value: str) -> str | None:
+    return None
+
+
+_BOOLEANS = (
+    "appendOnly",
+    "autoOptimize",
+    "autoOptimize.optimizeWrite",
+    "checkpoint.writeStatsAsJson",
+    "checkpoint.writeStatsAsStruct",
+    "compatibility.symlinkFormatManifest.enabled",
+    "enableChangeDataCapture",
+    "enableChangeDataFeed",
+    "enableDeletionVectors",
+    "enableExpiredLogCleanup",
+    "enableFullRetentionRollback",
+    "enableIcebergCompatV1",
+    "enableIcebergCompatV2",
+    "enableIcebergCompatV3",
+    "enableInCommitTimestamps",
+    "enableRowTracking",
+    "enableTypeWidening",
+    "enableVariantShredding",
+    "ignoreProtocolDefaults",
+    "randomizeFilePrefixes",
+    "rowTrackingSuspended",
+    "writePartitionColumnsToParquet",
+)
+_INTERVALS = (
+    "checkpointRetentionDuration",
+    "deletedFileRetentionDuration",
+    "dropFeatureTruncateHistory.retentionDuration",
+    "logRetentionDuration",
+    "sampleRetentionDuration",
+    "setTransactionRetentionDuration",
+)
+_CHECKS: dict[str, Check] = {
+    **dict.fromkeys(_BOOLEANS, _boolean),
+    **dict.fromkeys(_INTERVALS, _interval),
+    "autoOptimize.autoCompact": _one_of("true", "false", "auto", "legacy"),
+    "checkpointInterval": _number(1),
+    "checkpointPolicy": _one_of("classic", "v2"),
+    "columnMapping.mode": _one_of("none", "name", "id"),
+    "dataSkippingNumIndexedCols": _number(-1),
+    "dataSkippingStatsColumns": _column_names,
+    "dataSkippingStringPrefixLength": _number(0),
+    "isolationLevel": _one_of("Serializable"),
+    "minReaderVersion": _number(1, FEATURES_READER_VERSION),
+    "minWriterVersion": _number(1, FEATURES_WRITER_VERSION),
+    "parquet.compression.codec": _any,
+    "randomPrefixLength": _number(1),
+    "targetFileSize": _size,
+    "universalFormat.enabledFormats": _one_of(""),
+}
+_KNOWN = {f"{_PREFIX}{name}".lower(): (f"{_PREFIX}{name}", check) for name, check in _CHECKS.items()}
+
+INTERNAL = frozenset(
+    {
+        "delta.columnMapping.maxColumnId",
+        "delta.inCommitTimestampEnablementTimestamp",
+        "delta.inCommitTimestampEnablementVersion",
+        "delta.requireCheckpointProtectionBeforeVersion",
+        "delta.rowTracking.materializedRowCommitVersionColumnName",
+        "delta.rowTracking.materializedRowIdColumnName",
+    }
+)
+"""Properties that only the log itself sets."""
+
+_INTERNAL = {name.lower(): name for name in INTERNAL}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestedProperties:
+    """What properties in a statement ask for.
+
+    Attributes:
+        configuration: What the metadata will hold, in the order given.
+        features: Features to be supported (``delta.feature.<name> = supported``).
+        reader_version: The lowest reader version (``delta.minReaderVersion``).
+        writer_version: The lowest writer version (``delta.minWriterVersion``).
+    """
+
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    features: frozenset[str] = frozenset()
+    reader_version: int = 1
+    writer_version: int = 1
+
+
+def requested(properties: Mapping[str, str], table: str) -> RequestedProperties:
+    """What these properties ask for; those about the protocol are obeyed, and not stored.
+
+    Raises:
+        InvalidTablePropertyError: There is no such property, or it cannot have the value, or only the log itself sets it.
+        UnsupportedWriterFeatureError: A feature of this name is not known here.
+    """
+    configuration: dict[str, str] = {}
+    features: set[str] = set()
+    versions = {_READER_VERSION: 1, _WRITER_VERSION: 1}
+    for given, value in properties.items():
+        if given.lower().startswith(_FEATURE_PREFIX):
+            features.add(_feature(given, value, table))
+            continue
+        name = _checked(given, value)
+        if name in versions:
+            versions[name] = int(value)
+        elif name != _IGNORED:
+            configuration[name] = value
+    return RequestedProperties(
+        configuration=configuration,
+        features=frozenset(features),
+        reader_version=versions[_READER_VERSION],
+        writer_version=versions[_WRITER_VERSION],
+    )
+
+
+def spelled(names: Iterable[str]) -> tuple[str, ...]:
+    """The names of properties as Delta spells them; those that it does not know stay as they are."""
+    return tuple(_KNOWN[name.lower()][0] if name.lower() in _KNOWN else _INTERNAL.get(name.lower(), name) for name in names)
+
+
+def split_names(text: str) -> tuple[str, ...]:
+    """The column names in a list with commas; a comma between backticks belongs to a name."""
+    names, quoted = [""], False
+    for sign in text:
+        quoted ^= sign == "`"
+        if sign == "," and not quoted:
+            names.append("")
+        else:
+            names[-1] += sign
+    return tuple(name.strip() for name in names)
+
+
+def feature_named(name: str, table: str) -> str:
+    """The feature's name as the protocol spells it.
+
+    Raises:
+        UnsupportedWriterFeatureError: It is not known here.
+    """
+    for known in FEATURES:
+        if known.casefold() == name.casefold():
+            return known
+    raise UnsupportedWriterFeatureError(table=table, features=(name,))
+
+
+def _feature(given: str, value: str, table: str) -> str:
+    if value.lower() not in {"supported", "enabled"}:
+        raise InvalidTablePropertyError(name=given, value=value, detail="it must be supported")
+    return feature_named(given[len(_FEATURE_PREFIX) :], table)
+
+
+def _checked(given: str, value: str) -> str:
+    """The property's name as Delta spells it, if it can have the value."""
+    lower = given.lower()
+    if not lower.startswith(_PREFIX):
+        return given
+    if lower.startswith(CONSTRAINT_PREFIX):
+        raise InvalidTablePropertyError(name=given, value=value, detail="constraints are added by ADD CONSTRAINT")
+    if lower in _INTERNAL:
+        raise InvalidTablePropertyError(name=given, value=value, detail="only the log itself sets it")
+    if lower not in _KNOWN:
+        near = difflib.get_close_matches(lower, _KNOWN, n=1)
+        hint = f"; did you mean {_KNOWN[near[0]][0]}?" if near else ""
+        raise InvalidTablePropertyError(name=given, value=value, detail=f"there is no property of this name{hint}")
+    name, check = _KNOWN[lower]
+    problem = check(value) if isinstance(value, str) else "it must be text"
+    if problem:
+        raise InvalidTablePropertyError(name=name, value=str(value), detail=problem)
+    return name

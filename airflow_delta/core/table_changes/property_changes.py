@@ -1,0 +1,93 @@
+"""What statements about properties, constraints and clustering make of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from airflow_delta.core.table_changes.clustering import CLUSTERING_FEATURE, clustering_domain
+from airflow_delta.core.table_changes.column_path import parse_path, path_text
+from airflow_delta.core.table_changes.definition import with_row_tracking_columns
+from airflow_delta.core.table_changes.definition_rules import check_clustering
+from airflow_delta.core.table_changes.expressions import CONSTRAINT_PREFIX, check_constraints, columns_in
+from airflow_delta.core.table_changes.properties import INTERNAL, requested, spelled
+from airflow_delta.core.table_changes.refusal import Refusal
+from airflow_delta.core.table_changes.schema_edit import find_column
+from airflow_delta.core.table_changes.table_state import Change, TableState
+from airflow_delta.core.table_features.protocol import at_least
+
+
+def set_properties(table: TableState, properties: Mapping[str, str]) -> Change:
+    """The table with other properties, and with the features that stand behind them.
+
+    Raises:
+        InvalidTablePropertyError: A property does not exist or cannot have its value.
+    """
+    wanted = requested(properties, table.uri)
+    configuration = with_row_tracking_columns({**table.configuration, **wanted.configuration})
+    return Change(parameters={"properties": dict(properties)}, metadata=table.with_configuration(configuration), wanted=wanted)
+
+
+def unset_properties(table: TableState, names: Sequence[str], *, if_exists: bool) -> Change:
+    """The table without some properties; features that stand behind them stay supported."""
+    properties = spelled(names)
+    for name in properties:
+        if name in INTERNAL:
+            raise Refusal(f"only the log itself sets {name}")
+        if name.lower().startswith(CONSTRAINT_PREFIX):
+            raise Refusal(f"{name} is a constraint", "drop the constraint")
+        if name not in table.configuration and not if_exists:
+            raise Refusal(f"{name} is not set", "leave it out, or ask with if_exists")
+    kept = {key: value for key, value in table.configuration.items() if key not in properties}
+    parameters = {"properties": list(properties), "ifExists": if_exists}
+    return Change(parameters=parameters, metadata=table.with_configuration(kept))
+
+
+def upgrade_protocol(table: TableState, reader_version: int, writer_version: int) -> Change:
+    """The table with no lower versions of the protocol than these."""
+    versions = {"delta.minReaderVersion": str(reader_version), "delta.minWriterVersion": str(writer_version)}
+    wanted = requested(versions, table.uri)
+    protocol = at_least(table.protocol, reader_version=reader_version, writer_version=writer_version)
+    return Change(parameters={"newProtocol": protocol.to_json()}, metadata=table.metadata, wanted=wanted)
+
+
+def add_constraint(table: TableState, name: str, sql: str) -> Change:
+    """The table with one more CHECK constraint; whether its rows satisfy it is not looked at here."""
+    if name.casefold() in map(str.casefold, check_constraints(table.configuration)):
+        raise Refusal(f"there is a constraint {name} already", "drop it first, or choose another name")
+    columns = columns_in(sql)
+    if columns is None:
+        raise Refusal(f"{sql!r} is no SQL condition")
+    for path in columns:
+        find_column(table.schema, path)
+    configuration = {**table.configuration, f"{CONSTRAINT_PREFIX}{name.lower()}": sql}
+    return Change(parameters={"name": name, "expr": sql}, metadata=table.with_configuration(configuration))
+
+
+def drop_constraint(table: TableState, name: str, *, if_exists: bool) -> Change:
+    """The table without a CHECK constraint."""
+    key = next((each for each in table.configuration if each.casefold() == f"{CONSTRAINT_PREFIX}{name}".casefold()), None)
+    if key is None:
+        if if_exists:
+            return Change(parameters={"name": name, "existed": "false"}, metadata=table.metadata)
+        raise Refusal(f"there is no constraint {name}", "ask with if_exists")
+    kept = {each: value for each, value in table.configuration.items() if each != key}
+    parameters = {"name": name, "expr": table.configuration[key], "existed": "true"}
+    return Change(parameters=parameters, metadata=table.with_configuration(kept))
+
+
+def cluster_by(table: TableState, names: Sequence[str]) -> Change:
+    """The table with other clustering columns; with none when there are no names. Files that are there stay as they are."""
+    columns = [find_column(table.schema, parse_path(name))[0] for name in names]
+    check_clustering(table.uri, table.metadata, columns)
+    old = table.clustering()
+    parameters = {
+        "oldClusteringColumns": ",".join(map(path_text, old)),
+        "newClusteringColumns": ",".join(map(path_text, columns)),
+    }
+    domain = clustering_domain(table.schema, columns)
+    return Change(
+        parameters=parameters,
+        metadata=table.metadata,
+        features=(CLUSTERING_FEATURE,) if columns else (),
+        domains=(domain,) if columns or old else (),
+    )

@@ -1,0 +1,217 @@
+"""Schemas with one thing changed: pure functions from schema to schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from airflow_delta.core.schema import ArrayType, DataType, MapType, StructField, StructType
+from airflow_delta.core.schema.type_widening import is_widening
+from airflow_delta.core.table_changes.column_path import ColumnPath, parse_path, path_text
+from airflow_delta.core.table_changes.columns import COMMENT, NewColumn, Position, type_name
+from airflow_delta.core.table_changes.refusal import Refusal
+
+TYPE_CHANGES = "delta.typeChanges"
+ELEMENT, KEY, VALUE = "element", "key", "value"
+
+
+def find_column(schema: StructType, path: ColumnPath) -> tuple[ColumnPath, StructField]:
+    """The column at the path, with its path as the table spells it.
+
+    The element of a list, and key and value of a map, are fields without metadata of these names.
+
+    Raises:
+        Refusal: There is no such column.
+    """
+    spelled: list[str] = []
+    found = StructField("", schema)
+    for part in path:
+        inner = _members(found.type).find(part)
+        if inner is None:
+            raise Refusal(f"there is no column {path_text(path)}")
+        spelled.append(inner.name)
+        found = inner
+    return tuple(spelled), found
+
+
+def add_column(schema: StructType, column: NewColumn) -> StructType:
+    """The schema with one more column.
+
+    Raises:
+        Refusal: It is there already, or there is no struct or no column where it is to be.
+    """
+    *parents, name = parse_path(column.path)
+    comment = {} if column.comment is None else {COMMENT: column.comment}
+    field = StructField(name, column.type, True, {**column.metadata, **comment})
+
+    def add(struct: StructType) -> StructType:
+        if struct.find(name):
+            raise Refusal(f"there is a column {column.path} already")
+        return _placed(struct, field, column.position or _last(struct))
+
+    return _with_struct(schema, tuple(parents), add)
+
+
+def rename_column(schema: StructType, path: ColumnPath, name: str) -> StructType:
+    """The schema in which the column at the path has another name in its struct.
+
+    Raises:
+        Refusal: There is no such column, or another one of this name.
+    """
+
+    def rename(struct: StructType) -> StructType:
+        field = _member(struct, path)
+        taken = struct.find(name)
+        if taken is not None and taken is not field:
+            raise Refusal(f"there is a column {path_text((*path[:-1], name))} already")
+        return _exchanged(struct, field, replace(field, name=name))
+
+    return _with_struct(schema, path[:-1], rename)
+
+
+def drop_column(schema: StructType, path: ColumnPath) -> StructType:
+    """The schema without the column at the path.
+
+    Raises:
+        Refusal: There is no such column, or no other one in its struct.
+    """
+
+    def drop(struct: StructType) -> StructType:
+        field = _member(struct, path)
+        if len(struct.fields) == 1:
+            raise Refusal(f"{path_text(path)} is the only column " + ("there" if len(path) == 1 else "of its struct"))
+        return StructType(tuple(each for each in struct.fields if each is not field))
+
+    return _with_struct(schema, path[:-1], drop)
+
+
+def move_column(schema: StructType, path: ColumnPath, position: Position) -> StructType:
+    """The schema with the column at the path at another place of its struct.
+
+    Raises:
+        Refusal: There is no such column, or none to put it behind.
+    """
+
+    def move(struct: StructType) -> StructType:
+        field = _member(struct, path)
+        others = StructType(tuple(each for each in struct.fields if each is not field))
+        return _placed(others, field, position)
+
+    return _with_struct(schema, path[:-1], move)
+
+
+def change_field(schema: StructType, path: ColumnPath, change: Callable[[StructField], StructField]) -> StructType:
+    """The schema with ``change`` applied to the column at the path, which is a member of a struct.
+
+    Raises:
+        Refusal: There is no such column.
+    """
+
+    def apply(struct: StructType) -> StructType:
+        field = _member(struct, path)
+        return _exchanged(struct, field, change(field))
+
+    return _with_struct(schema, path[:-1], apply)
+
+
+def widen_column(schema: StructType, path: ColumnPath, to: DataType) -> StructType:
+    """The schema in which the column, element, key or value at the path has a wider type.
+
+    The change is recorded where readers look for it: at the innermost named column on the way.
+
+    Protocol: PROTOCOL.md, "Type Widening".
+
+    Raises:
+        Refusal: There is no such column, or its type cannot become the other one without a rewrite of the data.
+    """
+    path, column = find_column(schema, path)
+    before = column.type
+    if not is_widening(before, to):
+        raise Refusal(f"{path_text(path)} is {before}, which cannot be widened to {to}", "rewrite the table with a cast")
+    depth = _depth_of_named(schema, path)
+    inner = path[depth:]
+    record: dict[str, Any] = {"toType": type_name(to), "fromType": type_name(before)}
+    if inner:
+        record["fieldPath"] = ".".join(inner)
+
+    def widen(field: StructField) -> StructField:
+        changes = [*field.metadata.get(TYPE_CHANGES, ()), record]
+        return replace(field, type=_at(field.type, inner, lambda _: to), metadata={**field.metadata, TYPE_CHANGES: changes})
+
+    return change_field(schema, path[:depth], widen)
+
+
+def _depth_of_named(schema: StructType, path: ColumnPath) -> int:
+    """How many parts of the path lead to the innermost member of a struct on it."""
+    named = 0
+    kind: DataType = schema
+    for depth, part in enumerate(path, 1):
+        named = depth if isinstance(kind, StructType) else named
+        kind = _member(_members(kind), (part,)).type
+    return named
+
+
+def _with_struct(schema: StructType, path: ColumnPath, change: Callable[[StructType], StructType]) -> StructType:
+    def apply(data_type: DataType) -> DataType:
+        if not isinstance(data_type, StructType):
+            raise Refusal(f"{path_text(path)} is {data_type}, which has no named columns")
+        return change(data_type)
+
+    changed = _at(schema, path, apply)
+    return changed if isinstance(changed, StructType) else schema
+
+
+def _at(data_type: DataType, path: ColumnPath, change: Callable[[DataType], DataType]) -> DataType:
+    """The type with ``change`` applied to what is at the path in it."""
+    if not path:
+        return change(data_type)
+    member = _member(_members(data_type), path[:1])
+    inner = _at(member.type, path[1:], change)
+    match data_type:
+        case StructType():
+            return _exchanged(data_type, member, replace(member, type=inner))
+        case ArrayType():
+            return replace(data_type, element_type=inner)
+        case MapType():
+            return replace(data_type, key_type=inner) if member.name == KEY else replace(data_type, value_type=inner)
+        case _:
+            raise Refusal(f"there is no column {path_text(path)}")
+
+
+def _members(data_type: DataType) -> StructType:
+    """What the next part of a path can name."""
+    match data_type:
+        case StructType():
+            return data_type
+        case ArrayType(element, contains_null):
+            return StructType((StructField(ELEMENT, element, contains_null),))
+        case MapType(key, value, contains_null):
+            return StructType((StructField(KEY, key, nullable=False), StructField(VALUE, value, contains_null)))
+        case _:
+            return StructType(())
+
+
+def _member(struct: StructType, path: ColumnPath) -> StructField:
+    field = struct.find(path[-1])
+    if field is None:
+        raise Refusal(f"there is no column {path_text(path)}")
+    return field
+
+
+def _exchanged(struct: StructType, field: StructField, new: StructField) -> StructType:
+    return StructType(tuple(new if each is field else each for each in struct.fields))
+
+
+def _last(struct: StructType) -> Position:
+    return Position(after=struct.names[-1]) if struct.names else Position()
+
+
+def _placed(struct: StructType, field: StructField, position: Position) -> StructType:
+    if position.after is None:
+        return StructType((field, *struct.fields))
+    before = struct.find(position.after)
+    if before is None:
+        raise Refusal(f"there is no column {position.after} beside {field.name}")
+    index = struct.fields.index(before) + 1
+    return StructType((*struct.fields[:index], field, *struct.fields[index:]))

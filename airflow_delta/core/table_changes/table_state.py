@@ -1,0 +1,85 @@
+"""What a statement about a table is decided on, and what it decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from airflow_delta.core.actions import DomainMetadata, Metadata, Protocol
+from airflow_delta.core.schema import StructType, parse_schema, schema_json
+from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.table_changes.clustering import clustering_columns
+from airflow_delta.core.table_changes.column_path import ColumnPath
+from airflow_delta.core.table_changes.properties import RequestedProperties
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableState:
+    """The table as it is when it is to be changed.
+
+    Attributes:
+        uri: Of the table, for errors.
+        domains: The metadata domains, by name.
+    """
+
+    uri: str
+    metadata: Metadata
+    protocol: Protocol
+    schema: StructType
+    domains: Mapping[str, DomainMetadata]
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> TableState:
+        """The table of a snapshot."""
+        return cls(
+            uri=snapshot.table_uri,
+            metadata=snapshot.metadata,
+            protocol=snapshot.protocol,
+            schema=parse_schema(snapshot.schema_string),
+            domains=snapshot.domains,
+        )
+
+    @property
+    def configuration(self) -> Mapping[str, str]:
+        """The table properties."""
+        return self.metadata.configuration
+
+    def is_on(self, name: str) -> bool:
+        """Whether a property of the table is true."""
+        return self.configuration.get(name, "").lower() == "true"
+
+    def clustering(self) -> tuple[ColumnPath, ...]:
+        """The columns that the table is clustered by. Raises ``CorruptLogError`` where the log does not tell."""
+        return clustering_columns(self.uri, self.schema, self.domains)
+
+    def with_schema(self, schema: StructType) -> Metadata:
+        """The table's metadata with these columns."""
+        return replace(self.metadata, schema_string=schema_json(schema))
+
+    def with_configuration(self, configuration: Mapping[str, str]) -> Metadata:
+        """The table's metadata with these properties."""
+        return replace(self.metadata, configuration=dict(configuration))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What a statement makes of a table.
+
+    Attributes:
+        parameters: Of the operation, as Delta's history shows them.
+        metadata: The table's metadata after it.
+        wanted: What properties ask for beside the metadata.
+        features: What else the table needs from now on.
+        domains: Metadata domains to set.
+    """
+
+    metadata: Metadata
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    wanted: RequestedProperties = field(default_factory=RequestedProperties)
+    features: Iterable[str] = ()
+    domains: tuple[DomainMetadata, ...] = ()
+
+
+Decision = Callable[[TableState], Change]
+"""A pure function that raises ``Refusal`` where the table cannot be changed so."""

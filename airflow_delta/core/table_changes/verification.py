@@ -1,0 +1,29 @@
+"""Whether the rows of a table satisfy a condition, read from its files."""
+
+from __future__ import annotations
+
+from airflow_delta.core.errors import ConstraintViolatedError, InvalidPredicateError
+from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.table_changes.refusal import Refusal
+
+
+def check_rows(snapshot: Snapshot, constraint: str, sql: str) -> None:
+    """Return if the condition is true for every row; NULL is not true.
+
+    Raises:
+        ConstraintViolatedError: It is not.
+        Refusal: The condition cannot be decided here.
+    """
+    try:
+        satisfied = _rows(snapshot, sql)
+    except InvalidPredicateError as error:
+        raise Refusal(
+            f"{sql!r} cannot be checked on the rows here: {error.detail}", "check the rows, and pass verified=True"
+        ) from error
+    broken = _rows(snapshot, None) - satisfied
+    if broken:
+        raise ConstraintViolatedError(table=snapshot.table_uri, constraint=f"the constraint {constraint} ({sql})", rows=broken)
+
+
+def _rows(snapshot: Snapshot, where: str | None) -> int:
+    return sum(batch.num_rows for batch in snapshot.to_arrow(columns=[], where=where))
