@@ -30,6 +30,8 @@ from airflow_delta.core.operations.vacuum import VacuumResult, vacuum
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.resolve import log_store_for
+from airflow_delta.core.table_changes import NewTable, TableChanges, TablePlace, create_table
+from airflow_delta.core.table_changes.create import CreateMode
 from airflow_delta.core.table_features.protocol import protocol_for
 from airflow_delta.core.transaction.commit_result import CommitResult
 from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
@@ -213,6 +215,15 @@ class DeltaLog:
         transaction.set_metadata(metadata)
         transaction.set_protocol(protocol or protocol_for(metadata))
         return transaction
+
+    def create(self, new: NewTable, *, mode: CreateMode = "error", origin: Origin | None = None) -> CommitResult:
+        """Create the table, empty, or put this one in the place of another; see ``table_changes.create``."""
+        place = TablePlace(uri=self.table_uri, now=self.clock(), create=self.create_transaction, latest=self.start_transaction)
+        return create_table(new, place, mode=mode, origin=origin)
+
+    def alter(self, *, origin: Origin | None = None) -> TableChanges:
+        """The statements that change columns, properties, rules and features of the table; see ``TableChanges``."""
+        return TableChanges(start=self.start_transaction, origin=origin)
 
     def checkpoint(self, version: int | None = None) -> CheckpointResult:
         """Write the checkpoint of a version; of the latest one when None.
