@@ -25,6 +25,7 @@ from airflow_delta.core.log.history import (
 from airflow_delta.core.log.log_replay import LogReplay
 from airflow_delta.core.log.log_segment import find_later_commits, holds_table
 from airflow_delta.core.operations.checkpoints import CheckpointResult, write_checkpoint
+from airflow_delta.core.operations.clone import CloneMode, CloneResult, shallow_clone
 from airflow_delta.core.operations.restore import RestoreResult, restore
 from airflow_delta.core.operations.vacuum import VacuumResult, vacuum
 from airflow_delta.core.snapshot.snapshot import Snapshot
@@ -273,6 +274,23 @@ class DeltaLog:
             ignore_missing_files=ignore_missing_files,
             origin=origin or Origin(),
         )
+
+    def shallow_clone(
+        self,
+        target: str | DeltaLog,
+        *,
+        version: int | None = None,
+        timestamp: int | str | None = None,
+        mode: CloneMode = CloneMode.CREATE,
+        properties: Mapping[str, str] | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        origin: Origin | None = None,
+    ) -> CloneResult:
+        """Make a new table on this one's files. Arguments and errors: ``snapshot``, ``operations.clone``."""
+        if isinstance(target, str):
+            target = DeltaLog.for_table(target, storage_options, clock=self.clock)
+        source = self.snapshot(version, timestamp)
+        return shallow_clone(source, target, mode=mode, properties=properties or {}, origin=origin or Origin())
 
     def _checkpoint_when_due(self, result: CommitResult, _actions: CommitActions, metadata: Metadata) -> None:
         if result.version and result.version % checkpoint_interval(metadata.configuration) == 0:

@@ -157,7 +157,7 @@ def removed_files(store: LogStore, commits: CommitRange) -> pa.Table:
         for paths, sizes, times in (
             (unencoded(removes["path"]), removes["size"], removes["deletion_timestamp"]),
             (unencoded(batch.changes["path"]), batch.changes["size"], None),
-            (vector_files(removes["deletion_vector"], table=store.table_uri), None, None),
+            (unencoded(vector_files(removes["deletion_vector"], table=store.table_uri)), None, None),
         ):
             rows = len(paths)
             columns = [paths, _or_zero(sizes, rows), _or_zero(times, rows)]

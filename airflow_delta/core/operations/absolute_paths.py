@@ -1,0 +1,66 @@
+"""Files of one table as another table names them: by absolute, percent-encoded URIs.
+
+Protocol: PROTOCOL.md, "Add File and Remove File", "Deletion Vectors" (storage type ``p``).
+"""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_delta.core.actions.file_actions import DELETION_VECTOR
+from airflow_delta.core.data_files.deletion_vector import vector_path
+from airflow_delta.core.errors import CorruptLogError
+from airflow_delta.core.log.file_names import LOG_DIRECTORY
+from airflow_delta.core.storage.table_uri import local_path, scheme_of
+
+_WITH_SCHEME = "^[A-Za-z][A-Za-z0-9+.-]+:/"
+_KEPT = "/:@!$&'()*+,;=~"  # what a path may hold unencoded, as Java's URI writes it
+
+
+def encoded_root(table_uri: str) -> str:
+    """The table's root as a percent-encoded URI, spelled as Hadoop does: ``file:/x y`` is ``file:/x%20y``."""
+    scheme = scheme_of(table_uri)
+    if scheme == "file":
+        return f"file:{quote(str(local_path(table_uri)), safe=_KEPT)}".rstrip("/")
+    return scheme + quote(table_uri[len(scheme) :], safe=_KEPT).rstrip("/")
+
+
+def absolute_paths(paths: pa.ChunkedArray, table_uri: str) -> pa.ChunkedArray:
+    """Paths of the log as URIs; those that are URIs already stay, and ``/x`` is a local file for a local table."""
+    with_scheme = pc.match_substring_regex(paths, _WITH_SCHEME)
+    with_slash = pc.starts_with(paths, "/")
+    rooted = pc.binary_join_element_wise("file:", paths, "") if scheme_of(table_uri) == "file" else paths
+    below = pc.binary_join_element_wise(f"{encoded_root(table_uri)}/", paths, "")
+    return pc.if_else(with_scheme, paths, pc.if_else(with_slash, rooted, below))
+
+
+def absolute_vectors(vectors: pa.ChunkedArray, table_uri: str) -> pa.ChunkedArray:
+    """The deletion vectors (``DELETION_VECTOR``) named by absolute URIs; Python sees each file of vectors once.
+
+    Raises:
+        CorruptLogError: A vector cannot be located.
+    """
+    if vectors.null_count == len(vectors):
+        return vectors
+    whole = vectors.combine_chunks()
+    fields = dict(zip((each.name for each in DELETION_VECTOR), whole.flatten(), strict=True))
+    kinds, texts = fields["storage_type"], fields["path_or_inline_dv"]
+    keys = pc.binary_join_element_wise(kinds, texts, "\n").dictionary_encode()
+    try:
+        places = [_place(*key.split("\n", 1)) for key in keys.dictionary.to_pylist()]
+    except ValueError as error:
+        raise CorruptLogError(table=table_uri, file=LOG_DIRECTORY, detail=f"a deletion vector: {error}") from error
+    located = absolute_paths(pa.chunked_array([pa.array(places, pa.string())]), table_uri).combine_chunks().take(keys.indices)
+    is_file = pc.not_equal(kinds, "i")
+    fields["storage_type"] = pc.if_else(is_file, "p", kinds)
+    fields["path_or_inline_dv"] = pc.if_else(is_file, located, texts)
+    return pa.chunked_array(
+        [pa.StructArray.from_arrays(list(fields.values()), fields=list(DELETION_VECTOR), mask=whole.is_null())]
+    )
+
+
+def _place(kind: str, text: str) -> str | None:
+    return vector_path({"storage_type": kind, "path_or_inline_dv": text})
