@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_delta.core.actions.json_object import JsonObject
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainMetadata:
@@ -29,4 +31,9 @@ class DomainMetadata:
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> DomainMetadata:
         """The action that a log line's ``domainMetadata`` object describes; unknown fields are ignored."""
-        return cls(domain=document["domain"], configuration=document["configuration"], removed=bool(document.get("removed")))
+        fields = JsonObject(document)
+        return cls(
+            domain=fields.required("domain", str),
+            configuration=fields.required("configuration", str),
+            removed=fields.optional("removed", bool) or False,
+        )

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from airflow_delta.core.actions.json_object import JsonObject
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metadata:
@@ -46,12 +48,13 @@ class Metadata:
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Metadata:
         """The action that a log line's ``metaData`` object describes; unknown fields are ignored."""
+        fields = JsonObject(document)
         return cls(
-            id=document["id"],
-            schema_string=document["schemaString"],
-            partition_columns=tuple(document.get("partitionColumns") or ()),
-            configuration=dict(document.get("configuration") or {}),
-            name=document.get("name"),
-            description=document.get("description"),
-            created_time=document.get("createdTime"),
+            id=fields.required("id", str),
+            schema_string=fields.required("schemaString", str),
+            partition_columns=fields.texts("partitionColumns") or (),
+            configuration=fields.text_map("configuration"),
+            name=fields.optional("name", str),
+            description=fields.optional("description", str),
+            created_time=fields.optional("createdTime", int),
         )

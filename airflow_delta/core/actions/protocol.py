@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_delta.core.actions.json_object import JsonObject
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
@@ -34,10 +36,11 @@ class Protocol:
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Protocol:
         """The action that a log line's ``protocol`` object describes; unknown fields are ignored."""
-        reader, writer = document.get("readerFeatures"), document.get("writerFeatures")
+        fields = JsonObject(document)
+        reader, writer = fields.texts("readerFeatures"), fields.texts("writerFeatures")
         return cls(
-            min_reader_version=int(document["minReaderVersion"]),
-            min_writer_version=int(document["minWriterVersion"]),
+            min_reader_version=fields.required("minReaderVersion", int),
+            min_writer_version=fields.required("minWriterVersion", int),
             reader_features=None if reader is None else frozenset(reader),
             writer_features=None if writer is None else frozenset(writer),
         )

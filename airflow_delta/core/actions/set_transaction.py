@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_delta.core.actions.json_object import JsonObject
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetTransaction:
@@ -28,4 +30,9 @@ class SetTransaction:
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> SetTransaction:
         """The action that a log line's ``txn`` object describes; unknown fields are ignored."""
-        return cls(app_id=document["appId"], version=int(document["version"]), last_updated=document.get("lastUpdated"))
+        fields = JsonObject(document)
+        return cls(
+            app_id=fields.required("appId", str),
+            version=fields.required("version", int),
+            last_updated=fields.optional("lastUpdated", int),
+        )

@@ -1,0 +1,51 @@
+"""The members of a log's JSON objects, each of the kind that PROTOCOL.md says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+Value = TypeVar("Value", str, int, bool)
+
+
+class JsonObject:
+    """An object of a commit's line, or a row of a checkpoint. A null member is an absent one.
+
+    Raises:
+        TypeError: It is no object; of every method: the member is of another kind, or lacks although it is required.
+    """
+
+    def __init__(self, document: Any) -> None:
+        if not isinstance(document, dict):
+            raise TypeError(f"{document!r:.80} is no object")
+        self._members = document
+
+    def required(self, name: str, kind: type[Value]) -> Value:
+        """The member, which must be there."""
+        value = self.optional(name, kind)
+        if value is None:
+            raise TypeError(f"{name} is missing")
+        return value
+
+    def optional(self, name: str, kind: type[Value]) -> Value | None:
+        """The member; None where it lacks."""
+        value = self._members.get(name)
+        if value is not None and type(value) is not kind:  # True is no number here, though it is an int in Python
+            raise TypeError(f"{name} is {value!r:.80}")
+        return value
+
+    def texts(self, name: str) -> tuple[str, ...] | None:
+        """A list of texts."""
+        values = self._members.get(name)
+        if values is None:
+            return None
+        if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
+            raise TypeError(f"{name} is {values!r:.80}")
+        return tuple(values)
+
+    def text_map(self, name: str) -> Mapping[str, str]:
+        """An object of texts, or the pairs as which Arrow gives one; a null member is an absent one."""
+        members = dict(self._members.get(name) or {})
+        if not all(isinstance(each, str) for pair in members.items() for each in pair if each is not None):
+            raise TypeError(f"{name} is {members!r:.80}")
+        return {key: value for key, value in members.items() if value is not None}
