@@ -59,7 +59,8 @@ class InCommitTimestamps:
         properties = metadata.configuration
         if properties.get("delta.enableInCommitTimestamps", "").lower() != "true":
             return cls(enabled_at=None)
-        return cls(enabled_at=int(properties.get("delta.inCommitTimestampEnablementVersion", 0)))
+        version = properties.get("delta.inCommitTimestampEnablementVersion", "")
+        return cls(enabled_at=int(version) if version.isdecimal() else 0)
 
     def holds_for(self, version: int) -> bool:
         """Whether the commit of this version carries its time."""
@@ -79,7 +80,7 @@ def monotonised(commits: Mapping[int, FileStatus]) -> dict[int, int]:
 def commit_timestamp(version: int, file_time: int, info: CommitInfo | None, in_commit: InCommitTimestamps) -> int:
     """The time of one commit."""
     carried = info.fields.get("inCommitTimestamp") if info and in_commit.holds_for(version) else None
-    return file_time if carried is None else int(carried)
+    return carried if isinstance(carried, int) else file_time
 
 
 def history(store: LogStore, in_commit: InCommitTimestamps) -> Iterator[HistoryEntry]:

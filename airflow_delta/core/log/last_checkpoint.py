@@ -15,6 +15,6 @@ def hinted_version(store: LogStore) -> int | None:
     """The version of a checkpoint that was there once; None when the hint is missing or unreadable."""
     try:
         version = json.loads(store.read(LAST_CHECKPOINT))["version"]
-    except (OSError, ValueError, LookupError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None
     return version if isinstance(version, int) and version >= 0 else None

@@ -23,6 +23,7 @@ from airflow_delta.core.schema.data_types import (
 
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)")
 _DEFAULT_DECIMAL = DecimalType(10, 0)
+_MOST_DIGITS = 38
 
 
 def parse_schema(text: str) -> StructType:
@@ -33,7 +34,7 @@ def parse_schema(text: str) -> StructType:
     """
     try:
         schema = _parse_type(json.loads(text))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InvalidSchemaError(detail=f"{type(error).__name__}: {error}") from error
     if not isinstance(schema, StructType):
         raise InvalidSchemaError(detail=f"a table's schema is a struct, this is {schema}")
@@ -49,7 +50,7 @@ def _parse_type(document: Any) -> DataType:
     if isinstance(document, str):
         decimal = _DECIMAL.fullmatch(document)
         if decimal is not None:
-            return DecimalType(int(decimal[1]), int(decimal[2]))
+            return _decimal(int(decimal[1]), int(decimal[2]))
         return _DEFAULT_DECIMAL if document == "decimal" else PrimitiveType(document)
     match document["type"]:
         case "struct":
@@ -63,9 +64,17 @@ def _parse_type(document: Any) -> DataType:
             return UnknownType(json.dumps(document, ensure_ascii=False))
 
 
+def _decimal(precision: int, scale: int) -> DecimalType:
+    if not (1 <= precision <= _MOST_DIGITS and 0 <= scale <= precision):
+        raise ValueError(f"there is no decimal({precision},{scale})")
+    return DecimalType(precision, scale)
+
+
 def _parse_field(document: dict[str, Any]) -> StructField:
-    nullable, metadata = bool(document.get("nullable", True)), document.get("metadata") or {}
-    return StructField(document["name"], _parse_type(document["type"]), nullable, metadata)
+    name, nullable, metadata = document["name"], bool(document.get("nullable", True)), document.get("metadata") or {}
+    if not isinstance(name, str) or not isinstance(metadata, dict):
+        raise TypeError(f"{name!r:.80} is no field")
+    return StructField(name, _parse_type(document["type"]), nullable, metadata)
 
 
 def _type_document(data_type: DataType) -> Any:
