@@ -10,6 +10,7 @@ import json
 import re
 import struct
 import zlib
+from collections import Counter
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
@@ -92,8 +93,12 @@ def replayed(files, version, start):
     first = 0
     if start:
         first = start[0] + 1
+        named = Counter()
         for action in _checkpoint_actions(files, start[1]):
             _apply([action], state)
+            named.update(key for key in ("add", "remove") if action.get(key) is not None)
+        if named != Counter(add=len(state.files), remove=len(state.tombstones)):
+            raise UnclearError("a checkpoint that names a file twice")
     for each in range(first, version + 1):
         _apply(commit_actions(files[f"_delta_log/{each:020}.json"]), state)
     if state.protocol is None or state.metadata is None:
