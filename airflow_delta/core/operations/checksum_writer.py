@@ -1,0 +1,106 @@
+"""The checksum of a version, from the one before and what the commit wrote: without looking at the table's files.
+
+Protocol: PROTOCOL.md, "Version Checksum File". A checksum that could be wrong is not written: other engines believe it.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import pyarrow.compute as pc
+
+from airflow_delta.core.actions import CommitActions
+from airflow_delta.core.log.file_names import checksum_path
+from airflow_delta.core.log.version_checksum import VersionChecksum
+from airflow_delta.core.storage.log_store import LogStore
+
+_KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
+_IN_MIB = (1, 2, *range(4, 41, 4), *range(48, 121, 8), *range(124, 145, 4), *range(160, 577, 16), *range(640, 1409, 64))
+_IN_LARGER_STEPS = (*range(1536, 2049, 128), *range(2304, 3841, 256))
+_BOUNDARIES = (
+    0,
+    *(size * _KIB for size in (8, 16, 32, 64, 128, 256, 512)),
+    *(size * _MIB for size in (*_IN_MIB, *_IN_LARGER_STEPS)),
+    *(size * _GIB for size in (4, 8, 16, 32, 64, 128, 256)),
+)
+_NO_FILES = {
+    "sortedBinBoundaries": list(_BOUNDARIES),
+    "fileCounts": [0] * len(_BOUNDARIES),
+    "totalBytes": [0] * len(_BOUNDARIES),
+}
+"""The histogram of an empty table, with Delta-Spark's boundaries."""
+
+
+def next_checksum(previous: VersionChecksum | None, actions: CommitActions) -> VersionChecksum | None:
+    """The checksum of the version that ``actions`` made; None where it cannot be told for certain.
+
+    Args:
+        previous: Of the version before; None for the first version.
+        actions: What the commit wrote.
+    """
+    protocol = actions.protocol or (previous.protocol if previous else None)
+    metadata = actions.metadata or (previous.metadata if previous else None)
+    if protocol is None or metadata is None or _may_add_again(actions) or actions.removes["size"].null_count:
+        return None
+    info = actions.commit_info.fields or actions.commit_info.to_json() if actions.commit_info else {}
+    added, removed = (files["size"].to_pylist() for files in (actions.adds, actions.removes))
+    before = (previous.num_files, previous.table_size) if previous else (0, 0)
+    checksum = VersionChecksum(
+        num_files=before[0] + len(added) - len(removed),
+        table_size=before[1] + sum(added) - sum(removed),
+        protocol=protocol,
+        metadata=metadata,
+        txn_id=info.get("txnId"),
+        in_commit_timestamp=info.get("inCommitTimestamp"),
+        transactions=_merged(previous.transactions if previous else (), actions.transactions, "app_id"),
+        domains=_merged(previous.domains if previous else (), actions.domains, "domain"),
+        histogram=_moved(previous.histogram if previous else _NO_FILES, added, removed),
+    )
+    return checksum if min(checksum.num_files, checksum.table_size) >= 0 else None
+
+
+def counted_checksum(carried: VersionChecksum, *, files: int, size: int) -> VersionChecksum:
+    """The checksum with the files as they were counted for a checkpoint, should that differ from what was carried on."""
+    if (carried.num_files, carried.table_size) == (files, size):
+        return carried
+    return replace(carried, num_files=files, table_size=size, histogram=None)
+
+
+def write_checksum(store: LogStore, version: int, checksum: VersionChecksum) -> None:
+    """Write the checksum file of a version where there is none; one that is there stays, whoever wrote it."""
+    with suppress(FileExistsError):
+        content = json.dumps(checksum.to_json(), ensure_ascii=False, separators=(",", ":"))
+        store.write_if_absent(checksum_path(version), content.encode())
+
+
+def _may_add_again(actions: CommitActions) -> bool:
+    """Whether the commit may name files that are there already, to say more about them (statistics, row ids)."""
+    return not len(actions.removes) and not pc.all(actions.adds["data_change"], min_count=0).as_py()
+
+
+def _merged(before: tuple[Any, ...] | None, news: tuple[Any, ...], key: str) -> tuple[Any, ...] | None:
+    """The latest of each key that is not removed; None where it is not known what there was before."""
+    if before is None:
+        return None
+    latest = {getattr(each, key): each for each in (*before, *news)}
+    return tuple(each for each in latest.values() if not getattr(each, "removed", False))
+
+
+def _moved(histogram: Mapping[str, Any] | None, added: list[int], removed: list[int]) -> Mapping[str, Any] | None:
+    """The histogram with these sizes more and less; None where there is none that can be carried on."""
+    try:
+        boundaries, counts, sizes = (list(histogram[key]) for key in _NO_FILES) if histogram else ([], [], [])
+        for sign, files in ((1, added), (-1, removed)):
+            for size in files:
+                position = bisect_right(boundaries, size) - 1
+                counts[position] += sign
+                sizes[position] += sign * size
+    except (LookupError, TypeError):
+        return None
+    moved = dict(zip(_NO_FILES, (boundaries, counts, sizes), strict=True))
+    return moved if boundaries and min(*counts, *sizes) >= 0 and boundaries[0] == 0 else None
