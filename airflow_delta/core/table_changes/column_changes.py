@@ -153,5 +153,6 @@ def _check_mapped(table: TableState) -> None:
 
 
 def _with_metadata(column: StructField, key: str, value: Any) -> StructField:
-    rest = {name: each for name, each in column.metadata.items() if name != key}
-    return replace(column, metadata=rest if value is None else {**rest, key: value})
+    if value is None:
+        return replace(column, metadata={name: each for name, each in column.metadata.items() if name != key})
+    return replace(column, metadata={**column.metadata, key: value})
