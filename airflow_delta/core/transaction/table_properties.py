@@ -21,6 +21,7 @@ _TERM = re.compile(r"(\d+)\s*([a-z]+?)s?(?:\s+|$)")
 
 DEFAULT_CHECKPOINT_INTERVAL = 10
 DEFAULT_DELETED_FILE_RETENTION = 604_800_000
+DEFAULT_LOG_RETENTION = 2_592_000_000
 
 
 def checkpoint_interval(configuration: Mapping[str, str]) -> int:
@@ -38,6 +39,23 @@ def deleted_file_retention(configuration: Mapping[str, str]) -> int:
 def transaction_retention(configuration: Mapping[str, str]) -> int | None:
     """How long the progress of an application is remembered; None is for ever."""
     return interval_milliseconds(configuration.get("delta.setTransactionRetentionDuration", ""))
+
+
+def log_retention(configuration: Mapping[str, str]) -> int:
+    """How long commits stay for readers of older versions and of the history."""
+    retention = interval_milliseconds(configuration.get("delta.logRetentionDuration", ""))
+    return DEFAULT_LOG_RETENTION if retention is None else retention
+
+
+def cleans_up_log(configuration: Mapping[str, str]) -> bool:
+    """Whether the log is cleaned up after each automatic checkpoint."""
+    return configuration.get("delta.enableExpiredLogCleanup", "").strip().lower() != "false"
+
+
+def protected_before(configuration: Mapping[str, str]) -> int:
+    """Checkpoints before this version go only together, and none may be added there (the feature ``checkpointProtection``)."""
+    text = configuration.get("delta.requireCheckpointProtectionBeforeVersion", "").strip()
+    return int(text) if text.isdecimal() else 0
 
 
 def is_append_only(configuration: Mapping[str, str]) -> bool:
