@@ -17,6 +17,9 @@ from airflow_delta.core.storage.data_filesystem import data_filesystem
 from airflow_delta.core.storage.log_store import FileStatus
 from airflow_delta.core.storage.table_uri import local_path
 
+_NOT_SYNCED = ".crc"
+"""Checksums only help, so a power cut may take them: waiting for the disk would double the time of a commit."""
+
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EMLINK}
 
 
@@ -53,8 +56,12 @@ class LocalLogStore:
         """Create the file in one step; of racing writers exactly one returns."""
         target = self._locate(path)
         temporary = _temporary_beside(target)
+        is_synced = not path.endswith(_NOT_SYNCED)
         try:
-            _write_synced(temporary, content)
+            if is_synced:
+                _write_synced(temporary, content)
+            else:
+                temporary.write_bytes(content)
             try:
                 os.link(temporary, target)
             except OSError as error:
@@ -63,7 +70,8 @@ class LocalLogStore:
                 _write_exclusively(target, content)
         finally:
             temporary.unlink(missing_ok=True)
-        _sync_directory(target.parent)
+        if is_synced:
+            _sync_directory(target.parent)
 
     def write(self, path: str, content: bytes) -> None:
         """Create or replace the file in one step."""
