@@ -1,0 +1,116 @@
+"""What is wrong with the Python environment in which we are installed, for each of its uses."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, entry_points, version
+from pathlib import Path
+
+from airflow_delta.core.operations.table_health import Finding, Severity, TableHealth
+
+_OLDEST_JAVA = 17
+_STORES = {"s3fs": "s3", "gcsfs": "gcs", "adlfs": "azure"}
+_PROVIDER = "airflow_delta.get_provider_info:get_provider_info"
+
+
+def examine_installation() -> TableHealth:
+    """Look at packages, Java and Airflow's registry of providers; nothing heavy is imported."""
+    findings = [finding for check in (_airflow, _spark, _java, _object_stores) for finding in check()]
+    findings.sort(key=lambda each: list(Severity).index(each.severity))
+    packages = ", ".join(f"{each} {installed(each)}" for each in ("airflow-delta", "pyarrow", "pyspark", "apache-airflow"))
+    return TableHealth(table=f"Python {platform.python_version()}, {packages}", version=None, findings=tuple(findings))
+
+
+def installed(package: str) -> str | None:
+    """The version of an installed package; None where it is not."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _airflow() -> Iterator[Finding]:
+    if installed("apache-airflow") is None:
+        yield _finding(
+            Severity.HINT,
+            "AIRFLOW_MISSING",
+            "Airflow is not installed: operators and sensors cannot be used here",
+            "pip install apache-airflow, if this is an Airflow worker",
+        )
+    elif _PROVIDER not in {each.value for each in entry_points(group="apache_airflow_provider")}:
+        yield _finding(
+            Severity.ERROR,
+            "PROVIDER_NOT_REGISTERED",
+            "Airflow does not know this provider: its entry point is missing",
+            "install airflow-delta as a package instead of by a path",
+        )
+
+
+def _spark() -> Iterator[Finding]:
+    spark, client, pandas = (installed(each) for each in ("pyspark", "pyspark-client", "pandas"))
+    if spark is None:
+        yield _finding(
+            Severity.HINT,
+            "SPARK_MISSING",
+            "PySpark is not installed: jobs can be submitted only where spark-submit is on PATH",
+            "pip install airflow-delta[spark]",
+        )
+        return
+    if client not in (None, spark):
+        yield _finding(
+            Severity.ERROR,
+            "SPARK_VERSIONS_MIXED",
+            f"pyspark {spark} and pyspark-client {client} share files: Python functions break in Spark",
+            f"pip install pyspark=={spark} pyspark-client=={spark}",
+        )
+    if pandas is None:
+        yield _finding(
+            Severity.ERROR,
+            "PANDAS_MISSING",
+            "PySpark's Arrow functions, which move all rows here, need pandas",
+            "pip install airflow-delta[spark]",
+        )
+
+
+def _java() -> Iterator[Finding]:
+    if installed("pyspark") is None:
+        return
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else "java"
+    found = _java_says(java)
+    number = re.search(r'version "(\d+)', found or "")
+    if number is None or int(number[1]) < _OLDEST_JAVA:
+        said = f"{java} is version {number[1]}" if number else f"{java} cannot be run"
+        yield _finding(
+            Severity.ERROR,
+            "JAVA_UNFIT",
+            f"Spark 4 needs Java {_OLDEST_JAVA} or newer; {said}",
+            f"install a Java {_OLDEST_JAVA} runtime and set JAVA_HOME",
+        )
+
+
+def _java_says(java: str) -> str | None:
+    program = shutil.which(java)
+    if program is None:
+        return None
+    return subprocess.run([program, "-version"], capture_output=True, text=True, check=False, timeout=60).stderr  # noqa: S603
+
+
+def _object_stores() -> Iterator[Finding]:
+    for package, extra in _STORES.items():
+        if installed(package) is None:
+            yield _finding(
+                Severity.HINT,
+                "STORE_MISSING",
+                f"{package} is not installed: tables on this store cannot be opened",
+                f"pip install airflow-delta[{extra}], if there are such tables",
+            )
+
+
+def _finding(severity: Severity, code: str, text: str, remedy: str) -> Finding:
+    return Finding(severity=severity, code=code, text=text, remedy=remedy)

@@ -1,0 +1,192 @@
+"""The commands. Each one imports what it needs when it runs: ``--help`` loads no Arrow."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(
+    name="airflow-delta",
+    help="Look into Delta tables and look after them. No Airflow, no Spark.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Table = Annotated[str, typer.Argument(metavar="TABLE", help="Path or URI of the table.")]
+AsJson = Annotated[bool, typer.Option("--json", help="For programs: JSON, one object a line where there are many.")]
+StorageOptions = Annotated[
+    list[str] | None,
+    typer.Option("--storage-option", "-o", metavar="KEY=VALUE", help="Of the table's fsspec filesystem; may be repeated."),
+]
+Version = Annotated[int | None, typer.Option("--version", "-v", help="The table at this version.")]
+Timestamp = Annotated[str | None, typer.Option("--timestamp", "-t", help="The table at this time (ISO; UTC without a zone).")]
+
+
+@app.command()
+def history(
+    table: Table,
+    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Only the newest so many.")] = None,
+    *,
+    as_json: AsJson = False,
+    storage_option: StorageOptions = None,
+) -> None:
+    """Who changed the table, when and how; newest first."""
+    from airflow_delta.cli import output
+    from airflow_delta.cli.open_table import open_table
+
+    output.history(open_table(table, storage_option).history(limit), as_json=as_json)
+
+
+@app.command()
+def detail(
+    table: Table,
+    version: Version = None,
+    timestamp: Timestamp = None,
+    *,
+    as_json: AsJson = False,
+    storage_option: StorageOptions = None,
+) -> None:
+    """What the table is: columns, properties, features, size."""
+    from airflow_delta.cli import output
+    from airflow_delta.cli.open_table import open_table
+
+    output.detail(open_table(table, storage_option).snapshot(version, timestamp), as_json=as_json)
+
+
+@app.command()
+def files(
+    table: Table,
+    where: Annotated[
+        str | None, typer.Option("--where", "-w", help="Only files that may hold rows for this condition.")
+    ] = None,
+    version: Version = None,
+    timestamp: Timestamp = None,
+    *,
+    as_json: AsJson = False,
+    storage_option: StorageOptions = None,
+) -> None:
+    """The data files of a version."""
+    from airflow_delta.cli import output
+    from airflow_delta.cli.open_table import open_table
+
+    output.files(open_table(table, storage_option).snapshot(version, timestamp).files(where), as_json=as_json)
+
+
+@app.command()
+def diff(
+    table: Table,
+    before: Annotated[int, typer.Argument(metavar="V1", help="A version.")],
+    after: Annotated[int, typer.Argument(metavar="V2", help="Another version.")],
+    *,
+    as_json: AsJson = False,
+    storage_option: StorageOptions = None,
+) -> None:
+    """What changed between two versions: files, rows, columns, properties, protocol."""
+    from airflow_delta.cli import output
+    from airflow_delta.cli.open_table import open_table
+    from airflow_delta.core.snapshot.snapshot_difference import difference
+
+    log = open_table(table, storage_option)
+    output.difference(difference(log.snapshot(before), log.snapshot(after)), as_json=as_json)
+
+
+@app.command()
+def checkpoint(
+    table: Table, version: Version = None, *, as_json: AsJson = False, storage_option: StorageOptions = None
+) -> None:
+    """Write a checkpoint, so that readers need not read all commits."""
+    from airflow_delta.cli import output
+    from airflow_delta.cli.open_table import open_table
+
+    with output.working("Writing the checkpoint"):
+        result = open_table(table, storage_option).checkpoint(version)
+    output.result(result, as_json=as_json)
+
+
+@app.command()
+def vacuum(
+    table: Table,
+    retention_hours: Annotated[
+        float | None, typer.Option("--retention-hours", min=0, help="Default: what the table asks for, one week if nothing.")
+    ] = None,
+    *,
+    run: Annotated[bool, typer.Option("--run", help="Delete. Without it, only say what would be deleted.")] = False,
+    lite: Annotated[bool, typer.Option("--lite", help="Take the files from the log instead of listing the table.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Allow less than the table's own retention.")] = False,
+    as_json: AsJson = False,
+    storage_option: StorageOptions = None,
+) -> None:
+    """Delete the files that no version within the retention needs. A dry run unless told."""
+    from airflow_delta.cli import output
+    from airflow_delta.cli.open_table import open_observed_table
+
+    with output.working("Listing files") as progress:
+        log = open_observed_table(table, storage_option, progress)
+        result = log.vacuum(retention_hours, dry_run=not run, enforce_retention=not force, lite=lite)
+    output.vacuum(result, as_json=as_json)
+
+
+@app.command()
+def restore(
+    table: Table,
+    version: Version = None,
+    timestamp: Timestamp = None,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    ignore_missing_files: Annotated[bool, typer.Option(help="Restore although files are gone, without their rows.")] = False,
+    as_json: AsJson = False,
+    storage_option: StorageOptions = None,
+) -> None:
+    """Make an earlier version the latest one, by a new commit."""
+    from airflow_delta.cli import output
+    from airflow_delta.cli.open_table import open_observed_table
+
+    if (version is None) == (timestamp is None):
+        raise typer.BadParameter("give either --version or --timestamp")
+    if not yes:
+        typer.confirm(f"Restore {table} to {f'version {version}' if timestamp is None else timestamp}?", abort=True, err=True)
+    with output.working("Looking for the files") as progress:
+        log = open_observed_table(table, storage_option, progress)
+        result = log.restore(version, timestamp, ignore_missing_files=ignore_missing_files)
+    output.result(result, as_json=as_json)
+
+
+@app.command()
+def doctor(
+    table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="Without it, this installation is examined.")] = None,
+    *,
+    log_only: Annotated[bool, typer.Option("--log-only", help="Do not list the data files.")] = False,
+    as_json: AsJson = False,
+    storage_option: StorageOptions = None,
+) -> None:
+    """What is wrong with a table, or with this installation. Ends with 1 if anything is."""
+    from airflow_delta.cli import output
+    from airflow_delta.cli.installation import examine_installation
+    from airflow_delta.cli.open_table import open_observed_table
+    from airflow_delta.core.operations.table_health import examine
+
+    if table is None:
+        health = examine_installation()
+    else:
+        with output.working("Listing files") as progress:
+            health = examine(open_observed_table(table, storage_option, progress), list_files=not log_only)
+    output.health(health, as_json=as_json)
+    raise typer.Exit(0 if health.is_sound else 1)
+
+
+def main(arguments: list[str] | None = None) -> Any:
+    """Run a command; an error of ours is told in its own words, on the error output, and the exit code is 1."""
+    try:
+        app(arguments)
+    except Exception as error:
+        from airflow_delta.core.errors import DeltaError
+
+        if not isinstance(error, DeltaError):
+            raise
+        from airflow_delta.cli import output
+
+        output.error(error, as_json="--json" in (sys.argv if arguments is None else arguments))
+        raise SystemExit(1) from None

@@ -1,0 +1,283 @@
+"""What the commands print: tables for people on the standard output, JSON for programs; errors and progress on the other."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from airflow_delta.core.errors import DeltaError
+from airflow_delta.core.log.history import HistoryEntry
+from airflow_delta.core.operations.table_health import Finding, Severity, TableHealth
+from airflow_delta.core.operations.vacuum import VacuumResult
+from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.snapshot.snapshot_difference import FileTotals, SnapshotDifference
+
+_SHOWN = 50  # rows of a table for people; programs get all
+_STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.HINT: "cyan"}
+_CHANGED = re.compile(
+    r"num(?:Target)?((?:Output|Added|Removed|Restored|Deleted|Updated)?(?:Rows|Files)(?:Inserted|Updated|Deleted|Added|Removed)?)"
+)
+_LONGEST = 80  # characters of a list in a cell
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+_EMPTY = (None, "[]", "{}", "0", "")
+_KIBI = 1024
+
+
+class Work:
+    """How far a long piece of work has come."""
+
+    def __init__(self, progress: Progress, text: str) -> None:
+        self._progress = progress
+        self._task = progress.add_task(text, total=None)
+        self._text = text
+
+    def done(self, text: str, number: int = 1) -> None:
+        """So many more things are done; another text begins to count anew."""
+        if text != self._text:
+            self._text = text
+            self._progress.reset(self._task, description=text, total=None)
+        self._progress.advance(self._task, number)
+
+
+@contextmanager
+def working(text: str) -> Iterator[Work]:
+    """A bar on the error output while the block runs, where that is a terminal."""
+    console = Console(stderr=True)
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:,}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        yield Work(progress, text)
+
+
+def history(entries: Iterable[HistoryEntry], *, as_json: bool) -> None:
+    """The commits, one a row."""
+    if as_json:
+        for each in entries:
+            _print_json(
+                {"version": each.version, "timestamp": each.timestamp, **(each.commit_info.fields if each.commit_info else {})}
+            )
+        return
+    table = _table("version", "time (UTC)", "operation", "parameters", "rows and files", "made by")
+    for each in entries:
+        info = each.commit_info
+        table.add_row(
+            str(each.version),
+            _time(each.timestamp),
+            *(
+                (info.operation, _short(info.operation_parameters), _short(_counts(info.operation_metrics)), _made_by(each))
+                if info
+                else ("", "", "", "")
+            ),
+        )
+    _print(table)
+
+
+def detail(snapshot: Snapshot, *, as_json: bool) -> None:
+    """What the table is."""
+    counted = snapshot.files(columns=("size", "deletion_vector"))
+    protocol, metadata = snapshot.protocol, snapshot.metadata
+    found: dict[str, Any] = {
+        "table": snapshot.table_uri,
+        "id": metadata.id,
+        "name": metadata.name,
+        "description": metadata.description,
+        "version": snapshot.version,
+        "timestamp": snapshot.timestamp,
+        "createdTime": metadata.created_time,
+        "columns": {each.name: f"{each.type}{'' if each.nullable else ' NOT NULL'}" for each in snapshot.schema.fields},
+        "partitionColumns": list(metadata.partition_columns),
+        "numFiles": len(counted),
+        "sizeInBytes": pc.sum(counted["size"]).as_py() or 0,
+        "numDeletionVectors": len(counted) - counted["deletion_vector"].null_count,
+        "properties": dict(sorted(metadata.configuration.items())),
+        "minReaderVersion": protocol.min_reader_version,
+        "minWriterVersion": protocol.min_writer_version,
+        "tableFeatures": sorted((protocol.reader_features or frozenset()) | (protocol.writer_features or frozenset())),
+    }
+    if as_json:
+        _print_json(found)
+        return
+    found |= {"timestamp": _time(snapshot.timestamp), "sizeInBytes": _size(found["sizeInBytes"])}
+    found["createdTime"] = metadata.created_time and _time(metadata.created_time)
+    _print(_pairs(found))
+
+
+def files(found: pa.Table, *, as_json: bool) -> None:
+    """The data files, one a row."""
+    if as_json:
+        for batch in found.to_batches(max_chunksize=_SHOWN * 100):
+            for row in batch.to_pylist(maps_as_pydicts="strict"):
+                _print_json({name: value for name, value in row.items() if value is not None})
+        return
+    table = _table("path", "size", "partition", "deleted rows")
+    for row in found.slice(0, _SHOWN).to_pylist(maps_as_pydicts="strict"):
+        vector = row["deletion_vector"]
+        table.add_row(
+            row["path"], _size(row["size"]), _short(row["partition_values"]), str(vector["cardinality"]) if vector else ""
+        )
+    table.caption = f"{len(found):,} files, {_size(pc.sum(found['size']).as_py() or 0)}" + _not_shown(len(found))
+    _print(table)
+
+
+def difference(found: SnapshotDifference, *, as_json: bool) -> None:
+    """What changed between two versions."""
+    if as_json:
+        _print_json(found.to_json())
+        return
+    rows = {
+        "versions": f"{found.before} -> {found.after}",
+        "added": _totals(found.added),
+        "removed": _totals(found.removed),
+        "columns": found.columns,
+        "properties": found.properties,
+        "protocol": found.protocol,
+    }
+    _print(_pairs(rows))
+
+
+def vacuum(found: VacuumResult, *, as_json: bool) -> None:
+    """What was, or would be, deleted."""
+    if as_json:
+        document = {"dryRun": found.dry_run, "files": found.files, "bytes": found.bytes, "version": found.version}
+        _print_json({**document, "paths": found.paths.to_pylist()})
+        return
+    table = _table("path")
+    for path in found.paths.slice(0, _SHOWN).to_pylist():
+        table.add_row(path)
+    verb = "would be deleted; nothing was, add --run" if found.dry_run else "deleted"
+    table.caption = f"{found.files:,} files, {_size(found.bytes)}: {verb}" + _not_shown(found.files)
+    _print(table)
+
+
+def result(found: Any, *, as_json: bool) -> None:
+    """The fields of a result."""
+    document = asdict(found)
+    if as_json:
+        _print_json(document)
+    else:
+        _print(_pairs(document))
+
+
+def health(found: TableHealth, *, as_json: bool) -> None:
+    """What is wrong, the worst first."""
+    if as_json:
+        _print_json(found.to_json())
+        return
+    console = Console()
+    for each in found.findings:
+        console.print(_finding(each))
+    figures = ", ".join(f"{name.replace('_', ' ')} {number:,}" for name, number in found.figures.items())
+    verdict = "no errors" if found.is_sound else "not sound"
+    version = "" if found.version is None else f" at version {found.version}"
+    console.print(f"[bold]{escape(found.table)}[/bold]{version}: {verdict}, {len(found.findings)} findings. {figures}".rstrip())
+
+
+def error(found: DeltaError, *, as_json: bool) -> None:
+    """What went wrong and what to do about it."""
+    console = Console(stderr=True)
+    if as_json:
+        print(json.dumps(found.to_json(), default=str), file=console.file)
+    else:
+        console.print(f"[bold red]{found.code}[/bold red] {escape(found.claim())}")
+        console.print(f"[green]remedy:[/green] {escape(found.remedy.format(**found.attributes()))}")
+
+
+def _finding(found: Finding) -> str:
+    lines = [
+        f"[{_STYLES[found.severity]}]{found.severity.value}[/] [bold]{found.code}[/bold] {escape(found.text)}",
+        *(f"  {escape(each)}" for each in found.files),
+        f"  [green]remedy:[/green] {escape(found.remedy)}",
+    ]
+    return "\n".join(lines)
+
+
+def _print(what: Any) -> None:
+    Console().print(what)
+
+
+def _print_json(document: Any) -> None:
+    print(json.dumps(document, ensure_ascii=False, default=str))
+
+
+def _table(*names: str) -> Table:
+    table = Table(box=None, header_style="bold", caption_justify="left")
+    for name in names:
+        table.add_column(name, overflow="fold")
+    return table
+
+
+def _pairs(found: Mapping[str, Any]) -> Table:
+    table = Table(box=None, show_header=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for name, value in found.items():
+        table.add_row(name, escape(_text(value)))
+    return table
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "\n".join(f"{name}: {each}" for name, each in value.items())
+    if isinstance(value, list | tuple):
+        return "\n".join(map(str, value))
+    return "" if value is None else str(value)
+
+
+def _short(found: Mapping[str, Any]) -> str:
+    text = ", ".join(f"{name}={value}" for name, value in found.items() if value not in _EMPTY)
+    return escape(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}...")
+
+
+def _counts(metrics: Mapping[str, str]) -> dict[str, str]:
+    """How many rows and files changed; what was only copied or read is left out."""
+    return {match[1]: value for name, value in sorted(metrics.items()) if (match := _CHANGED.fullmatch(name))}
+
+
+def _made_by(entry: HistoryEntry) -> str:
+    info = entry.commit_info
+    if info is None:
+        return ""
+    record = info.origin.record
+    return escape(
+        f"{record['dag_id']}.{record['task_id']} {record.get('run_id')}"
+        if {"dag_id", "task_id"} <= record.keys()
+        else info.engine_info or ""
+    )
+
+
+def _totals(found: FileTotals) -> str:
+    rows = "an unknown number of" if found.rows is None else f"{found.rows:,}"
+    return f"{found.files:,} files, {_size(found.bytes)}, {rows} rows"
+
+
+def _time(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(" ", "milliseconds").removesuffix("+00:00")
+
+
+def _size(number: float) -> str:
+    for unit in _UNITS[:-1]:
+        if number < _KIBI:
+            return f"{number:.4g} {unit}"
+        number /= _KIBI
+    return f"{number:.4g} {_UNITS[-1]}"
+
+
+def _not_shown(number: int) -> str:
+    return f"; the first {_SHOWN} are shown, --json gives all" if number > _SHOWN else ""

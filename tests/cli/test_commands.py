@@ -1,0 +1,143 @@
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from typer.testing import CliRunner
+
+from airflow_delta.cli.main import app, main
+from airflow_delta.core import DeltaLog
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Version 0: ids 0 and 1 of p=a; 1: id 2 of p=b; 2: without id 0."""
+    path = str(tmp_path / "table")
+    write_deltalake(path, pa.table({"id": [0, 1], "p": ["a", "a"]}), partition_by=["p"], name="shop")
+    write_deltalake(path, pa.table({"id": [2], "p": ["b"]}), mode="append")
+    DeltaTable(path).delete("id = 0")
+    return path
+
+
+def run(*arguments, code=0, **options):
+    result = CliRunner(env={"COLUMNS": "200"}).invoke(app, [str(each) for each in arguments], catch_exceptions=False, **options)
+    assert result.exit_code == code, result.output
+    return result.stdout
+
+
+def run_json(*arguments, code=0, **options):
+    return [json.loads(line) for line in run(*arguments, "--json", code=code, **options).splitlines()]
+
+
+def test_help_loads_neither_arrow_nor_airflow_nor_spark():
+    code = "import sys; from airflow_delta.cli.main import app; app(['--help'], standalone_mode=False); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "typer" in loaded
+    assert not {"pyarrow", "airflow", "pyspark", "sqlglot", "fsspec"} & set(loaded)
+
+
+def test_every_command_has_help():
+    for command in ("history", "detail", "files", "diff", "checkpoint", "vacuum", "restore", "doctor"):
+        assert "Usage" in run(command, "--help")
+
+
+def test_history_is_newest_first_and_limited(table):
+    assert [(each["version"], each["operation"]) for each in run_json("history", table)] == [
+        (2, "DELETE"),
+        (1, "WRITE"),
+        (0, "WRITE"),
+    ]
+    assert [each["version"] for each in run_json("history", table, "--limit", 1)] == [2]
+    assert "DELETE" in run("history", table)
+
+
+def test_detail_tells_of_the_version_asked_for(table):
+    (latest,), (first,) = run_json("detail", table), run_json("detail", table, "--version", 0)
+    assert (latest["version"], latest["numFiles"], latest["name"]) == (2, 2, "shop")
+    assert (first["version"], first["numFiles"], first["partitionColumns"]) == (0, 1, ["p"])
+    assert first["columns"] == {"id": "bigint", "p": "string"}
+    assert "id: bigint" in run("detail", table)
+
+
+def test_files_are_those_that_a_condition_needs(table):
+    (found,) = run_json("files", table, "--where", "p = 'b'")
+    assert found["partition_values"] == {"p": "b"}
+    assert "2 files" in run("files", table)
+    assert len(run_json("files", table, "--version", 0)) == 1
+
+
+def test_a_diff_counts_files_and_rows_and_names_what_else_changed(table):
+    (found,) = run_json("diff", table, 0, 2)
+    assert (found["added"]["files"], found["added"]["rows"]) == (2, 2)
+    assert (found["removed"]["files"], found["removed"]["rows"]) == (1, 2)
+    write_deltalake(table, pa.table({"id": [3], "p": ["c"], "n": [1]}), mode="append", schema_mode="merge")
+    DeltaTable(table).alter.set_table_properties({"delta.appendOnly": "true"})
+    (found,) = run_json("diff", table, 2, 4)
+    assert found["columns"] == ["+ n bigint"]
+    assert "+ delta.appendOnly true" in found["properties"]
+    assert "+ n bigint" in run("diff", table, 2, 4)
+
+
+def test_a_checkpoint_is_written(table):
+    (found,) = run_json("checkpoint", table)
+    assert found["version"] == 2
+    assert DeltaLog.for_table(table).snapshot().segment.checkpoint.version == 2
+
+
+def test_vacuum_deletes_only_when_told(table):
+    (dry,) = run_json("vacuum", table, "--retention-hours", 0, "--force")
+    assert (dry["dryRun"], dry["files"]) == (True, 1)
+    assert "nothing was, add --run" in run("vacuum", table, "--retention-hours", 0, "--force")
+    path = os.path.join(table, dry["paths"][0])
+    assert os.path.exists(path)
+    (wet,) = run_json("vacuum", table, "--retention-hours", 0, "--force", "--run")
+    assert (wet["dryRun"], wet["paths"]) == (False, dry["paths"])
+    assert not os.path.exists(path)
+
+
+def test_restore_asks_first(table):
+    run("restore", table, "--version", 0, input="n\n", code=1)
+    assert DeltaLog.for_table(table).snapshot().version == 2
+    run("restore", table, "--version", 0, input="y\n")
+    rows = DeltaLog.for_table(table).snapshot().to_arrow(columns=["id"]).read_all()["id"].to_pylist()
+    assert sorted(rows) == [0, 1]
+
+
+def test_restore_needs_one_version(table):
+    run("restore", table, "--yes", code=2)
+    run("restore", table, "--version", 0, "--timestamp", "2024-01-01", "--yes", code=2)
+
+
+def test_the_doctor_finds_a_lost_file_and_ends_with_1(table):
+    assert run_json("doctor", table)[0]["findings"] == []
+    os.remove(os.path.join(table, DeltaLog.for_table(table).snapshot().files()["path"][0].as_py()))
+    (found,) = run_json("doctor", table, code=1)
+    assert [each["code"] for each in found["findings"]] == ["MISSING_DATA_FILES"]
+    assert "MISSING_DATA_FILES" in run("doctor", table, code=1)
+    assert run_json("doctor", table, "--log-only")[0]["findings"] == []
+
+
+def test_the_doctor_examines_this_installation():
+    (found,) = run_json("doctor")
+    assert not [each for each in found["findings"] if each["severity"] == "error"]
+    assert re.search(r"pyarrow \d", found["table"])
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_our_errors_are_told_in_their_own_words_on_the_error_output(tmp_path, capsys, as_json):
+    with pytest.raises(SystemExit) as caught:
+        main(["history", str(tmp_path / "nothing"), *(["--json"] if as_json else [])])
+    out, err = capsys.readouterr()
+    assert (caught.value.code, out) == (1, "")
+    assert json.loads(err)["code"] == "DELTA_TABLE_NOT_FOUND" if as_json else "remedy:" in err
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_a_storage_option_that_is_none_is_named_without_its_value(capsys):
+    with pytest.raises(SystemExit):
+        main(["history", "s3://bucket/table", "-o", "key"])
+    assert "KEY=VALUE" in capsys.readouterr().err
