@@ -23,8 +23,9 @@ from airflow_delta.core.schema.column_mapping import mapping_mode
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.object_location import ObjectLocation
 from airflow_delta.core.storage.table_uri import scheme_of
+from airflow_delta.core.table_changes.properties import RequestedProperties, requested
 from airflow_delta.core.table_features.feature import writer_features
-from airflow_delta.core.table_features.protocol import needed_features, upgraded
+from airflow_delta.core.table_features.protocol import at_least, needed_features, upgraded
 from airflow_delta.core.table_features.support import check_writable
 from airflow_delta.core.transaction.operation import Operation
 
@@ -92,6 +93,7 @@ def shallow_clone(
         CloneTargetNotEmptyError: There is a table with files, and the mode is ``REPLACE``.
         UnsupportedStorageError: The two lie on different kinds of storage, where no reader of one reads the other.
         InvalidStatementError: A property would change how columns are mapped.
+        InvalidTablePropertyError: There is no such property, or it cannot have the value.
         ConcurrentWriteError: Somebody else committed to the target meanwhile.
         UnsupportedWriterFeatureError: The source needs writers that know more.
     """
@@ -106,8 +108,9 @@ def shallow_clone(
         return replace(result, version=there.version, created=False)
     if there and len(there.files()):
         raise CloneTargetNotEmptyError(table=target.table_uri, files=len(there.files()))
-    metadata = cloned_metadata(source.metadata, there.metadata if there else None, properties, now=target.clock())
-    protocol = cloned_protocol(source.protocol, there.protocol if there else None, metadata)
+    wanted = requested(properties, target.table_uri)
+    metadata = cloned_metadata(source.metadata, there.metadata if there else None, wanted.configuration, now=target.clock())
+    protocol = cloned_protocol(source.protocol, there.protocol if there else None, metadata, wanted)
     if there:
         transaction = target.start_transaction(there)
         transaction.set_metadata(metadata)
@@ -166,10 +169,14 @@ def cloned_metadata(source: Metadata, there: Metadata | None, properties: Mappin
     )
 
 
-def cloned_protocol(source: Protocol, there: Protocol | None, metadata: Metadata) -> Protocol:
-    """The source's protocol with what the metadata asks for; never less than the table had whose place the clone takes."""
-    features = needed_features(metadata)
-    return upgraded(there, writer_features(source) | features) if there else upgraded(source, features)
+def cloned_protocol(source: Protocol, there: Protocol | None, metadata: Metadata, wanted: RequestedProperties) -> Protocol:
+    """The source's protocol with what metadata and properties ask for.
+
+    It is never less than that of the table whose place the clone takes.
+    """
+    features = needed_features(metadata) | wanted.features
+    protocol = upgraded(there, writer_features(source) | features) if there else upgraded(source, features)
+    return at_least(protocol, reader_version=wanted.reader_version, writer_version=wanted.writer_version)
 
 
 def cloned_files(files: pa.Table, source_uri: str) -> pa.Table:
