@@ -12,6 +12,7 @@ import pytest
 from airflow_delta.core.actions import ADD_FILE, Metadata, removes_of
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.transaction.operation import Operation
+from tests.core.object_stores import azure, azurite, gcs, gcs_server, moto_server, object_store, s3  # noqa: F401 - fixtures
 
 FIELDS = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in {"n": "long", "p": "string"}.items()]
 SCHEMA = json.dumps({"type": "struct", "fields": FIELDS})

@@ -18,6 +18,7 @@
     │   ├── UnsupportedReaderFeatureError
     │   └── UnsupportedWriterFeatureError
     ├── UnsupportedStorageError        a filesystem without the promises that a log needs
+    ├── StorageAccessError             a storage that refused: no bucket, no permission
     ├── InvalidStatementError          a statement that cannot be meant
     ├── InvalidPredicateError          SQL text that is no predicate on this table, or not decidable here
     ├── InvalidSchemaError             a schema that cannot be read
@@ -93,6 +94,7 @@ from airflow_delta.core.errors.statement import (
     RetentionTooShortError,
     SchemaMismatchError,
 )
+from airflow_delta.core.errors.storage import StorageAccessError
 from airflow_delta.core.errors.table import (
     CorruptDataFileError,
     CorruptLogError,
@@ -162,6 +164,7 @@ __all__ = [
     "ProtocolChangedError",
     "RetentionTooShortError",
     "SchemaMismatchError",
+    "StorageAccessError",
     "TableExistsError",
     "TableNotFoundError",
     "TimestampOutOfRangeError",

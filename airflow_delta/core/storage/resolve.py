@@ -7,10 +7,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_delta.core.errors import InvalidStatementError, UnsupportedStorageError
+from airflow_delta.core.storage.azure_log_store import AzureLogStore
+from airflow_delta.core.storage.fsspec_log_store import FsspecLogStore
+from airflow_delta.core.storage.gcs_log_store import GcsLogStore
 from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
 from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.core.storage.object_location import ObjectLocation, ObjectService
+from airflow_delta.core.storage.s3_log_store import S3LogStore
 from airflow_delta.core.storage.table_uri import scheme_of
+
+_OBJECT_STORES: dict[ObjectService, type[FsspecLogStore]] = {
+    ObjectService.S3: S3LogStore,
+    ObjectService.GCS: GcsLogStore,
+    ObjectService.AZURE: AzureLogStore,
+}
 
 _memory_tables: dict[str, InMemoryLogStore] = {}
 _memory_lock = threading.Lock()
@@ -20,12 +31,14 @@ def log_store_for(uri: str, storage_options: Mapping[str, Any] | None = None) ->
     """The store for the table at ``uri``; nothing is read or created.
 
     Args:
-        uri: A local path, ``file:`` or ``memory://`` (tables of this process).
-        storage_options: Credentials and endpoint of an object store; local tables take none.
+        uri: A local path, ``file:``, ``memory://`` (tables of this process), ``s3://``, ``gs://``, ``abfss://`` or ``az://``.
+        storage_options: Credentials and endpoint of an object store, as its fsspec filesystem takes them, and ``allow_unsafe``
+            (see ``object_filesystem``); the ambient credentials where they name none. Local tables take none.
 
     Raises:
-        InvalidStatementError: The URI is blank, as of a template that found no value; nobody means the root of all.
-        UnsupportedStorageError: No atomic create is known for this filesystem.
+        InvalidStatementError: The URI is blank, as of a template that found no value (nobody means the root of all), or it
+            names no bucket.
+        UnsupportedStorageError: No atomic create is known for this filesystem, or its package is not installed.
     """
     if not uri.strip():
         raise InvalidStatementError(statement="the URI of a table", detail="it is blank")
@@ -37,4 +50,7 @@ def log_store_for(uri: str, storage_options: Mapping[str, Any] | None = None) ->
     if scheme == "memory":
         with _memory_lock:
             return _memory_tables.setdefault(uri.rstrip("/"), InMemoryLogStore(uri))
+    location = ObjectLocation.of(uri)
+    if location:
+        return _OBJECT_STORES[location.service](uri, storage_options or {})
     raise UnsupportedStorageError(uri=uri, detail=f"no atomic create is known for {scheme}:// here")

@@ -21,7 +21,7 @@ def test_memory_tables_of_one_uri_are_one_table():
     assert not log_store_for("memory://resolve/b").exists("x")
 
 
-@pytest.mark.parametrize("uri", ["sftp://host/x", "s3://bucket/x", "dbfs:/x"])
+@pytest.mark.parametrize("uri", ["sftp://host/x", "smb://host/x", "dbfs:/x"])
 def test_a_filesystem_without_a_known_atomic_create_is_refused(uri):
     with pytest.raises(UnsupportedStorageError) as caught:
         log_store_for(uri)

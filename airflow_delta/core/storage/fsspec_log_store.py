@@ -1,0 +1,367 @@
+"""What the stores of S3, GCS and Azure have in common: fsspec connects, the requests of the log are our own."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar, cast
+
+import pyarrow.fs
+from fsspec import AbstractFileSystem
+from fsspec.asyn import sync
+
+from airflow_delta.core.backoff import Backoff
+from airflow_delta.core.errors import StorageAccessError, UnsupportedStorageError
+from airflow_delta.core.storage.data_filesystem import data_filesystem
+from airflow_delta.core.storage.log_store import FileStatus
+from airflow_delta.core.storage.object_filesystem import ALLOW_UNSAFE, object_filesystem
+from airflow_delta.core.storage.object_location import ObjectLocation
+from airflow_delta.core.storage.object_streams import RangeReader, WholeUpload
+from airflow_delta.core.storage.storage_answers import Meaning, described, meaning_of
+
+_logger = logging.getLogger(__name__)
+
+_TAIL = 1 << 20  # bytes that come with the first request: a Parquet footer, or a whole small file
+_AT_ONCE = 64 << 20  # bytes: larger files are sent in parts
+_SECRETS = frozenset(
+    {"key", "secret", "token", "username", "password", "account_key", "sas_token", "client_secret", "connection_string"}
+    | {"aws_access_key_id", "aws_secret_access_key", "aws_session_token"}
+)
+_READS = Backoff(tries=3)
+_CREATES = Backoff(tries=8)  # some ten seconds: a conflict ends when the other request does
+
+_proven: dict[tuple[str, ...], bool] = {}
+_proven_lock = threading.Lock()
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectPage:
+    """One answer to a listing.
+
+    Attributes:
+        objects: Key, bytes, and milliseconds since the epoch of each object; by key.
+        rest: Where the next page begins; None at the end.
+    """
+
+    objects: list[tuple[str, int, int]]
+    rest: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectTail:
+    """The end of an object.
+
+    Attributes:
+        size: Bytes of the whole object.
+        version: What changes when the object is replaced.
+    """
+
+    content: bytes
+    size: int
+    version: str
+
+
+class FsspecLogStore(ABC):
+    """A ``LogStore`` over an object store with conditional create.
+
+    A create is one conditional request. That the store knows the condition is tried once for each bucket and process, before
+    the first create. Nothing that was listed is remembered. Requests without an answer are sent again where that does no harm;
+    else they are the caller's to clear up, as only the log can tell whose commit is there.
+    """
+
+    deleted_at_once: int
+    """How many objects go in one request."""
+
+    def __init__(
+        self, uri: str, storage_options: Mapping[str, Any], *, reads: Backoff = _READS, creates: Backoff = _CREATES
+    ) -> None:
+        """Nothing is asked for yet.
+
+        Args:
+            uri: The table's root.
+            storage_options: As fsspec's filesystem of the service takes them, and ``allow_unsafe``.
+            reads: For requests that may be repeated.
+            creates: For creates that the service puts off.
+
+        Raises:
+            InvalidStatementError: The URI names no bucket.
+            UnsupportedStorageError: The service's package is not installed, or does not take the options.
+        """
+        location = ObjectLocation.of(uri)
+        if location is None:
+            raise UnsupportedStorageError(uri=uri, detail="it names no object store")
+        self._table_uri = uri.rstrip("/")
+        self._location = location
+        self._options = dict(storage_options)
+        self._filesystem: AbstractFileSystem = object_filesystem(location, self._options)
+        self._reads = reads
+        self._creates = creates
+
+    @property
+    def table_uri(self) -> str:
+        """The table's root as the user wrote it, without a trailing slash."""
+        return self._table_uri
+
+    # -- what a log asks for
+
+    def read(self, path: str) -> bytes:
+        """The whole content."""
+        return self._read(path, self._get, self._key(path))
+
+    def open_input(self, path: str) -> BinaryIO:
+        """The file for random reads; its last MiB comes with this request."""
+        key = self._key(path)
+        tail = self._read(path, self._get_tail, key, _TAIL)
+
+        def read_range(start: int, length: int) -> bytes:
+            return self._read(path, self._get_range, key, start, length, tail.version)
+
+        return cast("BinaryIO", RangeReader(read_range, size=tail.size, tail=tail.content))
+
+    def exists(self, path: str) -> bool:
+        """Whether the object is there now."""
+        try:
+            self._read(path, self._head, self._key(path))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def write_if_absent(self, path: str, content: bytes) -> None:
+        """Create the object by one conditional request; of racing writers exactly one returns.
+
+        Raises:
+            FileExistsError: The path is held; possibly by this very call.
+            OSError: Whether the object is there is unknown.
+            StorageAccessError: The service refuses. Nothing was written, as far as its last answer tells.
+            UnsupportedStorageError: The service ignores the condition. Nothing was written.
+        """
+        if self._options.get(ALLOW_UNSAFE):
+            if self.exists(path):
+                raise FileExistsError(path)
+            self._ask(path, self._put, self._key(path), content)
+            return
+        self._prove_that_creates_exclude()
+        self._create_or_wait(path, content)
+
+    def write(self, path: str, content: bytes) -> None:
+        """Create or replace the object."""
+        self._ask(path, self._put, self._key(path), content)
+
+    def open_output(self, path: str) -> BinaryIO:
+        """A stream that is uploaded when it is closed; it lies on the local disk until then."""
+        return WholeUpload(partial(self._upload, path))
+
+    def list_from(self, directory: str, start: str = "") -> Iterator[FileStatus]:
+        """The objects right below ``directory`` from the name ``start`` on: the service is asked for no earlier ones."""
+        for status, name in self._list(directory, start, nested=False):
+            if "/" not in name and name >= start:
+                yield status
+
+    def list_all(self, directory: str = "") -> Iterator[FileStatus]:
+        """Every object below ``directory``."""
+        return (status for status, _ in self._list(directory, "", nested=True))
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Delete the objects, many with one request; those already gone are no error."""
+        keys = (self._key(path) for path in paths)
+        while some := list(islice(keys, self.deleted_at_once)):
+            self._read("", self._delete, some)
+
+    def data_filesystem(self, uri: str | None = None) -> tuple[pyarrow.fs.FileSystem, str]:
+        """Arrow's filesystem of the table's data files, or of another file, and the path there.
+
+        The options go with a URI only to the service and account that they were given for.
+        """
+        location = self._location if uri is None else ObjectLocation.of(uri)
+        ours = location is not None and (location.service, location.host) == (self._location.service, self._location.host)
+        if not ours:
+            return data_filesystem(self._table_uri if uri is None else uri)
+        if location and location.container == self._location.container:
+            return self._data_filesystem, location.path
+        return data_filesystem(self._table_uri if uri is None else uri, self._options)
+
+    # -- what each service does in its own way; keys are whole, names of containers are not in them
+
+    @abstractmethod
+    async def _get(self, key: str) -> bytes:
+        """The whole object."""
+
+    @abstractmethod
+    async def _get_tail(self, key: str, length: int) -> ObjectTail:
+        """The last so many bytes of the object."""
+
+    @abstractmethod
+    async def _get_range(self, key: str, start: int, length: int, version: str) -> bytes:
+        """A part of the object, if it still is this one."""
+
+    @abstractmethod
+    async def _head(self, key: str) -> None:
+        """Return if the object is there; one request."""
+
+    @abstractmethod
+    async def _put(self, key: str, content: bytes) -> None:
+        """Create or replace the object."""
+
+    @abstractmethod
+    async def _put_file(self, key: str, file: Path) -> None:
+        """The same with a large local file, in parts; the object appears with the last one."""
+
+    @abstractmethod
+    async def _create(self, key: str, content: bytes) -> None:
+        """Create the object unless it is there, by one conditional request."""
+
+    @abstractmethod
+    async def _page(self, prefix: str, start: str, *, nested: bool, rest: Any) -> ObjectPage:
+        """Objects whose keys begin with ``prefix``, from the name ``start`` on or a little earlier.
+
+        Args:
+            prefix: Ends in a slash, or is empty.
+            start: What follows the prefix in the first key wanted.
+            nested: Whether objects with a slash after the prefix are wanted.
+            rest: What the former page said.
+        """
+
+    @abstractmethod
+    async def _delete(self, keys: list[str]) -> None:
+        """Delete so many objects at once."""
+
+    @property
+    @abstractmethod
+    def _endpoint(self) -> str:
+        """Which installation of the service this is."""
+
+    # -- in common
+
+    def _list(self, directory: str, start: str, *, nested: bool) -> Iterator[tuple[FileStatus, str]]:
+        """Each object and its name below the directory."""
+        root = f"{self._location.key}/" if self._location.key else ""
+        below = f"{directory.strip('/')}/" if directory.strip("/") else ""
+        rest: Any = None
+        while True:
+            page = self._read(directory, partial(self._page, nested=nested, rest=rest), root + below, start)
+            for key, size, modification_time in page.objects:
+                if not key.endswith("/"):  # that is how some tools mark a directory
+                    yield FileStatus(key[len(root) :], size, modification_time), key[len(root + below) :]
+            rest = page.rest
+            if rest is None:
+                return
+
+    def _upload(self, path: str, file: Path) -> None:
+        if file.stat().st_size <= _AT_ONCE:
+            self._ask(path, self._put, self._key(path), file.read_bytes())
+        else:
+            self._ask(path, self._put_file, self._key(path), file)
+
+    def _create_or_wait(self, path: str, content: bytes) -> None:
+        """Create the object; while somebody else's request for the same name is under way, wait for its end."""
+        for number in self._creates.numbers():
+            try:
+                self._ask(path, self._create, self._key(path), content)
+            except BlockingIOError:
+                if number == self._creates.tries - 1:
+                    raise
+            else:
+                return
+
+    def _prove_that_creates_exclude(self) -> None:
+        """Return if a second create of one object fails here; tried once for each bucket and process."""
+        place = (self._location.service, self._endpoint, self._location.container)
+        with _proven_lock:
+            proven = _proven.get(place)
+        if proven is None:
+            proven = self._second_create_fails()
+            with _proven_lock:
+                _proven[place] = proven
+        if not proven:
+            raise UnsupportedStorageError(
+                uri=self._table_uri,
+                detail="it lets a second writer replace a commit, as it ignores the condition of a create",
+                cure=f"use a newer release of the service, or, for a table with one writer, the storage option {ALLOW_UNSAFE}=True",
+            )
+
+    def _second_create_fails(self) -> bool:
+        probe = f"_delta_log/.probe-{uuid.uuid4()}"
+        try:
+            self._create_or_wait(probe, b"probe")
+            self._create_or_wait(probe, b"probe again")
+        except FileExistsError:
+            return True
+        except UnsupportedStorageError:
+            return False
+        finally:
+            try:
+                self.delete([probe])
+            except (OSError, StorageAccessError) as error:  # it does no harm where it lies
+                _logger.warning("%s: could not delete %s: %s", self._table_uri, probe, error)
+        return False
+
+    @cached_property
+    def _data_filesystem(self) -> pyarrow.fs.FileSystem:
+        return data_filesystem(self._table_uri, self._options)[0]
+
+    def _key(self, path: str) -> str:
+        """The key of the object; a path that would leave the table is a mistake of the caller."""
+        if path.startswith("/") or ".." in path.split("/"):
+            raise ValueError(f"{path!r} is not a path below {self._table_uri}")
+        return f"{self._location.key}/{path}" if self._location.key else path
+
+    def _read(self, path: str, request: Callable[..., Awaitable[Answer]], *arguments: Any) -> Answer:
+        """The answer to a request that may be repeated, and is while there is no answer."""
+        for number in self._reads.numbers():
+            try:
+                return self._ask(path, request, *arguments)
+            except FileNotFoundError:
+                raise
+            except FileExistsError as error:
+                raise OSError(f"{self._table_uri}/{path} was replaced while it was read") from error
+            except OSError:
+                if number == self._reads.tries - 1:
+                    raise
+        raise AssertionError("a backoff has at least one try")
+
+    def _ask(self, path: str, request: Callable[..., Awaitable[Answer]], *arguments: Any) -> Answer:
+        """The answer to one request.
+
+        Raises:
+            FileNotFoundError: There is no such object.
+            FileExistsError: The object was not created: it is there.
+            BlockingIOError: Nothing was done, as somebody else writes the object right now.
+            OSError: No answer that tells what was done.
+            StorageAccessError: The service refuses.
+            UnsupportedStorageError: The service does not know a part of the request.
+        """
+        try:
+            return sync(self._filesystem.loop, request, *arguments)
+        except Exception as error:  # noqa: BLE001 - each service has its own tree of errors
+            raise self._translated(path, error) from None  # the texts of the original may show secrets
+
+    def _translated(self, path: str, error: Exception) -> Exception:
+        detail = described(error, self._secrets)
+        text = f"{self._table_uri}/{path}: {detail}"
+        match meaning_of(error):
+            case Meaning.ABSENT:
+                return FileNotFoundError(text)
+            case Meaning.TAKEN:
+                return FileExistsError(text)
+            case Meaning.BUSY:
+                return BlockingIOError(text)
+            case Meaning.UNSUPPORTED:
+                return UnsupportedStorageError(uri=self._table_uri, detail=detail)
+            case Meaning.REFUSED:
+                return StorageAccessError(uri=self._table_uri, detail=detail)
+            case Meaning.UNKNOWN:
+                return OSError(text)
+
+    @property
+    def _secrets(self) -> set[str]:
+        options = {**self._options, **(self._options.get("client_kwargs") or {})}
+        return {value for name, value in options.items() if name in _SECRETS and isinstance(value, str) and value}
