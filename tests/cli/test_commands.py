@@ -1,8 +1,8 @@
 import json
-import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -92,11 +92,11 @@ def test_vacuum_deletes_only_when_told(table):
     (dry,) = run_json("vacuum", table, "--retention-hours", 0, "--force")
     assert (dry["dryRun"], dry["files"]) == (True, 1)
     assert "nothing was, add --run" in run("vacuum", table, "--retention-hours", 0, "--force")
-    path = os.path.join(table, dry["paths"][0])
-    assert os.path.exists(path)
+    path = Path(table) / dry["paths"][0]
+    assert path.exists()
     (wet,) = run_json("vacuum", table, "--retention-hours", 0, "--force", "--run")
     assert (wet["dryRun"], wet["paths"]) == (False, dry["paths"])
-    assert not os.path.exists(path)
+    assert not path.exists()
 
 
 def test_restore_asks_first(table):
@@ -114,7 +114,7 @@ def test_restore_needs_one_version(table):
 
 def test_the_doctor_finds_a_lost_file_and_ends_with_1(table):
     assert run_json("doctor", table)[0]["findings"] == []
-    os.remove(os.path.join(table, DeltaLog.for_table(table).snapshot().files()["path"][0].as_py()))
+    (Path(table) / DeltaLog.for_table(table).snapshot().files()["path"][0].as_py()).unlink()
     (found,) = run_json("doctor", table, code=1)
     assert [each["code"] for each in found["findings"]] == ["MISSING_DATA_FILES"]
     assert "MISSING_DATA_FILES" in run("doctor", table, code=1)
