@@ -25,7 +25,7 @@ from airflow_delta.core.log.history import (
 from airflow_delta.core.log.log_replay import LogReplay
 from airflow_delta.core.log.log_segment import find_later_commits, holds_table
 from airflow_delta.core.operations.checkpoints import CheckpointResult, write_checkpoint
-from airflow_delta.core.operations.clone import CloneMode, CloneResult, shallow_clone
+from airflow_delta.core.operations.clone import CloneResult, shallow_clone
 from airflow_delta.core.operations.restore import RestoreResult, restore
 from airflow_delta.core.operations.vacuum import VacuumResult, vacuum
 from airflow_delta.core.snapshot.snapshot import Snapshot
@@ -281,7 +281,7 @@ class DeltaLog:
         *,
         version: int | None = None,
         timestamp: int | str | None = None,
-        mode: CloneMode = CloneMode.CREATE,
+        mode: CreateMode = "error",
         properties: Mapping[str, str] | None = None,
         storage_options: Mapping[str, Any] | None = None,
         origin: Origin | None = None,

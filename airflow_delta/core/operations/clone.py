@@ -9,7 +9,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,12 +16,13 @@ import pyarrow.compute as pc
 from airflow_delta.core.actions import Metadata, Origin, Protocol
 from airflow_delta.core.errors import CloneTargetNotEmptyError, InvalidStatementError, TableExistsError, UnsupportedStorageError
 from airflow_delta.core.operations.absolute_paths import absolute_paths, absolute_vectors, encoded_root
-from airflow_delta.core.operations.restore import CLUSTERING
 from airflow_delta.core.operations.table_log import TableLog
 from airflow_delta.core.schema.column_mapping import mapping_mode
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.object_location import ObjectLocation
 from airflow_delta.core.storage.table_uri import scheme_of
+from airflow_delta.core.table_changes.clustering import CLUSTERING
+from airflow_delta.core.table_changes.create import CreateMode
 from airflow_delta.core.table_changes.properties import RequestedProperties, requested
 from airflow_delta.core.table_features.feature import writer_features
 from airflow_delta.core.table_features.protocol import at_least, needed_features, upgraded
@@ -42,17 +42,6 @@ _ROW_ID_COLUMNS = {
     "delta.rowTracking.materializedRowIdColumnName": "_row-id-col-",
     "delta.rowTracking.materializedRowCommitVersionColumnName": "_row-commit-version-col-",
 }
-
-
-class CloneMode(StrEnum):
-    """What to do where there is a table already."""
-
-    CREATE = "create"
-    """Refuse."""
-    IGNORE = "ignore"
-    """Leave it as it is."""
-    REPLACE = "replace"
-    """Take its place, if it holds no files; its history goes on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +64,7 @@ class CloneResult:
 
 
 def shallow_clone(
-    source: Snapshot, target: TableLog, *, mode: CloneMode, properties: Mapping[str, str], origin: Origin
+    source: Snapshot, target: TableLog, *, mode: CreateMode, properties: Mapping[str, str], origin: Origin
 ) -> CloneResult:
     """Make ``target`` a table with the schema, the properties and the rows of ``source``, without copying a file.
 
@@ -84,13 +73,13 @@ def shallow_clone(
     Args:
         source: The version to clone.
         target: Where the clone comes to lie.
-        mode: What to do where there is a table already.
+        mode: What to do where there is a table: fail, leave it as it is, or take the place of an empty one (its history stays).
         properties: Table properties that differ from the source's.
         origin: The run that asks for it.
 
     Raises:
-        TableExistsError: There is a table, and the mode is ``CREATE``.
-        CloneTargetNotEmptyError: There is a table with files, and the mode is ``REPLACE``.
+        TableExistsError: There is a table, and the mode is ``error``.
+        CloneTargetNotEmptyError: There is a table with files, and the mode is ``replace``.
         UnsupportedStorageError: The two lie on different kinds of storage, where no reader of one reads the other.
         InvalidStatementError: A property would change how columns are mapped.
         InvalidTablePropertyError: There is no such property, or it cannot have the value.
@@ -102,9 +91,9 @@ def shallow_clone(
     files = source.files()
     result = CloneResult(version=0, source_version=source.version, files=len(files), bytes=_bytes(files))
     there = target.snapshot() if target.exists() else None
-    if there and mode is CloneMode.CREATE:
+    if there and mode == "error":
         raise TableExistsError(table=target.table_uri, version=there.version)
-    if there and mode is CloneMode.IGNORE:
+    if there and mode == "ignore":
         return replace(result, version=there.version, created=False)
     if there and len(there.files()):
         raise CloneTargetNotEmptyError(table=target.table_uri, files=len(there.files()))

@@ -25,12 +25,11 @@ from airflow_delta.core.operations.unneeded_files import vector_files
 from airflow_delta.core.schema import StructField, StructType, parse_schema, schema_json
 from airflow_delta.core.schema.column_mapping import MAX_ID_PROPERTY, physical_name
 from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.table_changes.clustering import CLUSTERING
 from airflow_delta.core.table_features.feature import writer_features
 from airflow_delta.core.table_features.protocol import upgraded
 from airflow_delta.core.table_features.support import check_writable
 from airflow_delta.core.transaction.operation import Operation
-
-CLUSTERING = "delta.clustering"
 
 _EXAMPLES = 10  # of missing files, in the error
 _STEP, _MARK = "delta.identity.step", "delta.identity.highWaterMark"

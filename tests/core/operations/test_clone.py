@@ -19,7 +19,7 @@ from airflow_delta.core.errors import (
     VersionNotFoundError,
 )
 from airflow_delta.core.operations.absolute_paths import absolute_paths, absolute_vectors, encoded_root
-from airflow_delta.core.operations.clone import CloneMode, CloneResult, cloned_metadata
+from airflow_delta.core.operations.clone import CloneResult, cloned_metadata
 from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
 from airflow_delta.core.table_features.support import WRITABLE
 from airflow_delta.core.transaction.operation import Operation
@@ -134,15 +134,15 @@ def test_a_table_in_the_way_is_refused_left_or_taken_over(source, tmp_path):
     source.log.shallow_clone(target, version=0)
     with pytest.raises(TableExistsError):
         source.log.shallow_clone(target)
-    left = source.log.shallow_clone(target, mode=CloneMode.IGNORE)
+    left = source.log.shallow_clone(target, mode="ignore")
     assert (left.version, left.created) == (0, False)
     before = DeltaLog.for_table(target).snapshot().metadata
-    taken = source.log.shallow_clone(target, mode=CloneMode.REPLACE)
+    taken = source.log.shallow_clone(target, mode="replace")
     after = DeltaLog.for_table(target).snapshot()
     assert (taken.version, after.version, after.metadata.id) == (1, 1, before.id)
     assert numbers(after.to_arrow().read_all()) == [0, 1, 2]
     with pytest.raises(CloneTargetNotEmptyError) as caught:
-        source.log.shallow_clone(target, mode=CloneMode.REPLACE)
+        source.log.shallow_clone(target, mode="replace")
     assert caught.value.files == 3
 
 
