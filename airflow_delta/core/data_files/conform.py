@@ -1,101 +1,128 @@
-"""Arrow data as a table's schema wants it: columns by name, types by a closed list of lossless casts.
+"""Arrow data as a table's schema wants it: columns found by name or id, types by a closed list of lossless casts.
 
 Where types are equal nothing is copied, so that conforming every batch of a scan costs nothing that can be measured.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TypeVar
 
 import pyarrow as pa
 
+from airflow_delta.core.schema.arrow_conversion import FIELD_ID, FOUND_BY
+
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
 _kinds = pa.types
+_NO_METADATA: Mapping[bytes, bytes] = {}
 
 
-def conform(rows: Rows, target: pa.Schema) -> Rows:
-    """The rows with exactly the columns of ``target``: found by name in any case, missing ones (nested too) all NULL.
+def conform(rows: Rows, target: pa.Schema, *, by_id: bool = False) -> Rows:
+    """The rows with exactly the columns of ``target``: found as ``find_fields`` says, missing ones (nested too) all NULL.
 
     Columns that ``target`` does not know are dropped. Nullability is not checked: the schema says what the table promises.
 
     Args:
         rows: A record batch or a table; dictionaries, views and large types are resolved.
-        target: The schema of the table, as ``arrow_schema`` gives it.
+        target: The schema of the table, as ``arrow_schema`` or, with column mapping, ``reading_schema`` gives it.
+        by_id: Whether columns that have an id are found by it.
 
     Raises:
         pa.ArrowInvalid: A column that has another type than the table's and no lossless cast to it, or a value that does not
             fit; the text names the column.
     """
-    if rows.schema.equals(target):
+    conformer = _Conformer(by_id=by_id, is_mapped=any(field.metadata for field in target))
+    if not conformer.is_mapped and rows.schema.equals(target):
         return rows
     if not target.names:
         return rows.select([])  # still counts its rows, which one made of no columns does not
-    names = match_names(rows.schema.names, target.names)
     columns = [
-        pa.nulls(rows.num_rows, field.type) if name is None else _conform_column(rows.column(name), field)
-        for name, field in zip(names, target, strict=True)
+        pa.nulls(rows.num_rows, field.type) if index is None else conformer.column(rows.column(index), field)
+        for index, field in zip(find_fields(rows.schema, target, by_id=by_id), target, strict=True)
     ]
     return type(rows).from_arrays(columns, schema=target)
 
 
-def match_names(available: list[str], wanted: list[str]) -> list[str | None]:
-    """For each wanted name the available one: the same, else the first that differs only in case, else None."""
-    if set(wanted) <= set(available):
-        return list(wanted)
-    folded: dict[str, str] = {}
-    for name in reversed(available):
-        folded[name.casefold()] = name
-    exact = set(available)
-    return [name if name in exact else folded.get(name.casefold()) for name in wanted]
+def find_fields(available: Iterable[pa.Field], wanted: Iterable[pa.Field], *, by_id: bool = False) -> list[int | None]:
+    """The index of the field that each wanted one is; None where there is none.
+
+    A field is known by its id (where ``by_id``), or else by exactly the name that its metadata gives, or else by its own name:
+    the same, or the first that differs only in case. Protocol: PROTOCOL.md, "Reader Requirements for Column Mapping".
+    """
+    fields = list(available)
+    by_name = {field.name: index for index, field in reversed(list(enumerate(fields)))}
+    folded: dict[str, int] = {}
+    ids: dict[bytes, int] = {}
+    if by_id:
+        ids = {(field.metadata or _NO_METADATA).get(FIELD_ID, b""): index for index, field in enumerate(fields)}
+    found = []
+    for field in wanted:
+        metadata = field.metadata or _NO_METADATA
+        if by_id and FIELD_ID in metadata:
+            found.append(ids.get(metadata[FIELD_ID]))
+        elif FOUND_BY in metadata:
+            found.append(by_name.get(metadata[FOUND_BY].decode()))
+        else:
+            if field.name not in by_name and not folded:
+                folded = {name.casefold(): index for name, index in by_name.items()}  # the first is the last here
+            found.append(by_name.get(field.name, folded.get(field.name.casefold())))
+    return found
 
 
-def conform_array(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """The values as ``target``, the array itself where its type is equal. Raises as ``conform``."""
-    source = array.type
-    # Equality of list types ignores the name of their element, and so does everything that reads them.
-    if source == target:
-        return array
-    if isinstance(source, pa.BaseExtensionType):
-        return conform_array(array.storage, target)
-    if _kinds.is_dictionary(source):
-        return conform_array(array.dictionary_decode(), target)
-    if _kinds.is_null(source):
-        return pa.nulls(len(array), target)
-    if _kinds.is_struct(source) and _kinds.is_struct(target):
-        return _conform_struct(array, target)
-    if _kinds.is_map(source) and _kinds.is_map(target):
-        keys, items = conform_array(array.keys, target.key_type), conform_array(array.items, target.item_type)
-        entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
-        return _with_values(array, target, entries)
-    if _is_list(source) and _kinds.is_list(target):
-        lists = array if _kinds.is_list(source) else array.cast(pa.list_(source.value_field))
-        return _with_values(lists, target, conform_array(lists.values, target.value_type))
-    if not _is_lossless(source, target):
-        raise pa.ArrowInvalid(f"{source} is not {target}")
-    return array.cast(target)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Conformer:
+    """How fields are found, at every level.
 
+    Attributes:
+        by_id: Whether columns that have an id are found by it.
+        is_mapped: Whether equal types do not say that fields are the same: with column mapping their names say nothing.
+    """
 
-def _conform_column(column: pa.Array | pa.ChunkedArray, field: pa.Field) -> pa.Array | pa.ChunkedArray:
-    if column.type == field.type:
-        return column
-    try:
-        if isinstance(column, pa.ChunkedArray):
-            return pa.chunked_array([conform_array(each, field.type) for each in column.chunks], field.type)
-        return conform_array(column, field.type)
-    except pa.ArrowInvalid as error:
-        raise pa.ArrowInvalid(f"column {field.name}: {error}") from error
+    by_id: bool
+    is_mapped: bool
 
+    def column(self, column: pa.Array | pa.ChunkedArray, field: pa.Field) -> pa.Array | pa.ChunkedArray:
+        try:
+            if isinstance(column, pa.ChunkedArray):
+                return pa.chunked_array([self.array(each, field.type) for each in column.chunks], field.type)
+            return self.array(column, field.type)
+        except pa.ArrowInvalid as error:
+            raise pa.ArrowInvalid(f"column {field.name}: {error}") from error
 
-def _conform_struct(array: pa.StructArray, target: pa.StructType) -> pa.Array:
-    fields = list(target)
-    names = match_names([each.name for each in array.type], [each.name for each in fields])
-    children = [
-        pa.nulls(len(array), field.type) if name is None else conform_array(array.field(name), field.type)
-        for name, field in zip(names, fields, strict=True)
-    ]
-    mask = array.is_null() if array.null_count else None
-    return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
+    def array(self, array: pa.Array, target: pa.DataType) -> pa.Array:
+        """The values as ``target``, the array itself where its type is equal. Raises as ``conform``."""
+        source = array.type
+        # Equality of list types ignores the name of their element, and so does everything that reads them.
+        if source == target and not (self.is_mapped and _kinds.is_nested(target)):
+            return array
+        if isinstance(source, pa.BaseExtensionType):
+            return self.array(array.storage, target)
+        if _kinds.is_dictionary(source):
+            return self.array(array.dictionary_decode(), target)
+        if _kinds.is_null(source):
+            return pa.nulls(len(array), target)
+        if _kinds.is_struct(source) and _kinds.is_struct(target):
+            return self.struct(array, target)
+        if _kinds.is_map(source) and _kinds.is_map(target):
+            keys, items = self.array(array.keys, target.key_type), self.array(array.items, target.item_type)
+            entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
+            return _with_values(array, target, entries)
+        if _is_list(source) and _kinds.is_list(target):
+            lists = array if _kinds.is_list(source) else array.cast(pa.list_(source.value_field))
+            return _with_values(lists, target, self.array(lists.values, target.value_type))
+        if not _is_lossless(source, target):
+            raise pa.ArrowInvalid(f"{source} is not {target}")
+        return array.cast(target)
+
+    def struct(self, array: pa.StructArray, target: pa.StructType) -> pa.Array:
+        children = [
+            pa.nulls(len(array), field.type) if index is None else self.array(array.field(index), field.type)
+            for index, field in zip(find_fields(array.type, target, by_id=self.by_id), target, strict=True)
+        ]
+        mask = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
 
 
 def _with_values(array: pa.ListArray | pa.MapArray, target: pa.DataType, values: pa.Array) -> pa.Array:

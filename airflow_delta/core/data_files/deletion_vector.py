@@ -1,7 +1,6 @@
 """Which rows of a data file are deleted although they are still in it.
 
-Protocol: PROTOCOL.md, "Deletion Vector Format", "Derived Fields" and Appendix "Deletion Vector Format". The numbers of the rows
-are a Roaring bitmap of 64 bits in the portable format: a 32-bit bitmap for each upper half, each of containers for 2**16 rows.
+Protocol: PROTOCOL.md, "Deletion Vectors", and Appendix "Deletion Vector File Storage Format".
 """
 
 from __future__ import annotations
@@ -9,63 +8,75 @@ from __future__ import annotations
 import struct
 import uuid
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
-import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.fs as pafs
 
-_Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
-_DIGITS = {character: digit for digit, character in enumerate(_Z85)}
-_UUID_LENGTH = 20  # Characters of an encoded UUID; what stands before them is a directory.
-_MAGIC = 1681511377
-_COOKIE, _COOKIE_WITH_RUNS = 12346, 12347
-_OFFSETS_FROM = 4  # With run containers, fewer containers than these come without offsets.
-_ARRAY_LIMIT = 4096  # Containers of more rows are bitmaps.
-_CONTAINER_ROWS = 1 << 16
+from airflow_delta.core.data_files.row_bitmap import RowBitmap
+from airflow_delta.core.data_files.z85 import z85_decoded
 
 FRAME_BYTES = 8
 """What a vector takes in a file besides its ``size_in_bytes``: its size before, its checksum behind."""
 
+_UUID_LENGTH = 20  # Characters of an encoded UUID; what stands before them is a directory.
+
 
 def vector_path(vector: Mapping[str, Any]) -> str | None:
-    """The file of a vector as the log spells paths; None for one that is in the log itself.
+    """The file of a vector as the log spells paths (percent-encoded); None for one that is in the log itself.
 
     Raises:
-        ValueError: The storage type is not known.
+        ValueError: The storage type is not known, or the text is no path of this type.
     """
-    text = vector["path_or_inline_dv"]
+    text = vector["path_or_inline_dv"] or ""
     match vector["storage_type"]:
         case "i":
             return None
         case "u":
-            directory, name = text[:-_UUID_LENGTH], uuid.UUID(bytes=_z85_decoded(text[-_UUID_LENGTH:]))
-            return f"{directory}/deletion_vector_{name}.bin".lstrip("/")
+            directory, encoded = text[:-_UUID_LENGTH], z85_decoded(text[-_UUID_LENGTH:])
+            return f"{quote(directory)}/deletion_vector_{uuid.UUID(bytes=encoded)}.bin".lstrip("/")
         case "p":
             return str(text)
+        case "r":  # of tables with adaptive metadata: relative to the table, and not encoded
+            return quote(text)
         case other:
             raise ValueError(f"a deletion vector of the storage type {other!r} is not known")
 
 
-def deleted_rows(vector: Mapping[str, Any], framed: bytes | None) -> pa.Int64Array:
-    """The positions (from 0) of the deleted rows, ascending.
+def inline_vector(vector: Mapping[str, Any]) -> RowBitmap:
+    """The deleted rows of a vector that is in the log itself (fields of ``DELETION_VECTOR``). Raises ``ValueError``."""
+    size = vector["size_in_bytes"] or 0
+    content = z85_decoded(vector["path_or_inline_dv"] or "")
+    if not 0 <= len(content) - size < 4:  # noqa: PLR2004 - the padding
+        raise ValueError(f"the deletion vector has not the {size} bytes that the log says")
+    return _parsed(content[:size], vector)
+
+
+def stored_vector(vector: Mapping[str, Any], filesystem: pafs.FileSystem, path: str) -> RowBitmap:
+    """The deleted rows of a vector in a file.
 
     Args:
         vector: Fields of ``DELETION_VECTOR``.
-        framed: ``size_in_bytes`` and ``FRAME_BYTES`` of the vector's file from its offset on; None for one in the log itself.
+        filesystem: Where the file lies.
+        path: The file, as the filesystem names it.
 
     Raises:
         ValueError: The content is not what the log says.
+        OSError: The file cannot be read.
     """
-    size = vector["size_in_bytes"]
-    content = _z85_decoded(vector["path_or_inline_dv"])[:size] if framed is None else _unframed(framed, size)
-    try:
-        positions = pa.concat_arrays([pa.array([], pa.int64()), *_bitmaps(content)])
-    except (struct.error, pa.ArrowException) as error:
-        raise ValueError(f"the deletion vector is cut off: {error}") from error
-    if len(positions) != vector["cardinality"]:
-        raise ValueError(f"the deletion vector holds {len(positions)} rows, the log says {vector['cardinality']}")
-    return positions
+    size, offset = vector["size_in_bytes"] or 0, vector["offset"] or 0
+    with filesystem.open_input_file(path) as stream:
+        # What lies behind the end of the file is not asked for: the log's word alone allocates no memory.
+        if size < 0 or offset < 0 or offset + size + FRAME_BYTES > stream.size():
+            raise ValueError(f"the deletion vector has not the {size} bytes that the log says")
+        framed = stream.read_at(size + FRAME_BYTES, offset)
+    return _parsed(_unframed(framed, size), vector)
+
+
+def framed_vector(content: bytes) -> bytes:
+    """A vector as it stands in a file: size, content, checksum."""
+    return struct.pack(">i", len(content)) + content + struct.pack(">I", zlib.crc32(content))
 
 
 def _unframed(framed: bytes, size: int) -> bytes:
@@ -77,67 +88,8 @@ def _unframed(framed: bytes, size: int) -> bytes:
     return content
 
 
-def _z85_decoded(text: str) -> bytes:
-    """ZeroMQ's base 85: five characters are four bytes."""
-    try:
-        digits = [_DIGITS[character] for character in text]
-    except KeyError as error:
-        raise ValueError(f"{text!r} is not Base85") from error
-    if len(digits) % 5:
-        raise ValueError(f"{text!r} is not Base85: its length is no multiple of 5")
-    words = []
-    for start in range(0, len(digits), 5):
-        word = 0
-        for digit in digits[start : start + 5]:
-            word = word * 85 + digit
-        words.append(word)
-    return struct.pack(f">{len(words)}I", *words)
-
-
-def _bitmaps(content: bytes) -> Iterator[pa.Int64Array]:
-    magic, count = struct.unpack_from("<iq", content)
-    if magic != _MAGIC:
-        raise ValueError(f"the deletion vector has an unknown format ({magic})")
-    position = 12
-    for _ in range(count):
-        (upper,) = struct.unpack_from("<I", content, position)
-        position += 4
-        containers, with_offsets, position = _container_headers(content, position)
-        position += 4 * len(containers) if with_offsets else 0
-        for lower, rows, is_run in containers:
-            values, position = _container(content, position, rows, is_run=is_run)
-            yield pc.add(values.cast(pa.int64()), (upper << 32) + (lower << 16))
-
-
-def _container_headers(content: bytes, position: int) -> tuple[list[tuple[int, int, bool]], bool, int]:
-    """Key, rows and kind of each container; whether offsets follow; where to go on."""
-    (cookie,) = struct.unpack_from("<I", content, position)
-    position += 4
-    flags = b""
-    if cookie & 0xFFFF == _COOKIE_WITH_RUNS:
-        count = (cookie >> 16) + 1
-        flags = content[position : position + (count + 7) // 8]
-        position += len(flags)
-    elif cookie == _COOKIE:
-        (count,) = struct.unpack_from("<I", content, position)
-        position += 4
-    else:
-        raise ValueError(f"the deletion vector holds an unknown bitmap ({cookie})")
-    numbers = struct.unpack_from(f"<{2 * count}H", content, position)
-    runs = [bool(flags and flags[each // 8] >> each % 8 & 1) for each in range(count)]
-    headers = [(key, rows + 1, run) for key, rows, run in zip(numbers[::2], numbers[1::2], runs, strict=True)]
-    return headers, not flags or count >= _OFFSETS_FROM, position + 4 * count
-
-
-def _container(content: bytes, position: int, rows: int, *, is_run: bool) -> tuple[pa.Array, int]:
-    if is_run:
-        (count,) = struct.unpack_from("<H", content, position)
-        numbers = struct.unpack_from(f"<{2 * count}H", content, position + 2)
-        runs = zip(numbers[::2], numbers[1::2], strict=True)
-        values = pa.array([row for first, more in runs for row in range(first, first + more + 1)], pa.int64())
-        return values, position + 2 + 4 * count
-    kind, length, size = (pa.uint16(), rows, 2 * rows) if rows <= _ARRAY_LIMIT else (pa.bool_(), _CONTAINER_ROWS, 8192)
-    if position + size > len(content):
-        raise ValueError("the deletion vector is cut off")
-    stored = pa.Array.from_buffers(kind, length, [None, pa.py_buffer(content[position : position + size])])
-    return (stored if rows <= _ARRAY_LIMIT else pc.indices_nonzero(stored)), position + size
+def _parsed(content: bytes, vector: Mapping[str, Any]) -> RowBitmap:
+    rows = RowBitmap.parse(content)
+    if len(rows) != vector["cardinality"]:
+        raise ValueError(f"the deletion vector holds {len(rows)} rows, the log says {vector['cardinality']}")
+    return rows

@@ -20,10 +20,12 @@ import pyarrow.parquet as pq
 from airflow_delta.core.data_files.statistics_bounds import Bounds, bounds_text, unscaled
 from airflow_delta.core.data_files.statistics_selection import Path, StatisticsSelection
 from airflow_delta.core.schema import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructType, arrow_type
+from airflow_delta.core.schema.data_types import VARIANT
 
 __all__ = ["RowObserver", "StatisticsSelection", "footer_statistics"]
 
 _NO_BOUNDS: Bounds = (None, None)
+_VARIANT_MEMBER = "metadata"  # the one that every variant has, shredded or not
 
 
 class RowObserver:
@@ -35,13 +37,13 @@ class RowObserver:
     """
 
     def __init__(self, schema: StructType, selection: StatisticsSelection) -> None:
-        leaves = selection.leaves(schema)
+        leaves = selection.physical_leaves(schema)
         self._floats = {path for path, kind in leaves if _is_float(kind)}
         self._null_counts = {path: 0 for path, kind in leaves if isinstance(kind, ArrayType | MapType)}
         self._with_nan: set[Path] = set()
 
     def observe(self, batch: pa.RecordBatch | pa.Table) -> None:
-        """Look at rows that have the columns of the schema."""
+        """Look at rows that have the columns of the schema, by their physical names."""
         for path in self._null_counts:
             self._null_counts[path] += _leaf_values(batch, path).null_count
         for path in self._floats - self._with_nan:
@@ -67,7 +69,7 @@ def footer_statistics(
 
     Args:
         metadata: The footer.
-        schema: The table's schema without partition columns.
+        schema: The table's schema without partition columns; its columns have their physical names in the file and in the text.
         selection: The table's choice of columns.
         observer: What was seen of the file's rows, when they were seen.
     """
@@ -77,14 +79,15 @@ def footer_statistics(
     least: dict[str, Any] = {}
     greatest: dict[str, Any] = {}
     null_counts: dict[str, Any] = {}
-    for path, kind in selection.leaves(schema):
+    for path, kind in selection.physical_leaves(schema):
         null_count = None if observer is None else observer.null_count(path)
-        index = columns.get(".".join(path))
+        # That a variant is NULL shows in its members; which bounds it has, nobody here asks.
+        index = columns.get(".".join((*path, _VARIANT_MEMBER) if kind == VARIANT else path))
         if index is not None:
             chunks = [metadata.row_group(group).column(index).statistics for group in range(metadata.num_row_groups)]
             null_count = _null_count(chunks)
             is_ordered = not _is_float(kind) or trusts_floats or (observer is not None and observer.is_without_nan(path))
-            if is_ordered and _type_in(arrow, path) == arrow_type(kind):
+            if kind != VARIANT and is_ordered and _type_in(arrow, path) == arrow_type(kind):
                 low, high = _bounds(chunks, kind, selection.string_prefix_length)
                 _put(least, path, low)
                 _put(greatest, path, high)

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-from airflow_delta.core.schema import DataType, StructType
+from airflow_delta.core.schema import DataType, StructType, physical_name
 
 Path = tuple[str, ...]
+_Leaf = tuple[Path, Path, DataType]  # logical and physical path
 
 _INDEXED_COLUMNS = "delta.dataSkippingNumIndexedCols"
 _STATS_COLUMNS = "delta.dataSkippingStatsColumns"
@@ -50,22 +51,27 @@ class StatisticsSelection:
         Args:
             schema: The columns of the data files, so without partition columns.
         """
-        every = _leaves(schema, ())
+        return tuple((path, kind) for path, _, kind in self._selected(schema))
+
+    def physical_leaves(self, schema: StructType) -> tuple[tuple[Path, DataType], ...]:
+        """``leaves`` with the paths that they have in data files and statistics, which are the same without column mapping."""
+        return tuple((path, kind) for _, path, kind in self._selected(schema))
+
+    def _selected(self, schema: StructType) -> Iterator[_Leaf]:
+        every = _leaves(schema, (), ())
         if self.columns is not None:
             chosen = {_fold(each) for each in self.columns}
-            return tuple(
-                (path, kind) for path, kind in every if any(_fold(path[:depth]) in chosen for depth in range(1, len(path) + 1))
-            )
-        return tuple(every if self.indexed_columns == _ALL else islice(every, self.indexed_columns))
+            return (leaf for leaf in every if any(_fold(leaf[0][:depth]) in chosen for depth in range(1, len(leaf[0]) + 1)))
+        return every if self.indexed_columns == _ALL else islice(every, self.indexed_columns)
 
 
-def _leaves(schema: StructType, parent: Path) -> Iterator[tuple[Path, DataType]]:
+def _leaves(schema: StructType, parent: Path, physical_parent: Path) -> Iterator[_Leaf]:
     for field in schema.fields:
-        path = (*parent, field.name)
+        path, physical = (*parent, field.name), (*physical_parent, physical_name(field))
         if isinstance(field.type, StructType):
-            yield from _leaves(field.type, path)
+            yield from _leaves(field.type, path, physical)
         else:
-            yield path, field.type
+            yield path, physical, field.type
 
 
 def _fold(path: Path) -> Path:

@@ -6,7 +6,7 @@ Types, list and map names, and key-value metadata are Spark's, so that every rea
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
@@ -19,7 +19,14 @@ from airflow_delta.core.data_files.legacy_calendar import SPARK_VERSION_KEY
 from airflow_delta.core.data_files.statistics import RowObserver, footer_statistics
 from airflow_delta.core.data_files.statistics_selection import StatisticsSelection
 from airflow_delta.core.errors import ConstraintViolatedError, CorruptDataFileError, SchemaMismatchError
-from airflow_delta.core.schema import StructType, arrow_schema, schema_json
+from airflow_delta.core.schema import (
+    StructType,
+    arrow_schema,
+    physical_schema,
+    schema_json,
+    writing_schema,
+)
+from airflow_delta.core.schema.data_types import VOID
 
 SPARK_SCHEMA_KEY = b"org.apache.spark.sql.parquet.row.metadata"
 
@@ -56,7 +63,8 @@ class DataFileWriter:
     Args:
         filesystem: Where to write.
         path: The file: a name that no other attempt uses.
-        schema: The table's schema without partition columns.
+        schema: The table's schema without partition columns; mapped columns are stored under their physical names, with their
+            ids. Columns of type void are left out, as Delta Lake does.
         compression: Parquet codec.
         row_group_rows: Upper bound of the rows in a row group.
         row_group_bytes: Bytes of Arrow memory after which a row group ends.
@@ -78,14 +86,15 @@ class DataFileWriter:
     ) -> None:
         self._filesystem = filesystem
         self._path = path
-        self._schema = schema
-        self._arrow_schema = arrow_schema(schema)
+        self._schema = _storable(schema)
+        self._arrow_schema = arrow_schema(self._schema)
+        self._file_schema = writing_schema(self._schema)
         self._compression = compression
         self._row_group_rows = row_group_rows
         self._row_group_bytes = row_group_bytes
         self._selection = selection
         self._table = table
-        self._observer = RowObserver(schema, selection)
+        self._observer = RowObserver(self._schema, selection)
         self._buffered: list[pa.RecordBatch] = []
         self._buffered_rows = 0
         self._buffered_bytes = 0
@@ -123,10 +132,11 @@ class DataFileWriter:
         for field, column in zip(self._arrow_schema, conformed.columns, strict=True):
             if not field.nullable and column.null_count:
                 raise ConstraintViolatedError(table=self._table, constraint=f"NOT NULL of {field.name}", rows=column.null_count)
-        self._observer.observe(conformed)
+        stored = conform(conformed, self._file_schema)
+        self._observer.observe(stored)
         position = 0
-        while position < conformed.num_rows:
-            piece = conformed.slice(position, self._row_group_rows - self._buffered_rows)
+        while position < stored.num_rows:
+            piece = stored.slice(position, self._row_group_rows - self._buffered_rows)
             position += piece.num_rows
             self._buffered.append(piece)
             self._buffered_rows += piece.num_rows
@@ -160,7 +170,7 @@ class DataFileWriter:
 
     def _flush(self) -> None:
         """Write the buffered rows as one row group."""
-        rows = pa.Table.from_batches(self._buffered, self._arrow_schema)
+        rows = pa.Table.from_batches(self._buffered, self._file_schema)
         try:
             self._open().write_table(rows, row_group_size=self._row_group_rows)
         except pa.ArrowInvalid as error:  # a NULL inside a struct or list that takes none
@@ -172,7 +182,7 @@ class DataFileWriter:
             self._sink = self._filesystem.open_output_stream(self._path)
             self._parquet = pq.ParquetWriter(
                 self._sink,
-                self._arrow_schema,
+                self._file_schema,
                 compression=self._compression,
                 # Spark reads no blob of Arrow's, and INT32/INT64 decimals are what it writes and reads fastest.
                 store_schema=False,
@@ -181,9 +191,20 @@ class DataFileWriter:
                 metadata_collector=self._footers,
             )
             self._parquet.add_key_value_metadata(
-                {SPARK_VERSION_KEY: _SPARK_VERSION, SPARK_SCHEMA_KEY: schema_json(self._schema).encode()}
+                {SPARK_VERSION_KEY: _SPARK_VERSION, SPARK_SCHEMA_KEY: schema_json(physical_schema(self._schema)).encode()}
             )
         return self._parquet
+
+
+def _storable(schema: StructType) -> StructType:
+    """The schema without columns that hold nothing but NULL, which Parquet has no type for."""
+    return StructType(
+        tuple(
+            replace(each, type=_storable(each.type)) if isinstance(each.type, StructType) else each
+            for each in schema.fields
+            if each.type != VOID
+        )
+    )
 
 
 def describe_file(

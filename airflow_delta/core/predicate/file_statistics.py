@@ -7,6 +7,7 @@ trusted only as far as every known writer keeps them:
 - The maximum of floats leaves NaN out with some writers, and NaN is the greatest value.
 - A long string is cut; its maximum is a bound, not a value.
 - A decimal of many digits went through a double with some writers.
+- What a float's digits say is near the float, so near the double that a widened column makes of it.
 - Anything may be missing, or be no JSON at all. Then nothing is promised; it is never an error.
 
 Protocol: PROTOCOL.md, "Per-file Statistics".
@@ -14,7 +15,7 @@ Protocol: PROTOCOL.md, "Per-file Statistics".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,7 @@ import pyarrow.json as pj
 from airflow_delta.core.errors import InvalidPartitionValueError
 from airflow_delta.core.predicate.expression import Column
 from airflow_delta.core.schema.arrow_conversion import arrow_type
+from airflow_delta.core.schema.column_mapping import physical_name
 from airflow_delta.core.schema.data_types import (
     BYTE,
     DATE,
@@ -38,6 +40,7 @@ from airflow_delta.core.schema.data_types import (
     TIMESTAMP_NTZ,
     DataType,
     DecimalType,
+    StructField,
     StructType,
 )
 from airflow_delta.core.schema.partition_values import typed_values
@@ -51,6 +54,9 @@ _NO_NUMBER = r':[ \t]*"(?:NaN|[+-]?Infinity)"'
 _MILLISECOND = 1_000
 _DIGITS_OF_DOUBLE = 15
 _SLACK_OF_DOUBLE = 1e-15
+_SLACK_OF_FLOAT = 1e-6
+_SMALLEST_FLOAT = 1e-44
+_TYPE_CHANGES = "delta.typeChanges"
 
 _AS_JSON = {BYTE, SHORT, INTEGER, LONG, FLOAT, DOUBLE, STRING}
 _AS_TEXT = {DATE, TIMESTAMP, TIMESTAMP_NTZ}
@@ -96,29 +102,47 @@ def file_statistics(stats: pa.ChunkedArray, schema: StructType, columns: Iterabl
         schema: The table's schema.
         columns: The columns wanted.
     """
-    kinds = {column: type_of(schema, column) for column in columns}
-    parsed = _parsed(stats, kinds)
+    stored = {column: _stored(schema, column) for column in columns}
+    parsed = _parsed(stats, stored.values())
     records = parsed["numRecords"]
     return FileStatistics(
         is_empty=_certain(pc.equal(records, 0)),
-        columns={column: _bounds(parsed, column, kind, records) for column, kind in kinds.items()},
+        columns={column: _bounds(parsed, each, records) for column, each in stored.items()},
     )
 
 
 def record_counts(stats: pa.ChunkedArray) -> pa.ChunkedArray:
     """How many rows each file holds, rows that a deletion vector marks included; NULL where the statistics do not tell."""
-    return _parsed(stats, {})["numRecords"]
+    return _parsed(stats, ())["numRecords"]
 
 
-def type_of(schema: StructType, column: Column) -> DataType:
-    """The type that the schema gives a column. Raises ``KeyError`` when there is none."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stored:
+    """A column as statistics know it.
+
+    Attributes:
+        path: Physical names, outermost first.
+        kind: Its type today; files written before a widening have bounds of a narrower type.
+        was_float: Whether a double was a float in older files.
+    """
+
+    path: tuple[str, ...]
+    kind: DataType
+    was_float: bool
+
+
+def _stored(schema: StructType, column: Column) -> _Stored:
+    """The column that the schema has by this path. Raises ``KeyError`` when there is none."""
+    fields: list[StructField] = []
     scope: DataType = schema
     for name in column.path:
         field = scope.find(name) if isinstance(scope, StructType) else None
         if field is None:
             raise KeyError(".".join(column.path))
+        fields.append(field)
         scope = field.type
-    return scope
+    was_float = scope == DOUBLE and _TYPE_CHANGES in fields[-1].metadata
+    return _Stored(path=tuple(map(physical_name, fields)), kind=scope, was_float=was_float)
 
 
 # -- parsing
@@ -131,13 +155,13 @@ def _json_type(kind: DataType) -> pa.DataType | None:
     return arrow_type(kind) if kind in _AS_JSON else pa.string() if kind in _AS_TEXT else None
 
 
-def _parsed(stats: pa.ChunkedArray, kinds: dict[Column, DataType]) -> pa.Table:
+def _parsed(stats: pa.ChunkedArray, columns: Collection[_Stored]) -> pa.Table:
     """The statistics as nested columns, for these columns only; NULL wherever they say nothing that can be read."""
-    bounds = _nested({column.path: json_type for column, kind in kinds.items() if (json_type := _json_type(kind))})
-    counts = _nested({column.path: pa.int64() for column, kind in kinds.items() if not isinstance(kind, StructType)})
+    bounds = _nested({each.path: json_type for each in columns if (json_type := _json_type(each.kind))})
+    counts = _nested({each.path: pa.int64() for each in columns if not isinstance(each.kind, StructType)})
     schema = pa.schema([("numRecords", pa.int64()), ("minValues", bounds), ("maxValues", bounds), ("nullCount", counts)])
     options = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
-    has_floats = any(kind in (FLOAT, DOUBLE) for kind in kinds.values())
+    has_floats = any(each.kind in (FLOAT, DOUBLE) for each in columns)
     tables = [schema.empty_table()]
     for start in range(0, len(stats), _ROWS_OF_SLICE):
         texts = pa.concat_arrays(stats.slice(start, _ROWS_OF_SLICE).chunks)
@@ -187,8 +211,8 @@ def _leniently(values: pa.Array, convert: Callable[[pa.Array], Any], nothing: Ca
 # -- trusting
 
 
-def _bounds(parsed: pa.Table, column: Column, kind: DataType, records: pa.ChunkedArray) -> ColumnBounds:
-    rows = len(parsed)
+def _bounds(parsed: pa.Table, column: _Stored, records: pa.ChunkedArray) -> ColumnBounds:
+    rows, kind = len(parsed), column.kind
     is_counted = not isinstance(kind, StructType)
     nulls = pc.struct_field(parsed["nullCount"], column.path) if is_counted else pa.nulls(rows, pa.int64())
     no_null, all_null = _certain(pc.equal(nulls, 0)), _certain(pc.equal(nulls, records))
@@ -199,9 +223,10 @@ def _bounds(parsed: pa.Table, column: Column, kind: DataType, records: pa.Chunke
         low, high = _typed(low, kind), _typed(high, kind)
     if kind in (TIMESTAMP, TIMESTAMP_NTZ):
         low, high = _outward(low, high)
-    if isinstance(kind, DecimalType) and kind.precision > _DIGITS_OF_DOUBLE:
-        low = pc.subtract(low, pc.multiply(pc.abs(low), _SLACK_OF_DOUBLE))
-        high = pc.add(high, pc.multiply(pc.abs(high), _SLACK_OF_DOUBLE))
+    if column.was_float or (isinstance(kind, DecimalType) and kind.precision > _DIGITS_OF_DOUBLE):
+        slack = _SLACK_OF_FLOAT if column.was_float else _SLACK_OF_DOUBLE
+        low = pc.subtract(low, pc.add(pc.multiply(pc.abs(low), slack), _SMALLEST_FLOAT))
+        high = pc.add(high, pc.add(pc.multiply(pc.abs(high), slack), _SMALLEST_FLOAT))
     greatest = pa.nulls(rows, arrow_type(kind)) if kind in (FLOAT, DOUBLE) else high
     return ColumnBounds(low=low, high=high, greatest=greatest, no_null=no_null, all_null=all_null)
 

@@ -1,6 +1,13 @@
 """A table's schema: its types, its JSON in the log, its Arrow types, its partition values."""
 
-from airflow_delta.core.schema.arrow_conversion import arrow_schema, arrow_type, struct_from_arrow, type_from_arrow
+from airflow_delta.core.schema.arrow_conversion import (
+    arrow_schema,
+    arrow_type,
+    reading_schema,
+    struct_from_arrow,
+    type_from_arrow,
+    writing_schema,
+)
 from airflow_delta.core.schema.column_mapping import (
     MappingMode,
     all_fields,
@@ -45,6 +52,7 @@ __all__ = [
     "partition_arrays",
     "physical_name",
     "physical_schema",
+    "reading_schema",
     "schema_differences",
     "schema_json",
     "serialize",
@@ -54,4 +62,5 @@ __all__ = [
     "typed_values",
     "with_column_mapping",
     "without_column_mapping",
+    "writing_schema",
 ]

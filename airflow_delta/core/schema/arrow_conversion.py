@@ -1,13 +1,18 @@
 """A table's types as Arrow's, both ways.
 
-Timestamps are microseconds: ``timestamp('us', 'UTC')`` for instants, ``timestamp('us')`` for ``timestamp_ntz``.
+Timestamps are microseconds: ``timestamp('us', 'UTC')`` for instants, ``timestamp('us')`` for ``timestamp_ntz``. A variant is
+what Parquet stores of it, ``struct<value: binary, metadata: binary>``, both in the binary encoding of Parquet's variant.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
 import pyarrow as pa
 
 from airflow_delta.core.errors import UnsupportedTypeError
+from airflow_delta.core.schema.column_mapping import PHYSICAL_NAME_KEY, field_id, physical_name
 from airflow_delta.core.schema.data_types import (
     BINARY,
     BOOLEAN,
@@ -21,6 +26,7 @@ from airflow_delta.core.schema.data_types import (
     STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
+    VARIANT,
     VOID,
     ArrayType,
     DataType,
@@ -30,6 +36,16 @@ from airflow_delta.core.schema.data_types import (
     StructField,
     StructType,
 )
+
+FIELD_ID: Final = b"PARQUET:field_id"
+"""Where Arrow keeps the id of a column of a Parquet file: in the field's metadata, as text."""
+
+FOUND_BY: Final = b"airflow_delta.found_by"
+"""Where ``reading_schema`` and ``writing_schema`` keep the name that a mapped column has on the other side."""
+
+VARIANT_TYPE: Final = pa.struct([pa.field(name, pa.binary(), nullable=False) for name in ("value", "metadata")])
+
+_MakeField: TypeAlias = Callable[[StructField], pa.Field]
 
 _TO_ARROW: dict[DataType, pa.DataType] = {
     BYTE: pa.int8(),
@@ -45,11 +61,12 @@ _TO_ARROW: dict[DataType, pa.DataType] = {
     TIMESTAMP: pa.timestamp("us", "UTC"),
     TIMESTAMP_NTZ: pa.timestamp("us"),
     VOID: pa.null(),
+    VARIANT: VARIANT_TYPE,
 }
 
 # Other widths of Arrow are read as the narrowest type that holds all their values, as Spark reads them from Parquet.
 _FROM_ARROW: dict[pa.DataType, DataType] = {
-    **{arrow: primitive for primitive, arrow in _TO_ARROW.items()},
+    **{arrow: primitive for primitive, arrow in _TO_ARROW.items() if primitive != VARIANT},
     pa.uint8(): SHORT,
     pa.uint16(): INTEGER,
     pa.uint32(): LONG,
@@ -69,23 +86,42 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     """The schema as Arrow's, nullability included.
 
     Raises:
-        UnsupportedTypeError: A type has no Arrow counterpart (``variant``, intervals, user-defined types).
+        UnsupportedTypeError: A type has no Arrow counterpart (intervals, user-defined types).
     """
     return pa.schema(map(_arrow_field, schema.fields))
 
 
-def arrow_type(data_type: DataType) -> pa.DataType:
-    """The Arrow type that holds values of this type. Raises as ``arrow_schema``."""
+def reading_schema(schema: StructType) -> pa.Schema:
+    """``arrow_schema`` whose fields, at every level, know what finds them in data files: their id and their physical name.
+
+    They stand in the metadata ``FIELD_ID`` and ``FOUND_BY`` of the fields of mapped columns; others have none.
+    """
+    return pa.schema(map(_reading_field, schema.fields))
+
+
+def writing_schema(schema: StructType) -> pa.Schema:
+    """The Arrow schema of data files: physical names and, for Parquet, ids at every level. ``FOUND_BY`` is the logical name."""
+    return pa.schema(map(_writing_field, schema.fields))
+
+
+def arrow_type(data_type: DataType, make_field: _MakeField | None = None) -> pa.DataType:
+    """The Arrow type that holds values of this type. Raises as ``arrow_schema``.
+
+    Args:
+        data_type: The type.
+        make_field: What the members of structs become; Arrow's fields of the same names by default.
+    """
+    make_field = make_field or _arrow_field
     match data_type:
         case DecimalType(precision, scale):
-            return pa.decimal128(precision, scale)
+            return _decimal(precision, scale)
         case StructType(fields):
-            return pa.struct(map(_arrow_field, fields))
+            return pa.struct(map(make_field, fields))
         case ArrayType(element, contains_null):
-            return pa.list_(pa.field("element", arrow_type(element), contains_null))
+            return pa.list_(pa.field("element", arrow_type(element, make_field), contains_null))
         case MapType(key, value, contains_null):
-            item = pa.field("value", arrow_type(value), contains_null)
-            return pa.map_(pa.field("key", arrow_type(key), nullable=False), item)
+            item = pa.field("value", arrow_type(value, make_field), contains_null)
+            return pa.map_(pa.field("key", arrow_type(key, make_field), nullable=False), item)
         case PrimitiveType() if data_type in _TO_ARROW:
             return _TO_ARROW[data_type]
         case _:
@@ -125,8 +161,32 @@ def type_from_arrow(arrow: pa.DataType) -> DataType:
     raise UnsupportedTypeError(type=str(arrow))
 
 
+def _decimal(precision: int, scale: int) -> pa.DataType:
+    if not 0 < precision <= _MAX_PRECISION or not 0 <= scale <= precision:
+        raise UnsupportedTypeError(type=str(DecimalType(precision, scale)))
+    return pa.decimal128(precision, scale)
+
+
 def _arrow_field(field: StructField) -> pa.Field:
     return pa.field(field.name, arrow_type(field.type), field.nullable)
+
+
+def _reading_field(field: StructField) -> pa.Field:
+    found = _found_by(field, physical_name(field))
+    return pa.field(field.name, arrow_type(field.type, _reading_field), field.nullable, found)
+
+
+def _writing_field(field: StructField) -> pa.Field:
+    found = _found_by(field, field.name)
+    return pa.field(physical_name(field), arrow_type(field.type, _writing_field), field.nullable, found)
+
+
+def _found_by(field: StructField, name: str) -> dict[bytes, bytes] | None:
+    number = field_id(field)
+    metadata = {} if number is None else {FIELD_ID: str(number).encode()}
+    if PHYSICAL_NAME_KEY in field.metadata:
+        metadata[FOUND_BY] = name.encode()
+    return metadata or None
 
 
 def _struct_field(field: pa.Field) -> StructField:

@@ -16,7 +16,7 @@ _SQL_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": 
 class PrimitiveType:
     """A type that its name says all about.
 
-    A name that is not known here (``variant``, ``void``, an interval) is kept, so that a schema with it opens and is written
+    A name that is not known here (an interval) is kept, so that a schema with it opens and is written
     back as it was; it has no Arrow type and no values.
     """
 
@@ -127,5 +127,6 @@ BINARY = PrimitiveType("binary")
 DATE = PrimitiveType("date")
 TIMESTAMP = PrimitiveType("timestamp")
 TIMESTAMP_NTZ = PrimitiveType("timestamp_ntz")
+VARIANT = PrimitiveType("variant")
 VOID = PrimitiveType("void")
 """The type of a bare NULL; a table holds no values of it."""

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_delta.core.errors import InvalidPartitionValueError
+from airflow_delta.core.schema.column_mapping import physical_name
 from airflow_delta.core.schema.data_types import (
     BINARY,
     BOOLEAN,
@@ -160,10 +161,15 @@ def typed_values(texts: pa.Array | pa.ChunkedArray, data_type: DataType, *, colu
 
 
 def partition_arrays(files: pa.Table, fields: Iterable[StructField]) -> dict[str, pa.Array]:
-    """The typed partition values of files (a ``partition_values`` map column), by column. Raises as ``typed_values``."""
+    """The typed partition values of files (a ``partition_values`` map column, by physical names), by column.
+
+    Raises as ``typed_values``.
+    """
     maps = files["partition_values"]
     return {
-        each.name: typed_values(pc.map_lookup(maps, query_key=each.name, occurrence="first"), each.type, column=each.name)
+        each.name: typed_values(
+            pc.map_lookup(maps, query_key=physical_name(each), occurrence="first"), each.type, column=each.name
+        )
         for each in fields
     }
 

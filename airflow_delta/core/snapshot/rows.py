@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 from urllib.parse import unquote
@@ -11,11 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs
 
-from airflow_delta.core.data_files.deletion_vector import FRAME_BYTES, deleted_rows, vector_path
-from airflow_delta.core.data_files.reader import ROW_INDEX, open_data_file
+from airflow_delta.core.data_files.deletion_vector import inline_vector, stored_vector, vector_path
+from airflow_delta.core.data_files.reader import open_data_file
+from airflow_delta.core.data_files.row_bitmap import RowBitmap
 from airflow_delta.core.errors import CorruptDataFileError, SchemaMismatchError, UnsupportedReaderFeatureError
 from airflow_delta.core.predicate import Expression, referenced_columns, to_arrow_expression
-from airflow_delta.core.schema import StructType, arrow_schema
+from airflow_delta.core.schema import StructType, arrow_schema, physical_name
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.table_uri import is_relative
 from airflow_delta.core.table_features.feature import DELETION_VECTORS
@@ -29,6 +31,7 @@ def read_rows(
     partition_columns: Sequence[str],
     columns: Sequence[str] | None,
     predicate: Expression | None,
+    by_id: bool = False,
 ) -> pa.RecordBatchReader:
     """The rows of these files (``ADD_FILE``) that the predicate selects and that no deletion vector hides.
 
@@ -42,7 +45,7 @@ def read_rows(
     target = arrow_schema(wanted)
 
     def batches() -> Iterator[pa.RecordBatch]:
-        rows = FileRows(store, read, partition_columns)
+        rows = FileRows(store, read, partition_columns, by_id=by_id)
         for path, values, vector in _files(files):
             for batch in rows.of(path, values, hidden_by=vector):
                 yield (batch if exact is None else batch.filter(exact)).select(target.names)
@@ -53,11 +56,12 @@ def read_rows(
 class FileRows:
     """The rows of a table's data files, one file after the other, as one schema shows them."""
 
-    def __init__(self, store: LogStore, schema: StructType, partition_columns: Sequence[str]) -> None:
-        """Take the columns wanted, partition columns among them included."""
+    def __init__(self, store: LogStore, schema: StructType, partition_columns: Sequence[str], *, by_id: bool = False) -> None:
+        """Take the columns wanted, partition columns among them included; ``by_id`` as of ``open_data_file``."""
         self._table_uri = store.table_uri
         self._schema = schema
-        self._partition_columns = partition_columns
+        self._partitions = [physical_name(each) for each in schema.fields if each.name in partition_columns]
+        self._by_id = by_id
         self._locate = _Locator(store)
 
     def of(
@@ -80,15 +84,29 @@ class FileRows:
             CorruptDataFileError: The file or a deletion vector is not what the log says.
         """
         filesystem, place = self._locate(path)
-        shown, hidden = (None if each is None else _deleted_rows(each, self._locate, path) for each in (shown_by, hidden_by))
-        constants = {name: partition_values.get(name) for name in self._partition_columns}
-        with_row_index = shown is not None or hidden is not None
+        shown, hidden = (None if each is None else self._vector(each, path) for each in (shown_by, hidden_by))
+        constants = {name: partition_values.get(name) for name in self._partitions}
+        first = 0
         for batch in open_data_file(
-            filesystem, place, self._schema, constants, with_row_index=with_row_index, use_threads=True, table=self._table_uri
+            filesystem, place, self._schema, constants, by_id=self._by_id, use_threads=True, table=self._table_uri
         ):
-            rows = batch if shown is None else batch.filter(pc.is_in(batch[ROW_INDEX], shown))
-            rows = rows if hidden is None else rows.filter(pc.invert(pc.is_in(rows[ROW_INDEX], hidden)))
-            yield rows.select(rows.schema.names[:-1]) if with_row_index else rows
+            rows, first = batch.num_rows, first + batch.num_rows
+            with self._believing_vectors(path):
+                kept = _kept(first - rows, rows, shown, hidden)
+            yield batch if kept is None else batch.filter(kept)
+
+    def _vector(self, vector: Mapping[str, Any], file: str) -> RowBitmap:
+        with self._believing_vectors(file):
+            path = vector_path(vector)
+            return inline_vector(vector) if path is None else stored_vector(vector, *self._locate(path))
+
+    @contextmanager
+    def _believing_vectors(self, file: str) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, TypeError, ValueError) as error:
+            detail = f"its deletion vector: {error}"
+            raise CorruptDataFileError(table=self._table_uri, file=file, detail=detail) from error
 
 
 class _Locator:
@@ -108,17 +126,12 @@ class _Locator:
         return filesystem, f"{root}/{unquote(path)}"
 
 
-def _deleted_rows(vector: Mapping[str, Any], locate: _Locator, file: str) -> pa.Int64Array:
-    try:
-        path = vector_path(vector)
-        if path is None:
-            return deleted_rows(vector, None)
-        filesystem, place = locate(path)
-        with filesystem.open_input_file(place) as stream:
-            return deleted_rows(vector, stream.read_at(vector["size_in_bytes"] + FRAME_BYTES, vector["offset"]))
-    except (OSError, TypeError, ValueError) as error:
-        detail = f"its deletion vector: {error}"
-        raise CorruptDataFileError(table=locate.store.table_uri, file=file, detail=detail) from error
+def _kept(first: int, rows: int, shown: RowBitmap | None, hidden: RowBitmap | None) -> pa.BooleanArray | None:
+    """Which of the rows from position ``first`` on count; None when all do."""
+    kept = None if shown is None else shown.mask(first, rows)
+    if hidden is not None and (mask := hidden.mask(first, rows)).true_count:
+        kept = pc.invert(mask) if kept is None else pc.and_not(kept, mask)
+    return kept
 
 
 def refuse_deletion_vectors(table_uri: str, files: pa.Table) -> None:

@@ -11,11 +11,12 @@ from airflow_delta.core.actions import CommitInfo, DomainMetadata, Metadata, Pro
 from airflow_delta.core.log.history import InCommitTimestamps, commit_timestamp
 from airflow_delta.core.log.log_replay import LogReplay
 from airflow_delta.core.log.log_segment import LogSegment
+from airflow_delta.core.log.record_counts import record_counts
 from airflow_delta.core.predicate import Expression, filter_files, parse_predicate
-from airflow_delta.core.schema import StructType, parse_schema
+from airflow_delta.core.schema import MappingMode, StructType, mapping_mode, parse_schema, without_column_mapping
 from airflow_delta.core.snapshot.rows import read_rows, refuse_deletion_vectors
 from airflow_delta.core.storage.log_store import LogStore
-from airflow_delta.core.table_features.feature import DELETION_VECTORS, reader_features
+from airflow_delta.core.table_features.feature import COLUMN_MAPPING, DELETION_VECTORS, reader_features
 from airflow_delta.core.table_features.support import check_readable
 
 
@@ -65,8 +66,19 @@ class Snapshot:
 
     @cached_property
     def schema(self) -> StructType:
-        """The columns, partition columns included, in the table's order."""
-        return parse_schema(self.schema_string)
+        """The columns, partition columns included, in the table's order.
+
+        Their metadata names physical names and ids only where the table's column mapping is on.
+        """
+        schema = parse_schema(self.schema_string)
+        return without_column_mapping(schema) if self.column_mapping is MappingMode.NONE else schema
+
+    @property
+    def column_mapping(self) -> MappingMode:
+        """How columns are found in data files; a table whose protocol does not know column mapping has none."""
+        if COLUMN_MAPPING not in reader_features(self.protocol):
+            return MappingMode.NONE
+        return mapping_mode(self.metadata.configuration)
 
     @property
     def schema_string(self) -> str:
@@ -88,16 +100,24 @@ class Snapshot:
         """The metadata domains, by name."""
         return self.replay.domains
 
-    def files(self, where: str | Expression | None = None) -> pa.Table:
-        """The live files (``ADD_FILE``) that can hold rows for which ``where`` is true; it may be more, never fewer.
+    def files(self, where: str | Expression | None = None, columns: Sequence[str] | None = None) -> pa.Table:
+        """The live files that can hold rows for which ``where`` is true; it may be more, never fewer.
+
+        Args:
+            where: Which rows; all when None.
+            columns: Names of ``ADD_FILE`` and ``num_records`` (physical rows; null where the statistics do not tell), in this
+                order; those of ``ADD_FILE`` when None. What is not asked for is not read.
 
         Raises:
             InvalidPredicateError: The text is no predicate on this table.
         """
         files = self.replay.active_files
-        if where is None:
-            return files
-        return filter_files(self._predicate(where), files, self.schema, self.partition_columns)
+        if where is not None:
+            files = filter_files(self._predicate(where), files, self.schema, self.partition_columns)
+        if columns is not None:
+            files = files.append_column("num_records", pa.chunked_array(map(record_counts, files["stats"].chunks), pa.int64()))
+            files = files.select(columns)
+        return files
 
     def tombstones(self) -> pa.Table:
         """The removed files that the log still remembers (``REMOVE_FILE``)."""
@@ -127,6 +147,7 @@ class Snapshot:
             partition_columns=self.partition_columns,
             columns=columns,
             predicate=predicate,
+            by_id=self.column_mapping is MappingMode.ID,
         )
 
     def _predicate(self, where: str | Expression) -> Expression:

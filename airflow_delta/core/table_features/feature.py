@@ -14,9 +14,15 @@ from airflow_delta.core.schema import ArrayType, DataType, MapType, PrimitiveTyp
 FEATURES_READER_VERSION, FEATURES_WRITER_VERSION = 3, 7
 """From these versions on a protocol lists its features; below them the version implies the features."""
 
+COLUMN_MAPPING = "columnMapping"
 DELETION_VECTORS = "deletionVectors"
 
 Use = Callable[[Metadata], bool]
+
+
+def _always(_metadata: Metadata) -> bool:
+    """Of a feature that asks something of every table that lists it."""
+    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,12 +39,17 @@ class Feature:
     """
 
     name: str
-    in_use: Use = lambda _metadata: True
+    in_use: Use = _always
     needed_by: Use | None = None
     reader_version: int | None = None
     writer_version: int | None = None
     for_readers: bool = False
     requires: tuple[str, ...] = ()
+
+    @property
+    def shows_in_metadata(self) -> bool:
+        """Whether metadata alone tells if a table uses it."""
+        return self.in_use is not _always
 
     def is_needed(self, metadata: Metadata) -> bool:
         """Whether a table with this metadata must list the feature."""
@@ -117,7 +128,7 @@ FEATURES = {
         Feature(name="checkConstraints", writer_version=3, in_use=_has_property("delta.constraints.")),
         Feature(name="changeDataFeed", writer_version=4, in_use=_is_enabled("delta.enableChangeDataFeed")),
         Feature(name="generatedColumns", writer_version=4, in_use=_has_field("delta.generationExpression")),
-        Feature(name="columnMapping", reader_version=2, writer_version=5, for_readers=True, in_use=_has_column_mapping),
+        Feature(name=COLUMN_MAPPING, reader_version=2, writer_version=5, for_readers=True, in_use=_has_column_mapping),
         Feature(name="identityColumns", writer_version=6, in_use=_has_field("delta.identity.start")),
         Feature(name="allowColumnDefaults", in_use=_has_field("CURRENT_DEFAULT")),
         Feature(name="inCommitTimestamp", in_use=_is_enabled("delta.enableInCommitTimestamps")),

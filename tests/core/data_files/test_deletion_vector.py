@@ -1,92 +1,48 @@
 import struct
 import zlib
 
+import pyarrow as pa
+import pyarrow.fs as pafs
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from airflow_delta.core.data_files.deletion_vector import FRAME_BYTES, deleted_rows, vector_path
+from airflow_delta.core.data_files.deletion_vector import framed_vector, inline_vector, stored_vector, vector_path
+from airflow_delta.core.data_files.row_bitmap import RowBitmap
+from airflow_delta.core.data_files.z85 import z85_encoded
 
-ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
-
-
-def container(rows, *, runs):
-    """(kind, content) of a container by the Roaring format; rows are below 2**16."""
-    if runs:
-        pairs = []
-        for row in sorted(rows):
-            if pairs and row == pairs[-1][0] + pairs[-1][1] + 1:
-                pairs[-1][1] += 1
-            else:
-                pairs.append([row, 0])
-        return struct.pack(f"<H{2 * len(pairs)}H", len(pairs), *(number for pair in pairs for number in pair))
-    if len(rows) <= 4096:
-        return struct.pack(f"<{len(rows)}H", *sorted(rows))
-    bits = bytearray(8192)
-    for row in rows:
-        bits[row // 8] |= 1 << row % 8
-    return bytes(bits)
+ROWS = [1, 2, 70_000]
+CONTENT = RowBitmap.of(pa.array(ROWS, pa.int64())).serialize()
+VECTOR = {"storage_type": "u", "path_or_inline_dv": "", "offset": 1, "size_in_bytes": len(CONTENT), "cardinality": 3}
+INLINE = {**VECTOR, "storage_type": "i", "path_or_inline_dv": z85_encoded(CONTENT), "offset": None}
+FRAMED = struct.pack(">i", len(CONTENT)) + CONTENT + struct.pack(">I", zlib.crc32(CONTENT))
 
 
-def bitmap(rows, *, runs):
-    groups = {}
-    for row in rows:
-        groups.setdefault(row >> 16, []).append(row & 0xFFFF)
-    keys = sorted(groups)
-    bodies = [container(groups[key], runs=runs) for key in keys]
-    if runs:
-        head = struct.pack("<I", 12347 | (len(keys) - 1) << 16) + b"\xff" * ((len(keys) + 7) // 8)
-    else:
-        head = struct.pack("<II", 12346, len(keys))
-    head += b"".join(struct.pack("<HH", key, len(groups[key]) - 1) for key in keys)
-    offsets = b"\0" * 4 * len(keys) if not runs or len(keys) >= 4 else b""
-    return head + offsets + b"".join(bodies)
+def stored(tmp_path, vector, content):
+    path = tmp_path / "vector.bin"
+    path.write_bytes(content)
+    return stored_vector(vector, pafs.LocalFileSystem(), str(path))
 
 
-def serialized(rows, *, runs=False):
-    groups = {}
-    for row in rows:
-        groups.setdefault(row >> 32, []).append(row & 0xFFFFFFFF)
-    body = b"".join(struct.pack("<I", key) + bitmap(groups[key], runs=runs) for key in sorted(groups))
-    return struct.pack("<iq", 1681511377, len(groups)) + body
+def test_a_vector_in_a_file_is_read(tmp_path):
+    assert stored(tmp_path, VECTOR, b"\1" + FRAMED).positions().to_pylist() == ROWS
 
 
-def framed(content):
-    return struct.pack(">i", len(content)) + content + struct.pack(">I", zlib.crc32(content))
+def test_a_vector_without_offset_stands_at_the_beginning(tmp_path):
+    assert stored(tmp_path, {**VECTOR, "offset": None}, FRAMED).positions().to_pylist() == ROWS
 
 
-def described(content, rows):
-    return {"storage_type": "u", "path_or_inline_dv": "", "offset": 1, "size_in_bytes": len(content), "cardinality": rows}
-
-
-def z85(content):
-    text = ""
-    for (word,) in struct.iter_unpack(">I", content + b"\0" * (-len(content) % 4)):
-        text += "".join(ALPHABET[word // 85**power % 85] for power in (4, 3, 2, 1, 0))
-    return text
-
-
-ROWS = st.sets(st.integers(0, 200_000) | st.integers(2**32 - 5, 2**32 + 5), max_size=50)
-
-
-@given(ROWS, st.booleans())
-def test_the_rows_that_were_written_are_read(rows, runs):
-    content = serialized(rows, runs=runs)
-    assert deleted_rows(described(content, len(rows)), framed(content)).to_pylist() == sorted(rows)
-
-
-@pytest.mark.parametrize("runs", [False, True])
-def test_a_container_of_many_rows_is_read(runs):
-    rows = [*range(0, 60_000, 3), *range(65_536, 65_546), *range(2**17, 2**17 + 65_536)]
-    content = serialized(rows, runs=runs)
-    assert deleted_rows(described(content, len(rows)), framed(content)).to_pylist() == rows
+def test_a_frame_is_size_content_and_checksum():
+    assert framed_vector(CONTENT) == FRAMED
 
 
 def test_a_vector_in_the_log_itself_is_read():
-    content = serialized([3, 4, 7])
-    vector = {**described(content, 3), "storage_type": "i", "path_or_inline_dv": z85(content)}
-    assert vector_path(vector) is None
-    assert deleted_rows(vector, None).to_pylist() == [3, 4, 7]
+    assert vector_path(INLINE) is None
+    assert inline_vector(INLINE).positions().to_pylist() == ROWS
+
+
+def test_the_inline_example_of_the_protocol_is_read():
+    text = "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L"
+    vector = {**VECTOR, "storage_type": "i", "path_or_inline_dv": text, "size_in_bytes": 40, "cardinality": 6}
+    assert inline_vector(vector).positions().to_pylist() == [3, 4, 7, 11, 18, 29]
 
 
 @pytest.mark.parametrize(
@@ -96,37 +52,52 @@ def test_a_vector_in_the_log_itself_is_read():
         ("u", "ab^-aqEH.-t@S}K{vb[*k^", "ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"),
         ("u", "^-aqEH.-t@S}K{vb[*k^", "deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"),
         ("p", "s3://mytable/deletion_vector_d2c639aa.bin", "s3://mytable/deletion_vector_d2c639aa.bin"),
+        ("r", "my vectors/50%.bin", "my%20vectors/50%25.bin"),
     ],
 )
 def test_the_file_of_a_vector_follows_from_its_name(kind, text, path):
     assert vector_path({"storage_type": kind, "path_or_inline_dv": text}) == path
 
 
-CONTENT = serialized([1, 2, 70_000])
+@pytest.mark.parametrize(("kind", "text"), [("x", ""), (None, ""), ("u", "too short"), ("u", None), ("u", "!" * 20 + "\u00fc")])
+def test_what_names_no_file_is_refused(kind, text):
+    with pytest.raises(ValueError, match=r"storage type|Base85|16-char"):
+        vector_path({"storage_type": kind, "path_or_inline_dv": text})
 
 
 @pytest.mark.parametrize(
     ("vector", "content"),
     [
-        (described(CONTENT, 2), framed(CONTENT)),
-        (described(CONTENT[:-2], 3), framed(CONTENT[:-2])),
-        (described(CONTENT, 3), framed(CONTENT)[:-1]),
-        (described(CONTENT, 3), framed(CONTENT)[:-1] + b"\0"),
-        (described(CONTENT, 3), b"\0\0\0\1" + framed(CONTENT)[4:]),
-        (described(b"\0" * 16, 3), framed(b"\0" * 16)),
-        ({**described(CONTENT, 3), "path_or_inline_dv": "abc"}, None),
-        ({**described(CONTENT, 3), "path_or_inline_dv": "\u00fc" * 5}, None),
+        ({**VECTOR, "cardinality": 2}, FRAMED),
+        ({**VECTOR, "cardinality": None}, FRAMED),
+        ({**VECTOR, "size_in_bytes": len(CONTENT) - 2}, FRAMED),
+        ({**VECTOR, "size_in_bytes": -1}, FRAMED),
+        ({**VECTOR, "size_in_bytes": (1 << 31) - 1}, FRAMED),
+        ({**VECTOR, "offset": 2}, FRAMED),
+        ({**VECTOR, "offset": -1}, FRAMED),
+        (VECTOR, FRAMED[:-1]),
+        (VECTOR, FRAMED[:-1] + b"\0"),
+        (VECTOR, b"\0\0\0\1" + FRAMED[4:]),
+        (VECTOR, b""),
     ],
 )
-def test_a_vector_that_is_not_what_the_log_says_is_never_believed(vector, content):
+def test_a_stored_vector_that_is_not_what_the_log_says_is_never_believed(tmp_path, vector, content):
+    with pytest.raises(ValueError, match="deletion vector"):
+        stored(tmp_path, vector, b"\1" + content)
+
+
+@pytest.mark.parametrize(
+    "vector",
+    [
+        {**INLINE, "cardinality": 2},
+        {**INLINE, "size_in_bytes": len(CONTENT) + 4},
+        {**INLINE, "size_in_bytes": len(CONTENT) - 4},
+        {**INLINE, "size_in_bytes": None},
+        {**INLINE, "path_or_inline_dv": "abc"},
+        {**INLINE, "path_or_inline_dv": None},
+        {**INLINE, "path_or_inline_dv": "\u00fc" * 5},
+    ],
+)
+def test_an_inline_vector_that_is_not_what_the_log_says_is_never_believed(vector):
     with pytest.raises(ValueError, match=r"deletion vector|Base85"):
-        deleted_rows(vector, content)
-
-
-def test_an_unknown_kind_of_storage_is_refused():
-    with pytest.raises(ValueError, match="'x'"):
-        vector_path({"storage_type": "x", "path_or_inline_dv": ""})
-
-
-def test_the_frame_is_size_and_checksum():
-    assert len(framed(b"")) == FRAME_BYTES
+        inline_vector(vector)

@@ -1,0 +1,81 @@
+"""Writing deletion vectors: many into one file, as Delta Lake packs them.
+
+Protocol: PROTOCOL.md, Appendix "Deletion Vector File Storage Format".
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from airflow_delta.core.actions.file_actions import DELETION_VECTOR
+from airflow_delta.core.data_files.deletion_vector import FRAME_BYTES, framed_vector
+from airflow_delta.core.data_files.row_bitmap import RowBitmap
+from airflow_delta.core.data_files.z85 import z85_encoded
+
+_FORMAT_VERSION = b"\1"
+_TARGET_BYTES = 2 << 20
+
+
+def write_deletion_vectors(
+    filesystem: pafs.FileSystem, root: str, vectors: Iterable[RowBitmap], *, target_bytes: int = _TARGET_BYTES
+) -> pa.StructArray:
+    """Write the rows to be deleted of each data file into new files under the table's root; an error leaves none of them.
+
+    Args:
+        filesystem: Where the table lies.
+        root: The table's root, as the filesystem names it.
+        vectors: For each data file the rows deleted from it: all of them, those of an older vector included (``union``).
+        target_bytes: Size at which a file is full; a greater vector has a file of its own.
+
+    Returns:
+        ``DELETION_VECTOR`` structs, in the order of ``vectors``. The statistics of the files they hang on must say
+        ``numRecords`` and wide bounds (``with_wide_bounds``).
+    """
+    written: list[str] = []
+    found: list[dict[str, Any]] = []
+    try:
+        for pack in _packs(vectors, target_bytes):
+            name = uuid.uuid4()
+            written.append(f"{root}/deletion_vector_{name}.bin")
+            with filesystem.open_output_stream(written[-1]) as stream:
+                stream.write(_FORMAT_VERSION)
+                for content, rows in pack:
+                    found.append(_descriptor(name, stream.tell(), len(content), rows))
+                    stream.write(framed_vector(content))
+    except BaseException:
+        for path in written:
+            with suppress(pa.ArrowException, OSError):
+                filesystem.delete_file(path)
+        raise
+    return pa.array(found, DELETION_VECTOR)
+
+
+def _packs(vectors: Iterable[RowBitmap], target_bytes: int) -> Iterator[list[tuple[bytes, int]]]:
+    """Content and number of rows of the vectors that share a file."""
+    pack: list[tuple[bytes, int]] = []
+    size = len(_FORMAT_VERSION)
+    for each in vectors:
+        content = each.serialize()
+        if pack and size + len(content) + FRAME_BYTES > target_bytes:
+            yield pack
+            pack, size = [], len(_FORMAT_VERSION)
+        pack.append((content, len(each)))
+        size += len(content) + FRAME_BYTES
+    if pack:
+        yield pack
+
+
+def _descriptor(name: uuid.UUID, offset: int, size: int, rows: int) -> dict[str, Any]:
+    return {
+        "storage_type": "u",
+        "path_or_inline_dv": z85_encoded(name.bytes),
+        "offset": offset,
+        "size_in_bytes": size,
+        "cardinality": rows,
+    }
