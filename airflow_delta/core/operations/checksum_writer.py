@@ -9,7 +9,6 @@ import json
 from bisect import bisect_right
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import pyarrow.compute as pc
@@ -17,6 +16,7 @@ import pyarrow.compute as pc
 from airflow_delta.core.actions import CommitActions
 from airflow_delta.core.log.file_names import checksum_path
 from airflow_delta.core.log.version_checksum import VersionChecksum
+from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.log_store import LogStore
 
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
@@ -64,11 +64,21 @@ def next_checksum(previous: VersionChecksum | None, actions: CommitActions) -> V
     return checksum if min(checksum.num_files, checksum.table_size) >= 0 else None
 
 
-def counted_checksum(carried: VersionChecksum, *, files: int, size: int) -> VersionChecksum:
+def counted_checksum(carried: VersionChecksum | None, snapshot: Snapshot, *, files: int, size: int) -> VersionChecksum:
     """The checksum with the files as they were counted for a checkpoint, should that differ from what was carried on."""
-    if (carried.num_files, carried.table_size) == (files, size):
+    if carried and (carried.num_files, carried.table_size) == (files, size):
         return carried
-    return replace(carried, num_files=files, table_size=size, histogram=None)
+    info = snapshot.commit_info.fields if snapshot.commit_info else {}
+    return VersionChecksum(
+        num_files=files,
+        table_size=size,
+        protocol=snapshot.protocol,
+        metadata=snapshot.metadata,
+        txn_id=info.get("txnId"),
+        in_commit_timestamp=info.get("inCommitTimestamp"),
+        transactions=tuple(snapshot.transactions.values()),
+        domains=tuple(snapshot.domains.values()),
+    )
 
 
 def write_checksum(store: LogStore, version: int, checksum: VersionChecksum) -> None:

@@ -105,7 +105,7 @@ def test_carrying_on_agrees_with_counting(commits):
         assert (checksum.num_files, checksum.table_size) == (len(live), sum(live))
         counted = next_checksum(None, CommitActions(adds=files(*live), protocol=PROTOCOL, metadata=METADATA))
         assert checksum.histogram == counted.histogram
-        assert counted_checksum(checksum, files=len(live), size=sum(live)) is checksum
+        assert counted_checksum(checksum, None, files=len(live), size=sum(live)) is checksum
 
 
 @pytest.mark.parametrize(

@@ -18,13 +18,15 @@ from airflow_delta.core.log.json_checksum import CHECKSUM, json_checksum
 from airflow_delta.core.log.last_checkpoint import hinted_version
 from airflow_delta.core.operations.checkpoints.content import CheckpointContent
 from airflow_delta.core.operations.checkpoints.layout import CheckpointKind, Written, write_classic, write_v2
+from airflow_delta.core.operations.table_log import TableLog
 from airflow_delta.core.schema import schema_json, struct_from_arrow
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.table_features.feature import writer_features
 from airflow_delta.core.table_features.support import check_writable
+from airflow_delta.core.transaction.table_properties import protected_before
 
-V2_CHECKPOINT = "v2Checkpoint"
+V2_CHECKPOINT, CHECKPOINT_PROTECTION = "v2Checkpoint", "checkpointProtection"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +37,7 @@ class CheckpointResult:
         path: The file, the manifest, or the first part; a path below the table's root.
         actions: Rows of all files.
         files: Live files among them.
+        table_size: Bytes of the live files.
         bytes: Length of all files.
     """
 
@@ -43,7 +46,25 @@ class CheckpointResult:
     path: str
     actions: int
     files: int
+    table_size: int
     bytes: int
+
+
+def checkpoint(log: TableLog, version: int | None = None, *, kind: CheckpointKind | None = None) -> CheckpointResult:
+    """Write the checkpoint of a version, the latest one when None; see ``write_checkpoint``.
+
+    Raises:
+        InvalidStatementError: The table does not allow this kind, or protects its checkpoints before a later version.
+        As ``DeltaLog.snapshot`` and ``write_checkpoint``.
+    """
+    latest = log.refresh()
+    if version is None or version == latest.version:
+        return write_checkpoint(latest, now=log.clock(), kind=kind)
+    protected = protected_before(latest.metadata.configuration)
+    if version < protected:
+        detail = f"the table has the feature {CHECKPOINT_PROTECTION}: before version {protected} none may be added"
+        raise InvalidStatementError(statement=f"checkpoint of version {version}", detail=detail)
+    return write_checkpoint(log.snapshot(version), now=log.clock(), kind=kind)
 
 
 def write_checkpoint(snapshot: Snapshot, *, now: int, kind: CheckpointKind | None = None) -> CheckpointResult:
@@ -73,6 +94,7 @@ def write_checkpoint(snapshot: Snapshot, *, now: int, kind: CheckpointKind | Non
         path=written.path,
         actions=written.actions,
         files=written.files,
+        table_size=written.table_size,
         bytes=written.size,
     )
 

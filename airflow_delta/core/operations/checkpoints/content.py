@@ -39,7 +39,7 @@ class CheckpointContent:
     @classmethod
     def of(cls, snapshot: Snapshot, now: int) -> CheckpointContent:
         """The content of the checkpoint of this version."""
-        return cls(snapshot=snapshot, now=now, parsed=ParsedColumns.of(snapshot.metadata, snapshot.protocol))
+        return cls(snapshot=snapshot, now=now, parsed=ParsedColumns.of(snapshot))
 
     @property
     def file_columns(self) -> pa.Schema:

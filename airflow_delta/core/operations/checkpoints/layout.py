@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from airflow_delta.core.log.file_names import checkpoint_path, sidecar_path, v2_checkpoint_path
@@ -54,13 +55,15 @@ class Written:
         path: The file, the manifest, or the first part; a path below the table's root.
         actions: Rows of all files.
         files: Live files among them.
-        size: Bytes of all files.
+        table_size: Bytes of the live files.
+        size: Bytes of all files of the checkpoint.
         hint: Further members of ``_last_checkpoint``.
     """
 
     path: str
     actions: int
     files: int
+    table_size: int
     size: int
     hint: dict[str, Any] = field(default_factory=dict)
 
@@ -110,6 +113,7 @@ def write_v2(content: CheckpointContent, kind: CheckpointKind) -> Written:
         path=manifest.path,
         actions=manifest.actions + sum(each.actions for _, each in sidecars),
         files=sum(each.files for _, each in sidecars),
+        table_size=sum(each.table_size for _, each in sidecars),
         size=manifest.size + sum(each.size for _, each in sidecars),
         hint={"v2Checkpoint": hint},
     )
@@ -123,17 +127,19 @@ def _write_manifest(store: LogStore, version: int, actions: list[dict[str, Any]]
     path = v2_checkpoint_path(version, name, "json")
     content = "".join(json.dumps(each, ensure_ascii=False, separators=(",", ":")) + "\n" for each in actions).encode()
     store.write(path, content)
-    return Written(path=path, actions=len(actions), files=0, size=len(content))
+    return Written(path=path, actions=len(actions), files=0, table_size=0, size=len(content))
 
 
 def _write_parquet(store: LogStore, path: str, columns: pa.Schema, pieces: Iterable[pa.Table]) -> Written:
     """One file, a row group for each piece; whole or not at all."""
-    actions = files = 0
+    actions = files = table_size = 0
     with store.open_output(path) as stream:
         with pq.ParquetWriter(stream, columns, store_schema=False, use_dictionary=_WITH_DICTIONARY) as writer:
             for piece in pieces:
                 writer.write_table(piece, row_group_size=max(len(piece), 1))
                 actions += len(piece)
-                files += len(piece) - piece["add"].null_count if "add" in columns.names else 0
+                if "add" in columns.names:
+                    files += len(piece) - piece["add"].null_count
+                    table_size += pc.sum(pc.struct_field(piece["add"], "size"), min_count=0).as_py()
         size = stream.tell()
-    return Written(path=path, actions=actions, files=files, size=size)
+    return Written(path=path, actions=actions, files=files, table_size=table_size, size=size)

@@ -15,10 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
-from airflow_delta.core.actions import Metadata, Protocol
 from airflow_delta.core.data_files.statistics_selection import StatisticsSelection
 from airflow_delta.core.errors import InvalidPartitionValueError
-from airflow_delta.core.schema import DataType, DecimalType, StructField, StructType, arrow_type, parse_schema, physical_name
+from airflow_delta.core.schema import DataType, DecimalType, StructField, StructType, arrow_type, physical_name
 from airflow_delta.core.schema.data_types import (
     BYTE,
     DATE,
@@ -32,6 +31,7 @@ from airflow_delta.core.schema.data_types import (
     TIMESTAMP_NTZ,
 )
 from airflow_delta.core.schema.partition_values import typed_values
+from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.table_features.feature import DELETION_VECTORS, writer_features
 
 PARTITION_VALUES, STATISTICS = "partitionValues_parsed", "stats_parsed"
@@ -62,9 +62,9 @@ class ParsedColumns:
     tight_bounds: bool
 
     @classmethod
-    def of(cls, metadata: Metadata, protocol: Protocol) -> ParsedColumns:
+    def of(cls, snapshot: Snapshot) -> ParsedColumns:
         """As the table's properties ask for: statistics where ``delta.checkpoint.writeStatsAsStruct`` is true."""
-        schema = parse_schema(metadata.schema_string)
+        schema, metadata = snapshot.schema, snapshot.metadata
         partitions = tuple(field for name in metadata.partition_columns if (field := schema.find(name)))
         if metadata.configuration.get("delta.checkpoint.writeStatsAsStruct", "").strip().lower() != "true":
             return cls(partitions=partitions, bounds={}, counted=None, tight_bounds=False)
@@ -75,7 +75,7 @@ class ParsedColumns:
             partitions=partitions,
             bounds={path: kind for path, kind in kinds.items() if _is_bounded(kind)},
             counted=tuple(kinds),
-            tight_bounds=DELETION_VECTORS in writer_features(protocol),
+            tight_bounds=DELETION_VECTORS in writer_features(snapshot.protocol),
         )
 
     @property

@@ -56,7 +56,13 @@ def by_path(files):
 
 
 def test_everything_the_commits_said_is_in_the_checkpoint():
-    log = in_memory(**{"delta.appendOnly": "false", "user key": 'a "quoted" é'})
+    protocol = Protocol(
+        min_reader_version=3,
+        min_writer_version=7,
+        reader_features=frozenset({"deletionVectors"}),
+        writer_features=frozenset({"deletionVectors", "domainMetadata"}),
+    )
+    log = in_memory(protocol=protocol, **{"delta.appendOnly": "false", "user key": 'a "quoted" é'})
     vector = {"storage_type": "u", "path_or_inline_dv": "ab", "offset": 1, "size_in_bytes": 2, "cardinality": 3}
     rows = [
         {"path": "a%20b", "partition_values": [("p", None), ("q", "")], "stats": '{"numRecords":1}', "deletion_vector": vector},
@@ -249,7 +255,9 @@ def test_a_checkpoint_that_fails_halfway_leaves_no_file_and_no_hint(real_table, 
     monkeypatch.setattr(pq.ParquetWriter, "write_table", fail)
     with pytest.raises(OSError, match="disk full"):
         table.log.checkpoint()
-    assert sorted(path.name for path in (table.root / "_delta_log").iterdir()) == [f"{n:020d}.json" for n in range(2)]
+    assert {path.name for path in (table.root / "_delta_log").iterdir()} == {
+        f"{n:020d}.{suffix}" for n in range(2) for suffix in ("json", "crc")
+    }
 
 
 def fail(*_, **__):

@@ -1,0 +1,60 @@
+"""What follows a commit of ours: the checksum of its version, the checkpoint that is due, and the cleanup that follows that.
+
+Each is a hook of its own: what fails is told in the commit's result, and never fails the commit nor the other hooks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from airflow_delta.core.actions import CommitActions, Metadata
+from airflow_delta.core.log.version_checksum import VersionChecksum, read_checksum
+from airflow_delta.core.operations.checkpoints import CheckpointResult, write_checkpoint
+from airflow_delta.core.operations.checksum_writer import counted_checksum, next_checksum, write_checksum
+from airflow_delta.core.operations.log_cleanup import clean_up_log
+from airflow_delta.core.operations.table_log import TableLog
+from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.transaction.commit_result import CommitResult
+from airflow_delta.core.transaction.table_properties import checkpoint_interval, cleans_up_log
+
+
+class AfterCommit:
+    """The hooks of one log; it remembers the last checksum, so that the next one costs no reading."""
+
+    def __init__(self, log: TableLog) -> None:
+        self._log = log
+        self._checkpoint: tuple[Snapshot, CheckpointResult] | None = None
+        self._checksum: tuple[int, VersionChecksum] | None = None
+
+    @property
+    def hooks(self) -> tuple[Callable[[CommitResult, CommitActions, Metadata], None], ...]:
+        """In their order: the checkpoint counts the files, which the checksum then says."""
+        return self._write_checkpoint, self._write_checksum, self._clean_up
+
+    def _write_checkpoint(self, result: CommitResult, _actions: CommitActions, metadata: Metadata) -> None:
+        self._checkpoint = None
+        if result.version and result.version % checkpoint_interval(metadata.configuration) == 0:
+            self._log.refresh()  # from what is known, instead of from the start
+            snapshot = self._log.snapshot(result.version)
+            self._checkpoint = snapshot, write_checkpoint(snapshot, now=self._log.clock())
+
+    def _write_checksum(self, result: CommitResult, actions: CommitActions, _metadata: Metadata) -> None:
+        checksum = next_checksum(self._previous(result.version), actions)
+        if self._checkpoint:
+            snapshot, counted = self._checkpoint
+            checksum = counted_checksum(checksum, snapshot, files=counted.files, size=counted.table_size)
+        if checksum is None:
+            return
+        write_checksum(self._log.store, result.version, checksum)
+        self._checksum = (result.version, checksum)
+
+    def _previous(self, version: int) -> VersionChecksum | None:
+        if version == 0:
+            return None
+        if self._checksum and self._checksum[0] == version - 1:
+            return self._checksum[1]
+        return read_checksum(self._log.store, version - 1)
+
+    def _clean_up(self, _result: CommitResult, _actions: CommitActions, metadata: Metadata) -> None:
+        if self._checkpoint and cleans_up_log(metadata.configuration):
+            clean_up_log(self._log)

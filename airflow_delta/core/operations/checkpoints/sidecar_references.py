@@ -1,0 +1,44 @@
+"""Which sidecars checkpoints name.
+
+Protocol: PROTOCOL.md, "Sidecar File Information".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from airflow_delta.core.errors import CorruptLogError
+from airflow_delta.core.log.file_names import referenced_sidecar
+from airflow_delta.core.storage.log_store import LogStore
+
+
+def sidecars_of(store: LogStore, checkpoints: Iterable[str]) -> Iterator[str]:
+    """Paths below the table's root of the sidecars that these files of checkpoints name.
+
+    Raises:
+        CorruptLogError: A file does not tell.
+    """
+    for path in checkpoints:
+        try:
+            named = _in_json(store, path) if path.endswith(".json") else _in_parquet(store, path)
+            yield from map(referenced_sidecar, named)
+        except (OSError, LookupError, TypeError, ValueError, AttributeError) as error:
+            raise CorruptLogError(table=store.table_uri, file=path, detail=f"{type(error).__name__}: {error}") from error
+
+
+def _in_json(store: LogStore, path: str) -> list[str]:
+    actions = map(json.loads, store.read(path).splitlines())
+    return [action["sidecar"]["path"] for action in actions if action.get("sidecar")]
+
+
+def _in_parquet(store: LogStore, path: str) -> list[str]:
+    with store.open_input(path) as stream:
+        file = pq.ParquetFile(stream)
+        if "sidecar" not in file.schema_arrow.names:
+            return []
+        paths = pc.struct_field(file.read(columns=["sidecar.path"])["sidecar"], "path")
+        return [path for path in paths.to_pylist() if path is not None]

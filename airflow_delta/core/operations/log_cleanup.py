@@ -1,0 +1,125 @@
+"""Deleting what the log no longer needs: everything before the newest checkpoint that is older than the retention.
+
+The *barrier* is that checkpoint. It stays, with the commit of its version and all that is later, so that every version from it
+on can still be rebuilt. Whatever is older goes, oldest first: a cleanup that is killed leaves a log that begins somewhere
+before the barrier, and the next one finishes the work.
+
+Protocol: PROTOCOL.md, "Metadata Cleanup"; protocol_rfcs, "Checkpoint Protection".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from airflow_delta.core.errors import DeltaError, TimestampOutOfRangeError
+from airflow_delta.core.log.file_names import LAST_CHECKPOINT, LOG_DIRECTORY, SIDECAR_DIRECTORY, LogFileKind, parse_name
+from airflow_delta.core.log.history import CommitTimes, InCommitTimestamps
+from airflow_delta.core.log.last_checkpoint import hinted_version
+from airflow_delta.core.log.log_replay import LogReplay
+from airflow_delta.core.operations.checkpoints.sidecar_references import sidecars_of
+from airflow_delta.core.operations.table_log import TableLog
+from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.core.table_features.support import check_writable
+from airflow_delta.core.transaction.table_properties import log_retention, protected_before
+
+_DAY = 86_400_000
+_AT_ONCE = 1_000  # Paths in a request to delete: a storage may delete those of one request in any order.
+_CHECKPOINTS = {LogFileKind.CLASSIC_CHECKPOINT, LogFileKind.CHECKPOINT_PART, LogFileKind.V2_CHECKPOINT}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanupResult:
+    """What was deleted.
+
+    Attributes:
+        barrier: Version of the checkpoint from which on everything is kept; None where there is none old enough, and nothing
+            of the log was deleted.
+        log_files: Commits, checkpoints, checksums and compacted commits, paths below the table's root, in order.
+        sidecars: Sidecars that no checkpoint names any more, likewise.
+    """
+
+    barrier: int | None
+    log_files: tuple[str, ...] = ()
+    sidecars: tuple[str, ...] = ()
+
+
+def clean_up_log(log: TableLog) -> CleanupResult:
+    """Delete the files of the log that are older than ``delta.logRetentionDuration`` and not needed for any later version.
+
+    Raises:
+        UnsupportedWriterFeatureError: The table needs writers that know more.
+        As ``DeltaLog.snapshot``.
+    """
+    snapshot, now = log.refresh(), log.clock()
+    check_writable(snapshot.table_uri, snapshot.protocol, snapshot.metadata)
+    barrier = _barrier(log.store, snapshot, _midnight(now - log_retention(snapshot.metadata.configuration)))
+    expired = tuple(_expired(log.store, barrier)) if barrier is not None else ()
+    if expired and (hinted_version(log.store) or 0) < (barrier or 0):
+        log.store.delete([LAST_CHECKPOINT])  # it would lead readers to a checkpoint that is about to go
+    _delete(log.store, expired)
+    sidecars = tuple(_unreferenced_sidecars(log.store, _midnight(now) - _DAY))
+    log.store.delete(sidecars)
+    return CleanupResult(barrier=barrier, log_files=expired, sidecars=sidecars)
+
+
+def _midnight(time: int) -> int:
+    """The last midnight (UTC) until then."""
+    return time - time % _DAY
+
+
+def _barrier(store: LogStore, snapshot: Snapshot, cutoff: int) -> int | None:
+    """Version of the newest checkpoint that is not newer than the newest commit until ``cutoff``, and can be read.
+
+    None also where the table asks for its old checkpoints to go only together with newer ones.
+    """
+    times = CommitTimes(store, InCommitTimestamps.of(snapshot.metadata))
+    try:
+        version = times.last_until(cutoff)
+    except TimestampOutOfRangeError:
+        return None
+    while version >= 0:
+        try:
+            checkpoint = LogReplay.of(store, version).segment.checkpoint
+        except DeltaError:  # no checkpoint can be read, and the first commits are gone
+            return None
+        if checkpoint is None:
+            return None
+        if all(store.exists(path) for path in sidecars_of(store, [each.path for each in checkpoint.files])):
+            return checkpoint.version if checkpoint.version >= protected_before(snapshot.metadata.configuration) else None
+        version = checkpoint.version - 1
+    return None
+
+
+def _expired(store: LogStore, barrier: int) -> Iterator[str]:
+    """The files before the barrier, in the order in which they may go.
+
+    Compacted commits only help, so they go first; then version by version, a checkpoint after the commits that it replaces.
+    """
+    found = []
+    for status in store.list_from(LOG_DIRECTORY):
+        name = parse_name(status.path.rpartition("/")[2])
+        is_compacted = name is not None and name.kind is LogFileKind.COMPACTED_COMMITS
+        if name and (name.version < barrier or (is_compacted and name.version == barrier)):
+            found.append((not is_compacted, name.version, name.kind in _CHECKPOINTS, status.path))
+    return (path for *_, path in sorted(found))
+
+
+def _delete(store: LogStore, paths: Sequence[str]) -> None:
+    for start in range(0, len(paths), _AT_ONCE):
+        store.delete(paths[start : start + _AT_ONCE])
+
+
+def _unreferenced_sidecars(store: LogStore, before: int) -> Iterator[str]:
+    """Sidecars last changed before that time which no checkpoint names; none where a checkpoint does not tell what it names."""
+    old = [each.path for each in store.list_from(SIDECAR_DIRECTORY) if each.modification_time < before]
+    if not old:
+        return
+    paths = [each.path for each in store.list_from(LOG_DIRECTORY)]
+    names = ((path, parse_name(path.rpartition("/")[2])) for path in paths)
+    try:
+        needed = set(sidecars_of(store, [path for path, name in names if name and name.kind in _CHECKPOINTS]))
+    except DeltaError:
+        return
+    yield from (path for path in old if path not in needed)

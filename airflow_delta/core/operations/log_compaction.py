@@ -1,0 +1,112 @@
+"""Consecutive commits as one file, so that a reader needs one request instead of many.
+
+Protocol: PROTOCOL.md, "Log Compaction Files", "Action Reconciliation". The commits stay: the file only stands for them.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+from airflow_delta.core.actions import CommitActions
+from airflow_delta.core.errors import InvalidStatementError, VersionNotFoundError
+from airflow_delta.core.log.action_reconciliation import file_changes
+from airflow_delta.core.log.commit_reader import CommitBatch, read_commits
+from airflow_delta.core.log.commit_writer import commit_json
+from airflow_delta.core.log.file_names import LOG_DIRECTORY, LogFileKind, compacted_path, parse_name
+from airflow_delta.core.operations.table_log import TableLog
+from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.core.table_features.support import check_writable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionResult:
+    """What became of a compaction.
+
+    Attributes:
+        start: First of the commits.
+        end: The last one.
+        path: Path below the table's root; None where the range holds no two commits, so that there is nothing to write.
+        actions: Lines of the file; None where it was there already.
+    """
+
+    start: int
+    end: int
+    path: str | None
+    actions: int | None
+
+
+def compact_log(log: TableLog, *, start: int | None = None, end: int | None = None) -> CompactionResult:
+    """Write what the commits ``start`` to ``end`` say together as one file, unless it is there.
+
+    Args:
+        log: The table.
+        start: None is the first commit that neither a checkpoint nor a compacted file covers.
+        end: None is the latest version.
+
+    Raises:
+        InvalidStatementError: The end lies before the start.
+        VersionNotFoundError: There is no such version, or its commit is gone.
+        UnsupportedWriterFeatureError: The table needs writers that know more.
+        CorruptLogError: A commit cannot be read.
+    """
+    latest = log.refresh()
+    check_writable(latest.table_uri, latest.protocol, latest.metadata)
+    last = latest.version if end is None else end
+    commits, covered = _commits_and_coverage(log.store, last)
+    first = covered + 1 if start is None else start
+    if start is not None and last < start:
+        raise InvalidStatementError(statement=f"compaction of the commits {start} to {last}", detail="it ends before it starts")
+    missing = next((version for version in range(first, last + 1) if version not in commits), None)
+    if last > latest.version or missing is not None:
+        asked = last if missing is None else missing
+        raise VersionNotFoundError(
+            table=latest.table_uri, version=asked, earliest=min(commits, default=0), latest=latest.version
+        )
+    if last <= first:
+        return CompactionResult(start=first, end=last, path=None, actions=None)
+    return _written(log.store, first, last)
+
+
+def _written(store: LogStore, start: int, end: int) -> CompactionResult:
+    path = compacted_path(start, end)
+    lines = None
+    if not store.exists(path):
+        content = commit_json(reconciled(read_commits(store, range(start, end + 1))))
+        with suppress(FileExistsError):
+            store.write_if_absent(path, content)
+            lines = content.count(b"\n")
+    return CompactionResult(start=start, end=end, path=path, actions=lines)
+
+
+def reconciled(commits: CommitBatch) -> CommitActions:
+    """What remains of these commits: the last word on each file, application and domain.
+
+    Nothing that cancels an action of an earlier commit is left out, be it as old as it may: removed files and removed domains.
+    """
+    changes = file_changes(commits.adds, commits.removes)
+    return CommitActions(
+        protocol=commits.protocol,
+        metadata=commits.metadata,
+        adds=changes.added,
+        removes=changes.removed,
+        transactions=tuple(commits.transactions.values()),
+        domains=tuple(commits.domains.values()),
+    )
+
+
+def _commits_and_coverage(store: LogStore, last: int) -> tuple[set[int], int]:
+    """The commits up to ``last`` that are there, and the last version that a checkpoint or compacted file before it covers."""
+    commits: set[int] = set()
+    covered = -1
+    for status in store.list_from(LOG_DIRECTORY):
+        name = parse_name(status.path.rpartition("/")[2])
+        if name is None or name.version > last:
+            continue
+        if name.kind is LogFileKind.COMMIT:
+            commits.add(name.version)
+        elif name.kind is LogFileKind.COMPACTED_COMMITS and name.end is not None and name.end <= last:
+            covered = max(covered, name.end)
+        elif name.kind in (LogFileKind.CLASSIC_CHECKPOINT, LogFileKind.V2_CHECKPOINT):
+            covered = max(covered, name.version)
+    return commits, covered
