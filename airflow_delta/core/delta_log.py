@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from airflow_delta.core.actions import CommitActions, Metadata, Origin, Protocol
+from airflow_delta.core.actions import Metadata, Origin, Protocol
 from airflow_delta.core.change_feed import ChangedRange, change_feed, changelog, check_recorded
 from airflow_delta.core.clock import Clock, system_clock
 from airflow_delta.core.errors import LogGapError
@@ -24,8 +24,11 @@ from airflow_delta.core.log.history import (
 )
 from airflow_delta.core.log.log_replay import LogReplay
 from airflow_delta.core.log.log_segment import find_later_commits, holds_table
-from airflow_delta.core.operations.checkpoints import CheckpointResult, write_checkpoint
+from airflow_delta.core.operations.after_commit import AfterCommit
+from airflow_delta.core.operations.checkpoints import CheckpointKind, CheckpointResult, checkpoint
 from airflow_delta.core.operations.clone import CloneResult, shallow_clone
+from airflow_delta.core.operations.log_cleanup import CleanupResult, clean_up_log
+from airflow_delta.core.operations.log_compaction import CompactionResult, compact_log
 from airflow_delta.core.operations.restore import RestoreResult, restore
 from airflow_delta.core.operations.vacuum import VacuumResult, vacuum
 from airflow_delta.core.snapshot.snapshot import Snapshot
@@ -36,7 +39,6 @@ from airflow_delta.core.table_changes.create import CreateMode
 from airflow_delta.core.table_features.protocol import protocol_for
 from airflow_delta.core.transaction.commit_result import CommitResult
 from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
-from airflow_delta.core.transaction.table_properties import checkpoint_interval
 
 
 class DeltaLog:
@@ -50,6 +52,7 @@ class DeltaLog:
         self.clock = clock
         self._replay: LogReplay | None = None
         self._latest: Snapshot | None = None
+        self._after_commit = AfterCommit(self)
 
     @classmethod
     def for_table(
@@ -203,7 +206,7 @@ class DeltaLog:
         Raises:
             As ``snapshot``.
         """
-        return OptimisticTransaction(self.store, self.clock, snapshot or self.refresh(), hooks=[self._checkpoint_when_due])
+        return OptimisticTransaction(self.store, self.clock, snapshot or self.refresh(), hooks=self._after_commit.hooks)
 
     def create_transaction(self, metadata: Metadata, protocol: Protocol | None = None) -> OptimisticTransaction:
         """A transaction that creates the table; nothing is there before its commit.
@@ -212,7 +215,7 @@ class DeltaLog:
             metadata: Of the new table.
             protocol: Of the new table; the lowest one that allows the schema when None.
         """
-        transaction = OptimisticTransaction(self.store, self.clock, None, hooks=[self._checkpoint_when_due])
+        transaction = OptimisticTransaction(self.store, self.clock, None, hooks=self._after_commit.hooks)
         transaction.set_metadata(metadata)
         transaction.set_protocol(protocol or protocol_for(metadata))
         return transaction
@@ -226,14 +229,17 @@ class DeltaLog:
         """The statements that change columns, properties, rules and features of the table; see ``TableChanges``."""
         return TableChanges(start=self.start_transaction, origin=origin)
 
-    def checkpoint(self, version: int | None = None) -> CheckpointResult:
-        """Write the checkpoint of a version; of the latest one when None.
+    def checkpoint(self, version: int | None = None, *, kind: CheckpointKind | None = None) -> CheckpointResult:
+        """Write the checkpoint of a version, the latest one when None. Arguments and errors: ``operations.checkpoints``."""
+        return checkpoint(self, version, kind=kind)
 
-        Raises:
-            UnsupportedWriterFeatureError: The table needs writers that know more.
-            As ``snapshot``.
-        """
-        return write_checkpoint(self.snapshot(version), now=self.clock())
+    def compact_log(self, start: int | None = None, end: int | None = None) -> CompactionResult:
+        """Write consecutive commits as one file beside them. Arguments and errors: ``operations.log_compaction``."""
+        return compact_log(self, start=start, end=end)
+
+    def cleanup_log(self) -> CleanupResult:
+        """Delete the files of the log that no version young enough needs. Errors: ``operations.log_cleanup``."""
+        return clean_up_log(self)
 
     def vacuum(
         self,
@@ -291,11 +297,6 @@ class DeltaLog:
             target = DeltaLog.for_table(target, storage_options, clock=self.clock)
         source = self.snapshot(version, timestamp)
         return shallow_clone(source, target, mode=mode, properties=properties or {}, origin=origin or Origin())
-
-    def _checkpoint_when_due(self, result: CommitResult, _actions: CommitActions, metadata: Metadata) -> None:
-        if result.version and result.version % checkpoint_interval(metadata.configuration) == 0:
-            self.refresh()  # from what is known, instead of from the start
-            self.checkpoint(result.version)
 
     def _in_commit_timestamps(self) -> InCommitTimestamps:
         return InCommitTimestamps.of(self._refreshed().metadata)
