@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-RECORD_KEY = "airflowDelta"
-"""Key of our own record inside a commit info; other engines ignore it."""
+from airflow_delta.core.errors.conflict import RECORD_KEY
+
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,6 +34,8 @@
     │   └── FeatureInHistoryError      older versions use it
     ├── AppendOnlyTableError           a change of a table that only takes appends
     ├── DuplicateActionError           one commit that names a file twice
+    ├── InvalidCommitError             one commit that breaks a rule of the protocol
+    ├── MissingRecordCountError        an added file that must tell how many rows it has
     ├── MultipleSourceRowsMatchedError a MERGE that is ambiguous
     ├── ExpectationFailedError         a gate in front of the commit said no
     ├── RetentionTooShortError         a vacuum that would break readers
@@ -88,8 +90,10 @@ from airflow_delta.core.errors.statement import (
     ConstraintViolatedError,
     DuplicateActionError,
     ExpectationFailedError,
+    InvalidCommitError,
     InvalidPredicateError,
     InvalidStatementError,
+    MissingRecordCountError,
     MultipleSourceRowsMatchedError,
     RetentionTooShortError,
     SchemaMismatchError,
@@ -148,6 +152,7 @@ __all__ = [
     "FeatureDependencyError",
     "FeatureDropError",
     "FeatureInHistoryError",
+    "InvalidCommitError",
     "InvalidPartitionValueError",
     "InvalidPredicateError",
     "InvalidSchemaError",
@@ -159,6 +164,7 @@ __all__ = [
     "LogGapError",
     "ManifestUnsupportedError",
     "MetadataChangedError",
+    "MissingRecordCountError",
     "MultipleSourceRowsMatchedError",
     "NotConvertibleError",
     "ProtocolChangedError",

@@ -7,6 +7,9 @@ from typing import Any
 
 from airflow_delta.core.errors.base import DeltaError
 
+RECORD_KEY = "airflowDelta"
+"""Key of our own record inside a commit info; other engines ignore it."""
+
 
 @dataclass(kw_only=True, eq=False)
 class CommitConflictError(DeltaError):
@@ -17,7 +20,8 @@ class CommitConflictError(DeltaError):
     Attributes:
         read_version: Version the attempt was computed from.
         winning_version: Version of the commit that won.
-        winner: The winner's commit info, as in the log; its ``job`` tells the DAG run, when it was one of ours.
+        winner: The winner's commit info, as in the log but for our token; see ``winning_run``.
+        rule: Name of the rule that said no, as in ``transaction.conflict_checker.RULES``; None where it was none of these.
         path: File concerned, as in the log; None where the rule is not about a file.
         partition: The file's partition values; empty where there are none.
     """
@@ -30,14 +34,23 @@ class CommitConflictError(DeltaError):
     read_version: int
     winning_version: int
     winner: dict[str, Any] = field(default_factory=dict)
+    rule: str | None = None
     path: str | None = None
     partition: dict[str, str | None] = field(default_factory=dict)
+
+    @property
+    def winning_run(self) -> dict[str, Any]:
+        """The task run that made the winner: dag_id, task_id, run_id, map_index, try_number; empty when it was none of ours."""
+        record = self.winner.get(RECORD_KEY)
+        return record if isinstance(record, dict) else {}
 
     def claim(self) -> str:
         """What happened and where, and who did it."""
         job = self.winner.get("job")
+        where = ", ".join(f"{column} = {'NULL' if value is None else repr(value)}" for column, value in self.partition.items())
+        in_partition = f", in the partition {where}" if where else ""
         by = f" (made by {job.get('jobName')}, run {job.get('jobRunId')})" if job and isinstance(job, dict) else ""
-        return f"{super().claim()}{by}"
+        return f"{super().claim()}{in_partition}{by}"
 
 
 @dataclass(kw_only=True, eq=False)

@@ -80,6 +80,34 @@ class DuplicateActionError(DeltaError):
 
 
 @dataclass(kw_only=True, eq=False)
+class InvalidCommitError(DeltaError):
+    """What a writer wants to commit breaks a rule of the protocol; found before anything was written."""
+
+    code = "DELTA_INVALID_COMMIT"
+    message = "the commit to {table} is not valid: {detail}"
+    remedy = "report this: whoever wrote the files has not followed the protocol"
+    table: str
+    detail: str
+
+
+@dataclass(kw_only=True, eq=False)
+class MissingRecordCountError(DeltaError):
+    """An added file does not tell how many rows it has. Spark: ``DELTA_ROW_ID_ASSIGNMENT_WITHOUT_STATS``.
+
+    Attributes:
+        path: The file, as in the log.
+        needed_for: What the number is needed for.
+    """
+
+    code = "DELTA_MISSING_RECORD_COUNT"
+    message = "{path!r}, to be added to {table}, has no numRecords in its statistics, which {needed_for} need"
+    remedy = "write the file with statistics"
+    table: str
+    path: str
+    needed_for: str
+
+
+@dataclass(kw_only=True, eq=False)
 class MultipleSourceRowsMatchedError(DeltaError):
     """More than one source row matches one row of the table, so the result would be arbitrary.
 

@@ -35,8 +35,38 @@ READABLE = frozenset(
 )
 """Features of tables that the core reads right."""
 
-WRITABLE = frozenset({"appendOnly", "timestampNtz", "vacuumProtocolCheck"})
-"""Features of tables that the core's transactions and log operations keep the promises of."""
+ROW_FEATURES = frozenset(
+    {
+        "allowColumnDefaults",
+        "changeDataFeed",
+        "checkConstraints",
+        "columnMapping",
+        "generatedColumns",
+        "identityColumns",
+        "invariants",
+        "materializePartitionColumns",
+        "typeWidening",
+        "typeWidening-preview",
+        "variantShredding",
+        "variantShredding-preview",
+        "variantType",
+        "variantType-preview",
+    }
+)
+"""Features that ask something of rows. The core writes no rows: whoever does says which of these promises it has kept."""
+
+WRITABLE = ROW_FEATURES | {
+    "appendOnly",
+    "clustering",
+    "deletionVectors",
+    "domainMetadata",
+    "inCommitTimestamp",
+    "rowTracking",
+    "timestampNtz",
+    "vacuumProtocolCheck",
+}
+"""Features of tables that the core's transactions and log operations keep the promises of, ``ROW_FEATURES`` as far as the writer
+of the rows does."""
 
 
 def check_readable(

@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_delta.core.actions import CommitActions, Metadata, Protocol
 from airflow_delta.core.predicate import Expression
 from airflow_delta.core.schema import StructType
+from airflow_delta.core.table_features.feature import reader_features, writer_features
+from airflow_delta.core.transaction.deletion_vector_union import VectorFiles
 from airflow_delta.core.transaction.isolation_level import IsolationLevel
+from airflow_delta.core.transaction.rewrite_bins import RewriteBins
 
 NO_PATHS = pa.array([], pa.string())
+
+SettleAdded: TypeAlias = Callable[[pa.Table], pa.Table]
+"""Of files (``ADD_FILE``) that a winner added and whose statistics admit rows that the attempt looked for: those that really
+hold one, as a look into them tells."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CommitAttempt:
-    """One transaction at the moment it commits.
+    """One transaction at the moment it commits, and as it stands after each winner that it passed.
 
     Attributes:
         table: URI of the table, for errors.
         read_version: Version it was computed from; -1 for a table that is to be created.
         protocol: Protocol of the table as far as the attempt knows it (winners that it passed included).
-        metadata: Metadata of the table at ``read_version``.
+        metadata: Metadata of the table, likewise.
         schema: The schema in ``metadata``.
         actions: What it writes.
         read_predicates: What it looked for.
@@ -30,6 +40,12 @@ class CommitAttempt:
         read_whole_table: Whether it depends on every file there was.
         read_app_ids: Applications whose progress it asked for.
         passes_winners: Whether it may follow other commits than the one it read.
+        row_wise: Whether what becomes of a row depends on this row alone, and always in the same way: a DELETE or UPDATE with a
+            deterministic condition and nothing like a subquery. Rows that others delete then do not matter to it.
+        row_id_high_water_mark: The highest row id that was given out as far as it knows; -1 for none.
+        settle_added: See ``SettleAdded``.
+        vectors: Where deletion vectors are read and written, for a ``row_wise`` attempt.
+        bins: Which of the files belong together, where each group may be lost alone; None where all stand or fall together.
     """
 
     table: str
@@ -44,9 +60,43 @@ class CommitAttempt:
     read_whole_table: bool = False
     read_app_ids: frozenset[str] = frozenset()
     passes_winners: bool = True
+    row_wise: bool = False
+    row_id_high_water_mark: int = -1
+    settle_added: SettleAdded | None = None
+    vectors: VectorFiles | None = None
+    bins: RewriteBins | None = None
 
     @property
     def is_blind_append(self) -> bool:
-        """Whether it only adds files and read nothing, so that no other append can make it wrong."""
+        """Whether it only adds new rows and read nothing, so that no other append can make it wrong."""
         read = self.read_predicates or self.read_whole_table or len(self.read_files)
-        return not read and not len(self.actions.removes)
+        other = len(self.actions.removes) or len(self.actions.changes)
+        return not (read or other) and pc.all(self.actions.adds["data_change"], min_count=0).as_py()
+
+    @property
+    def rearranges(self) -> bool:
+        """Whether it names files and changes no row."""
+        files = (self.actions.adds["data_change"], self.actions.removes["data_change"])
+        return any(map(len, files)) and not any(pc.any(each).as_py() for each in files)
+
+    @property
+    def metadata_after(self) -> Metadata:
+        """The table's metadata as the attempt leaves it."""
+        return self.actions.metadata or self.metadata
+
+    @property
+    def protocol_after(self) -> Protocol:
+        """The table's protocol as the attempt leaves it."""
+        return self.actions.protocol or self.protocol
+
+    @property
+    def dropped_features(self) -> frozenset[str]:
+        """The features that the table has and that the attempt takes from it."""
+        if self.actions.protocol is None:
+            return frozenset()
+        return all_features(self.protocol) - all_features(self.actions.protocol)
+
+
+def all_features(protocol: Protocol) -> frozenset[str]:
+    """The features that readers or writers must know."""
+    return reader_features(protocol) | writer_features(protocol)

@@ -2,13 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_delta.core.actions import CommitActions, DomainMetadata, Metadata, SetTransaction
-from airflow_delta.core.errors import AppendOnlyTableError, DuplicateActionError
-from airflow_delta.core.log.action_reconciliation import file_keys
+from airflow_delta.core.actions import CommitActions, DomainMetadata, Metadata, Protocol, SetTransaction
+from airflow_delta.core.errors import (
+    AppendOnlyTableError,
+    DuplicateActionError,
+    InvalidCommitError,
+    MissingRecordCountError,
+    UnsupportedWriterFeatureError,
+)
+from airflow_delta.core.log.action_reconciliation import canonical_paths, file_keys
+from airflow_delta.core.predicate.file_statistics import record_counts
+from airflow_delta.core.table_features.feature import DELETION_VECTORS, FEATURES, writer_features
+from airflow_delta.core.table_features.support import ROW_FEATURES, check_writable
 from airflow_delta.core.transaction.table_properties import is_append_only
+
+
+def check_commit(
+    table: str, actions: CommitActions, protocol: Protocol, metadata: Metadata, *, enforces: Collection[str]
+) -> None:
+    """What the protocol asks of every commit.
+
+    Args:
+        table: The table, for errors.
+        actions: The commit.
+        protocol: The table's protocol after it.
+        metadata: The table's metadata after it.
+        enforces: Features that whoever wrote the rows has kept the promises of; see ``ROW_FEATURES``.
+
+    Raises:
+        DuplicateActionError: A file, application or domain is named twice.
+        InvalidCommitError: A rule of the protocol is broken.
+        AppendOnlyTableError: Rows would go from a table that only takes appends.
+        MissingRecordCountError: A file with a deletion vector does not tell how many rows it has.
+        UnsupportedReaderFeatureError: The table cannot be read here.
+        UnsupportedWriterFeatureError: The table needs writers that know more.
+    """
+    check_writable(table, protocol, metadata)
+    check_no_duplicates(table, actions)
+    for detail in _broken_rules(actions, writer_features(protocol)):
+        raise InvalidCommitError(table=table, detail=detail)
+    if is_append_only(metadata.configuration) and _changes_data(actions.removes):
+        raise AppendOnlyTableError(table=table)
+    _check_record_counts(table, actions.adds)
+    _check_rows(table, actions, protocol, metadata, enforces)
 
 
 def check_no_duplicates(table: str, actions: CommitActions) -> None:
@@ -19,8 +60,8 @@ def check_no_duplicates(table: str, actions: CommitActions) -> None:
     Raises:
         DuplicateActionError: It does not; or it sets one application or domain twice.
     """
-    for action, files in (("add", actions.adds), ("remove", actions.removes)):
-        _check_distinct(table, action, files["path"])
+    for action, files in (("add", actions.adds), ("remove", actions.removes), ("cdc", actions.changes)):
+        _check_distinct(table, action, canonical_paths(files["path"]))
     both = actions.adds.filter(pc.is_in(file_keys(actions.adds), file_keys(actions.removes)))
     if len(both):
         raise DuplicateActionError(table=table, action="add and remove", path=both["path"][0].as_py())
@@ -28,20 +69,55 @@ def check_no_duplicates(table: str, actions: CommitActions) -> None:
     _check_distinct(table, "domainMetadata", pa.chunked_array([[each.domain for each in actions.domains]], pa.string()))
 
 
-def check_append_only(table: str, metadata: Metadata, actions: CommitActions) -> None:
-    """A table that only takes appends loses no row; its files may still be rearranged.
-
-    Raises:
-        AppendOnlyTableError: The commit removes rows from such a table.
-    """
-    if is_append_only(metadata.configuration) and pc.any(actions.removes["data_change"]).as_py():
-        raise AppendOnlyTableError(table=table)
-
-
 def is_empty(actions: CommitActions) -> bool:
     """Whether the commit would say nothing but that it was made."""
     named: tuple[tuple[SetTransaction, ...], tuple[DomainMetadata, ...]] = (actions.transactions, actions.domains)
-    return not (len(actions.adds) or len(actions.removes) or actions.protocol or actions.metadata or any(named))
+    files = (actions.adds, actions.removes, actions.changes)
+    return not (any(map(len, files)) or actions.protocol or actions.metadata or any(named))
+
+
+def rewrites(actions: CommitActions) -> bool:
+    """Whether whole files came and whole files went, so that rows of the one may be in the other."""
+    came, went = (canonical_paths(each["path"]).combine_chunks() for each in (actions.adds, actions.removes))
+    return not pc.all(pc.is_in(came, went), min_count=0).as_py() and not pc.all(pc.is_in(went, came), min_count=0).as_py()
+
+
+def _broken_rules(actions: CommitActions, features: Collection[str]) -> Iterator[str]:
+    adds, removes = actions.adds, actions.removes
+    changes = {value for files in (adds, removes) for value in files["data_change"].unique().to_pylist()}
+    if len(changes) > 1:
+        yield "some of its files change data and some do not"
+    if changes == {False} and actions.transactions:
+        yield "it changes no data but moves the progress of an application, which would cost it its right to pass appends"
+    if changes == {False} and len(actions.changes):
+        yield "it changes no data but holds files of changes"
+    if actions.domains and "domainMetadata" not in features:
+        yield f"it sets the domain {actions.domains[0].domain}, but the table does not have the feature domainMetadata"
+    if DELETION_VECTORS not in features and adds["deletion_vector"].null_count < len(adds):
+        yield f"it marks rows as deleted, but the table does not have the feature {DELETION_VECTORS}"
+
+
+def _check_record_counts(table: str, adds: pa.Table) -> None:
+    marked = adds.filter(pc.is_valid(adds["deletion_vector"]))
+    unknown = marked["path"].filter(pc.is_null(record_counts(marked["stats"])))
+    if len(unknown):
+        raise MissingRecordCountError(table=table, path=unknown[0].as_py(), needed_for="deletion vectors")
+
+
+def _check_rows(table: str, actions: CommitActions, protocol: Protocol, metadata: Metadata, enforces: Collection[str]) -> None:
+    """Whoever added rows must have kept what the table asks of rows; the core sees only files."""
+    if not _changes_data(actions.adds):
+        return
+    asked = ROW_FEATURES & writer_features(protocol) - frozenset(enforces)
+    missing = {name for name in asked if FEATURES[name].in_use(metadata)}
+    if "changeDataFeed" in missing and (len(actions.changes) or not rewrites(actions)):
+        missing.remove("changeDataFeed")  # readers derive the changes from whole files that came or went
+    if missing:
+        raise UnsupportedWriterFeatureError(table=table, features=tuple(sorted(missing)))
+
+
+def _changes_data(files: pa.Table) -> bool:
+    return bool(pc.any(files["data_change"]).as_py())
 
 
 def _check_distinct(table: str, action: str, names: pa.ChunkedArray) -> None:

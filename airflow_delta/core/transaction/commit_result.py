@@ -24,6 +24,7 @@ class CommitResult:
         committed: Whether there is a commit.
         already_committed: Whether that commit was made by another try of the same task (same token), not by this one.
         commit_info: The commit's provenance; None when there is no commit.
+        lost_bins: Of ``commit_rewrites``: which bins were left out, because a winner had removed one of their inputs.
         hook_failures: What went wrong after the commit; the commit stands.
     """
 
@@ -35,6 +36,7 @@ class CommitResult:
     committed: bool = True
     already_committed: bool = False
     commit_info: CommitInfo | None = None
+    lost_bins: tuple[int, ...] = ()
     hook_failures: tuple[str, ...] = ()
 
 

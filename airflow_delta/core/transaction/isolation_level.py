@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from airflow_delta.core.actions import CommitActions
+from airflow_delta.core.transaction.row_tracking import ROW_TRACKING_DOMAIN
 
 
 class IsolationLevel(StrEnum):
@@ -32,7 +33,8 @@ def commit_isolation_level(table_level: IsolationLevel, actions: CommitActions, 
         actions: What the commit writes.
         changes_data: Whether operations of this kind change data (``Operation.changes_data``).
     """
-    if actions.protocol or actions.metadata or actions.transactions or actions.domains:
+    domains = [each for each in actions.domains if each.domain != ROW_TRACKING_DOMAIN]
+    if actions.protocol or actions.metadata or actions.transactions or domains:
         return table_level
     if any(True in files["data_change"].unique().to_pylist() for files in (actions.adds, actions.removes)):
         return table_level

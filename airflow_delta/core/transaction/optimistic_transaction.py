@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -14,7 +14,9 @@ import pyarrow.compute as pc
 from airflow_delta import __version__
 from airflow_delta.core.actions import (
     ADD_FILE,
+    CHANGE_FILE,
     NO_ADDS,
+    NO_CHANGES,
     NO_REMOVES,
     REMOVE_FILE,
     CommitActions,
@@ -26,19 +28,23 @@ from airflow_delta.core.actions import (
     SetTransaction,
 )
 from airflow_delta.core.clock import Clock
-from airflow_delta.core.errors import MetadataChangedError, TableExistsError, TableNotFoundError
+from airflow_delta.core.errors import InvalidCommitError, MetadataChangedError, TableExistsError, TableNotFoundError
 from airflow_delta.core.log.log_segment import list_log
 from airflow_delta.core.predicate import TRUE, Expression, parse_predicate
 from airflow_delta.core.schema import parse_schema
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.log_store import LogStore
-from airflow_delta.core.table_features.support import check_writable
 from airflow_delta.core.transaction import commit_loop
-from airflow_delta.core.transaction.commit_attempt import CommitAttempt
-from airflow_delta.core.transaction.commit_checks import check_append_only, check_no_duplicates, is_empty
+from airflow_delta.core.transaction.commit_attempt import CommitAttempt, SettleAdded
+from airflow_delta.core.transaction.commit_checks import check_commit, is_empty
+from airflow_delta.core.transaction.commit_preparation import prepared
 from airflow_delta.core.transaction.commit_result import CommitResult
+from airflow_delta.core.transaction.deletion_vector_union import VectorFiles
+from airflow_delta.core.transaction.in_commit_timestamps import are_enabled
 from airflow_delta.core.transaction.isolation_level import commit_isolation_level, table_isolation_level
 from airflow_delta.core.transaction.operation import Operation
+from airflow_delta.core.transaction.rewrite_bins import FileRewriteBin, RewriteBins, RewriteMetrics
+from airflow_delta.core.transaction.row_tracking import ROW_TRACKING, high_water_mark
 
 PostCommitHook: TypeAlias = Callable[[CommitResult, CommitActions, Metadata], None]
 """Work that follows a commit of ours, such as a checkpoint; it gets what was written, and the table's metadata as committed."""
@@ -57,13 +63,32 @@ class OptimisticTransaction:
     """
 
     def __init__(
-        self, store: LogStore, clock: Clock, snapshot: Snapshot | None, *, hooks: Iterable[PostCommitHook] = ()
+        self,
+        store: LogStore,
+        clock: Clock,
+        snapshot: Snapshot | None,
+        *,
+        hooks: Iterable[PostCommitHook] = (),
+        enforces: Iterable[str] = (),
+        vectors: VectorFiles | None = None,
     ) -> None:
-        """Stand on ``snapshot``, or before the first version of a table when it is None."""
+        """Stand on ``snapshot``, or before the first version of a table when it is None.
+
+        Args:
+            store: The table.
+            clock: Gives the time of commits.
+            snapshot: What is read.
+            hooks: Work that follows the commit.
+            enforces: Features (of ``table_features.support.ROW_FEATURES``, and ``rowTracking``) whose promises whoever writes
+                the rows of this transaction keeps.
+            vectors: For uniting deletion vectors with those of a winner; without it such winners are conflicts.
+        """
         self._store = store
         self._clock = clock
         self._snapshot = snapshot
         self._hooks = tuple(hooks)
+        self._enforces = frozenset(enforces)
+        self._vectors = vectors
         self._txn_id = str(uuid.uuid4())  # one for all calls of commit: after a lost answer the next call finds the commit
         self._metadata: Metadata | None = None
         self._protocol: Protocol | None = None
@@ -141,32 +166,43 @@ class OptimisticTransaction:
         *,
         adds: pa.Table = NO_ADDS,
         removes: pa.Table = NO_REMOVES,
+        changes: pa.Table = NO_CHANGES,
         transactions: Iterable[SetTransaction] = (),
         domains: Iterable[DomainMetadata] = (),
         operation: Operation,
         metrics: Mapping[str, int | str] | None = None,
+        tags: Mapping[str, str] | None = None,
         origin: Origin | None = None,
         max_attempts: int = MAX_ATTEMPTS,
         allow_empty: bool = False,
         resolve_conflicts: bool = True,
+        row_wise: bool = False,
+        settle_added: SettleAdded | None = None,
     ) -> CommitResult:
         """Make all of it one version of the table, or nothing.
 
         A commit that removes rows although nothing was recorded as read counts as one that read the whole table.
 
         Args:
-            adds: Files to add, columns ``ADD_FILE``.
+            adds: Files to add, columns ``ADD_FILE``. Where the table numbers rows, those without base row id get one.
             removes: Files to remove, columns ``REMOVE_FILE``.
+            changes: Files that hold the changes, columns ``CHANGE_FILE``.
             transactions: Progress of applications. A commit without data change must not carry any: it would lose its
                 right to pass appends.
             domains: Metadata domains to set.
             operation: What the history shows.
             metrics: Delta's operation metrics.
+            tags: Delta's tags of a commit.
             origin: The run that asks for it. Its token stands for one commit: any commit with it counts as this one.
             max_attempts: Versions to try before giving up against faster writers.
             allow_empty: Commit even when there is nothing to write; otherwise nothing is committed then.
             resolve_conflicts: Whether to pass winners that do no harm; an operation that replaces the table's state as a whole
                 (restore, clone, convert) passes nobody.
+            row_wise: Whether what becomes of a row depends on this row alone and always in the same way, as of a DELETE or
+                UPDATE with a deterministic condition without subquery: then rows that others deleted do not matter, and
+                deletion vectors of one file that mark different rows are united.
+            settle_added: Tells which of the added files that may matter really do. It is asked for files whose statistics admit
+                rows that the transaction looked for, and must know everything that it looked for.
 
         Raises:
             ConcurrentWriteError: Somebody was faster, and ``resolve_conflicts`` is False.
@@ -176,48 +212,116 @@ class OptimisticTransaction:
             TableExistsError: The table to be created is there.
             AppendOnlyTableError: Rows would go from a table that only takes appends.
             DuplicateActionError: A file, application or domain is named twice.
-            UnsupportedWriterFeatureError: The table needs writers that know more.
+            InvalidCommitError: A rule of the protocol is broken.
+            MissingRecordCountError: A file must tell how many rows it has, and does not.
+            UnsupportedWriterFeatureError: The table needs writers that know more, or that enforce what this one did not name.
         """
-        if self._committed:
-            raise RuntimeError("this transaction has committed; start another one")
         actions = CommitActions(
             protocol=self._protocol,
             metadata=self._metadata,
             adds=adds.select(ADD_FILE.names).cast(ADD_FILE),
             removes=removes.select(REMOVE_FILE.names).cast(REMOVE_FILE),
+            changes=changes.select(CHANGE_FILE.names).cast(CHANGE_FILE),
             transactions=tuple(dict.fromkeys(transactions)),
             domains=tuple(domains),
         )
+        if self._committed:
+            raise RuntimeError("this transaction has committed; start another one")
         if is_empty(actions) and not allow_empty:
-            return CommitResult(
-                version=self.read_version, timestamp=self._clock(), read_version=self.read_version, committed=False
-            )
-        check_no_duplicates(self._store.table_uri, actions)
-        check_append_only(self._store.table_uri, self.metadata, actions)
-        check_writable(self._store.table_uri, self.protocol, self.metadata)
+            return self._nothing_to_commit()
+        attempt = self._attempt(actions, operation, metrics or {}, tags or {}, origin or Origin())
+        return self._commit(
+            replace(
+                attempt,
+                passes_winners=resolve_conflicts,
+                row_wise=row_wise,
+                vectors=self._vectors,
+                settle_added=settle_added,
+            ),
+            max_attempts,
+        )
+
+    def commit_rewrites(
+        self,
+        bins: Sequence[FileRewriteBin],
+        *,
+        operation: Operation,
+        metrics: RewriteMetrics | None = None,
+        origin: Origin | None = None,
+        max_attempts: int = MAX_ATTEMPTS,
+    ) -> CommitResult:
+        """Make those bins one version of which nobody has removed or changed an input; rows only move.
+
+        Args:
+            bins: What is replaced by what.
+            operation: What the history shows.
+            metrics: Gives Delta's operation metrics of what is committed.
+            origin: The run that asks for it.
+            max_attempts: Versions to try before giving up against faster writers.
+
+        Returns:
+            ``lost_bins`` tells which were left out; ``committed`` is False when nothing was left.
+
+        Raises:
+            MetadataChangedError: Schema, partitioning or features have changed.
+            As ``commit``.
+        """
+        grouped, adds, removes = RewriteBins.of(bins, metrics)
+        if not grouped.rearranges(adds, removes):
+            raise InvalidCommitError(table=self._store.table_uri, detail="a rewrite in bins must not change data")
+        if self._committed:
+            raise RuntimeError("this transaction has committed; start another one")
+        if grouped.is_empty:
+            return self._nothing_to_commit()
+        self.record_read_files(removes["path"])
+        actions = CommitActions(adds=adds, removes=removes)
+        attempt = self._attempt(actions, operation, metrics(adds, removes) if metrics else {}, {}, origin or Origin())
+        return self._commit(replace(attempt, bins=grouped), max_attempts)
+
+    def _nothing_to_commit(self) -> CommitResult:
+        return CommitResult(version=self.read_version, timestamp=self._clock(), read_version=self.read_version, committed=False)
+
+    def _commit(self, attempt: CommitAttempt, max_attempts: int) -> CommitResult:
+        check_commit(attempt.table, attempt.actions, attempt.protocol_after, attempt.metadata_after, enforces=self._enforces)
         self._check_log_is_the_one_read()
-        attempt, info = self._attempt(actions, operation, metrics or {}, origin or Origin())
-        attempt = replace(attempt, passes_winners=resolve_conflicts)
-        landed = commit_loop.commit(attempt, info, self._store, max_attempts=max_attempts)
+        has_times = are_enabled(attempt.metadata_after.configuration)
+        attempt = prepared(
+            attempt,
+            after=self._snapshot.timestamp if self._snapshot and has_times else -1,
+            keeps_row_ids=ROW_TRACKING in self._enforces,
+        )
+        landed = commit_loop.commit(attempt, self._store, max_attempts=max_attempts)
         self._committed = True
+        time = landed.info.in_commit_timestamp
         result = CommitResult(
             version=landed.version,
-            timestamp=landed.info.timestamp,
+            timestamp=landed.info.timestamp if time is None else time,
             read_version=self.read_version,
             attempts=landed.attempts,
             conflicts=landed.conflicts,
+            committed=landed.committed,
             already_committed=landed.by_twin,
-            commit_info=landed.info,
+            commit_info=landed.info if landed.committed else None,
+            lost_bins=landed.lost_bins,
         )
-        return result if landed.by_twin else replace(result, hook_failures=tuple(self._run_hooks(result, landed.actions)))
+        if landed.by_twin or not landed.committed:
+            return result
+        return replace(result, hook_failures=tuple(self._run_hooks(result, landed.actions, landed.metadata)))
 
     def _attempt(
-        self, actions: CommitActions, operation: Operation, metrics: Mapping[str, int | str], origin: Origin
-    ) -> tuple[CommitAttempt, CommitInfo]:
+        self,
+        actions: CommitActions,
+        operation: Operation,
+        metrics: Mapping[str, int | str],
+        tags: Mapping[str, str],
+        origin: Origin,
+    ) -> CommitAttempt:
         read = self._predicates or self._files or self._read_whole_table
         removes_rows = bool(pc.any(actions.removes["data_change"]).as_py())
         basis = self._snapshot or self
         table_level = table_isolation_level(basis.metadata.configuration)
+        domains = self._snapshot.domains.values() if self._snapshot else ()
+        mark = high_water_mark(domains, self._store.table_uri)
         attempt = CommitAttempt(
             table=self._store.table_uri,
             read_version=self.read_version,
@@ -230,6 +334,7 @@ class OptimisticTransaction:
             read_files=pa.chunked_array(self._files, pa.string()).unique(),
             read_whole_table=self._read_whole_table or (removes_rows and not read),
             read_app_ids=frozenset(self._app_ids),
+            row_id_high_water_mark=-1 if mark is None else mark,
         )
         info = CommitInfo(
             timestamp=self._clock(),
@@ -242,8 +347,9 @@ class OptimisticTransaction:
             engine_info=ENGINE,
             txn_id=self._txn_id,
             origin=origin,
+            tags=tags,
         )
-        return replace(attempt, actions=replace(actions, commit_info=info)), info
+        return replace(attempt, actions=replace(actions, commit_info=info))
 
     def _check_log_is_the_one_read(self) -> None:
         """Raise when the next version would not follow what was read: the table was dropped, or made anew at its place."""
@@ -257,10 +363,10 @@ class OptimisticTransaction:
                 table=self._store.table_uri, read_version=self.read_version, winning_version=self.read_version
             )
 
-    def _run_hooks(self, result: CommitResult, actions: CommitActions) -> Iterable[str]:
+    def _run_hooks(self, result: CommitResult, actions: CommitActions, metadata: Metadata) -> Iterable[str]:
         for hook in self._hooks:
             try:
-                hook(result, actions, self.metadata)
+                hook(result, actions, metadata)
             except Exception as error:  # the commit stands, whatever happens after it
                 _logger.warning(
                     "%s: version %d is committed, but work after it failed",

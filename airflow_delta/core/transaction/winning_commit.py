@@ -8,6 +8,10 @@ from typing import Any
 import pyarrow.compute as pc
 
 from airflow_delta.core.actions import CommitActions
+from airflow_delta.core.errors.conflict import RECORD_KEY
+
+BACKFILL, UNBACKFILL = "ROW TRACKING BACKFILL", "ROW TRACKING UNBACKFILL"
+"""Delta's operations that write all files again with and without row ids."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -17,15 +21,33 @@ class WinningCommit:
     Attributes:
         version: The version it took.
         actions: What it wrote.
+        file_time: When its file was written, milliseconds since the epoch; None where nobody asked.
     """
 
     version: int
     actions: CommitActions
+    file_time: int | None = None
 
     @property
     def info(self) -> dict[str, Any]:
-        """Its commit info as in the log; empty where the writer left none."""
-        return dict(self.actions.commit_info.fields) if self.actions.commit_info else {}
+        """Its commit info as in the log, without the token of the task that made it; empty where the writer left none."""
+        fields = dict(self.actions.commit_info.fields) if self.actions.commit_info else {}
+        if isinstance(record := fields.get(RECORD_KEY), dict):
+            fields[RECORD_KEY] = {key: value for key, value in record.items() if key != "token"}
+        return fields
+
+    @property
+    def operation(self) -> str | None:
+        """Delta's name of what it did; None where the writer left no word."""
+        return self.actions.commit_info.operation if self.actions.commit_info else None
+
+    @property
+    def timestamp(self) -> int:
+        """When it was committed, in milliseconds since the epoch, as far as that is known."""
+        info = self.actions.commit_info
+        if info and info.in_commit_timestamp is not None:
+            return info.in_commit_timestamp
+        return self.file_time or (info.timestamp if info else 0)
 
     @property
     def is_blind_append(self) -> bool:

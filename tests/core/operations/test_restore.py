@@ -193,8 +193,9 @@ def test_schema_and_properties_come_back_and_the_protocol_stays():
 def test_a_file_that_got_a_deletion_vector_comes_back_without_it_and_again_with_it():
     text, name = "R!d7:<%0gFV.CDqHrD0:", "deletion_vector_a7662111-e622-43dc-b3a2-c65286cb99a9.bin"
     deleted = vector(text, 1)
-    log = HandmadeLog().commit(protocol(3, 7, **VECTORS), metadata(), add("f"))
-    log.commit(remove("f"), add("f", deletionVector=deleted))
+    stats = '{"numRecords":2}'
+    log = HandmadeLog().commit(protocol(3, 7, **VECTORS), metadata(), add("f", stats=stats))
+    log.commit(remove("f"), add("f", stats=stats, deletionVector=deleted))
     for path in ("f", name):
         log.store.write(path, b"x")
     assert log.log.restore(0).num_restored_files == 1

@@ -204,11 +204,11 @@ def test_a_table_that_only_takes_appends_refuses_to_lose_rows_but_may_be_rearran
 
 def test_a_table_that_needs_more_of_its_writers_is_not_written(metadata, clock, added):
     log = DeltaLog(InMemoryLogStore(clock=clock), clock=clock)
-    features = frozenset({"rowTracking"})
+    features = frozenset({"futureFeature"})
     protocol = Protocol(min_reader_version=1, min_writer_version=7, writer_features=features)
     with pytest.raises(UnsupportedWriterFeatureError) as caught:
         log.create_transaction(metadata, protocol).commit(operation=WRITE)
-    assert caught.value.features == ("rowTracking",)
+    assert caught.value.features == ("futureFeature",)
     assert not log.exists()
 
 

@@ -1,0 +1,41 @@
+"""What a commit gets from the version it is to follow: row ids, its time, and what it says of the ids it kept."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from airflow_delta.core.transaction.commit_attempt import CommitAttempt
+from airflow_delta.core.transaction.commit_checks import rewrites
+from airflow_delta.core.transaction.in_commit_timestamps import with_time
+from airflow_delta.core.transaction.row_tracking import (
+    PRESERVED_TAG,
+    high_water_mark,
+    is_enabled,
+    numbers_rows,
+    with_row_ids,
+)
+
+
+def prepared(attempt: CommitAttempt, *, after: int, keeps_row_ids: bool) -> CommitAttempt:
+    """The attempt as it is tried first.
+
+    Args:
+        attempt: With its commit info; ``row_id_high_water_mark`` is that of the version it read.
+        after: Time of the version it read, milliseconds since the epoch; only needed where commits carry their time.
+        keeps_row_ids: Whether rows that it took from other files carry their ids with them.
+
+    Raises:
+        MissingRecordCountError: Rows are numbered here, and a new file does not tell how many it has.
+    """
+    version = attempt.read_version + 1
+    actions = with_time(attempt.actions, attempt.metadata, version=version, after=after)
+    known = attempt.row_id_high_water_mark
+    if numbers_rows(attempt.protocol_after, attempt.metadata_after):
+        # A clone or a restored table says itself which ids its files have.
+        known = max(known, high_water_mark(actions.domains, attempt.table) or known)
+        actions = with_row_ids(actions, attempt.table, known=known, given_out=known, version=version)
+        if actions.commit_info and is_enabled(attempt.metadata_after) and (len(actions.adds) or len(actions.removes)):
+            preserved = "true" if keeps_row_ids or not rewrites(actions) else "false"
+            tags = {PRESERVED_TAG: preserved, **actions.commit_info.tags}
+            actions = replace(actions, commit_info=replace(actions.commit_info, tags=tags))
+    return replace(attempt, actions=actions, row_id_high_water_mark=known)

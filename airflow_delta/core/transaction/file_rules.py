@@ -1,0 +1,100 @@
+"""The conflict rules about files: what the winner added, and what it removed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_delta.core.errors import ConcurrentAppendError, ConcurrentDeleteDeleteError, ConcurrentDeleteReadError
+from airflow_delta.core.log.action_reconciliation import canonical_paths
+from airflow_delta.core.predicate import NO, evaluate_files
+from airflow_delta.core.transaction.commit_attempt import CommitAttempt
+from airflow_delta.core.transaction.conflict import conflict, first_file
+from airflow_delta.core.transaction.isolation_level import IsolationLevel
+from airflow_delta.core.transaction.winning_commit import BACKFILL, UNBACKFILL, WinningCommit
+
+_BACKFILLS = {BACKFILL, UNBACKFILL}
+
+
+def bins_lost(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
+    """A rewrite in bins goes on without those of which the winner has removed an input."""
+    if attempt.bins is None:
+        return attempt
+    bins, actions = attempt.bins.without(winner.actions.removes["path"], attempt.actions)
+    if bins is attempt.bins:
+        return attempt
+    inputs = actions.removes["path"].combine_chunks()
+    return replace(attempt, bins=bins, actions=actions, read_files=inputs)
+
+
+def added_files_the_attempt_should_have_read(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
+    """The winner must not have added a row that the attempt looked for.
+
+    A blind append looked for nothing; at ``WriteSerializable`` the winner's blind append may be ordered after an attempt that
+    keeps the schema; at ``SnapshotIsolation`` additions do not count. A backfill of row ids adds no row.
+    """
+    match attempt.isolation_level:
+        case IsolationLevel.SNAPSHOT_ISOLATION:
+            return attempt
+        case IsolationLevel.WRITE_SERIALIZABLE if winner.is_blind_append and not attempt.actions.metadata:
+            return attempt
+    operation = attempt.actions.commit_info.operation if attempt.actions.commit_info else None
+    if attempt.is_blind_append or winner.only_rearranges or {winner.operation, operation} & _BACKFILLS:
+        return attempt
+    added = winner.actions.adds
+    if not attempt.read_whole_table:
+        added = added.filter(_satisfies_a_predicate(attempt, added))
+        if len(added):  # a file that was read and is only described anew has no new row
+            described = pc.and_(_among(added["path"], attempt.read_files), pc.invert(added["data_change"]))
+            added = added.filter(pc.invert(described))
+        if len(added) and attempt.settle_added:
+            added = attempt.settle_added(added)
+    if len(added):
+        raise conflict(ConcurrentAppendError, attempt, winner, **first_file(added))
+    return attempt
+
+
+def removed_files_the_attempt_read(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
+    """The winner must not have changed rows that the attempt used.
+
+    To a ``row_wise`` attempt, rows that are gone do not matter; where it changes the same file, the next rule looks at it.
+    After a winner that only rearranged rows, the attempt stands on the rearranged files, so that their later changes are seen.
+    """
+    removed = winner.actions.removes
+    if winner.only_rearranges:
+        if not len(attempt.read_files) or not pc.any(_among(removed["path"], attempt.read_files)).as_py():
+            return attempt
+        paths = pa.concat_arrays([attempt.read_files, winner.actions.adds["path"].combine_chunks()])
+        return replace(attempt, read_files=paths)
+    if attempt.row_wise:
+        return attempt
+    if not attempt.read_whole_table:
+        removed = removed.filter(_among(removed["path"], attempt.read_files))
+    if len(removed):
+        raise conflict(ConcurrentDeleteReadError, attempt, winner, **first_file(removed))
+    return attempt
+
+
+def removed_files_the_attempt_removes_too(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
+    """One file must not be removed twice: each of the two commits would bring its rows back in another file."""
+    removed = winner.actions.removes
+    removed = removed.filter(_among(removed["path"], attempt.actions.removes["path"].combine_chunks()))
+    if len(removed):
+        raise conflict(ConcurrentDeleteDeleteError, attempt, winner, **first_file(removed))
+    return attempt
+
+
+def _satisfies_a_predicate(attempt: CommitAttempt, files: pa.Table) -> pa.Array:
+    """Which files may hold a row that the attempt looked for; a file without statistics may."""
+    satisfies = pa.repeat(pa.scalar(False), len(files))
+    for predicate in attempt.read_predicates:
+        verdicts = evaluate_files(predicate, files, attempt.schema, attempt.metadata.partition_columns)
+        satisfies = pc.or_(satisfies, pc.not_equal(verdicts, NO))
+    return satisfies
+
+
+def _among(theirs: pa.ChunkedArray, ours: pa.Array) -> pa.ChunkedArray:
+    """Which of their paths mean a file of ours."""
+    return pc.is_in(canonical_paths(theirs), canonical_paths(ours))

@@ -1,0 +1,46 @@
+"""The time that a commit carries: later than that of the version before, whatever clocks say.
+
+Protocol: PROTOCOL.md, "In-Commit Timestamps". Times are milliseconds since the epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from airflow_delta.core.actions import CommitActions, Metadata
+
+ENABLED = "delta.enableInCommitTimestamps"
+ENABLEMENT_VERSION = "delta.inCommitTimestampEnablementVersion"
+ENABLEMENT_TIMESTAMP = "delta.inCommitTimestampEnablementTimestamp"
+
+
+def are_enabled(configuration: Mapping[str, str]) -> bool:
+    """Whether commits carry their time."""
+    return configuration.get(ENABLED, "").lower() == "true"
+
+
+def get_enabled(before: Metadata, actions: CommitActions) -> bool:
+    """Whether this commit makes a table that is there begin to keep times."""
+    return bool(actions.metadata and are_enabled(actions.metadata.configuration) and not are_enabled(before.configuration))
+
+
+def with_time(actions: CommitActions, before: Metadata, *, version: int, after: int) -> CommitActions:
+    """The commit with a time later than ``after``, where the table keeps times once it is made.
+
+    Args:
+        actions: The commit, with its commit info.
+        before: The table's metadata before it; for version 0 the new table's own.
+        version: The version that it is to take.
+        after: The time of the version before.
+    """
+    if actions.commit_info is None or not are_enabled((actions.metadata or before).configuration):
+        return actions
+    known = actions.commit_info.in_commit_timestamp
+    time = max(actions.commit_info.timestamp if known is None else known, after + 1)
+    actions = replace(actions, commit_info=replace(actions.commit_info, in_commit_timestamp=time))
+    if actions.metadata is None or not get_enabled(before, actions):
+        return actions
+    enablement = {ENABLEMENT_VERSION: str(version), ENABLEMENT_TIMESTAMP: str(time)}
+    metadata = replace(actions.metadata, configuration={**actions.metadata.configuration, **enablement})
+    return replace(actions, metadata=metadata)

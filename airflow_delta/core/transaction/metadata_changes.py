@@ -1,0 +1,121 @@
+"""Changes of a table's metadata that a commit computed before them may follow.
+
+Delta Spark keeps such a list too (``ConflictChecker.attemptToResolveMetadataConflicts``): features that do not make wrong what
+was written without them. Everything else forbids the commit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from airflow_delta.core.actions import Metadata, Protocol
+from airflow_delta.core.schema import StructType, parse_schema
+from airflow_delta.core.schema.column_mapping import MappingMode, mapping_mode, without_column_mapping
+from airflow_delta.core.table_features.feature import writer_features
+from airflow_delta.core.transaction.in_commit_timestamps import ENABLED as TIMESTAMPS_ENABLED
+from airflow_delta.core.transaction.in_commit_timestamps import ENABLEMENT_TIMESTAMP, ENABLEMENT_VERSION
+from airflow_delta.core.transaction.row_tracking import ENABLED_PROPERTY as ROW_TRACKING_ENABLED
+
+_IDENTITY_MARK = "delta.identity.highWaterMark"
+_PROTECTED_BEFORE = "delta.requireCheckpointProtectionBeforeVersion"
+
+
+def is_harmless(before: Metadata, after: Metadata, protocol: Protocol, *, to_rearranged_rows: bool) -> bool:
+    """Whether a commit that was computed on ``before`` is right on ``after`` too.
+
+    Args:
+        before: The metadata that it knew.
+        after: What somebody else made of it.
+        protocol: The table's protocol by then.
+        to_rearranged_rows: Whether the commit changes no row: then only features, schema and partitioning matter.
+    """
+    if replace(before, configuration=after.configuration, schema_string=after.schema_string) != after:
+        return False
+    ours, theirs = before.configuration, after.configuration
+    changed = {key for key in ours.keys() | theirs.keys() if ours.get(key) != theirs.get(key)}
+    if not all(_PASSES[key](before, after, protocol) if key in _PASSES else to_rearranged_rows for key in changed):
+        return False
+    return before.schema_string == after.schema_string or _without_marks(before, after) == _without_marks(after, before)
+
+
+def moved(metadata: Metadata, *, lost_version: int) -> Metadata:
+    """The metadata whose mentions of the version that the commit was to take say the next one.
+
+    Protocol: PROTOCOL.md, "Type Widening" (of the preview: ``tableVersion``), "Checkpoint Protection".
+    """
+    configuration = dict(metadata.configuration)
+    if configuration.get(_PROTECTED_BEFORE) == str(lost_version):
+        configuration[_PROTECTED_BEFORE] = str(lost_version + 1)
+    schema = metadata.schema_string
+    if '"tableVersion"' in schema:
+        schema = json.dumps(_with_moved_changes(json.loads(schema), lost_version), ensure_ascii=False, separators=(",", ":"))
+    if schema == metadata.schema_string and configuration == metadata.configuration:
+        return metadata
+    return replace(metadata, schema_string=schema, configuration=configuration)
+
+
+def _with_moved_changes(document: Any, lost_version: int) -> Any:
+    if isinstance(document, list):
+        return [_with_moved_changes(each, lost_version) for each in document]
+    if not isinstance(document, dict):
+        return document
+    if document.get("tableVersion") == lost_version and "fromType" in document:
+        return {**document, "tableVersion": lost_version + 1}
+    return {key: _with_moved_changes(value, lost_version) for key, value in document.items()}
+
+
+def _without_marks(metadata: Metadata, other: Metadata) -> StructType:
+    """The schema without what the two may differ in: how far identities were given out, and a mapping that only one has."""
+    schema = parse_schema(metadata.schema_string)
+    if _gets_mapped(metadata, other) or _gets_mapped(other, metadata):
+        schema = without_column_mapping(schema)
+    fields = ({key: value for key, value in each.metadata.items() if key != _IDENTITY_MARK} for each in schema.fields)
+    return StructType(tuple(replace(each, metadata=kept) for each, kept in zip(schema.fields, fields, strict=True)))
+
+
+def _gets_mapped(before: Metadata, after: Metadata) -> bool:
+    modes = mapping_mode(before.configuration), mapping_mode(after.configuration)
+    return modes == (MappingMode.NONE, MappingMode.NAME)
+
+
+def _is(after: Mapping[str, str], key: str, value: str) -> bool:
+    return after.get(key, "").lower() == value
+
+
+def _maps(before: Metadata, after: Metadata, protocol: Protocol) -> bool:
+    return _gets_mapped(before, after) and "columnMapping" in writer_features(protocol)
+
+
+def _tracks_rows(_before: Metadata, after: Metadata, protocol: Protocol) -> bool:
+    return _is(after.configuration, ROW_TRACKING_ENABLED, "true") and "rowTracking" in writer_features(protocol)
+
+
+def _keeps_timestamps(before: Metadata, after: Metadata, protocol: Protocol) -> bool:
+    newly = not _is(before.configuration, TIMESTAMPS_ENABLED, "true") and _is(after.configuration, TIMESTAMPS_ENABLED, "true")
+    return newly and "inCommitTimestamp" in writer_features(protocol)
+
+
+_PASSES: Mapping[str, Callable[[Metadata, Metadata, Protocol], bool]] = {
+    # Rows without ids in their files get ids from the log; the commit tells that it did not keep any.
+    ROW_TRACKING_ENABLED: _tracks_rows,
+    "delta.rowTracking.materializedRowIdColumnName": _tracks_rows,
+    "delta.rowTracking.materializedRowCommitVersionColumnName": _tracks_rows,
+    # The physical names of columns that exist are their names.
+    "delta.columnMapping.mode": _maps,
+    "delta.columnMapping.maxColumnId": _maps,
+    # Nobody has to write deletion vectors because they are allowed.
+    "delta.enableDeletionVectors": lambda _before, after, protocol: (
+        _is(after.configuration, "delta.enableDeletionVectors", "true") and "deletionVectors" in writer_features(protocol)
+    ),
+    "delta.checkpointPolicy": lambda _before, after, protocol: (
+        _is(after.configuration, "delta.checkpointPolicy", "v2") and "v2Checkpoint" in writer_features(protocol)
+    ),
+    # The commit gets its time when it takes its version.
+    TIMESTAMPS_ENABLED: _keeps_timestamps,
+    ENABLEMENT_VERSION: _keeps_timestamps,
+    ENABLEMENT_TIMESTAMP: _keeps_timestamps,
+}
+"""Properties that somebody may change under a commit that changes rows, each with the condition."""

@@ -1,0 +1,93 @@
+"""Files that are rewritten in groups: a group that loses its inputs to a winner is left out, and the others are committed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_delta.core.actions import ADD_FILE, REMOVE_FILE, CommitActions
+from airflow_delta.core.log.action_reconciliation import canonical_paths
+
+RewriteMetrics: TypeAlias = Callable[[pa.Table, pa.Table], Mapping[str, int | str]]
+"""Delta's operation metrics from the added (``ADD_FILE``) and removed (``REMOVE_FILE``) files that are committed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FileRewriteBin:
+    """Files whose rows are in other files from now on; they are replaced together or not at all.
+
+    Attributes:
+        removes: The files that go, columns ``REMOVE_FILE``, ``data_change`` false.
+        adds: The files that come, columns ``ADD_FILE``, ``data_change`` false.
+    """
+
+    removes: pa.Table
+    adds: pa.Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RewriteBins:
+    """To which bin each file of a commit belongs.
+
+    Attributes:
+        of_adds: For each added file the ordinal of its bin.
+        of_removes: For each removed file likewise.
+        lost: Ordinals of the bins that were left out.
+        metrics: The metrics of what is left.
+    """
+
+    of_adds: pa.Array
+    of_removes: pa.Array
+    lost: tuple[int, ...] = ()
+    metrics: RewriteMetrics | None = None
+
+    @classmethod
+    def of(
+        cls, bins: Sequence[FileRewriteBin], metrics: RewriteMetrics | None = None
+    ) -> tuple[RewriteBins, pa.Table, pa.Table]:
+        """The bins, and all their adds and removes."""
+        adds = pa.concat_tables([ADD_FILE.empty_table(), *(each.adds.select(ADD_FILE.names).cast(ADD_FILE) for each in bins)])
+        removes = pa.concat_tables(
+            [REMOVE_FILE.empty_table(), *(each.removes.select(REMOVE_FILE.names).cast(REMOVE_FILE) for each in bins)]
+        )
+        of_adds = _ordinals([len(each.adds) for each in bins])
+        return cls(of_adds=of_adds, of_removes=_ordinals([len(each.removes) for each in bins]), metrics=metrics), adds, removes
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no file is left."""
+        return not (len(self.of_adds) or len(self.of_removes))
+
+    @staticmethod
+    def rearranges(adds: pa.Table, removes: pa.Table) -> bool:
+        """Whether none of the files changes data."""
+        return not any(pc.any(files["data_change"]).as_py() for files in (adds, removes))
+
+    def without(self, removed: pa.ChunkedArray, actions: CommitActions) -> tuple[RewriteBins, CommitActions]:
+        """What is left when somebody else has removed these paths: the bins all whose inputs are still there."""
+        is_gone = pc.is_in(canonical_paths(actions.removes["path"]), canonical_paths(removed).combine_chunks())
+        gone = self.of_removes.filter(is_gone.combine_chunks()).unique()
+        if not len(gone):
+            return self, actions
+        adds_stay, removes_stay = (pc.invert(pc.is_in(each, gone)) for each in (self.of_adds, self.of_removes))
+        adds, removes = actions.adds.filter(adds_stay), actions.removes.filter(removes_stay)
+        info = actions.commit_info
+        if info and self.metrics:
+            metrics = {name: str(value) for name, value in self.metrics(adds, removes).items()}
+            info = replace(info, operation_metrics=metrics)
+        left = replace(
+            self,
+            of_adds=self.of_adds.filter(adds_stay),
+            of_removes=self.of_removes.filter(removes_stay),
+            lost=tuple(sorted({*self.lost, *gone.to_pylist()})),
+        )
+        return left, replace(actions, adds=adds, removes=removes, commit_info=info)
+
+
+def _ordinals(lengths: Sequence[int]) -> pa.Array:
+    parts = [pa.repeat(pa.scalar(ordinal, pa.int32()), length) for ordinal, length in enumerate(lengths)]
+    return pa.concat_arrays([pa.array([], pa.int32()), *parts])

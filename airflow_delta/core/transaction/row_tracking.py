@@ -1,0 +1,136 @@
+"""Row ids: every added file says which ids its rows start with, and the table remembers the highest id ever given out.
+
+Protocol: PROTOCOL.md, "Row Tracking".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_delta.core.actions import CommitActions, DomainMetadata, Metadata, Protocol
+from airflow_delta.core.errors import CorruptLogError, MissingRecordCountError
+from airflow_delta.core.log.action_reconciliation import canonical_paths
+from airflow_delta.core.log.file_names import LOG_DIRECTORY
+from airflow_delta.core.predicate.file_statistics import record_counts
+from airflow_delta.core.table_features.feature import writer_features
+
+ROW_TRACKING = "rowTracking"
+ROW_TRACKING_DOMAIN = "delta.rowTracking"
+PRESERVED_TAG = "delta.rowTracking.preserved"
+ENABLED_PROPERTY = "delta.enableRowTracking"
+
+_IDS = ("base_row_id", "default_row_commit_version")
+
+
+def numbers_rows(protocol: Protocol, metadata: Metadata) -> bool:
+    """Whether commits give ids to rows: they do as soon as the feature is supported, unless the table says that it rests."""
+    is_suspended = metadata.configuration.get("delta.rowTrackingSuspended", "").lower() == "true"
+    return ROW_TRACKING in writer_features(protocol) and not is_suspended
+
+
+def is_enabled(metadata: Metadata) -> bool:
+    """Whether readers may rely on the ids, so that commits must say whether they kept them."""
+    return metadata.configuration.get(ENABLED_PROPERTY, "").lower() == "true"
+
+
+def high_water_mark(domains: Iterable[DomainMetadata], table: str) -> int | None:
+    """The highest row id given out, as these domains tell; None where they do not.
+
+    Raises:
+        CorruptLogError: The domain's text is not what the protocol says.
+    """
+    for each in domains:
+        if each.domain == ROW_TRACKING_DOMAIN and not each.removed:
+            try:
+                return int(json.loads(each.configuration)["rowIdHighWaterMark"])
+            except (ValueError, LookupError, TypeError) as error:
+                detail = f"the domain {ROW_TRACKING_DOMAIN} holds {each.configuration!r}"
+                raise CorruptLogError(table=table, file=LOG_DIRECTORY, detail=detail) from error
+    return None
+
+
+def with_row_ids(
+    actions: CommitActions, table: str, *, known: int, given_out: int, version: int, lost_version: int | None = None
+) -> CommitActions:
+    """The commit with ids for its new rows, and the high-water mark behind them.
+
+    A base row id up to ``known`` belongs to rows that had ids before, and stays; any other is missing, or was this commit's own
+    guess before somebody else gave it out.
+
+    Args:
+        actions: The commit.
+        table: Its table, for errors.
+        known: The high-water mark when the commit's ids were last given.
+        given_out: The high-water mark now.
+        version: The version that the commit is to take.
+        lost_version: The version that it was to take before.
+
+    Raises:
+        MissingRecordCountError: The statistics of a new file do not tell how many rows it has.
+    """
+    adds = actions.adds
+    ids, versions = (adds[name].combine_chunks() for name in _IDS)
+    is_new = pc.fill_null(pc.greater(ids, known), True)
+    new = adds.filter(is_new)
+    counts = record_counts(new["stats"]).combine_chunks()
+    is_unknown = pc.fill_null(pc.less(counts, 0), True)
+    if pc.any(is_unknown).as_py():
+        raise MissingRecordCountError(table=table, path=new["path"].filter(is_unknown)[0].as_py(), needed_for="row ids")
+    ends = pc.add(pc.cumulative_sum(counts), given_out)
+    starts = pc.add(pc.subtract(ends, counts), 1)
+    to_set = pc.is_null(versions) if lost_version is None else pc.fill_null(pc.equal(versions, lost_version), True)
+    adds = _with_column(adds, "base_row_id", pc.replace_with_mask(ids, is_new, starts))
+    adds = _with_column(adds, "default_row_commit_version", pc.if_else(to_set, pa.scalar(version, pa.int64()), versions))
+    domains = tuple(each for each in actions.domains if each.domain != ROW_TRACKING_DOMAIN)
+    if len(new):
+        domains = (_domain(ends[-1].as_py()), *domains)
+    elif len(domains) < len(actions.domains):  # set by the caller, or for files that a rule has taken away since
+        domains = (_domain(given_out), *domains)
+    return replace(actions, adds=adds, domains=domains)
+
+
+def with_ids_of(actions: CommitActions, backfilled: pa.Table) -> CommitActions:
+    """The commit in which files carry the ids that a backfill has given them (``ADD_FILE``) in the meantime."""
+    return replace(
+        actions,
+        adds=_with_ids(actions.adds, backfilled),
+        removes=_with_ids(actions.removes, backfilled),
+    )
+
+
+def without_files(actions: CommitActions, paths: pa.ChunkedArray) -> CommitActions:
+    """The commit without the adds of these paths: of a backfill, which has nothing to do with them any more."""
+    named = pc.is_in(canonical_paths(actions.adds["path"]), canonical_paths(paths).combine_chunks())
+    return replace(actions, adds=actions.adds.filter(pc.invert(named)))
+
+
+def with_ids_taken_away(actions: CommitActions, added: pa.Table) -> CommitActions:
+    """The commit of an unbackfill that also writes again, without ids, what a winner has added with ids."""
+    has_ids = pc.or_(*(pc.is_valid(added[name]) for name in _IDS))
+    bare = added.filter(has_ids)
+    for name in _IDS:
+        bare = _with_column(bare, name, pa.nulls(len(bare), pa.int64()))
+    bare = _with_column(bare, "data_change", pa.repeat(pa.scalar(False), len(bare)))
+    return replace(actions, adds=pa.concat_tables([actions.adds, bare]))
+
+
+def _with_ids(files: pa.Table, backfilled: pa.Table) -> pa.Table:
+    found = pc.index_in(canonical_paths(files["path"]), canonical_paths(backfilled["path"]).combine_chunks())
+    for name in _IDS:
+        files = _with_column(files, name, pc.coalesce(backfilled[name].take(found), files[name]))
+    return files
+
+
+def _with_column(files: pa.Table, name: str, values: pa.Array | pa.ChunkedArray) -> pa.Table:
+    index = files.schema.get_field_index(name)
+    return files.set_column(index, files.schema.field(index), values)
+
+
+def _domain(mark: int) -> DomainMetadata:
+    configuration = json.dumps({"rowIdHighWaterMark": mark, "domainName": ROW_TRACKING_DOMAIN}, separators=(",", ":"))
+    return DomainMetadata(domain=ROW_TRACKING_DOMAIN, configuration=configuration)

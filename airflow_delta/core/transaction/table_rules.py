@@ -1,0 +1,172 @@
+"""The conflict rules about the table: protocol, metadata, domains, applications, row ids, times."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+
+from airflow_delta.core.errors import (
+    ConcurrentDomainMetadataError,
+    ConcurrentTransactionError,
+    ConcurrentWriteError,
+    MetadataChangedError,
+    ProtocolChangedError,
+)
+from airflow_delta.core.schema import parse_schema
+from airflow_delta.core.table_features.support import check_readable, check_writable
+from airflow_delta.core.transaction.commit_attempt import CommitAttempt, all_features
+from airflow_delta.core.transaction.conflict import conflict
+from airflow_delta.core.transaction.in_commit_timestamps import with_time
+from airflow_delta.core.transaction.metadata_changes import is_harmless, moved
+from airflow_delta.core.transaction.row_tracking import (
+    PRESERVED_TAG,
+    ROW_TRACKING_DOMAIN,
+    high_water_mark,
+    is_enabled,
+    numbers_rows,
+    with_ids_of,
+    with_ids_taken_away,
+    with_row_ids,
+    without_files,
+)
+from airflow_delta.core.transaction.winning_commit import BACKFILL, UNBACKFILL, WinningCommit
+
+_REPLACING = frozenset(
+    f"{verb} TABLE{rows}" for verb in ("REPLACE", "CREATE OR REPLACE") for rows in ("", " AS SELECT")
+)  # Delta's names of operations that leave nothing of the former table
+
+
+def any_winner(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
+    """An operation that replaces the table's state as a whole follows what it read, and nothing else."""
+    if not attempt.passes_winners:
+        raise conflict(ConcurrentWriteError, attempt, winner)
+    return attempt
+
+
+def protocol_changed(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
+    """Two changes of the protocol conflict, and so does the loss of a feature; the new protocol must be known here."""
+    protocol = winner.actions.protocol
+    if protocol is None:
+        return attempt
+    check_readable(attempt.table, protocol)
+    check_writable(attempt.table, protocol, winner.actions.metadata or attempt.metadata)
+    if attempt.actions.protocol or all_features(attempt.protocol) - all_features(protocol):
+        raise conflict(ProtocolChangedError, attempt, winner)
+    return replace(attempt, protocol=protocol)
+
+
+def dropped_feature_used(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
+    """Who takes a feature from the table has made sure that nothing uses it; the winner must not use it since."""
+    dropped, theirs = attempt.dropped_features, winner.actions
+    if not dropped:
+        return attempt
+    used = {
+        "deletionVectors": theirs.adds["deletion_vector"].null_count < len(theirs.adds),
+        "domainMetadata": any(not each.removed and each.domain != ROW_TRACKING_DOMAIN for each in theirs.domains),
+        "clustering": theirs.adds["clustering_provider"].null_count < len(theirs.adds),
+        "changeDataFeed": len(theirs.changes) > 0,
+    }
+    if theirs.metadata or any(used.get(name) for name in dropped):
+        raise conflict(ProtocolChangedError, attempt, winner)
+    return attempt
+
+
+def metadata_changed(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
+    """A change of the metadata forbids every commit that was computed before it, except for a few that make nothing wrong.
+
+    These are taken over. Where row ids are enabled, the attempt tells that it has not kept any.
+    """
+    theirs = winner.actions.metadata
+    if theirs is None:
+        return attempt
+    harmless = is_harmless(attempt.metadata, theirs, attempt.protocol, to_rearranged_rows=attempt.rearranges)
+    if attempt.actions.metadata or not harmless:
+        raise conflict(MetadataChangedError, attempt, winner)
+    actions = attempt.actions
+    if actions.commit_info and is_enabled(theirs) and not is_enabled(attempt.metadata):
+        tags = {**actions.commit_info.tags, PRESERVED_TAG: "false"}
+        actions = replace(actions, commit_info=replace(actions.commit_info, tags=tags))
+    return replace(attempt, metadata=theirs, schema=parse_schema(theirs.schema_string), actions=actions)
+
+
+def domain_set(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
+    """Two commits must not set one domain; the high-water mark of row ids is reconciled instead.
+
+    A commit that replaces the table also ends the domains that the winner has brought.
+    """
+    ours = {each.domain for each in attempt.actions.domains}
+    theirs = [each for each in winner.actions.domains if each.domain != ROW_TRACKING_DOMAIN]
+    for each in theirs:
+        if each.domain in ours:
+            raise conflict(ConcurrentDomainMetadataError, attempt, winner, domain=each.domain)
+    if _operation(attempt) not in _REPLACING:
+        return attempt
+    ended = tuple(replace(each, removed=True) for each in theirs if not each.removed)
+    return replace(attempt, actions=replace(attempt.actions, domains=attempt.actions.domains + ended)) if ended else attempt
+
+
+def application_progressed(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
+    """The progress of an application that the attempt asked for must not have moved."""
+    for theirs in winner.actions.transactions:
+        if theirs.app_id in attempt.read_app_ids:
+            raise conflict(ConcurrentTransactionError, attempt, winner, app_id=theirs.app_id)
+    return attempt
+
+
+def row_ids_given(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
+    """New rows get ids behind those that the winner gave out; a file that has ids by now keeps them.
+
+    A backfill leaves out the files that the winner has named, because these have got ids with it or are gone. An unbackfill
+    writes them without ids itself.
+
+    Raises:
+        ProtocolChangedError: The winner gives ids to all files and the attempt takes them away.
+        MissingRecordCountError: The statistics of a new file do not tell how many rows it has.
+    """
+    theirs = winner.actions
+    takes_away = _operation(attempt) == UNBACKFILL or "rowTracking" in attempt.dropped_features
+    actions = attempt.actions
+    if takes_away and winner.operation == BACKFILL:
+        raise conflict(ProtocolChangedError, attempt, winner)
+    if takes_away or _operation(attempt) == BACKFILL:
+        named = pa.chunked_array([*theirs.adds["path"].chunks, *theirs.removes["path"].chunks], pa.string())
+        actions = without_files(actions, named)
+    if takes_away:
+        actions = with_ids_taken_away(actions, theirs.adds)
+    mark = high_water_mark(theirs.domains, attempt.table)
+    given_out = attempt.row_id_high_water_mark if mark is None else max(mark, attempt.row_id_high_water_mark)
+    if numbers_rows(attempt.protocol_after, attempt.metadata_after):
+        actions = with_row_ids(
+            actions,
+            attempt.table,
+            known=attempt.row_id_high_water_mark,
+            given_out=given_out,
+            version=winner.version + 1,
+            lost_version=winner.version,
+        )
+    if winner.operation == BACKFILL:
+        actions = with_ids_of(actions, theirs.adds)
+    if actions is attempt.actions and given_out == attempt.row_id_high_water_mark:
+        return attempt
+    return replace(attempt, actions=actions, row_id_high_water_mark=given_out)
+
+
+def version_named(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
+    """Where the attempt's own metadata names the version that it was to take, it names the next one."""
+    if attempt.actions.metadata is None:
+        return attempt
+    metadata = moved(attempt.actions.metadata, lost_version=winner.version)
+    if metadata is attempt.actions.metadata:
+        return attempt
+    return replace(attempt, actions=replace(attempt.actions, metadata=metadata))
+
+
+def time_taken(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
+    """Where commits carry their time, it is later than the winner's."""
+    actions = with_time(attempt.actions, attempt.metadata, version=winner.version + 1, after=winner.timestamp)
+    return attempt if actions is attempt.actions else replace(attempt, actions=actions)
+
+
+def _operation(attempt: CommitAttempt) -> str | None:
+    return attempt.actions.commit_info.operation if attempt.actions.commit_info else None
