@@ -22,6 +22,7 @@ READABLE = frozenset(
         "checkConstraints",
         "checkpointProtection",
         "clustering",
+        "columnMapping",
         "deletionVectors",
         "domainMetadata",
         "generatedColumns",
@@ -30,7 +31,11 @@ READABLE = frozenset(
         "invariants",
         "rowTracking",
         "timestampNtz",
+        "typeWidening",
+        "typeWidening-preview",
         "vacuumProtocolCheck",
+        "variantType",
+        "variantType-preview",
     }
 )
 """Features of tables that the core reads right."""
