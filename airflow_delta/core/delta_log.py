@@ -27,6 +27,7 @@ from airflow_delta.core.log.log_segment import find_later_commits, holds_table
 from airflow_delta.core.operations.after_commit import AfterCommit
 from airflow_delta.core.operations.checkpoints import CheckpointKind, CheckpointResult, checkpoint
 from airflow_delta.core.operations.clone import CloneResult, shallow_clone
+from airflow_delta.core.operations.convert import ConvertResult, convert
 from airflow_delta.core.operations.log_cleanup import CleanupResult, clean_up_log
 from airflow_delta.core.operations.log_compaction import CompactionResult, compact_log
 from airflow_delta.core.operations.restore import RestoreResult, restore
@@ -261,6 +262,29 @@ class DeltaLog:
             lite=lite,
             inventory=inventory,
             protect=protect,
+            origin=origin or Origin(),
+        )
+
+    @classmethod
+    def convert(
+        cls,
+        uri: str,
+        storage_options: Mapping[str, Any] | None = None,
+        *,
+        partition_schema: Mapping[str, str] | None = None,
+        infer_partitions: bool = False,
+        statistics: bool = True,
+        properties: Mapping[str, str] | None = None,
+        origin: Origin | None = None,
+        clock: Clock = system_clock,
+    ) -> ConvertResult:
+        """Make a directory of Parquet files a table, in place. Arguments and errors: ``operations.convert``."""
+        return convert(
+            cls.for_table(uri, storage_options, clock=clock),
+            partition_schema=partition_schema,
+            infer_partitions=infer_partitions,
+            statistics=statistics,
+            properties=properties or {},
             origin=origin or Origin(),
         )
 

@@ -1,0 +1,291 @@
+"""A directory of Parquet files becomes a Delta table, in place.
+
+Follows ``ConvertToDeltaCommand`` of Delta Spark, with these differences: statistics come from the footers, not from the rows;
+partition values are taken apart once for each directory; and all that does not fit is told at once.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs
+import pyarrow.parquet as pq
+
+from airflow_delta.core.actions import ADD_FILE, Metadata, Origin
+from airflow_delta.core.actions.file_actions import STRING_MAP
+from airflow_delta.core.data_files import StatisticsSelection, footer_statistics
+from airflow_delta.core.data_files.legacy_calendar import is_in_legacy_calendar
+from airflow_delta.core.errors import DeltaError, InvalidPartitionValueError, NotConvertibleError, UnsupportedTypeError
+from airflow_delta.core.operations.parquet_schema import footer_schema, merged_schema
+from airflow_delta.core.operations.table_log import TableLog
+from airflow_delta.core.operations.vacuum_candidates import listed_files
+from airflow_delta.core.schema import DataType, StructField, StructType, parse_schema, schema_json, typed_values
+from airflow_delta.core.schema.column_mapping import MODE_PROPERTY
+from airflow_delta.core.table_changes.definition import new_definition
+from airflow_delta.core.table_changes.properties import requested
+from airflow_delta.core.transaction.operation import Operation
+
+_THREADS = 8
+_READ_AT_ONCE = 4096  # footers; what is kept of one is its statistics
+_PROBLEMS = 100  # told at once
+_HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+_HIDDEN = r"(^|/)[_.][^/=]*(/|$)|(^|/)[_.][^/]*$"  # a directory that names a partition is not hidden, a file is
+_KEPT = "/:@!$&'()*+,;=~"
+_SQL_TYPES = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertResult:
+    """What a conversion did.
+
+    Attributes:
+        version: Version of the table.
+        files: Number of Parquet files that belong to it now; 0 where it was a Delta table already.
+        converted: Whether anything was committed.
+    """
+
+    version: int
+    files: int
+    converted: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Footer:
+    """What is kept of a file: its columns and, as far as the schema was known, its statistics; or what is wrong with it."""
+
+    schema: StructType = field(default_factory=lambda: StructType(()))
+    stats: str | None = None
+    problem: str | None = None
+
+
+def convert(
+    log: TableLog,
+    *,
+    partition_schema: Mapping[str, str] | None,
+    infer_partitions: bool,
+    statistics: bool,
+    properties: Mapping[str, str],
+    origin: Origin,
+) -> ConvertResult:
+    """Commit version 0 of a table that consists of the Parquet files below its root; where there is a table, do nothing.
+
+    Every file counts whose path has no hidden part (one that begins with ``_`` or a dot, unless it names a partition).
+
+    Args:
+        log: The table to be.
+        partition_schema: The partition columns in the order of the directories, each with its SQL type (``{"day": "date"}``).
+        infer_partitions: Take the partition columns from the directories instead, all as strings.
+        statistics: Whether to take statistics from the footers.
+        properties: Table properties.
+        origin: The run that asks for it.
+
+    Raises:
+        NotConvertibleError: The files do not make up one table; it tells everything that does not fit.
+        InvalidTablePropertyError: There is no such property, or it cannot have the value.
+        InvalidTableDefinitionError: No table can have such columns.
+        TableExistsError: Somebody else has made a table there meanwhile.
+    """
+    if log.exists():
+        return ConvertResult(version=log.snapshot().version, files=0, converted=False)
+    uri = log.table_uri
+    files = _parquet_files(listed_files(log.store))
+    if not len(files):
+        raise NotConvertibleError(table=uri, problems=("there is no Parquet file",))
+    directories = pc.replace_substring_regex(files["path"], "(?s)/?[^/]*$", "").combine_chunks().dictionary_encode()
+    partitions = [_partition(each) for each in directories.dictionary.to_pylist()]
+    fields = _partition_fields(uri, partitions, partition_schema, infer=infer_partitions)
+    _check_partitions(uri, directories.dictionary.to_pylist(), partitions, fields)
+    filesystem, root = log.store.data_filesystem()
+    wanted = requested(properties, uri)
+    if MODE_PROPERTY in wanted.configuration:
+        raise NotConvertibleError(table=uri, problems=(f"{MODE_PROPERTY} can only be set once the table is there",))
+    selection = StatisticsSelection.from_properties(wanted.configuration) if statistics else None
+    names = tuple(each.name for each in fields)
+    schema, stats = _Footers(uri, filesystem, root, names, selection).of(files["path"])
+    metadata = Metadata(
+        id=str(uuid.uuid4()),
+        schema_string=schema_json(_with_partitions(schema, fields)),
+        partition_columns=names,
+        configuration=wanted.configuration,
+        created_time=log.clock(),
+    )
+    definition = new_definition(uri, metadata, wanted)
+    maps = pa.array([[(name, value) for name, (_, value) in zip(names, each, strict=True)] for each in partitions], STRING_MAP)
+    columns = {
+        "path": pa.array([quote(each, safe=_KEPT) for each in files["path"].to_pylist()], pa.string()),
+        "partition_values": maps.take(directories.indices),
+        "size": files["size"],
+        "modification_time": files["modification_time"],
+        "data_change": pa.repeat(pa.scalar(True), len(files)),
+        "stats": stats,
+    }
+    adds = pa.table([columns.get(each.name, pa.nulls(len(files), each.type)) for each in ADD_FILE], schema=ADD_FILE)
+    committed = log.create_transaction(definition.metadata, definition.protocol).commit(
+        adds=adds,
+        operation=Operation(
+            name="CONVERT",
+            parameters={
+                "numFiles": len(files),
+                "partitionedBy": list(names),
+                "collectStats": statistics,
+                "sourceFormat": "parquet",
+            },
+        ),
+        metrics={"numConvertedFiles": len(files)},
+        origin=origin,
+        resolve_conflicts=False,
+    )
+    return ConvertResult(version=committed.version, files=len(files))
+
+
+def _parquet_files(listed: pa.Table) -> pa.Table:
+    """The files that are not hidden, by path."""
+    return listed.filter(pc.invert(pc.match_substring_regex(listed["path"], _HIDDEN))).sort_by("path")
+
+
+# -- partitions
+
+_Partition = tuple[tuple[str, str | None], ...]
+"""Columns and values that a directory names, in order."""
+
+
+def _partition(directory: str) -> _Partition:
+    """What the parts ``name=value`` of a path say, unescaped as Hive writes them."""
+    pairs = (part.partition("=") for part in directory.split("/") if "=" in part)
+    return tuple((_unescaped(name), None if value in {_HIVE_NULL, ""} else _unescaped(value)) for name, _, value in pairs)
+
+
+def _unescaped(text: str) -> str:
+    return re.sub("%([0-9A-Fa-f]{2})", lambda match: chr(int(match[1], 16)), text)
+
+
+def _partition_fields(
+    table: str, partitions: Iterable[_Partition], given: Mapping[str, str] | None, *, infer: bool
+) -> tuple[StructField, ...]:
+    """The partition columns. Raises ``NotConvertibleError`` for a type that is none."""
+    if given is not None or not infer:
+        return tuple(StructField(name, _type_named(table, name, text)) for name, text in (given or {}).items())
+    first: _Partition = next(iter(partitions), ())
+    return tuple(StructField(name, _type_named(table, name, "string")) for name, _ in first)
+
+
+def _type_named(table: str, column: str, text: str) -> DataType:
+    name = "".join(text.lower().split())
+    name = f"{name}(10,0)" if name == "decimal" else _SQL_TYPES.get(name, name)
+    field = {"name": column, "type": name, "nullable": True, "metadata": {}}
+    try:
+        kind = parse_schema(json.dumps({"type": "struct", "fields": [field]})).fields[0].type
+        typed_values(pa.nulls(1, pa.string()), kind, column=column)
+    except (DeltaError, ValueError, LookupError, NotImplementedError) as error:
+        raise NotConvertibleError(table=table, problems=(f"{column}: {text!r} is no type of a partition column",)) from error
+    return kind
+
+
+def _check_partitions(
+    table: str, directories: Iterable[str], partitions: Sequence[_Partition], fields: tuple[StructField, ...]
+) -> None:
+    """Return if every directory names exactly these columns, with values of their types.
+
+    Raises:
+        NotConvertibleError: One does not.
+    """
+    problems: list[str] = []
+    wanted = [each.name for each in fields]
+    for directory, partition in zip(directories, partitions, strict=True):
+        names = [name for name, _ in partition]
+        if [name.casefold() for name in names] != [name.casefold() for name in wanted]:
+            problems.append(f"{directory or '.'}: partitioned by {names}, expected {wanted}")
+    if not problems:
+        problems = list(_unreadable_values(partitions, fields))
+    if problems:
+        raise NotConvertibleError(table=table, problems=_limited(problems))
+
+
+def _unreadable_values(partitions: Sequence[_Partition], fields: tuple[StructField, ...]) -> Iterator[str]:
+    for position, column in enumerate(fields):
+        for value in dict.fromkeys(partition[position][1] for partition in partitions):
+            try:
+                typed_values(pa.array([value], pa.string()), column.type, column=column.name)
+            except InvalidPartitionValueError:
+                yield f"{column.name}: {value!r} is no {column.type}"
+
+
+def _limited(problems: list[str]) -> tuple[str, ...]:
+    more = len(problems) - _PROBLEMS
+    return (*problems[:_PROBLEMS], f"and {more} more") if more > 0 else tuple(problems)
+
+
+def _with_partitions(schema: StructType, fields: tuple[StructField, ...]) -> StructType:
+    """The columns of the files, then the partition columns; one that the files hold too stays where it is."""
+    partitions = StructType(fields)
+    own = tuple(partitions.find(each.name) or each for each in schema.fields)
+    return StructType((*own, *(each for each in fields if schema.find(each.name) is None)))
+
+
+# -- footers
+
+
+@dataclass(frozen=True, slots=True)
+class _Footers:
+    """Reads the footers of many files, several at once; no more than a few are in memory."""
+
+    table: str
+    filesystem: pyarrow.fs.FileSystem
+    root: str
+    partition_columns: tuple[str, ...]
+    selection: StatisticsSelection | None
+
+    def of(self, paths: pa.ChunkedArray) -> tuple[StructType, pa.ChunkedArray]:
+        """The schema that holds all files, and their statistics (JSON texts; NULL when none are wanted).
+
+        Statistics depend on the schema. They are taken as if all files were like the first one; should that be wrong, the
+        footers are read once more.
+
+        Raises:
+            NotConvertibleError: A file is no Parquet, or types do not go together.
+        """
+        first = self._read(paths[0].as_py(), None).schema
+        merged, stats, problems = StructType(()), [], []
+        known: set[StructType] = set()
+        for files, footers in self._all(paths, first):
+            stats.append(pa.array([each.stats for each in footers], pa.string()))
+            for path, footer in zip(files, footers, strict=True):
+                if footer.problem:
+                    problems.append(f"{path}: {footer.problem}")
+                elif footer.schema not in known:
+                    known.add(footer.schema)
+                    merged, differences = merged_schema(merged, footer.schema)
+                    problems += [f"{path}: {each}" for each in differences]
+        if problems:
+            raise NotConvertibleError(table=self.table, problems=_limited(problems))
+        if self.selection and merged != first:
+            stats = [pa.array([each.stats for each in footers], pa.string()) for _, footers in self._all(paths, merged)]
+        return merged, pa.chunked_array(stats, pa.string())
+
+    def _all(self, paths: pa.ChunkedArray, schema: StructType) -> Iterator[tuple[list[str], list[_Footer]]]:
+        with ThreadPoolExecutor(_THREADS) as pool:
+            for start in range(0, len(paths), _READ_AT_ONCE):
+                files = paths.slice(start, _READ_AT_ONCE).to_pylist()
+                yield files, list(pool.map(lambda path: self._read(path, schema), files))
+
+    def _read(self, path: str, schema: StructType | None) -> _Footer:
+        """What the footer of a file says; its statistics for the columns of ``schema``."""
+        try:
+            with self.filesystem.open_input_file(f"{self.root}/{path}" if self.root else path) as source:
+                footer = pq.read_metadata(source)
+            columns = footer_schema(footer)
+        except (pa.ArrowException, OSError, UnsupportedTypeError) as error:
+            return _Footer(problem=str(error))
+        if self.selection is None or schema is None:
+            return _Footer(schema=columns)
+        if is_in_legacy_calendar(footer.metadata or {}):  # its bounds of dates and times may be of another calendar
+            return _Footer(schema=columns, stats=json.dumps({"numRecords": footer.num_rows}, separators=(",", ":")))
+        return _Footer(schema=columns, stats=footer_statistics(footer, schema.without(self.partition_columns), self.selection))
