@@ -18,7 +18,7 @@ from airflow_delta.core.log.commit_reader import read_commit
 from airflow_delta.core.log.history import InCommitTimestamps, commit_timestamp, monotonised
 from airflow_delta.core.log.log_segment import list_log
 from airflow_delta.core.predicate import Expression, parse_predicate, referenced_columns, to_arrow_expression
-from airflow_delta.core.schema import StructField, StructType, arrow_schema
+from airflow_delta.core.schema import MappingMode, StructField, StructType, arrow_schema
 from airflow_delta.core.schema.data_types import LONG, STRING, TIMESTAMP
 from airflow_delta.core.snapshot.rows import FileRows
 from airflow_delta.core.snapshot.snapshot import Snapshot
@@ -94,8 +94,10 @@ class _ChangedRows:
         self._is_partitioned = bool(snapshot.partition_columns)
         self._names = schema.names
         self._schema = arrow_schema(StructType((*schema.fields, *_CHANGE_FIELDS)))
-        self._plain = FileRows(snapshot.store, schema, snapshot.partition_columns)
-        self._typed = FileRows(snapshot.store, StructType((*schema.fields, _CHANGE_TYPE)), snapshot.partition_columns)
+        by_id = snapshot.column_mapping is MappingMode.ID
+        typed = StructType((*schema.fields, _CHANGE_TYPE))
+        self._plain = FileRows(snapshot.store, schema, snapshot.partition_columns, by_id=by_id)
+        self._typed = FileRows(snapshot.store, typed, snapshot.partition_columns, by_id=by_id)
 
     def of(self, version: int, time: int, files: pa.Table, *, going: bool | None) -> Iterator[pa.RecordBatch]:
         """The rows of these files (``CHANGED_FILE``): those that go, those that come, or all of them."""
