@@ -62,12 +62,14 @@ ROW_FEATURES = frozenset(
 
 WRITABLE = ROW_FEATURES | {
     "appendOnly",
+    "checkpointProtection",
     "clustering",
     "deletionVectors",
     "domainMetadata",
     "inCommitTimestamp",
     "rowTracking",
     "timestampNtz",
+    "v2Checkpoint",
     "vacuumProtocolCheck",
 }
 """Features of tables that the core's transactions and log operations keep the promises of, ``ROW_FEATURES`` as far as the writer
