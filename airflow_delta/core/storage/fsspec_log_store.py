@@ -285,7 +285,7 @@ class FsspecLogStore(ABC):
             raise UnsupportedStorageError(
                 uri=self._table_uri,
                 detail="it lets a second writer replace a commit, as it ignores the condition of a create",
-                cure=f"use a newer release of the service, or, for a table with one writer, the storage option {ALLOW_UNSAFE}=True",
+                cure=f"use a newer release of the service; for a table with one writer, the storage option {ALLOW_UNSAFE}=True",
             )
 
     def _second_create_fails(self) -> bool:

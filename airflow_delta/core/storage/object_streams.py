@@ -60,25 +60,26 @@ class RangeReader(io.RawIOBase):
     def read(self, size: int | None = -1, /) -> bytes:
         """All of ``size`` bytes, fewer only at the end."""
         left = max(self._size - self._position, 0)
-        length = left if size is None or size < 0 else min(size, left)
-        content = self._bytes(self._position, length)
-        self._position += length
-        return content
+        wanted = left if size is None or size < 0 else min(size, left)
+        parts = []
+        while wanted:
+            parts.append(self._next(wanted))
+            wanted -= len(parts[-1])
+            self._position += len(parts[-1])
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def _bytes(self, start: int, length: int) -> bytes:
-        if not length:
-            return b""
-        if start >= self._tail_start:
-            return self._tail[start - self._tail_start :][:length]
-        needed = min(start + length, self._tail_start)
-        if not self._block_start <= start <= needed <= self._block_start + len(self._block):
-            until = min(max(needed, start + _READ_AHEAD), self._tail_start)
-            self._block_start, self._block = start, self._read_range(start, until - start)
-            if len(self._block) != until - start:
-                raise OSError(f"{until - start} bytes were asked for, {len(self._block)} came")
-        content = self._block[start - self._block_start :][:length]
-        rest = length - len(content)
-        return content + self._tail[:rest] if rest else content
+    def _next(self, length: int) -> bytes:
+        """At most so many bytes from the position on: what is there already, or else what one request brings."""
+        if self._position >= self._tail_start:
+            start = self._position - self._tail_start
+            return self._tail[start : start + length]
+        start = self._position - self._block_start
+        if not 0 <= start < len(self._block):
+            asked = min(max(length, _READ_AHEAD), self._tail_start - self._position)
+            start, self._block_start, self._block = 0, self._position, self._read_range(self._position, asked)
+            if len(self._block) != asked:
+                raise OSError(f"{asked} bytes were asked for, {len(self._block)} came")
+        return self._block[start : start + length]
 
 
 class WholeUpload(io.BufferedWriter):

@@ -68,10 +68,11 @@ def meaning_of(error: BaseException) -> Meaning:
 
 def described(error: BaseException, secrets: Collection[str] = ()) -> str:
     """The error for a person: its class and status, and the first line of its text without the secrets."""
+    origin = next(_causes(error))
     text = _QUERY.sub("?...", str(error).strip().partition("\n")[0])
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, "...")
-    codes = [str(each) for each in dict.fromkeys((_status(error), _code(error))) if each is not None]
+    codes = [str(each) for each in dict.fromkeys((_status(origin), _code(origin))) if each is not None]
     return f"{' '.join([type(error).__name__, *codes])}: {text}"
 
 
