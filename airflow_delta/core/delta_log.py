@@ -30,6 +30,7 @@ from airflow_delta.core.operations.clone import CloneResult, shallow_clone
 from airflow_delta.core.operations.convert import ConvertResult, convert
 from airflow_delta.core.operations.log_cleanup import CleanupResult, clean_up_log
 from airflow_delta.core.operations.log_compaction import CompactionResult, compact_log
+from airflow_delta.core.operations.manifest import ManifestResult, generate_manifests
 from airflow_delta.core.operations.restore import RestoreResult, restore
 from airflow_delta.core.operations.vacuum import VacuumResult, vacuum
 from airflow_delta.core.snapshot.snapshot import Snapshot
@@ -287,6 +288,10 @@ class DeltaLog:
             properties=properties or {},
             origin=origin or Origin(),
         )
+
+    def generate_manifests(self) -> ManifestResult:
+        """List the table's files for readers that do not know Delta; see ``operations.manifest``."""
+        return generate_manifests(self.refresh())
 
     def restore(
         self,

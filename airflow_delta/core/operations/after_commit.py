@@ -1,4 +1,4 @@
-"""What follows a commit of ours: the checksum of its version, the checkpoint that is due, and the cleanup that follows that.
+"""What follows a commit of ours: the checkpoint that is due, the checksum of its version, log cleanup, and manifests.
 
 Each is a hook of its own: what fails is told in the commit's result, and never fails the commit nor the other hooks.
 """
@@ -12,6 +12,7 @@ from airflow_delta.core.log.version_checksum import VersionChecksum, read_checks
 from airflow_delta.core.operations.checkpoints import CheckpointResult, write_checkpoint
 from airflow_delta.core.operations.checksum_writer import counted_checksum, next_checksum, write_checksum
 from airflow_delta.core.operations.log_cleanup import clean_up_log
+from airflow_delta.core.operations.manifest import keeps_manifests, update_manifests
 from airflow_delta.core.operations.table_log import TableLog
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.transaction.commit_result import CommitResult
@@ -29,7 +30,7 @@ class AfterCommit:
     @property
     def hooks(self) -> tuple[Callable[[CommitResult, CommitActions, Metadata], None], ...]:
         """In their order: the checkpoint counts the files, which the checksum then says."""
-        return self._write_checkpoint, self._write_checksum, self._clean_up
+        return self._write_checkpoint, self._write_checksum, self._clean_up, self._update_manifests
 
     def _write_checkpoint(self, result: CommitResult, _actions: CommitActions, metadata: Metadata) -> None:
         self._checkpoint = None
@@ -58,3 +59,7 @@ class AfterCommit:
     def _clean_up(self, _result: CommitResult, _actions: CommitActions, metadata: Metadata) -> None:
         if self._checkpoint and cleans_up_log(metadata.configuration):
             clean_up_log(self._log)
+
+    def _update_manifests(self, _result: CommitResult, actions: CommitActions, metadata: Metadata) -> None:
+        if keeps_manifests(metadata.configuration):
+            update_manifests(self._log.refresh(), actions)
