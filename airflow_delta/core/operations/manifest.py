@@ -1,7 +1,7 @@
 """Lists of the table's files for readers that know Parquet and Hive partitions, but not Delta.
 
-Follows ``GenerateSymlinkManifest`` of Delta Spark: ``_symlink_format_manifest/[<column>=<value>/...]manifest`` names the files of
-one partition, one absolute path per line, not percent-encoded.
+Follows ``GenerateSymlinkManifest`` of Delta Spark: ``_symlink_format_manifest/[<column>=<value>/...]manifest`` names the files
+of one partition, one absolute path per line, not percent-encoded.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def generate_manifests(snapshot: Snapshot) -> ManifestResult:
         ManifestUnsupportedError: The table maps columns or hides rows, which readers of manifests would not see.
         OSError: The storage failed; a repeated call finishes the work.
     """
-    files = _listable_files(snapshot)
+    files = _with_directory(_listable_files(snapshot), snapshot.partition_columns)
     manifests = _manifests(files, snapshot)
     _write(snapshot.store, manifests)
     stale = _existing(snapshot.store) - manifests.keys()
