@@ -107,11 +107,9 @@ def _listable_files(snapshot: Snapshot) -> pa.Table:
 
 def _manifests(files: pa.Table, snapshot: Snapshot) -> dict[str, pa.ListScalar]:
     """The lines of each manifest, by its path below the root; an empty table without partitions has an empty one."""
-    listed = _with_directory(files, snapshot.partition_columns)
-    lines = unencoded(absolute_paths(listed["path"], snapshot.table_uri))
-    by_directory = (
-        pa.table({"directory": listed["directory"], "line": lines}).group_by("directory").aggregate([("line", "list")])
-    )
+    lines = unencoded(absolute_paths(files["path"], snapshot.table_uri))
+    listed = pa.table({"directory": files["directory"], "line": lines})
+    by_directory = listed.group_by("directory").aggregate([("line", "list")])
     found = dict(zip(map(_path, by_directory["directory"].to_pylist()), by_directory["line_list"], strict=True))
     return found or ({} if snapshot.partition_columns else {_path(""): pa.scalar([], pa.list_(pa.string()))})
 
