@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from airflow_delta.core.actions import Metadata, Origin, Protocol
+from airflow_delta.core.backoff import Backoff
 from airflow_delta.core.change_feed import ChangedRange, change_feed, changelog, check_recorded
 from airflow_delta.core.clock import Clock, system_clock
 from airflow_delta.core.errors import LogGapError
@@ -39,6 +40,7 @@ from airflow_delta.core.storage.resolve import log_store_for
 from airflow_delta.core.table_changes import NewTable, TableChanges, TablePlace, create_table
 from airflow_delta.core.table_changes.create import CreateMode
 from airflow_delta.core.table_features.protocol import protocol_for
+from airflow_delta.core.transaction.commit_loop import RETRIES
 from airflow_delta.core.transaction.commit_result import CommitResult
 from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
 
@@ -49,9 +51,10 @@ class DeltaLog:
     Not safe between threads; make one per thread.
     """
 
-    def __init__(self, store: LogStore, *, clock: Clock = system_clock) -> None:
+    def __init__(self, store: LogStore, *, clock: Clock = system_clock, backoff: Backoff = RETRIES) -> None:
         self.store = store
         self.clock = clock
+        self.backoff = backoff
         self._replay: LogReplay | None = None
         self._latest: Snapshot | None = None
         self._after_commit = AfterCommit(self)
@@ -71,10 +74,11 @@ class DeltaLog:
             uri: A local path or a URI.
             storage_options: Credentials and endpoint, for object stores.
             clock: Where the time of commits comes from.
-            store: Instead of the store that the URI's scheme says.
+            store: Instead of the store that the URI's scheme says: any object that keeps the promises of ``LogStore``, such as
+                one over the JVM's Hadoop filesystem for HDFS. ``tests/core/storage/log_store_contract.py`` tests them.
 
         Raises:
-            InvalidStatementError: The URI is blank.
+            InvalidStatementError: The URI is blank, or names no bucket.
             UnsupportedStorageError: The filesystem cannot hold a log safely.
         """
         return cls(store or log_store_for(uri, storage_options), clock=clock)
@@ -208,7 +212,8 @@ class DeltaLog:
         Raises:
             As ``snapshot``.
         """
-        return OptimisticTransaction(self.store, self.clock, snapshot or self.refresh(), hooks=self._after_commit.hooks)
+        read = snapshot or self.refresh()
+        return OptimisticTransaction(self.store, self.clock, read, hooks=self._after_commit.hooks, backoff=self.backoff)
 
     def create_transaction(self, metadata: Metadata, protocol: Protocol | None = None) -> OptimisticTransaction:
         """A transaction that creates the table; nothing is there before its commit.
@@ -217,7 +222,7 @@ class DeltaLog:
             metadata: Of the new table.
             protocol: Of the new table; the lowest one that allows the schema when None.
         """
-        transaction = OptimisticTransaction(self.store, self.clock, None, hooks=self._after_commit.hooks)
+        transaction = OptimisticTransaction(self.store, self.clock, None, hooks=self._after_commit.hooks, backoff=self.backoff)
         transaction.set_metadata(metadata)
         transaction.set_protocol(protocol or protocol_for(metadata))
         return transaction

@@ -27,6 +27,7 @@ from airflow_delta.core.actions import (
     Protocol,
     SetTransaction,
 )
+from airflow_delta.core.backoff import Backoff
 from airflow_delta.core.clock import Clock
 from airflow_delta.core.errors import InvalidCommitError, MetadataChangedError, TableExistsError, TableNotFoundError
 from airflow_delta.core.log.log_segment import list_log
@@ -71,6 +72,7 @@ class OptimisticTransaction:
         hooks: Iterable[PostCommitHook] = (),
         enforces: Iterable[str] = (),
         vectors: VectorFiles | None = None,
+        backoff: Backoff = commit_loop.RETRIES,
     ) -> None:
         """Stand on ``snapshot``, or before the first version of a table when it is None.
 
@@ -82,6 +84,7 @@ class OptimisticTransaction:
             enforces: Features (of ``table_features.support.ROW_FEATURES``, and ``rowTracking``) whose promises whoever writes
                 the rows of this transaction keeps.
             vectors: For uniting deletion vectors with those of a winner; without it such winners are conflicts.
+            backoff: When to ask the storage again, and to try again after others were faster.
         """
         self._store = store
         self._clock = clock
@@ -89,6 +92,7 @@ class OptimisticTransaction:
         self._hooks = tuple(hooks)
         self._enforces = frozenset(enforces)
         self._vectors = vectors
+        self._backoff = backoff
         self._txn_id = str(uuid.uuid4())  # one for all calls of commit: after a lost answer the next call finds the commit
         self._metadata: Metadata | None = None
         self._protocol: Protocol | None = None
@@ -209,6 +213,7 @@ class OptimisticTransaction:
             CommitConflictError: A faster writer made the work wrong.
             CommitAttemptsExhaustedError: Others were faster ``max_attempts`` times.
             CommitStateUnknownError: The storage did not answer.
+            StorageAccessError: The storage refuses.
             TableExistsError: The table to be created is there.
             AppendOnlyTableError: Rows would go from a table that only takes appends.
             DuplicateActionError: A file, application or domain is named twice.
@@ -290,7 +295,7 @@ class OptimisticTransaction:
             after=self._snapshot.timestamp if self._snapshot and has_times else -1,
             keeps_row_ids=ROW_TRACKING in self._enforces,
         )
-        landed = commit_loop.commit(attempt, self._store, max_attempts=max_attempts)
+        landed = commit_loop.commit(attempt, self._store, max_attempts=max_attempts, backoff=self._backoff)
         self._committed = True
         time = landed.info.in_commit_timestamp
         result = CommitResult(

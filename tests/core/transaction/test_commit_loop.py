@@ -5,8 +5,9 @@ from collections import Counter
 import pytest
 
 from airflow_delta.core.actions import Origin
+from airflow_delta.core.backoff import Backoff
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.errors import CommitStateUnknownError, ConcurrentAppendError
+from airflow_delta.core.errors import CommitStateUnknownError, ConcurrentAppendError, StorageAccessError
 from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
 from airflow_delta.core.transaction.operation import Operation
@@ -50,7 +51,7 @@ class FaultyStore(InMemoryLogStore):
 @pytest.fixture
 def faulty(metadata, clock):
     """A table at version 0 and its store, which works until faults are set."""
-    log = DeltaLog(FaultyStore(clock), clock=clock)
+    log = DeltaLog(FaultyStore(clock), clock=clock, backoff=Backoff(tries=3, sleep=lambda _: None))
     log.create_transaction(metadata).commit(operation=WRITE)
     return log
 
@@ -184,3 +185,80 @@ def test_a_winner_whose_content_is_still_on_its_way_is_not_built_upon(faulty, ad
         transaction.commit(removes=removed("a"), operation=WRITE)
     assert "says nothing yet" in caught.value.detail
     assert versions(faulty) == [["a"], ["a"]]
+
+
+class RefusingStore(FaultyStore):
+    """Its faults are refusals, as of credentials that ended."""
+
+    def _call(self, method, *arguments):
+        try:
+            return super()._call(method, *arguments)
+        except TimeoutError as error:
+            if (method, self.calls[method] - 1) in self.refusals:
+                raise StorageAccessError(uri="memory://table", detail="the token has expired") from error
+            raise
+
+
+@pytest.fixture
+def refusing(metadata, clock):
+    log = DeltaLog(RefusingStore(clock), clock=clock, backoff=Backoff(tries=3, sleep=lambda _: None))
+    log.create_transaction(metadata).commit(operation=WRITE)
+    return log
+
+
+def test_a_store_that_refuses_to_write_and_shows_that_nothing_was_written_is_an_error_of_access(refusing, added):
+    transaction = refusing.start_transaction()
+    break_store(refusing, {("write_if_absent", 0): "before"})
+    refusing.store.refusals = {("write_if_absent", 0)}
+    with pytest.raises(StorageAccessError):
+        transaction.commit(adds=added(("a", "1", None)), operation=WRITE)
+    assert refusing.store.calls["write_if_absent"] == 1
+    assert versions(refusing) == []
+
+
+def test_credentials_that_end_after_a_lost_answer_leave_the_state_unknown(refusing, added):
+    """The first sending arrived; the second is refused, and so is the question whether it arrived."""
+    transaction = refusing.start_transaction()
+    faults = {("write_if_absent", 0): "after", ("write_if_absent", 1): "before"} | {("exists", n): "before" for n in range(9)}
+    break_store(refusing, faults)
+    refusing.store.refusals = set(faults) - {("write_if_absent", 0)}
+    with pytest.raises(CommitStateUnknownError) as caught:
+        transaction.commit(adds=added(("a", "1", None)), operation=WRITE)
+    assert "the token has expired" in caught.value.detail
+    assert versions(refusing) == [["a"]]
+
+
+def test_a_refused_second_sending_of_a_commit_that_arrived_is_a_success(refusing, added):
+    transaction = refusing.start_transaction()
+    break_store(refusing, {("write_if_absent", 0): "after", ("write_if_absent", 1): "before"})
+    refusing.store.refusals = {("write_if_absent", 1)}
+    assert transaction.commit(adds=added(("a", "1", None)), operation=WRITE).version == 1
+    assert versions(refusing) == [["a"]]
+
+
+def test_pauses_grow_between_requests_without_answer_and_between_lost_races(metadata, clock, added):
+    pauses = []
+    log = DeltaLog(FaultyStore(clock), clock=clock, backoff=Backoff(tries=4, first=1, sleep=pauses.append, jitter=lambda: 0.0))
+    log.create_transaction(metadata).commit(operation=WRITE)
+    transaction = log.start_transaction()
+    break_store(log, {("write_if_absent", number): "before" for number in range(3)})
+    transaction.commit(adds=added(("a", "1", None)), operation=WRITE)
+    assert pauses == [0.5, 1.0, 2.0]
+
+    class Overtaken(FaultyStore):
+        rivals = 4
+
+        def write_if_absent(self, path, content):
+            if self.rivals:
+                self.rivals -= 1
+                rival = DeltaLog(log.store, clock=clock)
+                rival.start_transaction().commit(adds=added((f"r{self.rivals}", "1", None)), operation=WRITE)
+            log.store.write_if_absent(path, content)
+
+    pauses.clear()
+    overtaken = Overtaken(clock)
+    overtaken._files = log.store._files
+    late = DeltaLog(overtaken, clock=clock, backoff=log.backoff)
+    result = late.start_transaction().commit(adds=added(("b", "1", None)), operation=WRITE)
+    assert (result.version, result.attempts) == (6, 5)
+    assert pauses == [0.5, 1.0, 2.0]

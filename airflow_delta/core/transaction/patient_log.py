@@ -1,0 +1,108 @@
+"""What the commit loop asks of the storage, and asks again while there is no answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
+
+from airflow_delta.core.backoff import Backoff
+from airflow_delta.core.errors import LogGapError, StorageAccessError
+from airflow_delta.core.log.commit_reader import read_commit
+from airflow_delta.core.log.file_names import commit_path
+from airflow_delta.core.log.log_segment import list_log
+from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.core.transaction.commit_checks import is_empty
+from airflow_delta.core.transaction.winning_commit import WinningCommit
+
+_LOST_ONCE = 2  # the number of the attempt
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatientLog:
+    """The commits of a table as one writes the next of them.
+
+    Attributes:
+        store: The table.
+        backoff: How often a request is sent that the storage does not answer, and when again.
+    """
+
+    store: LogStore
+    backoff: Backoff
+
+    def wait_before(self, attempt: int) -> None:
+        """Let others go before the attempt of this number; who has lost but once goes on at once."""
+        if attempt > _LOST_ONCE:
+            self.backoff.pause(attempt - _LOST_ONCE - 1)
+
+    def write(self, version: int, content: bytes) -> bool:
+        """Whether the version is ours; False when it is taken, perhaps by this very content.
+
+        Raises:
+            OSError: No answer, and the version is still free as far as the storage tells.
+            StorageAccessError: The storage refuses to write, and the version is free.
+        """
+        try:
+            self._patiently(partial(self.store.write_if_absent, commit_path(version), content))
+        except FileExistsError:
+            return False
+        except (OSError, StorageAccessError):
+            # Refused or not: an earlier sending may have arrived, as one before the credentials ended.
+            if self._asked(partial(self.store.exists, commit_path(version))):
+                return False
+            raise
+        return True
+
+    def winners(self, version: int, *, with_time: bool) -> list[WinningCommit]:
+        """All commits from ``version`` on, and when their files were written where that matters.
+
+        Raises:
+            OSError: No answer, or a refusal.
+        """
+        winners = self._asked(lambda: list(_commits_from(self.store, version)))
+        if not with_time:
+            return winners
+        commits = self._asked(lambda: list_log(self.store, version)).commits
+        return [
+            replace(each, file_time=found.modification_time if (found := commits.get(each.version)) else None)
+            for each in winners
+        ]
+
+    def _asked(self, question: Callable[[], Answer]) -> Answer:
+        """The answer to a question after a write. To refuse it is no answer: what became of the write is not known."""
+        try:
+            return self._patiently(question)
+        except StorageAccessError as error:
+            raise OSError(str(error)) from error
+
+    def _patiently(self, request: Callable[[], Answer]) -> Answer:
+        """The answer to a request that is sent again while there is none.
+
+        To create a file may be sent again: should the first request have arrived, the next finds the file, and whose it is can
+        be read in it.
+        """
+        for number in self.backoff.numbers():
+            try:
+                return request()
+            except FileExistsError:
+                raise
+            except OSError:
+                if number == self.backoff.tries - 1:
+                    raise
+        raise AssertionError("a backoff has at least one try")
+
+
+def _commits_from(store: LogStore, version: int) -> Iterator[WinningCommit]:
+    while True:
+        try:
+            actions = read_commit(store, version)
+        except LogGapError:  # the end of the log
+            return
+        if actions.commit_info is None and is_empty(actions):
+            # Where a filesystem has no hard links, a file is there before its content: no winner to build upon.
+            raise OSError(f"{commit_path(version)} says nothing yet")
+        yield WinningCommit(version=version, actions=actions)
+        version += 1
