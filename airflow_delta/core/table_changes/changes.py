@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import pyarrow.compute as pc
+
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.schema import DataType
 from airflow_delta.core.table_changes import column_changes, property_changes
 from airflow_delta.core.table_changes.columns import NewColumn, Position
 from airflow_delta.core.table_changes.definition import Definition, changed_definition
 from airflow_delta.core.table_changes.refusal import refusals
+from airflow_delta.core.table_changes.row_tracking import backfill, lacks_row_ids
 from airflow_delta.core.table_changes.table_state import Change, Decision, TableState
 from airflow_delta.core.table_changes.verification import check_rows
 from airflow_delta.core.transaction.commit_result import CommitResult
@@ -81,9 +84,15 @@ class TableChanges:
     def set_properties(self, properties: Mapping[str, str]) -> CommitResult:
         """Set table properties, which adds the features that stand behind them to the protocol.
 
+        To enable row tracking on a table with files takes more than one commit: these get row ids first.
+
         Raises:
             InvalidTablePropertyError: A property does not exist or cannot have its value.
+            MissingRecordCountError: Row tracking needs the number of rows of a file, which its statistics do not tell.
         """
+        if property_changes.enables_row_tracking(properties) and self._lacks_row_ids():
+            self._commit("UPGRADE PROTOCOL", property_changes.support_row_tracking)
+            backfill(self.start, self.origin)
         return self._commit("SET TBLPROPERTIES", lambda table: property_changes.set_properties(table, properties))
 
     def unset_properties(self, *names: str, if_exists: bool = False) -> CommitResult:
@@ -137,6 +146,9 @@ class TableChanges:
     def cluster_by(self, *names: str) -> CommitResult:
         """Cluster later files by these columns, at most four; by none, when there are no names."""
         return self._commit("CLUSTER BY", lambda table: property_changes.cluster_by(table, names))
+
+    def _lacks_row_ids(self) -> bool:
+        return bool(pc.any(lacks_row_ids(self.start().snapshot.files())).as_py())
 
     def _commit(
         self, operation: str, decide: Decision, check: Callable[[OptimisticTransaction], None] | None = None

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from airflow_delta.core.table_changes.clustering import CLUSTERING_FEATURE, clustering_domain
 from airflow_delta.core.table_changes.column_path import parse_path, path_text
-from airflow_delta.core.table_changes.definition import with_row_tracking_columns
+from airflow_delta.core.table_changes.definition import ROW_TRACKING, with_row_tracking_columns
 from airflow_delta.core.table_changes.definition_rules import check_clustering
 from airflow_delta.core.table_changes.expressions import CONSTRAINT_PREFIX, check_constraints, columns_in
 from airflow_delta.core.table_changes.properties import INTERNAL, requested, spelled
 from airflow_delta.core.table_changes.refusal import Refusal
 from airflow_delta.core.table_changes.schema_edit import find_column
 from airflow_delta.core.table_changes.table_state import Change, TableState
-from airflow_delta.core.table_features.protocol import at_least
+from airflow_delta.core.table_features.protocol import at_least, upgraded
 
 
 def set_properties(table: TableState, properties: Mapping[str, str]) -> Change:
@@ -25,6 +25,17 @@ def set_properties(table: TableState, properties: Mapping[str, str]) -> Change:
     wanted = requested(properties, table.uri)
     configuration = with_row_tracking_columns({**table.configuration, **wanted.configuration})
     return Change(parameters={"properties": dict(properties)}, metadata=table.with_configuration(configuration), wanted=wanted)
+
+
+def enables_row_tracking(properties: Mapping[str, str]) -> bool:
+    """Whether these properties switch row tracking on."""
+    return any(name.lower() == ROW_TRACKING.lower() and value.lower() == "true" for name, value in properties.items())
+
+
+def support_row_tracking(table: TableState) -> Change:
+    """The table whose new files get row ids, which nobody may rely on yet."""
+    protocol = upgraded(table.protocol, ["rowTracking"])
+    return Change(parameters={"newProtocol": protocol.to_json()}, metadata=table.metadata, features=("rowTracking",))
 
 
 def unset_properties(table: TableState, names: Sequence[str], *, if_exists: bool) -> Change:

@@ -1,0 +1,108 @@
+import pytest
+
+from airflow_delta.core.errors import InvalidTablePropertyError, UnsupportedWriterFeatureError
+from airflow_delta.core.table_changes import statistics_columns
+from airflow_delta.core.table_changes.properties import RequestedProperties, requested, spelled, split_names
+
+NAMES = "delta.dataSkippingStatsColumns"
+
+
+def test_names_are_spelled_as_delta_spells_them_and_the_users_own_stay():
+    given = {"DELTA.APPENDONLY": "true", "delta.CheckpointInterval": "5", "My.Key": "X", "appendOnly": "whatever"}
+    assert requested(given, "t") == RequestedProperties(
+        configuration={"delta.appendOnly": "true", "delta.checkpointInterval": "5", "My.Key": "X", "appendOnly": "whatever"}
+    )
+    assert spelled(["DELTA.appendonly", "Mine", "delta.COLUMNMAPPING.maxcolumnid"]) == (
+        "delta.appendOnly",
+        "Mine",
+        "delta.columnMapping.maxColumnId",
+    )
+
+
+def test_what_is_about_the_protocol_is_obeyed_and_not_stored():
+    given = {
+        "delta.minReaderVersion": "2",
+        "delta.minwriterversion": "5",
+        "delta.feature.DELETIONvectors": "supported",
+        "delta.feature.clustering": "enabled",
+        "delta.ignoreProtocolDefaults": "true",
+    }
+    wanted = requested(given, "t")
+    assert wanted.configuration == {}
+    assert (wanted.reader_version, wanted.writer_version) == (2, 5)
+    assert wanted.features == {"deletionVectors", "clustering"}
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("delta.appendOnly", ["true", "FALSE"], ["yes", "", "1"]),
+        ("delta.checkpointInterval", ["1", "100"], ["0", "-1", "1.5", "ten", "", "٣", "9" * 30]),
+        ("delta.dataSkippingNumIndexedCols", ["-1", "0", "32"], ["-2", "x"]),
+        ("delta.dataSkippingStringPrefixLength", ["0", "64"], ["-1"]),
+        ("delta.randomPrefixLength", ["1"], ["0"]),
+        (
+            "delta.logRetentionDuration",
+            ["interval 30 days", "2 weeks", "1 day 12 hours"],
+            ["1 month", "1 year", "soon", "-1 days", ""],
+        ),
+        ("delta.setTransactionRetentionDuration", ["90 days"], ["x"]),
+        ("delta.columnMapping.mode", ["none", "NAME", "id"], ["physical"]),
+        ("delta.checkpointPolicy", ["classic", "V2"], ["v3"]),
+        ("delta.isolationLevel", ["Serializable"], ["WriteSerializable", "SnapshotIsolation"]),
+        ("delta.minReaderVersion", ["1", "3"], ["0", "4"]),
+        ("delta.minWriterVersion", ["7"], ["8"]),
+        (NAMES, ["a", "a.b, `c,d`"], ["a..b", "a,,b", "`a"]),
+        ("delta.targetFileSize", ["134217728", "128mb", "1GB"], ["big", "0", "-1"]),
+        ("delta.autoOptimize.autoCompact", ["auto", "true"], ["sometimes"]),
+        ("delta.universalFormat.enabledFormats", [""], ["iceberg"]),
+    ],
+)
+def test_values_are_checked(name, good, bad):
+    for value in good:
+        requested({name: value}, "t")
+    for value in bad:
+        with pytest.raises(InvalidTablePropertyError) as caught:
+            requested({name: value}, "t")
+        assert (caught.value.name, caught.value.value) == (name, value)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("delta.enableDeletionVector", "did you mean delta.enableDeletionVectors?"),
+        ("delta.zzz", "there is no property of this name"),
+        ("delta.columnMapping.maxColumnId", "only the log itself sets it"),
+        ("delta.inCommitTimestampEnablementVersion", "only the log itself sets it"),
+        ("delta.constraints.c", "constraints are added by ADD CONSTRAINT"),
+    ],
+)
+def test_a_name_that_cannot_be_set_is_refused(name, hint):
+    with pytest.raises(InvalidTablePropertyError) as caught:
+        requested({name: "true"}, "t")
+    assert hint in caught.value.detail
+
+
+def test_a_value_that_is_no_text_is_refused():
+    with pytest.raises(InvalidTablePropertyError):
+        requested({"delta.appendOnly": True}, "t")
+
+
+def test_unknown_features_are_refused():
+    with pytest.raises(UnsupportedWriterFeatureError) as caught:
+        requested({"delta.feature.novelty": "supported"}, "t")
+    assert caught.value.features == ("novelty",)
+    with pytest.raises(InvalidTablePropertyError):
+        requested({"delta.feature.clustering": "off"}, "t")
+
+
+def test_a_list_of_names_is_split_outside_of_backticks():
+    assert split_names("a, b.c ,`d,e`.f") == ("a", "b.c", "`d,e`.f")
+
+
+def test_columns_with_statistics_follow_their_columns():
+    configuration = {NAMES: "a.b,`c d`,e", "k": "v"}
+    assert statistics_columns.renamed(configuration, ("A",), ("x.y",))[NAMES] == "`x.y`.b,`c d`,e"
+    assert statistics_columns.renamed(configuration, ("a", "z"), ("a", "w")) == configuration
+    assert statistics_columns.dropped(configuration, ("c d",)) == {NAMES: "a.b,e", "k": "v"}
+    assert statistics_columns.dropped({"k": "v"}, ("a",)) == {"k": "v"}
