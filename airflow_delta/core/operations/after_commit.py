@@ -46,8 +46,8 @@ class AfterCommit:
             checksum = counted_checksum(checksum, snapshot, files=counted.files, size=counted.table_size)
         if checksum is None:
             return
-        write_checksum(self._log.store, result.version, checksum)
         self._checksum = (result.version, checksum)
+        write_checksum(self._log.store, result.version, checksum)
 
     def _previous(self, version: int) -> VersionChecksum | None:
         if version == 0:

@@ -1,0 +1,153 @@
+"""A compacted file says what its commits say together: to plain Python, to us and to engines that we did not write."""
+
+import json
+
+import pytest
+from deltalake import DeltaTable
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_delta.core.actions import DomainMetadata, SetTransaction, removes_of
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import InvalidStatementError, VersionNotFoundError
+from airflow_delta.core.log.commit_reader import read_commits
+from airflow_delta.core.log.commit_writer import commit_json
+from airflow_delta.core.log.file_names import commit_path, compacted_path
+from airflow_delta.core.operations.log_compaction import reconciled
+from tests.core.builders import HandmadeLog, add, metadata, protocol, remove, vector
+
+PATHS = st.sampled_from(["a", "b", "c"])
+VECTORS = st.sampled_from([None, vector("x"), vector("y")])
+
+
+def handmade(*commits):
+    log = HandmadeLog().create(**{"delta.checkpointInterval": "1000"})
+    for actions in commits:
+        log.commit(*actions)
+    return log
+
+
+def lines(log, start, end):
+    return [json.loads(line) for line in log.store.read(compacted_path(start, end)).splitlines()]
+
+
+def test_the_example_of_the_protocol():
+    log = handmade(
+        [add("f1")],
+        [add("f2"), remove("f1")],
+        [add("f3"), add("f4"), {"txn": {"appId": "app", "version": 4389}}],
+        [remove("f3"), {"txn": {"appId": "app", "version": 4390}}],
+    )
+    result = log.log.compact_log(2, 4)
+    assert (result.start, result.end, result.path, result.actions) == (2, 4, compacted_path(2, 4), 5)
+    found = lines(log, 2, 4)
+    assert found[0] == {"txn": {"appId": "app", "version": 4390}}
+    assert [(key, each["path"]) for line in found[1:] for key, each in line.items()] == [
+        ("remove", "f1"), ("remove", "f3"), ("add", "f2"), ("add", "f4"),
+    ]  # fmt: skip
+
+
+def test_what_cancels_something_before_the_range_is_kept_and_commit_infos_are_not():
+    domain = {"domain": "d", "configuration": "", "removed": True}
+    log = handmade(
+        [add("a"), {"domainMetadata": {**domain, "removed": False}}],
+        [{"commitInfo": {"timestamp": 1, "operation": "X"}}, remove("a"), {"domainMetadata": domain}],
+        [protocol(1, 2), metadata(), protocol(1, 2) and {"commitInfo": {"timestamp": 2}}],
+    )
+    log.log.compact_log(2, 3)
+    assert {next(iter(line)) for line in lines(log, 2, 3)} == {"protocol", "metaData", "domainMetadata", "remove"}
+    assert lines(log, 2, 3)[2] == {"domainMetadata": domain}
+
+
+def test_a_second_call_changes_nothing():
+    log = handmade([add("a")], [add("b")])
+    log.log.compact_log(0, 2)
+    written = log.store.read(compacted_path(0, 2))
+    assert log.log.compact_log(0, 2).actions is None
+    assert log.store.read(compacted_path(0, 2)) == written
+
+
+def test_by_default_it_begins_after_what_is_covered_and_ends_with_the_latest_commit():
+    log = handmade(*([add(str(number))] for number in range(9)))
+    assert log.log.compact_log(end=3).path == compacted_path(0, 3)
+    assert log.log.compact_log(end=4).path is None  # one commit alone
+    assert log.log.compact_log().path == compacted_path(4, 9)
+    assert log.log.compact_log().path is None
+    log.commit(add("x")).commit(add("y"))
+    log.log.checkpoint(10)
+    assert log.log.compact_log().path is None
+    log.commit(add("z"))
+    assert log.log.compact_log().path == compacted_path(11, 12)
+
+
+def test_a_range_that_is_not_there_is_refused():
+    log = handmade([add("a")], [add("b")], [add("c")])
+    log.log.checkpoint()
+    with pytest.raises(VersionNotFoundError):
+        log.log.compact_log(1, 4)
+    with pytest.raises(InvalidStatementError):
+        log.log.compact_log(3, 2)
+    log.remove_commits(1)
+    with pytest.raises(VersionNotFoundError) as missing:
+        log.log.compact_log(1, 3)
+    assert missing.value.version == 1
+
+
+@given(
+    st.lists(
+        st.dictionaries(st.tuples(PATHS, VECTORS.map(lambda each: each and each["pathOrInlineDv"])), st.booleans(), max_size=4),
+        min_size=2,
+        max_size=6,
+    ),
+    st.data(),
+)
+def test_the_state_is_the_same_with_the_compacted_file_in_the_place_of_its_commits(commits, data):
+    log = handmade(
+        *(
+            [
+                (add if is_add else remove)(path, deletionVector=name and vector(name), partitionValues={})
+                for (path, name), is_add in each.items()
+            ]
+            for each in commits
+        )
+    )
+    start = data.draw(st.integers(0, len(commits) - 1))
+    end = data.draw(st.integers(start + 1, len(commits)))
+    content = commit_json(reconciled(read_commits(log.store, range(start, end + 1))))
+    replaced = HandmadeLog()
+    for version in range(len(commits) + 1):
+        text = log.store.read(commit_path(version)) if not start <= version <= end else b"" if version != end else content
+        replaced.commit(*text.decode().splitlines())
+    assert state(replaced) == state(log)
+
+
+def state(log):
+    batch = reconciled(read_commits(log.store, range(log.next_version)))
+    return (
+        batch.protocol,
+        batch.metadata,
+        *(sorted(map(str, files.to_pylist())) for files in (batch.adds, batch.removes)),
+    )
+
+
+def test_other_engines_read_a_table_with_compacted_commits(real_table, duckdb_connection):
+    table = real_table(**{"delta.checkpointInterval": "1000"})
+    for number, partition in enumerate(["a b%", None, "é", "x"]):
+        table.commit(adds=table.add(f"f{number}.parquet", number, partition))
+    gone = table.log.refresh().files("n = 0")
+    table.commit(removes=removes_of(gone, deletion_timestamp=table.log.clock(), data_change=True))
+    table.commit(transactions=[SetTransaction(app_id="app", version=3)])
+    assert table.log.compact_log(1, 3).actions == 3
+    assert table.log.compact_log().path == compacted_path(4, 6)
+    rows = [(1, None), (2, "é"), (3, "x")]
+    other = DeltaTable(table.root)
+    assert sorted(zip(*other.to_pyarrow_table().select(["n", "p"]).to_pydict().values(), strict=True)) == rows
+    assert duckdb_connection.sql(f"SELECT n, p FROM delta_scan('{table.root}') ORDER BY n").fetchall() == rows
+    ours = DeltaLog.for_table(str(table.root)).refresh().to_arrow(["n", "p"]).read_all().sort_by("n")
+    assert list(zip(*ours.to_pydict().values(), strict=True)) == rows
+
+
+def test_a_domain_that_is_there_stays():
+    log = handmade([add("a")], [{"domainMetadata": {"domain": "d", "configuration": "1", "removed": False}}])
+    log.log.compact_log(1, 2)
+    assert log.log.refresh().domains == {"d": DomainMetadata(domain="d", configuration="1")}
