@@ -35,6 +35,7 @@ from airflow_delta.core.operations.manifest import ManifestResult, generate_mani
 from airflow_delta.core.operations.restore import RestoreResult, restore
 from airflow_delta.core.operations.vacuum import VacuumResult, vacuum
 from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.snapshot.stored_vectors import StoredVectors
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.resolve import log_store_for
 from airflow_delta.core.table_changes import NewTable, TableChanges, TablePlace, create_table
@@ -206,26 +207,43 @@ class DeltaLog:
         """
         return find_commit(self.store, token, after)
 
-    def start_transaction(self, snapshot: Snapshot | None = None) -> OptimisticTransaction:
+    def start_transaction(self, snapshot: Snapshot | None = None, *, enforces: Iterable[str] = ()) -> OptimisticTransaction:
         """A transaction on ``snapshot``; on the latest one when None. A commit writes the checkpoint that is due with it.
+
+        Args:
+            snapshot: What it is computed from.
+            enforces: What whoever writes its rows keeps the promises of; see ``table_features.support.ROW_FEATURES``.
 
         Raises:
             As ``snapshot``.
         """
-        read = snapshot or self.refresh()
-        return OptimisticTransaction(self.store, self.clock, read, hooks=self._after_commit.hooks, backoff=self.backoff)
+        return self._transaction(snapshot or self.refresh(), enforces)
 
-    def create_transaction(self, metadata: Metadata, protocol: Protocol | None = None) -> OptimisticTransaction:
+    def create_transaction(
+        self, metadata: Metadata, protocol: Protocol | None = None, *, enforces: Iterable[str] = ()
+    ) -> OptimisticTransaction:
         """A transaction that creates the table; nothing is there before its commit.
 
         Args:
             metadata: Of the new table.
             protocol: Of the new table; the lowest one that allows the schema when None.
+            enforces: As of ``start_transaction``.
         """
-        transaction = OptimisticTransaction(self.store, self.clock, None, hooks=self._after_commit.hooks, backoff=self.backoff)
+        transaction = self._transaction(None, enforces)
         transaction.set_metadata(metadata)
         transaction.set_protocol(protocol or protocol_for(metadata))
         return transaction
+
+    def _transaction(self, snapshot: Snapshot | None, enforces: Iterable[str]) -> OptimisticTransaction:
+        return OptimisticTransaction(
+            self.store,
+            self.clock,
+            snapshot,
+            hooks=self._after_commit.hooks,
+            enforces=enforces,
+            vectors=StoredVectors(self.store),
+            backoff=self.backoff,
+        )
 
     def create(self, new: NewTable, *, mode: CreateMode = "error", origin: Origin | None = None) -> CommitResult:
         """Create the table, empty, or put this one in the place of another; see ``table_changes.create``."""

@@ -111,11 +111,6 @@ def file_statistics(stats: pa.ChunkedArray, schema: StructType, columns: Iterabl
     )
 
 
-def record_counts(stats: pa.ChunkedArray) -> pa.ChunkedArray:
-    """How many rows each file holds, rows that a deletion vector marks included; NULL where the statistics do not tell."""
-    return _parsed(stats, ())["numRecords"]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stored:
     """A column as statistics know it.

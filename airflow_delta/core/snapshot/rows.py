@@ -62,7 +62,7 @@ class FileRows:
         self._schema = schema
         self._partitions = [physical_name(each) for each in schema.fields if each.name in partition_columns]
         self._by_id = by_id
-        self._locate = _Locator(store)
+        self._locate = Locator(store)
 
     def of(
         self,
@@ -109,7 +109,7 @@ class FileRows:
             raise CorruptDataFileError(table=self._table_uri, file=file, detail=detail) from error
 
 
-class _Locator:
+class Locator:
     """From a path of the log to its filesystem; the table's own is made once."""
 
     def __init__(self, store: LogStore) -> None:
@@ -120,6 +120,7 @@ class _Locator:
         return self.store.data_filesystem()
 
     def __call__(self, path: str) -> tuple[pyarrow.fs.FileSystem, str]:
+        """The filesystem, and the path there, of a file that the log names by ``path``."""
         if not is_relative(path):
             return self.store.data_filesystem(unquote(path))
         filesystem, root = self._root

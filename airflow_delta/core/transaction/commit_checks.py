@@ -16,7 +16,7 @@ from airflow_delta.core.errors import (
     UnsupportedWriterFeatureError,
 )
 from airflow_delta.core.log.action_reconciliation import canonical_paths, file_keys
-from airflow_delta.core.predicate.file_statistics import record_counts
+from airflow_delta.core.log.record_counts import record_counts
 from airflow_delta.core.table_features.feature import DELETION_VECTORS, FEATURES, writer_features
 from airflow_delta.core.table_features.support import ROW_FEATURES, check_writable
 from airflow_delta.core.transaction.table_properties import is_append_only
@@ -99,7 +99,7 @@ def _broken_rules(actions: CommitActions, features: Collection[str]) -> Iterator
 
 def _check_record_counts(table: str, adds: pa.Table) -> None:
     marked = adds.filter(pc.is_valid(adds["deletion_vector"]))
-    unknown = marked["path"].filter(pc.is_null(record_counts(marked["stats"])))
+    unknown = marked["path"].filter(pc.is_null(record_counts(marked["stats"].combine_chunks())))
     if len(unknown):
         raise MissingRecordCountError(table=table, path=unknown[0].as_py(), needed_for="deletion vectors")
 

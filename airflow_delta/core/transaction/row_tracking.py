@@ -16,7 +16,7 @@ from airflow_delta.core.actions import CommitActions, DomainMetadata, Metadata, 
 from airflow_delta.core.errors import CorruptLogError, MissingRecordCountError
 from airflow_delta.core.log.action_reconciliation import canonical_paths
 from airflow_delta.core.log.file_names import LOG_DIRECTORY
-from airflow_delta.core.predicate.file_statistics import record_counts
+from airflow_delta.core.log.record_counts import record_counts
 from airflow_delta.core.table_features.feature import writer_features
 
 ROW_TRACKING = "rowTracking"
@@ -77,10 +77,9 @@ def with_row_ids(
     ids, versions = (adds[name].combine_chunks() for name in _IDS)
     is_new = pc.fill_null(pc.greater(ids, known), True)
     new = adds.filter(is_new)
-    counts = record_counts(new["stats"]).combine_chunks()
-    is_unknown = pc.fill_null(pc.less(counts, 0), True)
-    if pc.any(is_unknown).as_py():
-        raise MissingRecordCountError(table=table, path=new["path"].filter(is_unknown)[0].as_py(), needed_for="row ids")
+    counts = record_counts(new["stats"].combine_chunks())
+    if counts.null_count:
+        raise MissingRecordCountError(table=table, path=new["path"].filter(counts.is_null())[0].as_py(), needed_for="row ids")
     ends = pc.add(pc.cumulative_sum(counts), given_out)
     starts = pc.add(pc.subtract(ends, counts), 1)
     to_set = pc.is_null(versions) if lost_version is None else pc.fill_null(pc.equal(versions, lost_version), True)

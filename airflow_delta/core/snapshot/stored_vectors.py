@@ -1,0 +1,49 @@
+"""The deletion vectors of a table's files, for whoever unites them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from airflow_delta.core.data_files.deletion_vector import inline_vector, stored_vector, vector_path
+from airflow_delta.core.data_files.deletion_vector_writer import write_deletion_vectors
+from airflow_delta.core.data_files.row_bitmap import RowBitmap
+from airflow_delta.core.errors import CorruptDataFileError
+from airflow_delta.core.snapshot.rows import Locator
+from airflow_delta.core.storage.log_store import LogStore
+
+_NO_ROWS = pa.array([], pa.int64())
+
+
+class StoredVectors:
+    """Reads vectors wherever the log says that they are, and writes new ones below the table's root."""
+
+    def __init__(self, store: LogStore) -> None:
+        self._store = store
+        self._locate = Locator(store)
+
+    def read(self, vectors: pa.StructArray) -> list[pa.Int64Array]:
+        """For each vector (``DELETION_VECTOR``) the deleted rows, ascending; none for NULL.
+
+        Raises:
+            CorruptDataFileError: A vector is not what the log says.
+        """
+        return [_NO_ROWS if each is None else self._rows(each) for each in vectors.to_pylist()]
+
+    def write(self, rows: Sequence[pa.Int64Array]) -> pa.StructArray:
+        """Store the deleted rows of files, and give the vectors (``DELETION_VECTOR``) that tell where."""
+        filesystem, root = self._store.data_filesystem()
+        return write_deletion_vectors(filesystem, root, map(RowBitmap.of, rows))
+
+    def _rows(self, vector: Mapping[str, Any]) -> pa.Int64Array:
+        place = str(vector["path_or_inline_dv"])
+        try:
+            path = vector_path(vector)
+            place = path or place
+            bitmap = inline_vector(vector) if path is None else stored_vector(vector, *self._locate(path))
+            return bitmap.positions()
+        except (OSError, TypeError, ValueError) as error:
+            detail = f"the deletion vector cannot be read: {error}"
+            raise CorruptDataFileError(table=self._store.table_uri, file=place, detail=detail) from error
