@@ -12,6 +12,8 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_delta.core.log.record_counts import with_record_counts
+
 Paths = TypeVar("Paths", pa.Array, pa.ChunkedArray)
 
 _ROW = "row"
@@ -33,8 +35,8 @@ class FileChanges:
     keys: pa.ChunkedArray
 
     def active_files(self, before: pa.Table) -> pa.Table:
-        """The live files after the commits, from those before them."""
-        return self._replaced(before, self.added)
+        """The live files after the commits, from those before them; of the same columns."""
+        return self._replaced(before, with_record_counts(self.added, before.column_names))
 
     def tombstones(self, before: pa.Table) -> pa.Table:
         """The tombstones after the commits, from those before them."""
@@ -42,6 +44,8 @@ class FileChanges:
 
     def _replaced(self, before: pa.Table, news: pa.Table) -> pa.Table:
         """Pieces in which nothing changed are taken over as they are, not copied."""
+        if not len(self.keys):
+            return before
         pieces = before.append_column(_NAMED, pc.is_in(file_keys(before), self.keys)).to_batches() if len(before) else []
         kept = [each.filter(pc.invert(each[_NAMED])) if pc.any(each[_NAMED]).as_py() else each for each in pieces]
         return pa.concat_tables(
@@ -98,3 +102,14 @@ def file_keys(files: pa.Table) -> pa.ChunkedArray:
     ids = pc.if_else(pc.is_valid(offset), pc.binary_join_element_wise(ids, pc.cast(offset, pa.string()), "@"), ids)
     # A line feed is never part of a percent-encoded path, so no path with a vector equals another path.
     return pc.if_else(pc.is_valid(vectors), pc.binary_join_element_wise(paths, ids, "\n"), paths)
+
+
+def path_with_two_vectors(files: pa.Table) -> str | None:
+    """A path that two of these live files share, which only different deletion vectors make possible; None when none is."""
+    vectors = files["deletion_vector"]
+    if vectors.null_count == len(vectors):
+        return None
+    paths = canonical_paths(files["path"])
+    found = paths.filter(pc.is_in(paths, value_set=paths.filter(pc.is_valid(vectors)))).combine_chunks()
+    values, counts = found.value_counts().flatten()
+    return next(iter(values.filter(pc.greater(counts, 1)).to_pylist()), None)

@@ -1,28 +1,44 @@
-"""From a classic checkpoint to actions: only the columns that are needed, file actions as columns.
+"""From a checkpoint of any kind to actions: only the columns that are needed, file actions as columns.
 
-Protocol: PROTOCOL.md, "Checkpoints", "Checkpoint Schema". Any column may be missing.
+Protocol: PROTOCOL.md, "Checkpoints", "V2 Checkpoint Table Feature", "Sidecar Files". A checkpoint that tells sidecars has its
+file actions there, whatever its name; its other actions are in the file itself, which is Parquet or JSON.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from airflow_delta.core.actions import ADD_FILE, REMOVE_FILE, DomainMetadata, Metadata, Protocol, SetTransaction
-from airflow_delta.core.errors import CorruptLogError
-from airflow_delta.core.log.file_columns import file_columns, log_name
+from airflow_delta.core.log.blame import blamed_on
+from airflow_delta.core.log.checkpoint_parquet import CheckpointFile, Choice
+from airflow_delta.core.log.file_names import referenced_sidecar
+from airflow_delta.core.log.json_file_actions import file_actions
 from airflow_delta.core.log.log_segment import Checkpoint
-from airflow_delta.core.log.parsed_statistics import statistics_json
-from airflow_delta.core.storage.log_store import FileStatus, LogStore
+from airflow_delta.core.log.record_counts import NUM_RECORDS, with_record_counts
+from airflow_delta.core.log.small_actions import (
+    CHECKPOINT_METADATA,
+    DOMAIN,
+    METADATA,
+    PROTOCOL,
+    SIDECAR,
+    TRANSACTION,
+    LogText,
+    SmallActions,
+)
+from airflow_delta.core.storage.log_store import LogStore
 
-_PARSED = "stats_parsed"
-_BATCH_ROWS = 1 << 16
+_READERS = 4  # Files of one checkpoint under way at once; each is decoded by all cores.
+_HEADER = (PROTOCOL, METADATA, TRANSACTION, DOMAIN, CHECKPOINT_METADATA, SIDECAR)
+
+FOR_CHOICE = pa.schema([ADD_FILE.field("partition_values")])
+"""The columns by which files may be chosen before their other columns are read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -32,103 +48,112 @@ class CheckpointHeader:
     Attributes:
         transactions: By application.
         domains: By name; none of them removed.
+        sidecars: Paths below the table's root of the files that hold the file actions; empty where they are not apart.
     """
 
     protocol: Protocol | None
     metadata: Metadata | None
     transactions: Mapping[str, SetTransaction]
     domains: Mapping[str, DomainMetadata]
+    sidecars: tuple[str, ...] = ()
 
 
 def read_header(store: LogStore, checkpoint: Checkpoint) -> CheckpointHeader:
     """All but the file actions.
 
     Raises:
-        CorruptLogError: A file is missing or no Parquet, or an action is not what the protocol says.
+        CorruptLogError: A file is missing or not what its name says, or an action is not what the protocol says.
     """
-    found: dict[str, list[dict[str, Any]]] = {"protocol": [], "metaData": [], "txn": [], "domainMetadata": []}
-    for status in checkpoint.files:
-        with _parquet(store, status) as file:
-            names = [name for name in found if name in file.schema_arrow.names]
-            rows = file.read(columns=names) if names else pa.table({})
-            for name in names:
-                found[name] += rows[name].filter(pc.is_valid(rows[name])).to_pylist()
-    with _blamed_on(store, checkpoint.files[0].path):
-        transactions = map(SetTransaction.from_json, found["txn"])
-        domains = map(DomainMetadata.from_json, found["domainMetadata"])
+    found = _documents(store, checkpoint, _HEADER)
+    with blamed_on(store.table_uri, checkpoint.files[0].path):
+        if checkpoint.is_manifest and [each["version"] for each in found[CHECKPOINT_METADATA]] != [checkpoint.version]:
+            raise ValueError(f"it holds {len(found[CHECKPOINT_METADATA])} checkpointMetadata of version {checkpoint.version}")
+        if len(found[PROTOCOL]) > 1 or len(found[METADATA]) > 1:
+            raise ValueError("it holds more than one protocol or metadata")
+        transactions = map(SetTransaction.from_json, found[TRANSACTION])
+        domains = map(DomainMetadata.from_json, found[DOMAIN])
         return CheckpointHeader(
-            protocol=Protocol.from_json(found["protocol"][-1]) if found["protocol"] else None,
-            metadata=Metadata.from_json(found["metaData"][-1]) if found["metaData"] else None,
+            protocol=Protocol.from_json(found[PROTOCOL][0]) if found[PROTOCOL] else None,
+            metadata=Metadata.from_json(found[METADATA][0]) if found[METADATA] else None,
             transactions={each.app_id: each for each in transactions},
             domains={each.domain: each for each in domains if not each.removed},
+            sidecars=tuple(referenced_sidecar(each["path"]) for each in found[SIDECAR]),
         )
 
 
-def read_active_files(store: LogStore, checkpoint: Checkpoint) -> pa.Table:
-    """The live files, columns ``ADD_FILE``.
+def read_active_files(
+    store: LogStore, checkpoint: Checkpoint, columns: Sequence[str] | None = None, choice: Choice | None = None
+) -> pa.Table:
+    """The live files.
+
+    Args:
+        store: The table.
+        checkpoint: Any kind.
+        columns: Names of ``ADD_FILE`` and ``NUM_RECORDS``; all of ``ADD_FILE`` when None.
+        choice: Which files, by their columns ``FOR_CHOICE``; all when None.
 
     Raises:
-        CorruptLogError: A file is missing or no Parquet, or an action is not what the protocol says.
+        CorruptLogError: A file is missing or not what its name says, or an action is not what the protocol says.
     """
-    return _file_actions(store, checkpoint, "add", ADD_FILE)
+    known = pa.schema([*ADD_FILE, NUM_RECORDS])
+    schema = ADD_FILE if columns is None else pa.schema([known.field(name) for name in columns])
+    return _file_actions(store, checkpoint, "add", schema, choice)
 
 
 def read_tombstones(store: LogStore, checkpoint: Checkpoint) -> pa.Table:
-    """The removed files, columns ``REMOVE_FILE``.
-
-    Raises:
-        CorruptLogError: A file is missing or no Parquet, or an action is not what the protocol says.
-    """
-    return _file_actions(store, checkpoint, "remove", REMOVE_FILE)
+    """The removed files, columns ``REMOVE_FILE``. Raises as ``read_active_files``."""
+    return _file_actions(store, checkpoint, "remove", REMOVE_FILE, None)
 
 
-def _file_actions(store: LogStore, checkpoint: Checkpoint, action: str, schema: pa.Schema) -> pa.Table:
-    batches: list[pa.RecordBatch] = []
+def _file_actions(store: LogStore, checkpoint: Checkpoint, action: str, schema: pa.Schema, choice: Choice | None) -> pa.Table:
+    """Piece by piece: all texts together may be too long for one array."""
+
+    def of(path: str) -> list[pa.RecordBatch]:
+        if _is_json(path):
+            return _from_json(_manifest(store, checkpoint), store.table_uri, action, schema, choice)
+        with _opened(store, path) as file:
+            return list(file.files(action, schema, choice, FOR_CHOICE))
+
+    with blamed_on(store.table_uri, checkpoint.files[0].path):
+        sidecars = [referenced_sidecar(each["path"]) for each in _documents(store, checkpoint, [SIDECAR])[SIDECAR]]
+    paths = [*(status.path for status in checkpoint.files), *sidecars]
+    if len(paths) == 1:
+        return pa.Table.from_batches(of(paths[0]), schema)
+    with ThreadPoolExecutor(_READERS) as readers:
+        return pa.Table.from_batches(chain.from_iterable(readers.map(of, paths)), schema)
+
+
+def _from_json(text: LogText, table: str, action: str, schema: pa.Schema, choice: Choice | None) -> list[pa.RecordBatch]:
+    found = file_actions(table, [text], [])
+    files = with_record_counts(found.adds if action == "add" else found.removes, schema.names)
+    batches = files.cast(schema).to_batches()
+    return batches if choice is None else [each.filter(choice(each.select(FOR_CHOICE.names))) for each in batches]
+
+
+def _documents(store: LogStore, checkpoint: Checkpoint, actions: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    """The actions of these kinds, of which there are few."""
+    if _is_json(checkpoint.files[0].path):
+        small = SmallActions(store.table_uri, [_manifest(store, checkpoint)], actions)
+        return {action: [document for _, document in small.all_of(action, dict)] for action in actions}
+    found: dict[str, list[dict[str, Any]]] = {action: [] for action in actions}
     for status in checkpoint.files:
-        with _parquet(store, status) as file:
-            batches += _file_batches(file, action, schema)
-    return pa.Table.from_batches(batches, schema)
+        with _opened(store, status.path) as file:
+            for action in actions:
+                found[action] += file.documents(action)
+    return found
 
 
-def _file_batches(file: pq.ParquetFile, action: str, schema: pa.Schema) -> list[pa.RecordBatch]:
-    if action not in file.schema_arrow.names:
-        return []
-    there = {each.name for each in file.schema_arrow.field(action).type}
-    wanted = [f"{action}.{log_name(name)}" for name in schema.names if log_name(name) in there]
-    batches = [file_columns(actions, schema) for actions in _present(file, action, wanted)]
-    if _PARSED in there and any(each["stats"].null_count for each in batches):
-        instants = _int96_leaves(file, f"{action}.{_PARSED}.")
-        parsed = _present(file, action, [f"{action}.{_PARSED}"])
-        batches = [_with_statistics(each, more, instants) for each, more in zip(batches, parsed, strict=True)]
-    return batches
+def _is_json(path: str) -> bool:
+    return path.endswith(".json")
 
 
-def _present(file: pq.ParquetFile, action: str, columns: list[str]) -> Iterator[pa.StructArray]:
-    """These columns of the actions in equal pieces, whatever the columns are."""
-    for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=columns):
-        actions = batch[action]
-        yield actions.filter(actions.is_valid()) if actions.null_count else actions
-
-
-def _with_statistics(files: pa.RecordBatch, parsed: pa.StructArray, instants: Collection[str]) -> pa.RecordBatch:
-    text = pc.coalesce(files["stats"], statistics_json(pc.struct_field(parsed, _PARSED), instants))
-    return files.set_column(files.schema.get_field_index("stats"), files.schema.field("stats"), text)
-
-
-def _int96_leaves(file: pq.ParquetFile, prefix: str) -> frozenset[str]:
-    leaves = (file.schema.column(index) for index in range(len(file.schema)))
-    return frozenset(leaf.path.removeprefix(prefix) for leaf in leaves if leaf.physical_type == "INT96")
+def _manifest(store: LogStore, checkpoint: Checkpoint) -> LogText:
+    path = checkpoint.files[0].path
+    with blamed_on(store.table_uri, path):
+        return LogText.of(path, checkpoint.version, store.read(path))
 
 
 @contextmanager
-def _parquet(store: LogStore, status: FileStatus) -> Iterator[pq.ParquetFile]:
-    with _blamed_on(store, status.path), store.open_input(status.path) as stream:
-        yield pq.ParquetFile(stream, coerce_int96_timestamp_unit="us")
-
-
-@contextmanager
-def _blamed_on(store: LogStore, path: str) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, LookupError, TypeError, ValueError) as error:  # Arrow's errors are ValueErrors and OSErrors
-        raise CorruptLogError(table=store.table_uri, file=path, detail=f"{type(error).__name__}: {error}") from error
+def _opened(store: LogStore, path: str) -> Iterator[CheckpointFile]:
+    with blamed_on(store.table_uri, path), store.open_input(path) as stream:
+        yield CheckpointFile(stream)

@@ -1,52 +1,37 @@
 """From commit files to actions: many commits in one go, file actions as columns.
 
-Protocol: PROTOCOL.md, "Delta Log Entries", "Actions". Unknown actions and fields are ignored; a null field is an absent one.
+Protocol: PROTOCOL.md, "Delta Log Entries", "Log Compaction Files", "Actions".
 """
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import Any, TypeVar
+from itertools import chain
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.json
 
-from airflow_delta.core.actions import (
-    ADD_FILE,
-    CHANGE_FILE,
-    REMOVE_FILE,
-    CommitActions,
-    CommitInfo,
-    DomainMetadata,
-    Metadata,
-    Protocol,
-    SetTransaction,
-)
+from airflow_delta.core.actions import CommitActions, CommitInfo, DomainMetadata, Metadata, Protocol, SetTransaction
 from airflow_delta.core.errors import CorruptLogError, LogGapError
-from airflow_delta.core.log.file_columns import file_columns, log_name
 from airflow_delta.core.log.file_names import commit_path
-from airflow_delta.core.schema.schema_json import parse_schema
+from airflow_delta.core.log.json_file_actions import VERSION, FileActions, file_actions
+from airflow_delta.core.log.log_segment import CompactedCommits
+from airflow_delta.core.log.small_actions import (
+    COMMIT_INFO,
+    DOMAIN,
+    METADATA,
+    PROTOCOL,
+    TRANSACTION,
+    LogText,
+    SmallActions,
+    last_of,
+)
 from airflow_delta.core.storage.log_store import LogStore
 
-VERSION = pa.field("version", pa.int64())
-"""Last column of the file actions of a ``CommitBatch``: the version whose commit holds the action."""
-
-_BLOCK_SIZE = 4 << 20  # Bytes that one thread parses; large enough that columns are built in few pieces.
-_PARTITION_VALUES, _TAGS = (
-    re.compile(rb'"%s"\s*:\s*(\{(?:[^{}"]|"(?:[^"\\]|\\.)*")*\})' % key) for key in (b"partitionValues", b"tags")
-)
-_PHYSICAL_NAME = "delta.columnMapping.physicalName"
-_SMALL_ACTIONS = ("commitInfo", "protocol", "metaData", "txn", "domainMetadata")
-
-_FILE_ACTIONS = (b'{"add":', b'{"remove":')
-_NOT_NEEDED = (*_FILE_ACTIONS, b'{"commitInfo":')
-
-Action = TypeVar("Action")
+_READERS = 32  # Requests under way at once; what an object store's answer takes is mostly waiting.
+_FILES_OF_TURN = 64  # More than one at a time, because for local files handing them out costs more than reading them.
+_COMMIT_ACTIONS = (COMMIT_INFO, PROTOCOL, METADATA, TRANSACTION, DOMAIN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -64,9 +49,9 @@ class CommitBatch:
         commit_info: Of the last commit; None when that commit has none.
     """
 
-    adds: pa.Table = field(default_factory=lambda: ADD_FILE.append(VERSION).empty_table())
-    removes: pa.Table = field(default_factory=lambda: REMOVE_FILE.append(VERSION).empty_table())
-    changes: pa.Table = field(default_factory=lambda: CHANGE_FILE.append(VERSION).empty_table())
+    adds: pa.Table = field(default_factory=lambda: FileActions().adds)
+    removes: pa.Table = field(default_factory=lambda: FileActions().removes)
+    changes: pa.Table = field(default_factory=lambda: FileActions().changes)
     protocol: Protocol | None = None
     metadata: Metadata | None = None
     transactions: Mapping[str, SetTransaction] = field(default_factory=dict)
@@ -87,33 +72,28 @@ class CommitBatch:
         )
 
 
-def read_commits(store: LogStore, versions: Iterable[int]) -> CommitBatch:
-    """The actions of these commits, whose versions ascend.
+def read_commits(store: LogStore, versions: Iterable[int], compacted: Sequence[CompactedCommits] = ()) -> CommitBatch:
+    """The actions of these commits.
+
+    Args:
+        store: The table.
+        versions: Ascending.
+        compacted: Files that stand for some of these commits, ascending; a broken one does no harm.
 
     Raises:
         LogGapError: A commit file is not there.
-        CorruptLogError: A line is no JSON object, or an action is not what the protocol says.
+        CorruptLogError: A line is no JSON object, an action is not what the protocol says, or a commit holds two protocols or
+            two metadata.
     """
-    commits = [(version, _lines(_content(store, version))) for version in versions]
-    if not commits:
-        return CommitBatch()
-    small = _SmallActions(store.table_uri, commits)
-    metadata = small.all_of("metaData", Metadata.from_json)
-    adds, removes, changes = _file_actions(store.table_uri, commits, metadata)
-    protocols = small.all_of("protocol", Protocol.from_json)
-    infos = small.all_of("commitInfo", CommitInfo.from_json)
-    transactions = small.all_of("txn", SetTransaction.from_json)
-    domains = small.all_of("domainMetadata", DomainMetadata.from_json)
-    return CommitBatch(
-        adds=adds,
-        removes=removes,
-        changes=changes,
-        protocol=protocols[-1][1] if protocols else None,
-        metadata=metadata[-1][1] if metadata else None,
-        transactions={each.app_id: each for _, each in transactions},
-        domains={each.domain: each for _, each in domains},
-        commit_info=next((info for version, info in reversed(infos) if version == commits[-1][0]), None),
-    )
+    wanted = list(versions)
+    if compacted:
+        covered = {version for each in compacted for version in range(each.start, each.end + 1)}
+        plain = ((version, commit_path(version)) for version in wanted if version not in covered)
+        try:
+            return _batch(store, sorted([*plain, *((each.end, each.status.path) for each in compacted)]))
+        except CorruptLogError:
+            pass  # either a compacted file, or a commit that will be blamed again
+    return _batch(store, [(version, commit_path(version)) for version in wanted])
 
 
 def read_commit(store: LogStore, version: int) -> CommitActions:
@@ -121,7 +101,7 @@ def read_commit(store: LogStore, version: int) -> CommitActions:
 
     Raises:
         LogGapError: The commit file is not there.
-        CorruptLogError: A line is no JSON object, or an action is not what the protocol says.
+        CorruptLogError: As ``read_commits`` raises it.
     """
     batch = read_commits(store, [version])
     return CommitActions(
@@ -143,8 +123,8 @@ def read_commit_info(store: LogStore, version: int) -> CommitInfo | None:
         LogGapError: The commit file is not there.
         CorruptLogError: The commit info is no JSON object.
     """
-    lines = [line for line in _lines(_content(store, version)) if b'"commitInfo"' in line]
-    infos = _SmallActions(store.table_uri, [(version, lines)]).all_of("commitInfo", CommitInfo.from_json)
+    text = _text(store, version, commit_path(version))
+    infos = SmallActions(store.table_uri, [text], [COMMIT_INFO]).all_of(COMMIT_INFO, CommitInfo.from_json)
     return infos[0][1] if infos else None
 
 
@@ -155,159 +135,45 @@ def read_metadata(store: LogStore, version: int) -> Metadata | None:
         LogGapError: The commit file is not there.
         CorruptLogError: The metadata is not what the protocol says.
     """
-    lines = [line for line in _lines(_content(store, version)) if b'"metaData"' in line]
-    found = _SmallActions(store.table_uri, [(version, lines)]).all_of("metaData", Metadata.from_json)
-    return found[-1][1] if found else None
+    text = _text(store, version, commit_path(version))
+    return last_of(SmallActions(store.table_uri, [text], [METADATA]).all_of(METADATA, Metadata.from_json))
 
 
-def _content(store: LogStore, version: int) -> bytes:
+def _batch(store: LogStore, files: Sequence[tuple[int, str]]) -> CommitBatch:
+    """What files say together: the last version that each is about, and its path; versions ascending."""
+    if not files:
+        return CommitBatch()
+    texts = _texts(store, files)
+    small = SmallActions(store.table_uri, texts, _COMMIT_ACTIONS)
+    metadata = small.all_of(METADATA, Metadata.from_json)
+    actions = file_actions(store.table_uri, texts, metadata)
+    infos = small.all_of(COMMIT_INFO, CommitInfo.from_json)
+    return CommitBatch(
+        adds=actions.adds,
+        removes=actions.removes,
+        changes=actions.changes,
+        protocol=last_of(small.all_of(PROTOCOL, Protocol.from_json)),
+        metadata=last_of(metadata),
+        transactions={each.app_id: each for _, each in small.all_of(TRANSACTION, SetTransaction.from_json)},
+        domains={each.domain: each for _, each in small.all_of(DOMAIN, DomainMetadata.from_json)},
+        commit_info=next((info for version, info in reversed(infos) if version == files[-1][0]), None),
+    )
+
+
+def _texts(store: LogStore, files: Sequence[tuple[int, str]]) -> list[LogText]:
+    def turn(part: Sequence[tuple[int, str]]) -> list[LogText]:
+        return [_text(store, version, path) for version, path in part]
+
+    if len(files) == 1:
+        return turn(files)
+    step = min(_FILES_OF_TURN, -(-len(files) // _READERS))
+    with ThreadPoolExecutor(min(_READERS, len(files))) as readers:
+        turns = [files[start : start + step] for start in range(0, len(files), step)]
+        return list(chain.from_iterable(readers.map(turn, turns)))
+
+
+def _text(store: LogStore, version: int, path: str) -> LogText:
     try:
-        return store.read(commit_path(version))
+        return LogText.of(path, version, store.read(path))
     except FileNotFoundError as error:
-        raise LogGapError(table=store.table_uri, file=commit_path(version), detail="it was there a moment ago") from error
-
-
-def _lines(content: bytes) -> list[bytes]:
-    return [line for line in content.split(b"\n") if line and not line.isspace()]
-
-
-class _SmallActions:
-    """The few actions of which each is a Python object, found by their key so that no file action is parsed for it.
-
-    Of the commit infos only that of the last commit counts.
-    """
-
-    def __init__(self, table: str, commits: Sequence[tuple[int, list[bytes]]]) -> None:
-        self._table = table
-        keys = re.compile("|".join(f'"{key}"' for key in _SMALL_ACTIONS).encode())
-        self._found = [
-            (version, number, self._parse(version, number, line))
-            for version, lines in commits
-            for number, line in enumerate(lines, 1)
-            if not line.startswith(_FILE_ACTIONS if version == commits[-1][0] else _NOT_NEEDED) and keys.search(line)
-        ]
-
-    def all_of(self, key: str, build: Callable[[dict[str, Any]], Action]) -> list[tuple[int, Action]]:
-        """All actions below this key with their versions, in the order of the log."""
-        return [
-            (version, self._build(version, number, build, document[key]))
-            for version, number, document in self._found
-            if document.get(key) is not None
-        ]
-
-    def _parse(self, version: int, number: int, line: bytes) -> dict[str, Any]:
-        try:
-            document = json.loads(line)
-        except ValueError as error:
-            raise self._corrupt(version, number, str(error)) from error
-        if not isinstance(document, dict):
-            raise self._corrupt(version, number, "the line is no JSON object")
-        return document
-
-    def _build(self, version: int, number: int, build: Callable[[dict[str, Any]], Action], document: Any) -> Action:
-        try:
-            return build(document)
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
-            raise self._corrupt(version, number, f"{type(error).__name__}: {error}") from error
-
-    def _corrupt(self, version: int, number: int, detail: str) -> CorruptLogError:
-        return _corrupt(self._table, version, f"line {number}: {detail}")
-
-
-def _file_actions(
-    table: str, commits: Sequence[tuple[int, list[bytes]]], metadata: Sequence[tuple[int, Metadata]]
-) -> tuple[pa.Table, pa.Table, pa.Table]:
-    lines = [line for _, found in commits for line in found]
-    if not lines:
-        return CommitBatch().adds, CommitBatch().removes, CommitBatch().changes
-    body = b"\n".join(lines)
-    is_from_metadata_on = bool(metadata) and metadata[0][0] == commits[0][0]
-    schema = _json_schema(body, [each for _, each in metadata], is_from_metadata_on=is_from_metadata_on)
-    parse = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
-    try:
-        return _parsed(body, commits, parse)
-    except ValueError as error:  # what Arrow raises; where many threads parse it does not tell the line
-        raise _first_corrupt_line(table, commits, parse) or _corrupt(table, commits[-1][0], str(error)) from error
-
-
-def _parsed(
-    body: bytes, commits: Sequence[tuple[int, list[bytes]]], parse: pyarrow.json.ParseOptions
-) -> tuple[pa.Table, pa.Table, pa.Table]:
-    longest = max(len(line) for _, lines in commits for line in lines)
-    block = pyarrow.json.ReadOptions(block_size=max(_BLOCK_SIZE, longest + 1))
-    rows = pyarrow.json.read_json(pa.BufferReader(body), read_options=block, parse_options=parse)
-    versions = pa.concat_arrays([pa.repeat(pa.scalar(version, pa.int64()), len(lines)) for version, lines in commits])
-    if len(rows) != len(versions):  # Arrow takes {...}{...} for two rows
-        raise ValueError("a line holds more than one value")
-    batches = rows.append_column(VERSION, pa.chunked_array([versions])).to_batches()
-    changes = batches if "cdc" in rows.column_names else ()
-    return _table(batches, "add", ADD_FILE), _table(batches, "remove", REMOVE_FILE), _table(changes, "cdc", CHANGE_FILE)
-
-
-def _first_corrupt_line(
-    table: str, commits: Sequence[tuple[int, list[bytes]]], parse: pyarrow.json.ParseOptions
-) -> CorruptLogError | None:
-    for version, lines in commits:
-        for number, line in enumerate(lines, 1):
-            try:
-                _parsed(line, [(version, [line])], parse)
-            except ValueError as error:
-                return _corrupt(table, version, f"line {number}: {error}")
-    return None
-
-
-def _corrupt(table: str, version: int, detail: str) -> CorruptLogError:
-    return CorruptLogError(table=table, file=commit_path(version), detail=detail)
-
-
-def _table(batches: Iterable[pa.RecordBatch], key: str, schema: pa.Schema) -> pa.Table:
-    """The actions below this key, in pieces as they were parsed: all texts together may be too long for one array."""
-    columns = schema.append(VERSION)
-    pieces = []
-    for batch in batches:
-        present = batch.filter(pc.is_valid(batch[key]))
-        files = file_columns(present[key], schema)
-        files.validate(full=True)  # Arrow's JSON reader takes any bytes for text
-        pieces.append(pa.RecordBatch.from_arrays([*files.columns, present[VERSION.name]], schema=columns))
-    return pa.Table.from_batches(pieces, columns)
-
-
-def _json_schema(body: bytes, metadata: Sequence[Metadata], *, is_from_metadata_on: bool) -> pa.Schema:
-    """What Arrow is to parse: maps as structs of all keys that occur, because Arrow must know them before.
-
-    Where the commits begin with the table's metadata, all partition columns are known from it. Otherwise each file is asked:
-    some writers leave out keys of null values, so that no file speaks for the others.
-    """
-    partitions = _PARTITION_VALUES.finditer(body)
-    tags = _TAGS.finditer(body) if b'"tags"' in body else ()
-    keys = {
-        "partition_values": _struct_of_keys(
-            [*_keys(islice(partitions, 1) if is_from_metadata_on else partitions), *map(_physical_partition_columns, metadata)]
-        ),
-        "tags": _struct_of_keys(_keys(tags)),
-    }
-    actions = {"add": ADD_FILE, "remove": REMOVE_FILE, **({"cdc": CHANGE_FILE} if b'"cdc"' in body else {})}
-    return pa.schema([(key, _json_type(columns, keys)) for key, columns in actions.items()])
-
-
-def _json_type(fields: Iterable[pa.Field], keys: Mapping[str, pa.StructType]) -> pa.StructType:
-    def of(field: pa.Field) -> pa.DataType:
-        if pa.types.is_map(field.type):
-            return keys[field.name]
-        return _json_type(field.type, keys) if pa.types.is_struct(field.type) else field.type
-
-    return pa.struct([(log_name(each.name), of(each)) for each in fields])
-
-
-def _struct_of_keys(found: Iterable[Iterable[str]]) -> pa.StructType:
-    return pa.struct([(key, pa.string()) for key in dict.fromkeys(key for keys in found for key in keys)])
-
-
-def _keys(objects: Iterable[re.Match[bytes]]) -> Iterator[Iterable[str]]:
-    """The keys of the objects; equal objects, of which there are many, are parsed once."""
-    return (json.loads(text).keys() for text in {match[1] for match in objects})
-
-
-def _physical_partition_columns(metadata: Metadata) -> Iterable[str]:
-    fields = {each.name: each for each in parse_schema(metadata.schema_string).fields}
-    return [fields[name].metadata.get(_PHYSICAL_NAME, name) for name in metadata.partition_columns if name in fields]
+        raise LogGapError(table=store.table_uri, file=path, detail="it was there a moment ago") from error

@@ -20,7 +20,7 @@ def log_name(column: str) -> str:
 
 
 def file_columns(actions: pa.StructArray, schema: pa.Schema) -> pa.RecordBatch:
-    """The actions as columns of ``schema`` (``ADD_FILE`` or ``REMOVE_FILE``).
+    """The actions as columns of ``schema`` (of ``ADD_FILE`` or ``REMOVE_FILE``).
 
     Args:
         actions: Without null rows. Any field may be missing, others are ignored; a map may be a struct of its keys.
@@ -31,9 +31,10 @@ def file_columns(actions: pa.StructArray, schema: pa.Schema) -> pa.RecordBatch:
     """
     found = {each.name: child for each, child in zip(actions.type, actions.flatten(), strict=True)}
     columns = [_column(found.get(log_name(field.name)), field, len(actions)) for field in schema]
-    if columns[0].null_count:
+    files = pa.RecordBatch.from_arrays(columns, schema=schema)
+    if "path" in schema.names and files["path"].null_count:
         raise ValueError("a file action has no path")
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    return files
 
 
 def _column(values: pa.Array | None, field: pa.Field, rows: int) -> pa.Array:

@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
 import pyarrow as pa
 
-from airflow_delta.core.actions import NO_ADDS, NO_REMOVES, CommitInfo, DomainMetadata, Metadata, Protocol, SetTransaction
+from airflow_delta.core.actions import (
+    ADD_FILE,
+    NO_ADDS,
+    NO_REMOVES,
+    CommitInfo,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    SetTransaction,
+)
 from airflow_delta.core.errors import CorruptLogError, LogGapError, VersionNotFoundError
-from airflow_delta.core.log.action_reconciliation import FileChanges, file_changes
-from airflow_delta.core.log.checkpoint_reader import CheckpointHeader, read_active_files, read_header, read_tombstones
+from airflow_delta.core.log.action_reconciliation import FileChanges, file_changes, path_with_two_vectors
+from airflow_delta.core.log.checkpoint_parquet import Choice
+from airflow_delta.core.log.checkpoint_reader import (
+    CheckpointHeader,
+    read_active_files,
+    read_header,
+    read_tombstones,
+)
 from airflow_delta.core.log.commit_reader import CommitBatch, read_commit_info, read_commits
 from airflow_delta.core.log.file_names import LOG_DIRECTORY
 from airflow_delta.core.log.log_segment import Checkpoint, LogSegment, find_segment
+from airflow_delta.core.log.record_counts import with_record_counts
 from airflow_delta.core.storage.log_store import LogStore
+
+_OF_KEYS = ("path", "deletion_vector")
+_NO_HEADER = CheckpointHeader(protocol=None, metadata=None, transactions={}, domains={})
 
 
 class LogReplay:
@@ -28,47 +47,56 @@ class LogReplay:
         self._store = store
         self._header = header
         self._tail = tail  # all commits after the checkpoint
-        self._known_active: tuple[pa.Table, CommitBatch] | None = None  # of an earlier version, and the commits since
-        self._known_tombstones: tuple[pa.Table, CommitBatch] | None = None
+        self._broken: Collection[Checkpoint] = ()  # passed over on the way to this segment's
+        self._known_files: pa.Table | None = None  # live files, of the columns asked for so far
+        self._earlier_files: tuple[pa.Table, CommitBatch] | None = None  # of an earlier version, and the commits since
+        self._earlier_tombstones: tuple[pa.Table, CommitBatch] | None = None
+        self._was_chosen_from = False
 
     @classmethod
-    def of(cls, store: LogStore, version: int | None = None) -> LogReplay:
+    def of(cls, store: LogStore, version: int | None = None, *, broken: Collection[Checkpoint] = ()) -> LogReplay:
         """The replay up to ``version`` (the latest one when None).
 
         Where the newest checkpoint is unreadable, an older one serves if the commits since are there.
+
+        Args:
+            store: The table.
+            version: The version wanted.
+            broken: Checkpoints that turned out to be unreadable, and are passed over.
 
         Raises:
             TableNotFoundError: There is no table.
             VersionNotFoundError: The log does not reach from a start to ``version``.
             CorruptLogError: A log file that is needed cannot be read or is missing.
-            UnsupportedReaderFeatureError: Only a v2 checkpoint could tell.
         """
-        broken: list[Checkpoint] = []
+        broken = list(broken)
         first_error: CorruptLogError | None = None
         while True:
             try:
                 segment = find_segment(store, version, broken=broken)
             except (LogGapError, VersionNotFoundError) as error:
                 raise first_error or error from error
-            if segment.checkpoint is None:
-                header = CheckpointHeader(protocol=None, metadata=None, transactions={}, domains={})
-                return cls(store, segment, header, read_commits(store, segment.commits))
-            try:
-                header = read_header(store, segment.checkpoint)
-            except CorruptLogError as error:
-                first_error = first_error or error
-                broken.append(segment.checkpoint)
-            else:
-                return cls(store, segment, header, read_commits(store, segment.commits))
+            header = _NO_HEADER
+            if segment.checkpoint:
+                try:
+                    header = read_header(store, segment.checkpoint)
+                except CorruptLogError as error:
+                    first_error = first_error or error
+                    broken.append(segment.checkpoint)
+                    continue
+            replay = cls(store, segment, header, read_commits(store, segment.commits, segment.compacted))
+            replay._broken = broken  # the same class
+            return replay
 
     def followed_by(self, segment: LogSegment) -> LogReplay:
         """The replay of ``segment``, which is this one's with later commits; what is known here is not read again."""
         news = read_commits(self._store, [version for version in segment.commits if version > self.segment.version])
         later = LogReplay(self._store, segment, self._header, self._tail.followed_by(news))
-        if "active_files" in self.__dict__:
-            later._known_active = (self.active_files, news)  # the same class
+        later._broken = self._broken  # the same class
+        if self._known_files is not None:
+            later._earlier_files = (self._known_files, news)
         if "tombstones" in self.__dict__:
-            later._known_tombstones = (self.tombstones, news)
+            later._earlier_tombstones = (self.tombstones, news)
         return later
 
     @property
@@ -76,7 +104,7 @@ class LogReplay:
         """The latest protocol. Raises ``CorruptLogError`` when there is none."""
         protocol = self._tail.protocol or self._header.protocol
         if protocol is None:
-            raise self._lacks("protocol")
+            raise self._corrupt(f"no protocol action up to version {self.segment.version}")
         return protocol
 
     @property
@@ -84,11 +112,10 @@ class LogReplay:
         """The latest metadata. Raises ``CorruptLogError`` when there is none."""
         metadata = self._tail.metadata or self._header.metadata
         if metadata is None:
-            raise self._lacks("metaData")
+            raise self._corrupt(f"no metaData action up to version {self.segment.version}")
         return metadata
 
-    def _lacks(self, action: str) -> CorruptLogError:
-        detail = f"no {action} action up to version {self.segment.version}"
+    def _corrupt(self, detail: str) -> CorruptLogError:
         return CorruptLogError(table=self.segment.table, file=LOG_DIRECTORY, detail=detail)
 
     @property
@@ -105,29 +132,81 @@ class LogReplay:
     @cached_property
     def commit_info(self) -> CommitInfo | None:
         """Who made this version; None when its commit file is gone or does not say."""
-        if self.segment.commits or not self.segment.commit_of_version:
+        if self._tail.commit_info or not self.segment.commit_of_version:
             return self._tail.commit_info
         return read_commit_info(self._store, self.segment.version)
 
-    @cached_property
+    # -- files
+
+    @property
     def active_files(self) -> pa.Table:
-        """The live files, columns ``ADD_FILE``."""
-        if self._known_active:
-            known, news = self._known_active
-            return file_changes(news.adds, news.removes).active_files(known)
-        return self._tail_changes.active_files(self._from_checkpoint(read_active_files, NO_ADDS))
+        """The live files, columns ``ADD_FILE``. Raises as ``files``."""
+        return self.files(ADD_FILE.names)
+
+    def files(self, columns: Sequence[str]) -> pa.Table:
+        """The live files; kept, so that only columns not asked for before are a reason to read again.
+
+        Args:
+            columns: Names of ``ADD_FILE`` and ``NUM_RECORDS``, in the order wanted.
+
+        Raises:
+            CorruptLogError: A log file that is needed cannot be read and nothing else serves, or two live files share a path.
+        """
+        known = self._known_files
+        if known is None or not {*columns} <= {*known.column_names}:
+            also = known.column_names if known is not None else ()
+            known = self._known_files = self._rebuilt([*dict.fromkeys((*_OF_KEYS, *columns, *also))], None)
+        return known.select(columns)
+
+    def candidates(self, columns: Sequence[str], choice: Choice) -> pa.Table:
+        """The live files for which ``choice`` may hold; perhaps more.
+
+        The first time nothing of the other files is read but what ``choice`` looks at; from the second time on everything is
+        kept as of ``files``, which also says more about arguments and errors.
+        """
+        is_cheap = self._was_chosen_from or self._known_files is not None or self._earlier_files is not None
+        if is_cheap or not self.segment.checkpoint:
+            return self.files(columns)
+        self._was_chosen_from = True
+        return self._rebuilt([*dict.fromkeys((*_OF_KEYS, *columns))], choice).select(columns)
+
+    def _rebuilt(self, columns: Sequence[str], choice: Choice | None) -> pa.Table:
+        if self._earlier_files and {*columns} <= {*self._earlier_files[0].column_names}:
+            before, news = self._earlier_files
+            files = file_changes(news.adds, news.removes).active_files(before.select(columns))
+        elif self.segment.checkpoint:
+            try:
+                before = read_active_files(self._store, self.segment.checkpoint, columns, choice)
+            except CorruptLogError as error:
+                return self._without_checkpoint(error).files(columns)
+            files = self._tail_changes.active_files(before)
+        else:
+            files = self._tail_changes.active_files(with_record_counts(NO_ADDS, columns))
+        if shared := path_with_two_vectors(files):
+            raise self._corrupt(f"two live files of version {self.segment.version} have the path {shared!r}")
+        return files
 
     @cached_property
     def tombstones(self) -> pa.Table:
-        """The removed files that the log still remembers, columns ``REMOVE_FILE``."""
-        if self._known_tombstones:
-            known, news = self._known_tombstones
-            return file_changes(news.adds, news.removes).tombstones(known)
-        return self._tail_changes.tombstones(self._from_checkpoint(read_tombstones, NO_REMOVES))
+        """The removed files that the log still remembers, columns ``REMOVE_FILE``. Raises as ``files``."""
+        if self._earlier_tombstones:
+            before, news = self._earlier_tombstones
+            return file_changes(news.adds, news.removes).tombstones(before)
+        if not self.segment.checkpoint:
+            return self._tail_changes.tombstones(NO_REMOVES)
+        try:
+            return self._tail_changes.tombstones(read_tombstones(self._store, self.segment.checkpoint))
+        except CorruptLogError as error:
+            return self._without_checkpoint(error).tombstones
 
     @cached_property
     def _tail_changes(self) -> FileChanges:
         return file_changes(self._tail.adds, self._tail.removes)
 
-    def _from_checkpoint(self, read: Callable[[LogStore, Checkpoint], pa.Table], nothing: pa.Table) -> pa.Table:
-        return read(self._store, self.segment.checkpoint) if self.segment.checkpoint else nothing
+    def _without_checkpoint(self, error: CorruptLogError) -> LogReplay:
+        """The same version from an older checkpoint or from the commits alone; ``error`` is raised where these are gone."""
+        broken = [*self._broken, *([self.segment.checkpoint] if self.segment.checkpoint else [])]
+        try:
+            return LogReplay.of(self._store, self.segment.version, broken=broken)
+        except (CorruptLogError, VersionNotFoundError):
+            raise error from None

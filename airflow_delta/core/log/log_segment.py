@@ -1,15 +1,15 @@
 """Which log files make up a version of the table.
 
-Protocol: PROTOCOL.md, "Delta Log Entries", "Checkpoints"; facts of other engines are in the tests.
+Protocol: PROTOCOL.md, "Delta Log Entries", "Checkpoints", "Log Compaction Files"; facts of other engines are in the tests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from airflow_delta.core.errors import LogGapError, TableNotFoundError, UnsupportedReaderFeatureError, VersionNotFoundError
+from airflow_delta.core.errors import LogGapError, TableNotFoundError, VersionNotFoundError
 from airflow_delta.core.log.file_names import (
     END_OF_VERSIONS,
     LOG_DIRECTORY,
@@ -28,14 +28,35 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """A complete classic checkpoint.
+    """A complete checkpoint.
 
     Attributes:
-        files: All its parts in order; one file unless it is a multi-part checkpoint.
+        files: All its parts in order; one file unless it is a multi-part checkpoint. Sidecars are not among them: only the
+            file (of a v2 checkpoint, whatever its name) tells them.
     """
 
     version: int
     files: tuple[FileStatus, ...]
+
+    @property
+    def is_manifest(self) -> bool:
+        """Whether its name says that it is a v2 checkpoint."""
+        name = parse_name(self.files[0].path.rpartition("/")[2])
+        return name is not None and name.kind is LogFileKind.V2_CHECKPOINT
+
+    @property
+    def preference(self) -> tuple[int, bool, int, str]:
+        """Of several the greatest is read: the newest, and of one version first a v2 checkpoint, then one in parts."""
+        return self.version, self.is_manifest, len(self.files), self.files[0].path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactedCommits:
+    """A file that stands for the commits ``start`` to ``end``."""
+
+    start: int
+    end: int
+    status: FileStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,18 +65,18 @@ class LogListing:
 
     Attributes:
         commits: Commit files by version, ascending.
-        checkpoints: Complete ones, ascending by version, then by preference.
-        v2_checkpoints: Versions of checkpoints that need a feature to be read.
+        checkpoints: Complete ones, ascending by preference.
+        compacted: Files that stand for more than one commit, ascending.
     """
 
     commits: Mapping[int, FileStatus]
     checkpoints: tuple[Checkpoint, ...]
-    v2_checkpoints: tuple[int, ...]
+    compacted: tuple[CompactedCommits, ...]
 
     @property
     def latest_version(self) -> int | None:
         """The newest version that any file is about; None when there is no such file."""
-        return max([*self.commits, *(each.version for each in self.checkpoints), *self.v2_checkpoints], default=None)
+        return max([*self.commits, *(each.version for each in self.checkpoints)], default=None)
 
     def earliest_readable_version(self) -> int:
         """The oldest version that can be rebuilt: 0 or a checkpoint, with every later commit there.
@@ -77,6 +98,7 @@ class LogSegment:
 
     Attributes:
         commits: Commits after the checkpoint, by version, ascending.
+        compacted: Files that can be read instead of some of these commits; ascending, none of them overlap.
         commit_of_version: The commit file of ``version`` itself; None where only its checkpoint is left.
     """
 
@@ -85,6 +107,7 @@ class LogSegment:
     checkpoint: Checkpoint | None
     commits: Mapping[int, FileStatus]
     commit_of_version: FileStatus | None
+    compacted: tuple[CompactedCommits, ...] = ()
 
     def is_part_of(self, listing: LogListing) -> bool:
         """Whether the log is still the one that this belongs to: not when the table was dropped, or made anew at its place."""
@@ -107,7 +130,8 @@ def list_log(store: LogStore, start: int = 0) -> LogListing:
     commits: dict[int, FileStatus] = {}
     classic: dict[int, FileStatus] = {}
     parts: dict[tuple[int, int], dict[int, FileStatus]] = {}
-    v2: list[int] = []
+    v2: list[Checkpoint] = []
+    compacted: list[CompactedCommits] = []
     for status in store.list_from(LOG_DIRECTORY, version_prefix(start)):
         base = status.path.rpartition("/")[2]
         if base >= END_OF_VERSIONS:
@@ -123,15 +147,17 @@ def list_log(store: LogStore, start: int = 0) -> LogListing:
             case LogFileKind.CHECKPOINT_PART:
                 parts.setdefault((name.version, name.parts), {})[name.part] = status
             case LogFileKind.V2_CHECKPOINT:
-                v2.append(name.version)
+                v2.append(Checkpoint(version=name.version, files=(status,)))
+            case LogFileKind.COMPACTED_COMMITS if name.end is not None and name.end > name.version:
+                compacted.append(CompactedCommits(start=name.version, end=name.end, status=status))
     checkpoints = [Checkpoint(version=version, files=(status,)) for version, status in classic.items()]
     checkpoints += [
         Checkpoint(version=version, files=tuple(found[part] for part in range(1, count + 1)))
         for (version, count), found in parts.items()
         if found.keys() == set(range(1, count + 1))
     ]
-    checkpoints.sort(key=lambda each: (each.version, len(each.files)))
-    return LogListing(commits=commits, checkpoints=tuple(checkpoints), v2_checkpoints=tuple(v2))
+    checkpoints = sorted([*checkpoints, *v2], key=lambda each: each.preference)
+    return LogListing(commits=commits, checkpoints=tuple(checkpoints), compacted=tuple(compacted))
 
 
 def find_segment(store: LogStore, version: int | None = None, *, broken: Collection[Checkpoint] = ()) -> LogSegment:
@@ -146,12 +172,11 @@ def find_segment(store: LogStore, version: int | None = None, *, broken: Collect
         TableNotFoundError: There is neither a commit nor a checkpoint.
         VersionNotFoundError: The log does not reach from a start to ``version``.
         LogGapError: A commit is missing between others.
-        UnsupportedReaderFeatureError: Only a v2 checkpoint could tell.
     """
     try:
         return settled(store, lambda: _find_segment(store, version, broken))
     except LogGapError:
-        _explain_gap(store, version, broken)
+        _refuse_cleaned_up(store, version)
         raise
 
 
@@ -199,19 +224,26 @@ def _segment(table: str, version: int, checkpoint: Checkpoint | None, listing: L
         checkpoint=checkpoint,
         commits={each: status for each, status in listing.commits.items() if first <= each <= version},
         commit_of_version=listing.commits.get(version),
+        compacted=_chosen(listing.compacted, first, version),
     )
 
 
-def _explain_gap(store: LogStore, version: int | None, broken: Collection[Checkpoint]) -> None:
-    """Raise what is more to the point than a missing file: a version cleaned up long ago, or a checkpoint of another kind."""
+def _chosen(compacted: Iterable[CompactedCommits], first: int, last: int) -> tuple[CompactedCommits, ...]:
+    """Greedily from the left, of those with one start the longest: each within these versions, and none that overlap."""
+    chosen: list[CompactedCommits] = []
+    for each in sorted(compacted, key=lambda each: (each.start, -each.end)):
+        if each.start >= first and each.end <= last:
+            chosen.append(each)
+            first = each.end + 1
+    return tuple(chosen)
+
+
+def _refuse_cleaned_up(store: LogStore, version: int | None) -> None:
+    """Raise what is more to the point than a missing file: a version that was cleaned up long ago."""
     listing = list_log(store)
     wanted = listing.latest_version or 0 if version is None else version
     if wanted < listing.earliest_readable_version():
         raise _version_not_found(store, wanted, listing)
-    checkpoint = _newest_checkpoint(listing, version, broken)
-    after = checkpoint.version if checkpoint else -1
-    if any(after < each <= wanted for each in listing.v2_checkpoints):
-        raise UnsupportedReaderFeatureError(table=store.table_uri, features=("v2Checkpoint",))
 
 
 def _version_not_found(store: LogStore, wanted: int, listing: LogListing) -> VersionNotFoundError:

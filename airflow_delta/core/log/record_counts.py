@@ -6,10 +6,14 @@ Protocol: PROTOCOL.md, "Per-file Statistics".
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+NUM_RECORDS = pa.field("num_records", pa.int64())
+"""Physical rows of a file; null where its statistics do not tell. Not a column of the log, but asked for like one."""
 
 _FIRST_MEMBER = r'^\s*\{\s*"numRecords"\s*:\s*(?P<count>[0-9]{1,18})\s*[,}]'
 """Where every known writer puts it; elsewhere the whole text is parsed."""
@@ -26,6 +30,15 @@ def record_counts(statistics: pa.Array) -> pa.Array:
         return counts
     is_open = pc.and_(counts.is_null(), statistics.is_valid())
     return pc.replace_with_mask(counts, is_open, pa.array(map(_count, statistics.filter(is_open).to_pylist()), pa.int64()))
+
+
+def with_record_counts(files: pa.Table, columns: Iterable[str]) -> pa.Table:
+    """These columns of the files, in this order; ``NUM_RECORDS`` from ``stats`` where it is wanted and not there."""
+    wanted = list(columns)
+    if NUM_RECORDS.name in wanted and NUM_RECORDS.name not in files.column_names:
+        counts = pa.chunked_array([record_counts(each) for each in files["stats"].chunks], NUM_RECORDS.type)
+        files = files.append_column(NUM_RECORDS, counts)
+    return files.select(wanted)
 
 
 def _count(text: str) -> int | None:

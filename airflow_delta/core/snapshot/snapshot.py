@@ -6,13 +6,22 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from airflow_delta.core.actions import CommitInfo, DomainMetadata, Metadata, Protocol, SetTransaction
+from airflow_delta.core.actions import ADD_FILE, CommitInfo, DomainMetadata, Metadata, Protocol, SetTransaction
 from airflow_delta.core.log.history import InCommitTimestamps, commit_timestamp
 from airflow_delta.core.log.log_replay import LogReplay
 from airflow_delta.core.log.log_segment import LogSegment
-from airflow_delta.core.log.record_counts import record_counts
-from airflow_delta.core.predicate import Expression, filter_files, parse_predicate
+from airflow_delta.core.predicate import (
+    NO,
+    TRUE,
+    Expression,
+    evaluate_files,
+    filter_files,
+    is_partition_only,
+    parse_predicate,
+    partition_part,
+)
 from airflow_delta.core.schema import MappingMode, StructType, mapping_mode, parse_schema, without_column_mapping
 from airflow_delta.core.snapshot.rows import read_rows, refuse_deletion_vectors
 from airflow_delta.core.storage.log_store import LogStore
@@ -110,14 +119,20 @@ class Snapshot:
 
         Raises:
             InvalidPredicateError: The text is no predicate on this table.
+            CorruptLogError: A log file that is needed cannot be read, or two live files share a path.
         """
-        files = self.replay.active_files
-        if where is not None:
-            files = filter_files(self._predicate(where), files, self.schema, self.partition_columns)
-        if columns is not None:
-            files = files.append_column("num_records", pa.chunked_array(map(record_counts, files["stats"].chunks), pa.int64()))
-            files = files.select(columns)
-        return files
+        wanted = list(ADD_FILE.names if columns is None else columns)
+        if where is None:
+            return self.replay.files(wanted)
+        predicate, schema, partitions = self._predicate(where), self.schema, self.partition_columns
+        on_partitions = partition_part(predicate, partitions)
+        for_predicate = ("partition_values",) if is_partition_only(predicate, partitions) else ("partition_values", "stats")
+        needed = [*dict.fromkeys((*wanted, *for_predicate))]
+        if on_partitions == TRUE:
+            files = self.replay.files(needed)
+        else:
+            files = self.replay.candidates(needed, lambda batch: _may_hold(on_partitions, batch, schema, partitions))
+        return filter_files(predicate, files, schema, partitions).select(wanted)
 
     def tombstones(self) -> pa.Table:
         """The removed files that the log still remembers (``REMOVE_FILE``)."""
@@ -152,3 +167,7 @@ class Snapshot:
 
     def _predicate(self, where: str | Expression) -> Expression:
         return parse_predicate(where, self.schema, self.table_uri) if isinstance(where, str) else where
+
+
+def _may_hold(predicate: Expression, files: pa.RecordBatch, schema: StructType, partitions: Sequence[str]) -> pa.BooleanArray:
+    return pc.not_equal(evaluate_files(predicate, pa.Table.from_batches([files]), schema, partitions), NO)

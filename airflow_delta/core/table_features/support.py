@@ -33,6 +33,7 @@ READABLE = frozenset(
         "timestampNtz",
         "typeWidening",
         "typeWidening-preview",
+        "v2Checkpoint",
         "vacuumProtocolCheck",
         "variantType",
         "variantType-preview",
@@ -72,8 +73,7 @@ WRITABLE = ROW_FEATURES | {
     "v2Checkpoint",
     "vacuumProtocolCheck",
 }
-"""Features of tables that the core's transactions and log operations keep the promises of, ``ROW_FEATURES`` as far as the writer
-of the rows does."""
+"""Features of tables that transactions and log operations keep the promises of, ``ROW_FEATURES`` as far as the rows' writer does."""
 
 
 def check_readable(

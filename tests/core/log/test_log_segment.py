@@ -3,11 +3,16 @@ import pytest
 from airflow_delta.core.errors import (
     LogGapError,
     TableNotFoundError,
-    UnsupportedReaderFeatureError,
     VersionNotFoundError,
 )
-from airflow_delta.core.log.file_names import checkpoint_path, commit_path
-from airflow_delta.core.log.log_segment import LogSegment, find_later_commits, find_segment, holds_table
+from airflow_delta.core.log.file_names import (
+    checkpoint_part_path,
+    checkpoint_path,
+    commit_path,
+    compacted_path,
+    v2_checkpoint_path,
+)
+from airflow_delta.core.log.log_segment import LogSegment, find_later_commits, find_segment, holds_table, list_log
 from tests.core.builders import HandmadeLog, add, metadata, protocol
 
 HINT = "_delta_log/_last_checkpoint"
@@ -139,18 +144,52 @@ def test_a_version_that_was_cleaned_up_is_refused_with_the_range():
         assert (caught.value.earliest, caught.value.latest) == (5, 7)
 
 
-def test_a_v2_checkpoint_without_which_it_does_not_go_is_named_as_the_missing_feature():
-    handmade = handmade_log([5, 6])
-    handmade.store.write(f"_delta_log/{5:020d}.checkpoint.0a-b.parquet", b"x")
-    with pytest.raises(UnsupportedReaderFeatureError) as caught:
-        find_segment(handmade.store)
-    assert caught.value.features == ("v2Checkpoint",)
+@pytest.mark.parametrize("suffix", ["json", "parquet"])
+def test_of_one_version_a_v2_checkpoint_is_read_before_one_in_parts_and_that_before_a_classic_one(suffix):
+    handmade = handmade_log(range(7), [5])
+    for part in (1, 2):
+        handmade.store.write(checkpoint_part_path(5, part, 2), b"x")
+    assert [len(each.files) for each in list_log(handmade.store).checkpoints] == [1, 2]
+    handmade.store.write(v2_checkpoint_path(5, "0a-b", suffix), b"x")
+    segment = find_segment(handmade.store)
+    assert [each.path for each in segment.checkpoint.files] == [v2_checkpoint_path(5, "0a-b", suffix)]
+    assert described(segment) == (6, 5, [6])
+    assert described(find_segment(handmade.store, 4)) == (4, None, [0, 1, 2, 3, 4])
 
 
-def test_a_v2_checkpoint_is_passed_over_where_the_commits_are_there():
+def test_an_empty_v2_checkpoint_is_none():
     handmade = handmade_log(range(7))
-    handmade.store.write(f"_delta_log/{5:020d}.checkpoint.0a-b.json", b"x")
+    handmade.store.write(v2_checkpoint_path(5, "0a-b", "json"), b"")
     assert described(find_segment(handmade.store)) == (6, None, list(range(7)))
+
+
+@pytest.mark.parametrize(
+    ("checkpoints", "compacted", "version", "chosen"),
+    [
+        ([], [(0, 3), (4, 6)], None, [(0, 3), (4, 6)]),
+        ([], [(0, 3), (2, 5), (4, 6)], None, [(0, 3), (4, 6)]),
+        ([], [(1, 2), (1, 4)], None, [(1, 4)]),
+        ([], [(1, 2), (1, 4)], 3, [(1, 2)]),
+        ([], [(5, 9)], None, []),
+        ([], [(3, 3), (4, 2)], None, []),
+        ([2], [(0, 3), (3, 5)], None, [(3, 5)]),
+        ([2], [(2, 5)], None, []),
+    ],
+)
+def test_compacted_commits_are_taken_greedily_from_the_left_and_never_overlap(checkpoints, compacted, version, chosen):
+    handmade = handmade_log(range(8), checkpoints)
+    for start, end in compacted:
+        handmade.store.write(compacted_path(start, end), b"x")
+    handmade.store.write(compacted_path(0, 7), b"")
+    segment = find_segment(handmade.store, version)
+    assert [(each.start, each.end) for each in segment.compacted] == chosen
+
+
+def test_compacted_commits_do_not_close_a_gap():
+    handmade = handmade_log([0, 1, 3])
+    handmade.store.write(compacted_path(1, 3), b"x")
+    with pytest.raises(LogGapError):
+        find_segment(handmade.store)
 
 
 def test_later_commits_are_found_by_a_listing_from_the_known_version_on(monkeypatch):

@@ -1,0 +1,30 @@
+"""Whatever reading garbage raises, as the one typed error that names the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from airflow_delta.core.errors import CorruptLogError
+
+UNREADABLE = (
+    OSError,
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    ArithmeticError,
+    NotImplementedError,
+    MemoryError,
+    RecursionError,
+)
+"""What Python's JSON and all of Arrow raise for content that is not what it claims to be; a length that lies wants memory."""
+
+
+@contextmanager
+def blamed_on(table: str, path: str) -> Iterator[None]:
+    """Turns what the block raises into ``CorruptLogError`` for the file ``path``; our own errors pass."""
+    try:
+        yield
+    except UNREADABLE as error:
+        raise CorruptLogError(table=table, file=path, detail=f"{type(error).__name__}: {error}") from error

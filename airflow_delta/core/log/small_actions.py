@@ -1,0 +1,110 @@
+"""The few actions of which each is a Python object, out of JSON lines.
+
+Protocol: PROTOCOL.md, "Actions". Unknown actions and fields are ignored; a null action is an absent one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from airflow_delta.core.errors import CorruptLogError
+from airflow_delta.core.log.blame import UNREADABLE
+
+COMMIT_INFO, PROTOCOL, METADATA, TRANSACTION, DOMAIN = ("commitInfo", "protocol", "metaData", "txn", "domainMetadata")
+CHECKPOINT_METADATA, SIDECAR = ("checkpointMetadata", "sidecar")
+
+_FILE_ACTIONS = (b'{"add":', b'{"remove":')
+_NOT_NEEDED = (*_FILE_ACTIONS, b'{"commitInfo":')
+
+Action = TypeVar("Action")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LogText:
+    """A file of JSON lines.
+
+    Attributes:
+        path: Below the table's root.
+        version: Its actions are of this version (of compacted commits: the last one).
+        lines: Those that are not blank.
+    """
+
+    path: str
+    version: int
+    lines: Sequence[bytes]
+
+    @classmethod
+    def of(cls, path: str, version: int, content: bytes) -> LogText:
+        """The file of this content."""
+        lines = [line for line in content.split(b"\n") if line and not line.isspace()]
+        return cls(path=path, version=version, lines=lines)
+
+    def corrupt(self, table: str, number: int, detail: str) -> CorruptLogError:
+        """The error that names a line, counted from 1."""
+        return CorruptLogError(table=table, file=self.path, detail=f"line {number}: {detail}")
+
+
+class SmallActions:
+    """The actions below some keys in consecutive files; found by these keys, so that no file action is parsed for it.
+
+    Of the commit infos only that of the last file counts.
+
+    Raises:
+        CorruptLogError: A line is no JSON object, or a file holds two protocols or two metadata.
+    """
+
+    def __init__(self, table: str, texts: Sequence[LogText], keys: Collection[str]) -> None:
+        self._table = table
+        pattern = re.compile("|".join(f'"{key}"' for key in keys).encode())
+        self._found = [
+            (text, number, self._parse(text, number, line))
+            for text in texts
+            for number, line in enumerate(text.lines, 1)
+            if not line.startswith(_FILE_ACTIONS if text is texts[-1] else _NOT_NEEDED) and pattern.search(line)
+        ]
+        for key in (PROTOCOL, METADATA):
+            self._check_single(key)
+
+    def all_of(self, key: str, build: Callable[[dict[str, Any]], Action]) -> list[tuple[int, Action]]:
+        """All actions below this key with their versions, in the order of the log.
+
+        Raises:
+            CorruptLogError: An action is not what the protocol says.
+        """
+        return [
+            (text.version, self._build(text, number, build, document[key]))
+            for text, number, document in self._found
+            if document.get(key) is not None
+        ]
+
+    def _check_single(self, key: str) -> None:
+        holder: LogText | None = None
+        for text, number, document in self._found:
+            if document.get(key) is not None:
+                if holder is text:
+                    raise text.corrupt(self._table, number, f"a second {key} action")
+                holder = text
+
+    def _parse(self, text: LogText, number: int, line: bytes) -> dict[str, Any]:
+        try:
+            document = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise text.corrupt(self._table, number, str(error)) from error
+        if not isinstance(document, dict):
+            raise text.corrupt(self._table, number, "the line is no JSON object")
+        return document
+
+    def _build(self, text: LogText, number: int, build: Callable[[dict[str, Any]], Action], document: Any) -> Action:
+        try:
+            return build(document)
+        except UNREADABLE as error:
+            raise text.corrupt(self._table, number, f"{type(error).__name__}: {error}") from error
+
+
+def last_of(actions: Iterable[tuple[int, Action]]) -> Action | None:
+    """The last one without its version; None when there is none."""
+    return next((action for _, action in reversed([*actions])), None)
