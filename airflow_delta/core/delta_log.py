@@ -29,9 +29,11 @@ from airflow_delta.core.operations.after_commit import AfterCommit
 from airflow_delta.core.operations.checkpoints import CheckpointKind, CheckpointResult, checkpoint
 from airflow_delta.core.operations.clone import CloneResult, shallow_clone
 from airflow_delta.core.operations.convert import ConvertResult, convert
+from airflow_delta.core.operations.feature_drop import drop_feature
 from airflow_delta.core.operations.log_cleanup import CleanupResult, clean_up_log
 from airflow_delta.core.operations.log_compaction import CompactionResult, compact_log
 from airflow_delta.core.operations.manifest import ManifestResult, generate_manifests
+from airflow_delta.core.operations.recompute_statistics import StatisticsResult, recompute_statistics
 from airflow_delta.core.operations.restore import RestoreResult, restore
 from airflow_delta.core.operations.vacuum import VacuumResult, vacuum
 from airflow_delta.core.snapshot.snapshot import Snapshot
@@ -254,6 +256,10 @@ class DeltaLog:
         """The statements that change columns, properties, rules and features of the table; see ``TableChanges``."""
         return TableChanges(start=self.start_transaction, origin=origin)
 
+    def drop_feature(self, name: str, *, truncate_history: bool = False, origin: Origin | None = None) -> CommitResult:
+        """Take a feature from the table's protocol. Arguments and errors: ``operations.feature_drop``."""
+        return drop_feature(self, name, truncate_history=truncate_history, origin=origin)
+
     def checkpoint(self, version: int | None = None, *, kind: CheckpointKind | None = None) -> CheckpointResult:
         """Write the checkpoint of a version, the latest one when None. Arguments and errors: ``operations.checkpoints``."""
         return checkpoint(self, version, kind=kind)
@@ -315,6 +321,10 @@ class DeltaLog:
     def generate_manifests(self) -> ManifestResult:
         """List the table's files for readers that do not know Delta; see ``operations.manifest``."""
         return generate_manifests(self.refresh())
+
+    def recompute_statistics(self, where: str | None = None, *, origin: Origin | None = None) -> StatisticsResult:
+        """Give live files the statistics that the table asks for. Arguments and errors: ``operations.recompute_statistics``."""
+        return recompute_statistics(self, where=where, origin=origin or Origin())
 
     def restore(
         self,

@@ -10,7 +10,7 @@ Protocol: PROTOCOL.md, "Per-file Statistics".
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import pyarrow as pa
@@ -34,13 +34,15 @@ class RowObserver:
     Args:
         schema: The columns of the file.
         selection: The table's choice of columns.
+        unbounded: Leaf columns (physical paths) of which the footer does not tell the bounds: they are taken from the rows.
     """
 
-    def __init__(self, schema: StructType, selection: StatisticsSelection) -> None:
+    def __init__(self, schema: StructType, selection: StatisticsSelection, unbounded: Collection[Path] = ()) -> None:
         leaves = selection.physical_leaves(schema)
         self._floats = {path for path, kind in leaves if _is_float(kind)}
-        self._null_counts = {path: 0 for path, kind in leaves if isinstance(kind, ArrayType | MapType)}
+        self._null_counts = {path: 0 for path, kind in leaves if isinstance(kind, ArrayType | MapType) or path in unbounded}
         self._with_nan: set[Path] = set()
+        self._bounds: dict[Path, tuple[Any, Any]] = dict.fromkeys(unbounded, (None, None))
 
     def observe(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Look at rows that have the columns of the schema, by their physical names."""
@@ -49,6 +51,15 @@ class RowObserver:
         for path in self._floats - self._with_nan:
             if pc.any(pc.is_nan(_leaf_values(batch, path))).as_py():
                 self._with_nan.add(path)
+        for path, known in self._bounds.items():
+            found = _stored_bounds(_leaf_values(batch, path))
+            if found is not None:
+                self._bounds[path] = found if known[0] is None else (min(known[0], found[0]), max(known[1], found[1]))
+
+    def bounds(self, path: Path) -> tuple[Any, Any] | None:
+        """The least and the greatest value, as Parquet stores them; None where they are unknown, or NaN is among them."""
+        low, high = self._bounds.get(path, (None, None))
+        return None if low is None or path in self._with_nan else (low, high)
 
     def null_count(self, path: Path) -> int | None:
         """How many lists or maps were NULL; None for other columns."""
@@ -85,14 +96,32 @@ def footer_statistics(
         index = columns.get(".".join((*path, _VARIANT_MEMBER) if kind == VARIANT else path))
         if index is not None:
             chunks = [metadata.row_group(group).column(index).statistics for group in range(metadata.num_row_groups)]
-            null_count = _null_count(chunks)
+            counted = _null_count(chunks)
+            null_count = null_count if counted is None else counted
             is_ordered = not _is_float(kind) or trusts_floats or (observer is not None and observer.is_without_nan(path))
             if kind != VARIANT and is_ordered and _type_in(arrow, path) == arrow_type(kind):
                 low, high = _bounds(chunks, kind, selection.string_prefix_length)
                 _put(least, path, low)
                 _put(greatest, path, high)
         _put(null_counts, path, null_count)
+        if observer is not None and (seen := observer.bounds(path)):
+            low, high = bounds_text(*seen, kind, selection.string_prefix_length)
+            _put(least, path, low)
+            _put(greatest, path, high)
     return _json({"numRecords": metadata.num_rows, "minValues": least, "maxValues": greatest, "nullCount": null_counts})
+
+
+def _stored_bounds(values: Any) -> tuple[Any, Any] | None:
+    """The least and the greatest value as Parquet stores them; None when all are NULL."""
+    kind = values.type
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        values = values.cast(pa.int32() if pa.types.is_date(kind) else pa.int64())
+    low, high = pc.min_max(values).as_py().values()
+    if low is None:
+        return None
+    if pa.types.is_decimal(kind):
+        return int(low.scaleb(kind.scale)), int(high.scaleb(kind.scale))
+    return (low.encode(), high.encode()) if pa.types.is_string(kind) else (low, high)
 
 
 def _is_float(kind: DataType) -> bool:

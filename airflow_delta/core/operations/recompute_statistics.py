@@ -1,0 +1,221 @@
+"""Statistics of files that have none, or not those that the table's properties now ask for.
+
+Follows ``StatisticsCollection.recompute`` of Delta Spark, but reads footers, and rows only of columns that a footer does not
+tell everything about (INT96, floats that may be NaN, lists, maps, columns stored in another type). Files with a deletion vector
+get bounds of all their rows, deleted ones too, and say so (``tightBounds``).
+
+Protocol: PROTOCOL.md, "Per-file Statistics".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs
+import pyarrow.parquet as pq
+
+from airflow_delta.core.actions import Origin
+from airflow_delta.core.data_files import RowObserver, StatisticsSelection, footer_statistics, open_data_file
+from airflow_delta.core.data_files.legacy_calendar import is_in_legacy_calendar
+from airflow_delta.core.data_files.statistics_selection import Path
+from airflow_delta.core.errors import (
+    CommitAttemptsExhaustedError,
+    ConcurrentWriteError,
+    CorruptDataFileError,
+)
+from airflow_delta.core.log.action_reconciliation import file_keys
+from airflow_delta.core.operations.table_log import TableLog
+from airflow_delta.core.schema import DataType, DecimalType, PrimitiveType, StructType
+from airflow_delta.core.schema.column_mapping import MappingMode, mapping_mode, physical_schema
+from airflow_delta.core.schema.data_types import BINARY, BOOLEAN, VARIANT, VOID
+from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.core.storage.table_uri import is_relative
+from airflow_delta.core.table_features.feature import DELETION_VECTORS, writer_features
+from airflow_delta.core.table_features.support import check_writable
+from airflow_delta.core.transaction.operation import Operation
+
+_THREADS = 8
+_READ_AT_ONCE = 1024  # files; what is kept of one is its statistics
+_ATTEMPTS = 100
+_WITHOUT_BOUNDS = (BOOLEAN, BINARY, VARIANT, VOID)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatisticsResult:
+    """What was done.
+
+    Attributes:
+        version: Version of the commit; of the table where there was nothing to commit.
+        read: Files that were looked into.
+        changed: Files that have other statistics now.
+        skipped: Files that keep theirs, because they may hold dates of the Julian calendar.
+    """
+
+    version: int
+    read: int
+    changed: int
+    skipped: int
+
+
+def recompute_statistics(log: TableLog, *, where: str | None, origin: Origin) -> StatisticsResult:
+    """Give the live files the statistics that the table's properties ask for, by one commit that changes no data.
+
+    Files that somebody removes, or gives another deletion vector, while their footers are read keep what they have.
+
+    Args:
+        log: The table.
+        where: Only files that can hold rows for which this is true.
+        origin: The run that asks for it; its token is not recorded, as a repeated call finds nothing to do.
+
+    Raises:
+        InvalidPredicateError: ``where`` is no predicate on this table.
+        CorruptDataFileError: A file is missing or is no Parquet.
+        CommitAttemptsExhaustedError: Others were faster each time.
+        UnsupportedWriterFeatureError: The table needs writers that know more.
+    """
+    snapshot = log.refresh()
+    check_writable(log.table_uri, snapshot.protocol, snapshot.metadata)
+    files = snapshot.files(where)
+    stats = _Reader.of(snapshot).statistics(files)
+    changed = pa.array([_differ(*each) for each in zip(files["stats"].to_pylist(), stats.to_pylist(), strict=True)], pa.bool_())
+    keys, texts = file_keys(files).filter(changed), stats.filter(changed)
+    operation = Operation(name="COMPUTE STATS", parameters={"predicate": [where] if where else []}, changes_data=False)
+    origin = Origin(job=origin.job, record=origin.record, user_metadata=origin.user_metadata)
+    for _ in range(_ATTEMPTS):
+        transaction = log.start_transaction()
+        # A commit that brings a removed file back would double its rows, so nobody may come in between.
+        adds = _with_statistics(transaction.snapshot.files(), keys, texts)
+        transaction.record_read_files(adds["path"])
+        try:
+            committed = transaction.commit(adds=adds, operation=operation, origin=origin, resolve_conflicts=False)
+        except ConcurrentWriteError:
+            continue
+        return StatisticsResult(version=committed.version, read=len(files), changed=len(adds), skipped=stats.null_count)
+    raise CommitAttemptsExhaustedError(table=log.table_uri, read_version=snapshot.version, attempts=_ATTEMPTS)
+
+
+def _differ(old: str | None, new: str | None) -> bool:
+    """Whether new statistics say something else; None says to keep the old ones."""
+    if new is None or old == new:
+        return False
+    try:
+        return bool(json.loads(old or "null") != json.loads(new))
+    except ValueError:
+        return True
+
+
+def _with_statistics(live: pa.Table, keys: pa.ChunkedArray, stats: pa.ChunkedArray) -> pa.Table:
+    """Those of the live files (``ADD_FILE``) that have one of the keys, with the statistics that belong to it."""
+    position = pc.index_in(file_keys(live), keys.combine_chunks())
+    files = live.filter(pc.is_valid(position))
+    columns = {
+        "stats": stats.take(position.drop_null()),
+        "data_change": pa.repeat(pa.scalar(False), len(files)),
+    }
+    return pa.table([columns.get(each.name, files[each.name]) for each in files.schema], schema=files.schema)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reader:
+    """Reads the statistics of a table's files, several at once.
+
+    Attributes:
+        schema: The columns that the files hold, with physical names.
+        tells_tightness: Whether the table may have deletion vectors, so that every file says whether its bounds are tight.
+    """
+
+    store: LogStore
+    schema: StructType
+    selection: StatisticsSelection
+    by_id: bool
+    tells_tightness: bool
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> _Reader:
+        properties = snapshot.metadata.configuration
+        return cls(
+            store=snapshot.store,
+            schema=physical_schema(snapshot.schema.without(snapshot.partition_columns)),
+            selection=StatisticsSelection.from_properties(properties),
+            by_id=mapping_mode(properties) is MappingMode.ID,
+            tells_tightness=DELETION_VECTORS in writer_features(snapshot.protocol),
+        )
+
+    def statistics(self, files: pa.Table) -> pa.ChunkedArray:
+        """The statistics of each file as JSON text; None for a file that is to keep what it has."""
+        return pa.chunked_array(list(self._pieces(files)), pa.string())
+
+    def _pieces(self, files: pa.Table) -> Iterator[pa.Array]:
+        root = self.store.data_filesystem()
+        with ThreadPoolExecutor(_THREADS) as pool:
+            for start in range(0, len(files), _READ_AT_ONCE):
+                piece = files.slice(start, _READ_AT_ONCE)
+                paths, has_vector = piece["path"].to_pylist(), pc.is_valid(piece["deletion_vector"]).to_pylist()
+                texts = pool.map(lambda path, vector: self._statistics_of(root, path, has_vector=vector), paths, has_vector)
+                yield pa.array(list(texts), pa.string())
+
+    def _statistics_of(self, root: tuple[pyarrow.fs.FileSystem, str], path: str, *, has_vector: bool) -> str | None:
+        filesystem, place = self._locate(root, path)
+        try:
+            with filesystem.open_input_file(place) as source:
+                footer = pq.read_metadata(source)
+        except (pa.ArrowException, OSError) as error:
+            raise CorruptDataFileError(table=self.store.table_uri, file=path, detail=str(error)) from error
+        if is_in_legacy_calendar(footer.metadata or {}):
+            return None
+        text = footer_statistics(footer, self.schema, self.selection)
+        unbounded = set(unknown_leaves(json.loads(text), self.selection.physical_leaves(self.schema)))
+        if unbounded and footer.num_rows:
+            observer = self._observed(filesystem, place, unbounded)
+            text = footer_statistics(footer, self.schema, self.selection, observer)
+        return f'{text[:-1]},"tightBounds":{"false" if has_vector else "true"}}}' if self.tells_tightness else text
+
+    def _locate(self, root: tuple[pyarrow.fs.FileSystem, str], path: str) -> tuple[pyarrow.fs.FileSystem, str]:
+        if not is_relative(path):
+            return self.store.data_filesystem(unquote(path))
+        filesystem, directory = root
+        return filesystem, f"{directory}/{unquote(path)}" if directory else unquote(path)
+
+    def _observed(self, filesystem: pyarrow.fs.FileSystem, place: str, leaves: set[Path]) -> RowObserver:
+        """What the rows say of these leaf columns."""
+        wanted = {path[0] for path in leaves}
+        columns = StructType(tuple(each for each in self.schema.fields if each.name in wanted))
+        everything = StatisticsSelection(indexed_columns=-1)
+        single = {
+            path
+            for path, kind in everything.physical_leaves(columns)
+            if path in leaves and isinstance(kind, DecimalType | PrimitiveType) and kind not in (VARIANT, VOID)
+        }
+        observer = RowObserver(columns, everything, single)
+        table = self.store.table_uri
+        for batch in open_data_file(filesystem, place, columns, {}, by_id=self.by_id, table=table):
+            observer.observe(batch)
+        return observer
+
+
+def unknown_leaves(stats: Mapping[str, Any], leaves: tuple[tuple[Path, DataType], ...]) -> Iterator[Path]:
+    """The leaf columns of which these statistics (parsed) do not tell all: NULLs, or bounds though there are values."""
+    for path, kind in leaves:
+        null_count = _leaf(stats["nullCount"], path)
+        without_bounds = has_bounds(kind) and null_count != stats["numRecords"] and _leaf(stats["minValues"], path) is None
+        if null_count is None or without_bounds:
+            yield path
+
+
+def has_bounds(kind: DataType) -> bool:
+    """Whether the log knows an order of the type's values."""
+    return isinstance(kind, DecimalType) or (isinstance(kind, PrimitiveType) and kind not in _WITHOUT_BOUNDS)
+
+
+def _leaf(tree: Any, path: Path) -> Any:
+    for name in path:
+        tree = tree.get(name) if isinstance(tree, dict) else None
+    return tree
