@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from airflow_delta.core import DeltaLog
-from airflow_delta.core.errors import UnsupportedReaderFeatureError
 
 TABLES = Path(__file__).resolve().parents[4] / "shared" / "tables"
 READ_BY_RIGHT = {
@@ -29,9 +28,7 @@ READ_BY_RIGHT = {
     "restored",
     "converted_parquet",
 }
-REFUSED = {"v2_checkpoint_parquet": ("v2Checkpoint",)}
 NAMES = sorted(each.parent.name for each in TABLES.glob("*/expected.json"))
-READABLE = [name for name in NAMES if name not in REFUSED]
 
 pytestmark = pytest.mark.skipif(not NAMES, reason=f"{TABLES} does not exist")
 
@@ -72,10 +69,10 @@ def shown(document):
 
 
 def test_every_table_that_must_be_readable_is_there():
-    assert set(READABLE) >= READ_BY_RIGHT
+    assert set(NAMES) >= READ_BY_RIGHT
 
 
-@pytest.mark.parametrize("name", READABLE)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_version_is_read_equal(name, canon):
     versions = expected(name)["versions"]
     assert versions
@@ -89,16 +86,7 @@ def test_every_version_is_read_equal(name, canon):
         assert canon.checksum(found) == content["sha256"], version
 
 
-@pytest.mark.parametrize("name", sorted(REFUSED))
-def test_every_version_of_other_tables_is_refused_with_the_missing_reader_feature(name):
-    log = table(name)
-    for version in expected(name)["versions"]:
-        with pytest.raises(UnsupportedReaderFeatureError) as caught:
-            log.snapshot(int(version))
-        assert caught.value.features == REFUSED[name]
-
-
-@pytest.mark.parametrize("name", READABLE)
+@pytest.mark.parametrize("name", NAMES)
 def test_the_latest_version_is_what_spark_describes(name):
     detail, snapshot = expected(name)["detail"], table(name).snapshot()
     assert snapshot.version == expected(name)["latest_version"]
@@ -146,7 +134,7 @@ def test_a_time_leads_to_the_version_that_was_the_latest_then(name, tmp_path):
     assert [each.timestamp for each in log.history()] == [each["timestamp_ms"] for each in reversed(history)]
 
 
-@pytest.mark.parametrize("name", READABLE)
+@pytest.mark.parametrize("name", NAMES)
 def test_predicates_select_the_rows_that_spark_selects(name, canon):
     content = expected(name)
     schema = content["versions"][str(content["latest_version"])]["schema"] if content["versions"] else None
