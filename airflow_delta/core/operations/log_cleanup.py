@@ -45,8 +45,12 @@ class CleanupResult:
     sidecars: tuple[str, ...] = ()
 
 
-def clean_up_log(log: TableLog) -> CleanupResult:
+def clean_up_log(log: TableLog, *, cutoff: int | None = None) -> CleanupResult:
     """Delete the files of the log that are older than ``delta.logRetentionDuration`` and not needed for any later version.
+
+    Args:
+        log: The table.
+        cutoff: The time, milliseconds since the epoch, instead of the table's retention before the last midnight.
 
     Raises:
         UnsupportedWriterFeatureError: The table needs writers that know more.
@@ -54,7 +58,9 @@ def clean_up_log(log: TableLog) -> CleanupResult:
     """
     snapshot, now = log.refresh(), log.clock()
     check_writable(snapshot.table_uri, snapshot.protocol, snapshot.metadata)
-    barrier = _barrier(log.store, snapshot, _midnight(now - log_retention(snapshot.metadata.configuration)))
+    if cutoff is None:
+        cutoff = _midnight(now - log_retention(snapshot.metadata.configuration))
+    barrier = _barrier(log.store, snapshot, cutoff)
     expired = tuple(_expired(log.store, barrier)) if barrier is not None else ()
     if expired and (hinted_version(log.store) or 0) < (barrier or 0):
         log.store.delete([LAST_CHECKPOINT])  # it would lead readers to a checkpoint that is about to go

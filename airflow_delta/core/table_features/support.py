@@ -73,7 +73,7 @@ WRITABLE = ROW_FEATURES | {
     "v2Checkpoint",
     "vacuumProtocolCheck",
 }
-"""Features of tables that transactions and log operations keep the promises of, ``ROW_FEATURES`` as far as the rows' writer does."""
+"""Features of which transactions and log operations keep the promises, ``ROW_FEATURES`` as far as the rows' writer does."""
 
 
 def check_readable(

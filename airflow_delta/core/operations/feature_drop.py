@@ -1,0 +1,163 @@
+"""Taking a feature from a table, so that readers and writers which do not know it can use the table again.
+
+What only writers had to know goes at once. What readers had to know is still in older versions, so these must either go too
+(``truncate_history``), or be protected: nobody may build a checkpoint of them that hides that the feature was there.
+
+Protocol: PROTOCOL.md, "Protocol Evolution"; protocol_rfcs, "Checkpoint Protection". Spark: ``ALTER TABLE ... DROP FEATURE``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from airflow_delta.core.actions import Origin
+from airflow_delta.core.errors import FeatureDependencyError, FeatureDropError, FeatureInHistoryError
+from airflow_delta.core.log.commit_reader import read_commit
+from airflow_delta.core.log.log_segment import list_log
+from airflow_delta.core.operations.checkpoints import write_checkpoint
+from airflow_delta.core.operations.feature_traces import (
+    PROTECTED_BEFORE,
+    Leftovers,
+    has_vectors,
+    is_used_by,
+    is_used_in,
+    leftovers,
+    switched_off,
+)
+from airflow_delta.core.operations.log_cleanup import clean_up_log
+from airflow_delta.core.operations.table_log import TableLog
+from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.table_changes.properties import feature_named
+from airflow_delta.core.table_changes.refusal import Refusal
+from airflow_delta.core.table_changes.row_tracking import unbackfill
+from airflow_delta.core.table_features.feature import FEATURES, writer_features
+from airflow_delta.core.table_features.protocol import dependents, upgraded, without
+from airflow_delta.core.transaction.commit_result import CommitResult
+from airflow_delta.core.transaction.operation import Operation
+from airflow_delta.core.transaction.table_properties import interval_milliseconds
+
+_PROTECTION = "checkpointProtection"
+_HARMLESS_IN_HISTORY = ("vacuumProtocolCheck",)
+_TRUNCATED = "delta.dropFeatureTruncateHistory.retentionDuration"
+_DAY = 86_400_000
+
+
+def drop_feature(log: TableLog, name: str, *, truncate_history: bool = False, origin: Origin | None = None) -> CommitResult:
+    """Take the feature from the table's protocol, once nothing uses it; properties that switch it on are switched off first.
+
+    Args:
+        log: The table.
+        name: Of the feature.
+        truncate_history: Whether versions older than ``delta.dropFeatureTruncateHistory.retentionDuration`` (24 hours by
+            default) are deleted, instead of protecting those in which readers need the feature.
+        origin: The run that asks for it.
+
+    Raises:
+        FeatureDependencyError: Other features of the table require it.
+        FeatureInHistoryError: Versions that must stay for a while use it; properties are switched off, run again later.
+        FeatureDropError: The table does not have the feature, or uses it.
+        UnsupportedWriterFeatureError: The feature is not known here.
+    """
+    feature = feature_named(name, log.table_uri)
+    is_in_history = FEATURES[feature].for_readers and feature not in _HARMLESS_IN_HISTORY
+    _check_droppable(log, feature, truncates=truncate_history, may_truncate=is_in_history or feature == _PROTECTION)
+    _switch_off(log, feature, origin)
+    if is_in_history or feature == _PROTECTION:
+        _leave_history(log, feature, truncate=truncate_history)
+    result = _drop(log, feature, truncated=truncate_history, protect=is_in_history and not truncate_history, origin=origin)
+    if is_in_history:
+        write_checkpoint(log.snapshot(result.version), now=log.clock())
+    return result
+
+
+def _check_droppable(log: TableLog, feature: str, *, truncates: bool, may_truncate: bool) -> None:
+    protocol, table = log.refresh().protocol, log.table_uri
+    if feature not in writer_features(protocol):
+        raise FeatureDropError(table=table, feature=feature, detail="the table does not have it", cure="drop another one")
+    if needing := dependents(protocol, feature):
+        detail = f"{', '.join(needing)} require it"
+        raise FeatureDependencyError(table=table, feature=feature, detail=detail, cure=f"drop {', '.join(needing)} first")
+    if truncates and not may_truncate:
+        detail = "readers never had to know it, so there is no history to truncate"
+        raise FeatureDropError(table=table, feature=feature, detail=detail, cure="drop it without truncate_history")
+
+
+def _switch_off(log: TableLog, feature: str, origin: Origin | None) -> None:
+    """Make sure, in commits of their own, that no writer uses the feature any more."""
+    transaction = log.start_transaction()
+    metadata = transaction.snapshot.metadata
+    configuration = switched_off(feature, metadata.configuration)
+    if configuration != metadata.configuration:
+        changed = {key: value for key, value in configuration.items() if metadata.configuration.get(key) != value}
+        transaction.set_metadata(replace(metadata, configuration=configuration))
+        operation = Operation(name="SET TBLPROPERTIES", parameters={"properties": changed}, changes_data=False)
+        transaction.commit(operation=operation, origin=origin)
+    if feature == "rowTracking":
+        unbackfill(log.start_transaction, origin)
+
+
+def _leave_history(log: TableLog, feature: str, *, truncate: bool) -> None:
+    """Make a version from which readers can start without the versions before, and delete these if asked.
+
+    Raises:
+        FeatureDropError: The table uses the feature now.
+        FeatureInHistoryError: Versions that are left use it.
+    """
+    snapshot = log.refresh()
+    _leftovers(snapshot, feature)
+    if truncate or feature != _PROTECTION:
+        write_checkpoint(snapshot, now=log.clock())
+    if truncate:
+        retention = interval_milliseconds(snapshot.metadata.configuration.get(_TRUNCATED, ""))
+        clean_up_log(log, cutoff=log.clock() - (_DAY if retention is None else retention))
+    if (truncate or feature == _PROTECTION) and (version := _version_with(log, feature, snapshot)) is not None:
+        raise FeatureInHistoryError(
+            table=log.table_uri,
+            feature=feature,
+            detail=f"version {version} of the table still needs it",
+            cure=f"run again with truncate_history when that version is older than {_TRUNCATED} (24 hours by default)",
+        )
+
+
+def _version_with(log: TableLog, feature: str, snapshot: Snapshot) -> int | None:
+    """The oldest version before ``snapshot`` that can still be read and uses the feature; None when there is none."""
+    listing = list_log(log.store)
+    oldest = listing.earliest_readable_version()
+    if feature == _PROTECTION:
+        protected = snapshot.metadata.configuration.get(PROTECTED_BEFORE, "0")
+        return oldest if protected.isdecimal() and oldest < int(protected) else None
+    if feature == "v2Checkpoint" and (manifests := [each.version for each in listing.checkpoints if each.is_manifest]):
+        return manifests[0]
+    state = log.snapshot(oldest)
+    if is_used_by(feature, state.metadata) or has_vectors(feature, state.files()):
+        return oldest
+    later = range(oldest + 1, snapshot.version)
+    return next((version for version in later if is_used_in(feature, read_commit(log.store, version))), None)
+
+
+def _leftovers(snapshot: Snapshot, feature: str) -> Leftovers:
+    try:
+        return leftovers(feature, snapshot.metadata, snapshot.domains, snapshot.files())
+    except Refusal as refusal:
+        raise FeatureDropError(table=snapshot.table_uri, feature=feature, detail=refusal.detail, cure=refusal.cure) from refusal
+
+
+def _drop(log: TableLog, feature: str, *, truncated: bool, protect: bool, origin: Origin | None) -> CommitResult:
+    transaction = log.start_transaction()
+    snapshot = transaction.snapshot
+    left = _leftovers(snapshot, feature)
+    protocol = without(snapshot.protocol, feature)
+    configuration = dict(left.configuration)
+    if protect:
+        protocol = upgraded(protocol, [_PROTECTION])
+        configuration[PROTECTED_BEFORE] = str(snapshot.version + 1)
+    transaction.set_protocol(protocol)
+    if configuration != snapshot.metadata.configuration:
+        transaction.set_metadata(replace(snapshot.metadata, configuration=configuration))
+    return transaction.commit(
+        domains=left.domains,
+        operation=Operation(
+            name="DROP FEATURE", parameters={"featureName": feature, "truncateHistory": truncated}, changes_data=False
+        ),
+        origin=origin,
+    )

@@ -1,0 +1,120 @@
+"""What a table still has of a feature that is to be dropped: what goes by itself, and what its owner must take away first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from airflow_delta.core.actions import CommitActions, DomainMetadata, Metadata
+from airflow_delta.core.table_changes.clustering import CLUSTERING
+from airflow_delta.core.table_changes.expressions import check_constraints
+from airflow_delta.core.table_changes.refusal import Refusal
+from airflow_delta.core.table_features.feature import FEATURES
+
+ROW_TRACKING_DOMAIN = "delta.rowTracking"
+SUSPENDED = "delta.rowTrackingSuspended"
+PROTECTED_BEFORE = "delta.requireCheckpointProtectionBeforeVersion"
+
+_SWITCHED_OFF: Mapping[str, Mapping[str, str | None]] = {
+    "deletionVectors": {"delta.enableDeletionVectors": "false"},
+    "inCommitTimestamp": {
+        "delta.enableInCommitTimestamps": "false",
+        "delta.inCommitTimestampEnablementTimestamp": None,
+        "delta.inCommitTimestampEnablementVersion": None,
+    },
+    "rowTracking": {
+        "delta.enableRowTracking": "false",
+        "delta.rowTracking.materializedRowIdColumnName": None,
+        "delta.rowTracking.materializedRowCommitVersionColumnName": None,
+        SUSPENDED: "true",
+    },
+    "typeWidening": {"delta.enableTypeWidening": "false"},
+    "typeWidening-preview": {"delta.enableTypeWidening": "false"},
+    "v2Checkpoint": {"delta.checkpointPolicy": "classic"},
+    "variantShredding": {"delta.enableVariantShredding": "false"},
+    "variantShredding-preview": {"delta.enableVariantShredding": "false"},
+}
+"""Properties that must say so (None: must not be there) before the feature goes. Promises to users are not among them."""
+
+_CURES: Mapping[str, str] = {
+    "appendOnly": "set delta.appendOnly to false first",
+    "changeDataFeed": "set delta.enableChangeDataFeed to false first",
+    "checkConstraints": "drop the constraints first",
+    "columnMapping": "write the rows into a new table: its data files know the columns only by their physical names",
+    "typeWidening": "write the rows into a new table: data files still have the narrower types",
+    "typeWidening-preview": "write the rows into a new table: data files still have the narrower types",
+}
+_USED_COLUMNS = "write the rows into a table without such columns, or drop the columns first"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftovers:
+    """What goes together with a feature.
+
+    Attributes:
+        configuration: The table's properties then.
+        domains: The domains that end.
+    """
+
+    configuration: Mapping[str, str]
+    domains: tuple[DomainMetadata, ...] = field(default=())
+
+
+def switched_off(feature: str, configuration: Mapping[str, str]) -> dict[str, str]:
+    """The table properties under which no writer uses the feature any more."""
+    wanted = _SWITCHED_OFF.get(feature, {})
+    kept = {key: value for key, value in configuration.items() if wanted.get(key, value) is not None}
+    changes = {key: value for key, value in wanted.items() if value is not None and (key in kept or key == SUSPENDED)}
+    return {**kept, **changes}
+
+
+def leftovers(feature: str, metadata: Metadata, domains: Mapping[str, DomainMetadata], files: pa.Table) -> Leftovers:
+    """What goes with the feature, of a table in which it is switched off.
+
+    Args:
+        feature: Name of the feature.
+        metadata: The table's metadata.
+        domains: The metadata domains, by name.
+        files: The active files (``ADD_FILE``).
+
+    Raises:
+        Refusal: The table uses the feature.
+    """
+    if is_used_by(feature, metadata):
+        raise Refusal(_use(feature, metadata), _CURES.get(feature, _USED_COLUMNS))
+    if has_vectors(feature, files):
+        raise Refusal("files have deletion vectors", "purge them first (an OPTIMIZE of these files writes them without)")
+    ending = {"rowTracking": (ROW_TRACKING_DOMAIN,), "clustering": (CLUSTERING,), "domainMetadata": tuple(domains)}
+    owners = [name for name in ending.get(feature, ()) if not name.startswith("delta.")]
+    if owners:
+        raise Refusal(f"there are the metadata domains {', '.join(owners)}", "end these domains first")
+    if feature == "clustering" and CLUSTERING in domains and '"clusteringColumns":[]' not in domains[CLUSTERING].configuration:
+        raise Refusal("the table has clustering columns", "cluster it by no columns first")
+    ended = tuple(replace(domains[name], removed=True) for name in ending.get(feature, ()) if name in domains)
+    gone = {"rowTracking": SUSPENDED, "checkpointProtection": PROTECTED_BEFORE}.get(feature)
+    kept = {key: value for key, value in metadata.configuration.items() if key != gone}
+    return Leftovers(configuration=kept, domains=ended)
+
+
+def is_used_by(feature: str, metadata: Metadata) -> bool:
+    """Whether metadata like this uses the feature."""
+    known = FEATURES[feature]
+    return known.is_needed(metadata) or (known.shows_in_metadata and known.in_use(metadata))
+
+
+def has_vectors(feature: str, files: pa.Table) -> bool:
+    """Whether the feature is about deletion vectors, and one of these files has one."""
+    return feature == "deletionVectors" and files["deletion_vector"].null_count < len(files)
+
+
+def is_used_in(feature: str, actions: CommitActions) -> bool:
+    """Whether a commit uses the feature."""
+    return has_vectors(feature, actions.adds) or bool(actions.metadata and is_used_by(feature, actions.metadata))
+
+
+def _use(feature: str, metadata: Metadata) -> str:
+    if feature == "checkConstraints":
+        return f"the table has the constraints {', '.join(check_constraints(metadata.configuration))}"
+    return "the schema or a property of the table uses it"
