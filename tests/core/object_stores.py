@@ -113,7 +113,7 @@ def azure(azurite):
             "AZURE_STORAGE_ACCOUNT_NAME": "devstoreaccount1",
             "AZURE_STORAGE_ACCOUNT_KEY": AZURITE_KEY,
             "AZURE_STORAGE_ENDPOINT": endpoint,
-            "AZURE_STORAGE_ALLOW_HTTP": "true",
+            "allow_http": "true",
         },
         client=client,
     )

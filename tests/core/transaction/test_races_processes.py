@@ -1,4 +1,4 @@
-"""Real processes on one local table: many that append at once, and one that is killed in the middle."""
+"""Real processes on one table, on disk and in object stores: many that append at once, and one that is killed in the middle."""
 
 import json
 import signal
@@ -13,129 +13,170 @@ from deltalake import DeltaTable
 from airflow_delta.core.actions import Metadata
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.transaction.operation import Operation
+from tests.core.object_stores import ObjectStore
 
 PROJECT = Path(__file__).parents[3]
-PROCESSES, APPENDS = 8, 20
+PLACES = ["local", "s3", "azure"]  # where deltalake can read what we wrote
+SMALL, FULL = (3, 5), (8, 50)  # processes, and commits of each
 
 WRITER = """
 import json, sys, time
 from pathlib import Path
 import pyarrow as pa, pyarrow.parquet as pq
 from airflow_delta.core.actions import ADD_FILE
-from airflow_delta.core.actions import Metadata
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.transaction.operation import Operation
-from airflow_delta.core.transaction.operation import Operation
 
-table, writer, appends, go = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4])
-log = DeltaLog.for_table(str(table))
+order = json.loads(sys.argv[1])
+log = DeltaLog.for_table(order["uri"], order["options"])
+filesystem, root = log.store.data_filesystem()
 
 def data_file(number):
-    path = table / f"part-{writer}-{number}.parquet"
-    pq.write_table(pa.table({"n": pa.array([writer * 1_000_000 + number], pa.int64())}), path)
-    add = {"path": path.name, "partition_values": [], "size": path.stat().st_size, "modification_time": int(time.time() * 1000),
+    name = f"part-{order['writer']}-{number}.parquet"
+    rows = pa.table({"n": pa.array([order["writer"] * 1_000_000 + number], pa.int64())})
+    pq.write_table(rows, f"{root}/{name}", filesystem=filesystem)
+    size = filesystem.get_file_info(f"{root}/{name}").size
+    add = {"path": name, "partition_values": [], "size": size, "modification_time": int(time.time() * 1000),
            "data_change": True, "stats": json.dumps({"numRecords": 1})}
     return pa.Table.from_pylist([add], schema=ADD_FILE)
 
 print("ready", flush=True)
-while not go.exists():
+while not Path(order["go"]).exists():
     time.sleep(0.01)
-for number in range(appends):
+for number in range(order["appends"]):
     adds = data_file(number)
     result = log.start_transaction().commit(adds=adds, operation=Operation(name="WRITE"))
     print(result.version, flush=True)
 """
 
 OTHER_WRITER = """
-import sys, time
+import json, sys, time
 from pathlib import Path
 import pyarrow as pa
 from deltalake import CommitProperties, write_deltalake
 
-table, writer, appends, go = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4])
+order = json.loads(sys.argv[1])
 print("ready", flush=True)
-while not go.exists():
+while not Path(order["go"]).exists():
     time.sleep(0.01)
-for number in range(appends):
-    rows = pa.table({"n": pa.array([writer * 1_000_000 + number], pa.int64())})
-    write_deltalake(table, rows, mode="append", commit_properties=CommitProperties(max_commit_retries=1000))
+for number in range(order["appends"]):
+    rows = pa.table({"n": pa.array([order["writer"] * 1_000_000 + number], pa.int64())})
+    patience = CommitProperties(max_commit_retries=1000)
+    write_deltalake(order["uri"], rows, mode="append", storage_options=order["other_options"], commit_properties=patience)
 """
+
+
+class Table:
+    """An empty table with one column ``n``, and the processes that write into it."""
+
+    def __init__(self, place, tmp_path, configuration):
+        self.place, self.go = place, tmp_path / "go"
+        self.uri = f"{place.uri}/table"
+        self.log = DeltaLog.for_table(self.uri, place.options)
+        field = {"name": "n", "type": "long", "nullable": True, "metadata": {}}
+        schema = json.dumps({"type": "struct", "fields": [field]})
+        metadata = Metadata(id="m", schema_string=schema, configuration=configuration)
+        self.log.create_transaction(metadata).commit(operation=Operation(name="CREATE TABLE"))
+
+    def start(self, writer, appends, program=WRITER):
+        order = {"uri": self.uri, "writer": writer, "appends": appends, "go": str(self.go)}
+        order |= {"options": self.place.options, "other_options": self.place.other_options}
+        command = [sys.executable, "-c", program, json.dumps(order)]
+        return subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, text=True)
+
+    def race(self, programs, appends):
+        """What each of the processes printed, after all have begun at the same moment."""
+        writers = [self.start(number, appends, program) for number, program in enumerate(programs)]
+        for writer in writers:
+            assert writer.stdout.readline() == "ready\n"
+        self.go.touch()
+        outputs = [writer.communicate(timeout=900)[0] for writer in writers]
+        assert [writer.returncode for writer in writers] == [0] * len(writers)
+        return outputs
+
+    def as_deltalake_sees_it(self):
+        return DeltaTable(self.uri, storage_options=self.place.other_options or None)
 
 
 @pytest.fixture
 def make_table(tmp_path):
-    """An empty table on disk with one column ``n``; the log and the root."""
-
-    def make(**configuration):
-        field = {"name": "n", "type": "long", "nullable": True, "metadata": {}}
-        root = tmp_path / "table"
-        log = DeltaLog.for_table(str(root))
-        metadata = Metadata(
-            id="m", schema_string=json.dumps({"type": "struct", "fields": [field]}), configuration=configuration
-        )
-        log.create_transaction(metadata).commit(operation=Operation(name="CREATE TABLE"))
-        return log, root
+    def make(place=None, **configuration):
+        return Table(place or ObjectStore(uri=str(tmp_path), options={}), tmp_path, configuration)
 
     return make
 
 
-def start_writer(root, number, appends, go, program=WRITER):
-    command = [sys.executable, "-c", program, str(root), str(number), str(appends), str(go)]
-    return subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, text=True)
+@pytest.fixture
+def place(request, tmp_path):
+    """Where the table lies: the fixture's parameter is its name."""
+    return ObjectStore(uri=str(tmp_path), options={}) if request.param == "local" else request.getfixturevalue(request.param)
 
 
-def test_appends_of_many_processes_fill_consecutive_versions_and_lose_nothing(make_table, tmp_path, duckdb_connection):
-    _, root = make_table()
-    writers = [start_writer(root, number, APPENDS, tmp_path / "go") for number in range(PROCESSES)]
-    for writer in writers:
-        assert writer.stdout.readline() == "ready\n"
-    (tmp_path / "go").touch()
+def races(small):
+    """The full size everywhere, and a small one at these places for every day."""
+    full = [pytest.param(place, *FULL, id=f"{place}-full", marks=pytest.mark.slow) for place in PLACES]
+    return pytest.mark.parametrize(
+        ("place", "processes", "appends"),
+        [*(pytest.param(place, *SMALL, id=place) for place in small), *full],
+        indirect=["place"],
+    )
 
-    outputs = [writer.communicate(timeout=240)[0] for writer in writers]
 
-    assert [writer.returncode for writer in writers] == [0] * PROCESSES
+def expected(processes, appends):
+    return sorted(writer * 1_000_000 + number for writer in range(processes) for number in range(appends))
+
+
+@races(small=["local"])
+def test_appends_of_many_processes_fill_consecutive_versions_and_lose_nothing(
+    make_table, place, processes, appends, duckdb_connection
+):
+    table = make_table(place)
+    outputs = table.race([WRITER] * processes, appends)
+
     versions = [int(line) for output in outputs for line in output.split()]
-    assert sorted(versions) == list(range(1, PROCESSES * APPENDS + 1))
-    rows = sorted(writer * 1_000_000 + number for writer in range(PROCESSES) for number in range(APPENDS))
-    assert sorted(DeltaTable(root).to_pyarrow_table()["n"].to_pylist()) == rows
-    assert duckdb_connection.sql(f"SELECT n FROM delta_scan('{root}') ORDER BY n").fetchall() == [(row,) for row in rows]
-    assert len(DeltaLog.for_table(str(root)).refresh().files()) == len(rows)
-    assert not [path for path in (root / "_delta_log").iterdir() if path.name.endswith(".tmp")]
+    assert sorted(versions) == list(range(1, processes * appends + 1))
+    rows = expected(processes, appends)
+    assert sorted(table.log.refresh().to_arrow().read_all()["n"].to_pylist()) == rows
+    assert sorted(table.as_deltalake_sees_it().to_pyarrow_table()["n"].to_pylist()) == rows
+    fresh = DeltaLog.for_table(table.uri, place.options)
+    assert len(fresh.refresh().files()) == len(rows)
+    assert not [each.path for each in fresh.store.list_from("_delta_log") if "tmp" in each.path or "probe" in each.path]
+    if "://" not in table.uri:
+        found = duckdb_connection.sql(f"SELECT n FROM delta_scan('{table.uri}') ORDER BY n").fetchall()
+        assert found == [(row,) for row in rows]
 
 
-def test_appends_race_with_those_of_another_engine_and_nothing_is_lost(make_table, tmp_path):
-    log, root = make_table()
-    programs = [WRITER, OTHER_WRITER, WRITER, OTHER_WRITER]
-    writers = [start_writer(root, number, 10, tmp_path / "go", program) for number, program in enumerate(programs)]
-    for writer in writers:
-        assert writer.stdout.readline() == "ready\n"
-    (tmp_path / "go").touch()
+@races(small=PLACES)
+def test_appends_race_with_those_of_another_engine_and_nothing_is_lost(make_table, place, processes, appends):
+    table = make_table(place)
+    programs = [*[WRITER] * (processes - 1), OTHER_WRITER]
+    outputs = table.race(programs, appends)
 
-    for writer in writers:
-        writer.communicate(timeout=240)
-
-    assert [writer.returncode for writer in writers] == [0] * 4
-    rows = sorted(writer * 1_000_000 + number for writer in range(4) for number in range(10))
-    assert log.refresh().version == 40
-    assert sorted(log.refresh().to_arrow().read_all()["n"].to_pylist()) == rows
-    assert sorted(DeltaTable(root).to_pyarrow_table()["n"].to_pylist()) == rows
+    versions = [int(line) for output in outputs for line in output.split()]
+    assert len(versions) == len(set(versions)) == (processes - 1) * appends
+    rows = expected(processes, appends)
+    assert table.log.refresh().version == processes * appends
+    assert sorted(table.log.refresh().to_arrow().read_all()["n"].to_pylist()) == rows
+    theirs = table.as_deltalake_sees_it()
+    assert theirs.version() == processes * appends
+    assert sorted(theirs.to_pyarrow_table()["n"].to_pylist()) == rows
 
 
-def test_a_killed_writer_leaves_each_commit_whole_or_not_at_all(make_table, tmp_path):
-    log, root = make_table(**{"delta.checkpointInterval": "3"})
-    (tmp_path / "go").touch()
+def test_a_killed_writer_leaves_each_commit_whole_or_not_at_all(make_table):
+    table = make_table(**{"delta.checkpointInterval": "3"})
+    table.go.touch()
     for writer_number in range(6):
-        writer = start_writer(root, writer_number, 10_000, tmp_path / "go")
+        writer = table.start(writer_number, 10_000)
         assert writer.stdout.readline() == "ready\n"
         writer.stdout.readline()  # in the middle of the second commit, or thereabouts
         time.sleep(0.003 * writer_number)
         writer.send_signal(signal.SIGKILL)
         told = [int(line) for line in writer.communicate()[0].split()]
 
-        version = DeltaLog.for_table(str(root)).refresh().version
+        version = DeltaLog.for_table(table.uri).refresh().version
         assert version >= max(told, default=0)
-        files = DeltaLog.for_table(str(root)).refresh().files()
+        files = DeltaLog.for_table(table.uri).refresh().files()
         assert len(files) == version  # every commit added one file
-        assert DeltaTable(root).version() == version
-        assert DeltaTable(root).to_pyarrow_table().num_rows == version
-        assert sorted(log.refresh().files()["path"].to_pylist()) == sorted(files["path"].to_pylist())
+        assert DeltaTable(table.uri).version() == version
+        assert DeltaTable(table.uri).to_pyarrow_table().num_rows == version
+        assert sorted(table.log.refresh().files()["path"].to_pylist()) == sorted(files["path"].to_pylist())
