@@ -93,6 +93,8 @@ def comment_column(table: TableState, path: str, comment: str) -> Change:
 
 def set_default(table: TableState, path: str, sql: str | None) -> Change:
     """The table with another default of a column; with none when ``sql`` is None."""
+    if len(parse_path(path)) > 1:
+        raise Refusal(f"{path} is no column of its own, only a part of one")
 
     def change(column: StructField) -> StructField:
         if sql is not None and {GENERATION_EXPRESSION, IDENTITY_START} & column.metadata.keys():
@@ -118,7 +120,8 @@ def sync_identity(table: TableState, path: str, high_water_mark: int) -> Change:
         start, step = column.metadata.get(IDENTITY_START), column.metadata.get(IDENTITY_STEP)
         if not isinstance(start, int) or not isinstance(step, int) or not step:
             raise Refusal(f"{column.name} is no identity column")
-        before = column.metadata.get(IDENTITY_HIGH_WATER_MARK, start - step)
+        given = column.metadata.get(IDENTITY_HIGH_WATER_MARK)
+        before = given if isinstance(given, int) else start - step
         if (high_water_mark - start) % step or (high_water_mark - before) * step < 0:
             raise Refusal(f"{high_water_mark} is not among the numbers from {before} in steps of {step}")
         return _with_metadata(column, IDENTITY_HIGH_WATER_MARK, high_water_mark)

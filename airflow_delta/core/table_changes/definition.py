@@ -66,6 +66,7 @@ def new_definition(
         configuration[MAX_ID_PROPERTY] = str(last)
     metadata = replace(metadata, schema_string=schema_json(schema), configuration=with_row_tracking_columns(configuration))
     basis = replaced.protocol if replaced else NEW_TABLE
+    check_definition(table, metadata)
     return Definition(metadata=metadata, protocol=_protocol(table, basis, metadata, wanted, features))
 
 
@@ -85,6 +86,7 @@ def changed_definition(
         UnsupportedWriterFeatureError: It needs what is not known here.
     """
     metadata = _mapped(before.metadata, metadata)
+    check_definition(table, metadata, before.metadata)
     protocol = _protocol(table, before.protocol, metadata, wanted or RequestedProperties(), features)
     return Definition(metadata=metadata, protocol=protocol)
 
@@ -103,7 +105,6 @@ def with_row_tracking_columns(configuration: Mapping[str, str]) -> dict[str, str
 def _protocol(
     table: str, protocol: Protocol, metadata: Metadata, wanted: RequestedProperties, features: Iterable[str]
 ) -> Protocol:
-    check_definition(table, metadata)
     needed = with_required({*needed_features(metadata), *wanted.features, *features})
     if unknown := needed - writer_features(protocol) - WRITABLE:
         raise UnsupportedWriterFeatureError(table=table, features=tuple(sorted(unknown)))

@@ -52,20 +52,19 @@ _ORDERED_TYPES = {*INTEGERS, FLOAT, DOUBLE, STRING, DATE, TIMESTAMP, TIMESTAMP_N
 """Types whose statistics have bounds, as clustering needs them."""
 
 
-def check_definition(table: str, metadata: Metadata) -> None:
+def check_definition(table: str, metadata: Metadata, before: Metadata | None = None) -> None:
     """Return if a table can be like this.
+
+    Args:
+        table: URI of the table, for the error.
+        metadata: What it is to be.
+        before: What it is; what was wrong with it before, other engines allowed, and is no reason.
 
     Raises:
         InvalidTableDefinitionError: It names every reason why not.
     """
-    schema = parse_schema(metadata.schema_string)
-    is_mapped = mapping_mode(metadata.configuration) is not MappingMode.NONE
-    reasons = (
-        *_schema_reasons(schema, (), is_mapped=is_mapped),
-        *_partition_reasons(schema, metadata.partition_columns),
-        *_rule_reasons(schema, metadata.partition_columns),
-        *_change_feed_reasons(schema, metadata),
-    )
+    known = set(_reasons(before)) if before else set()
+    reasons = tuple(each for each in _reasons(metadata) if each not in known)
     if reasons:
         raise InvalidTableDefinitionError(table=table, reasons=reasons)
 
@@ -81,6 +80,15 @@ def check_clustering(table: str, metadata: Metadata, columns: Sequence[ColumnPat
     reasons = tuple(_clustering_reasons(metadata, columns)) if columns else ()
     if reasons:
         raise InvalidTableDefinitionError(table=table, reasons=reasons)
+
+
+def _reasons(metadata: Metadata) -> Iterator[str]:
+    schema = parse_schema(metadata.schema_string)
+    is_mapped = mapping_mode(metadata.configuration) is not MappingMode.NONE
+    yield from _schema_reasons(schema, (), is_mapped=is_mapped)
+    yield from _partition_reasons(schema, metadata.partition_columns)
+    yield from _rule_reasons(schema, metadata.partition_columns)
+    yield from _change_feed_reasons(schema, metadata)
 
 
 def _schema_reasons(data_type: DataType, path: ColumnPath, *, is_mapped: bool) -> Iterator[str]:

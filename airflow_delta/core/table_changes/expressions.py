@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 
 import sqlglot
@@ -9,7 +10,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from airflow_delta.core.actions import Metadata
-from airflow_delta.core.schema import StructType
+from airflow_delta.core.schema import StructField, StructType, all_fields
 from airflow_delta.core.table_changes.column_path import ColumnPath, overlap, path_text
 from airflow_delta.core.table_changes.columns import GENERATION_EXPRESSION
 from airflow_delta.core.table_changes.refusal import Refusal
@@ -29,8 +30,8 @@ def check_constraints(configuration: Mapping[str, str]) -> dict[str, str]:
 def columns_in(sql: str) -> frozenset[ColumnPath] | None:
     """Paths that the expression names; None when it cannot be told."""
     try:
-        tree = sqlglot.parse_one(sql, dialect="spark")
-    except SqlglotError:
+        tree = sqlglot.parse_one(sql, into=exp.Condition, dialect="spark")
+    except (SqlglotError, RecursionError):
         return None
     return frozenset(tuple(part.name for part in column.parts) for column in tree.find_all(exp.Column))
 
@@ -54,6 +55,20 @@ def _users(metadata: Metadata, schema: StructType, path: ColumnPath) -> Iterator
         generation = field.metadata.get(GENERATION_EXPRESSION)
         if isinstance(generation, str) and field.name.casefold() != path[0].casefold() and _is_about(generation, path):
             yield f"the generated column {field.name}"
+    for field in all_fields(schema):
+        if "delta.invariants" in field.metadata and _is_about(_invariant(field), path):
+            yield f"the invariant of {field.name}"
+
+
+def _invariant(field: StructField) -> str:
+    """The column's invariant as SQL; a text that is none, where it cannot be read.
+
+    Protocol: PROTOCOL.md, "Column Invariants".
+    """
+    try:
+        return str(json.loads(field.metadata["delta.invariants"])["expression"]["expression"])
+    except (ValueError, LookupError, TypeError):
+        return ""
 
 
 def _is_about(sql: str, path: ColumnPath) -> bool:

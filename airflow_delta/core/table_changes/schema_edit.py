@@ -136,8 +136,11 @@ def widen_column(schema: StructType, path: ColumnPath, to: DataType) -> StructTy
         record["fieldPath"] = ".".join(inner)
 
     def widen(field: StructField) -> StructField:
-        changes = [*field.metadata.get(TYPE_CHANGES, ()), record]
-        return replace(field, type=_at(field.type, inner, lambda _: to), metadata={**field.metadata, TYPE_CHANGES: changes})
+        before = field.metadata.get(TYPE_CHANGES, [])
+        if not isinstance(before, list):
+            raise Refusal(f"the type changes of {path_text(path)} are no list", "restore the table to an older version")
+        metadata = {**field.metadata, TYPE_CHANGES: [*before, record]}
+        return replace(field, type=_at(field.type, inner, lambda _: to), metadata=metadata)
 
     return change_field(schema, path[:depth], widen)
 

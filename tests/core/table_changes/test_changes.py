@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from airflow_delta.core.errors import (
@@ -12,6 +14,7 @@ from airflow_delta.core.errors import (
 from airflow_delta.core.schema import ArrayType, MapType, StructField, StructType, field_id, physical_name
 from airflow_delta.core.schema.data_types import DOUBLE, INTEGER, LONG, SHORT, STRING, TIMESTAMP_NTZ
 from airflow_delta.core.table_changes import FIRST, NewColumn, after, generated, identity, with_default
+from tests.core.builders import metadata, protocol, schema_string
 
 NAME_MODE = {"delta.columnMapping.mode": "name"}
 
@@ -375,3 +378,29 @@ def test_a_default_stays_with_its_column(table):
     table.create(StructType((with_default(StructField("a", LONG), "1"), StructField("b", LONG))), properties=NAME_MODE)
     table.alter.rename_column("a", "c")
     assert table.snapshot.schema.find("c").metadata["CURRENT_DEFAULT"] == "1"
+
+
+def test_what_another_engine_made_of_the_table_stands_in_the_way_of_no_other_change(table):
+    actions = protocol(), metadata(schema_string("a b"))
+    table.store.write("_delta_log/00000000000000000000.json", "\n".join(map(json.dumps, actions)).encode())
+    table.alter.set_properties({"delta.appendOnly": "true"})
+    with pytest.raises(InvalidTableDefinitionError) as caught:
+        table.alter.add_columns(NewColumn(path="c d", type=LONG))
+    assert len(caught.value.reasons) == 1
+
+
+def test_an_invariant_keeps_its_columns(table):
+    said = {"delta.invariants": '{"expression":{"expression":"a > b"}}'}
+    table.create(
+        StructType((StructField("a", LONG, True, said), StructField("b", LONG), StructField("c", LONG))), properties=NAME_MODE
+    )
+    with pytest.raises(InvalidTableChangeError, match="the invariant of a"):
+        table.alter.rename_column("b", "d")
+    table.alter.rename_column("c", "d")
+
+
+@pytest.mark.parametrize("sql", ["id > 0; drop table t", "select 1", "(" * 3_000 + "1"])
+def test_a_constraint_is_one_condition(table, sql):
+    table.create()
+    with pytest.raises(InvalidTableChangeError):
+        table.alter.add_constraint("c", sql, verified=True)
