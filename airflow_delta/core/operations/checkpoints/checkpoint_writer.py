@@ -17,7 +17,7 @@ from airflow_delta.core.log.file_names import LAST_CHECKPOINT
 from airflow_delta.core.log.json_checksum import CHECKSUM, json_checksum
 from airflow_delta.core.log.last_checkpoint import hinted_version
 from airflow_delta.core.operations.checkpoints.content import CheckpointContent
-from airflow_delta.core.operations.checkpoints.layout import CheckpointKind, Written, write_classic, write_v2
+from airflow_delta.core.operations.checkpoints.layout import CheckpointKind, Written, write_classic, write_parts, write_v2
 from airflow_delta.core.operations.table_log import TableLog
 from airflow_delta.core.schema import schema_json, struct_from_arrow
 from airflow_delta.core.snapshot.snapshot import Snapshot
@@ -27,6 +27,9 @@ from airflow_delta.core.table_features.support import check_writable
 from airflow_delta.core.transaction.table_properties import protected_before
 
 V2_CHECKPOINT, CHECKPOINT_PROTECTION = "v2Checkpoint", "checkpointProtection"
+
+ROWS_OF_PART = 1 << 20
+_LEAST_PARTS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +70,9 @@ def checkpoint(log: TableLog, version: int | None = None, *, kind: CheckpointKin
     return write_checkpoint(log.snapshot(version), now=log.clock(), kind=kind)
 
 
-def write_checkpoint(snapshot: Snapshot, *, now: int, kind: CheckpointKind | None = None) -> CheckpointResult:
+def write_checkpoint(
+    snapshot: Snapshot, *, now: int, kind: CheckpointKind | None = None, rows_of_part: int = ROWS_OF_PART
+) -> CheckpointResult:
     """Write the checkpoint of ``snapshot`` and point ``_last_checkpoint`` to it.
 
     Removed files and the progress of applications are left out when the table's properties no longer ask for them. Writers
@@ -76,7 +81,9 @@ def write_checkpoint(snapshot: Snapshot, *, now: int, kind: CheckpointKind | Non
     Args:
         snapshot: The version to write.
         now: Milliseconds since the epoch.
-        kind: None is what the table's ``delta.checkpointPolicy`` asks for.
+        kind: None is what the table's ``delta.checkpointPolicy`` asks for. One in parts is only written when it is asked for:
+            the protocol advises against it.
+        rows_of_part: Actions in a part, about.
 
     Raises:
         UnsupportedWriterFeatureError: The table needs writers that know more.
@@ -86,7 +93,13 @@ def write_checkpoint(snapshot: Snapshot, *, now: int, kind: CheckpointKind | Non
     kind = kind or _kind_by_policy(snapshot.protocol, snapshot.metadata)
     _check_allowed(kind, snapshot.protocol)
     content = CheckpointContent.of(snapshot, now)
-    written = write_v2(content, kind) if kind.is_v2 else write_classic(content)
+    match kind:
+        case CheckpointKind.CLASSIC:
+            written = write_classic(content)
+        case CheckpointKind.MULTI_PART:
+            written = write_parts(content, max(_LEAST_PARTS, -(-content.rows // rows_of_part)))
+        case _:
+            written = write_v2(content, kind)
     _point_to(snapshot.store, snapshot.version, written, None if kind.is_v2 else content.all_columns)
     return CheckpointResult(
         version=snapshot.version,

@@ -51,6 +51,11 @@ class CheckpointContent:
         """The columns of a checkpoint in which everything is."""
         return checkpoint_columns(self.file_columns)
 
+    @property
+    def rows(self) -> int:
+        """File actions; tombstones that are left out are counted too."""
+        return len(self.snapshot.files()) + len(self.snapshot.tombstones())
+
     def small_actions(self) -> list[dict[str, Any]]:
         """All but the file actions, as objects with one member, as a line of a commit has it."""
         snapshot = self.snapshot

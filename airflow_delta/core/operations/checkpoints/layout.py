@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import islice
@@ -17,9 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from airflow_delta.core.log.file_names import checkpoint_path, sidecar_path, v2_checkpoint_path
+from airflow_delta.core.log.file_names import checkpoint_part_path, checkpoint_path, sidecar_path, v2_checkpoint_path
 from airflow_delta.core.operations.checkpoints.columns import manifest_columns
 from airflow_delta.core.operations.checkpoints.content import CheckpointContent, rows_of
+from airflow_delta.core.operations.checkpoints.spark_hash import part_numbers
 from airflow_delta.core.schema import schema_json, struct_from_arrow
 from airflow_delta.core.storage.log_store import LogStore
 
@@ -70,19 +72,50 @@ class Written:
 
 def write_classic(content: CheckpointContent) -> Written:
     """Everything in one Parquet file."""
-    columns = content.all_columns
-
-    def rows() -> Iterator[pa.Table]:
-        yield rows_of(content.small_actions(), columns)
-        for piece in content.file_actions():
-            there = set(piece.column_names)
-            yield pa.table(
-                [piece[each.name] if each.name in there else pa.nulls(len(piece), each.type) for each in columns],
-                schema=columns,
-            )
-
     path = checkpoint_path(content.snapshot.version)
-    return _write_parquet(content.snapshot.store, path, columns, rows())
+    return _write_parquet(content.snapshot.store, path, content.all_columns, _rows(content))
+
+
+def write_parts(content: CheckpointContent, parts: int) -> Written:
+    """Everything in Parquet files that are a checkpoint only together; a file decides alone in which part its action is."""
+    store, version, columns = content.snapshot.store, content.snapshot.version, content.all_columns
+    paths = [checkpoint_part_path(version, part + 1, parts) for part in range(parts)]
+    with ExitStack() as streams:  # an error leaves no part
+        files = [streams.enter_context(_writing(store, path, columns)) for path in paths]
+        for piece in _rows(content):
+            numbers = _part_numbers(piece, parts)
+            for part, file in enumerate(files):
+                file.write(piece.filter(pc.equal(numbers, part)))
+    return Written(
+        path=paths[0],
+        actions=sum(each.actions for each in files),
+        files=sum(each.files for each in files),
+        table_size=sum(each.table_size for each in files),
+        size=sum(each.size for each in files),
+        hint={"parts": parts},
+    )
+
+
+def _rows(content: CheckpointContent) -> Iterator[pa.Table]:
+    """All actions, columns of a checkpoint that holds everything itself, in pieces of a row group each."""
+    columns = content.all_columns
+    yield rows_of(content.small_actions(), columns)
+    for piece in content.file_actions():
+        there = set(piece.column_names)
+        yield pa.table(
+            [piece[each.name] if each.name in there else pa.nulls(len(piece), each.type) for each in columns], schema=columns
+        )
+
+
+def _part_numbers(piece: pa.Table, parts: int) -> pa.Array:
+    files = [piece[action].combine_chunks() for action in ("add", "remove")]
+    path = pc.coalesce(*(pc.struct_field(each, "path") for each in files))
+    vector = [pc.struct_field(each, "deletionVector") for each in files]
+    storage, place, offset = (
+        pc.coalesce(*(pc.struct_field(each, name) for each in vector)) for name in ("storageType", "pathOrInlineDv", "offset")
+    )
+    at = pc.fill_null(pc.binary_join_element_wise("@", offset.cast(pa.string()), ""), "")
+    return part_numbers(path, pc.binary_join_element_wise(storage, place, at, ""), parts)
 
 
 def write_v2(content: CheckpointContent, kind: CheckpointKind) -> Written:
@@ -131,15 +164,35 @@ def _write_manifest(store: LogStore, version: int, actions: list[dict[str, Any]]
 
 
 def _write_parquet(store: LogStore, path: str, columns: pa.Schema, pieces: Iterable[pa.Table]) -> Written:
-    """One file, a row group for each piece; whole or not at all."""
-    actions = files = table_size = 0
+    with _writing(store, path, columns) as file:
+        for piece in pieces:
+            file.write(piece)
+    return Written(path=path, actions=file.actions, files=file.files, table_size=file.table_size, size=file.size)
+
+
+class _File:
+    """A Parquet file that is being written, and what is in it."""
+
+    def __init__(self, writer: pq.ParquetWriter) -> None:
+        self._writer = writer
+        self.actions = self.files = self.table_size = self.size = 0
+
+    def write(self, piece: pa.Table) -> None:
+        """Add a row group; of no rows none."""
+        if not len(piece):
+            return
+        self._writer.write_table(piece, row_group_size=len(piece))
+        self.actions += len(piece)
+        if "add" in piece.column_names:
+            self.files += len(piece) - piece["add"].null_count
+            self.table_size += pc.sum(pc.struct_field(piece["add"], "size"), min_count=0).as_py()
+
+
+@contextmanager
+def _writing(store: LogStore, path: str, columns: pa.Schema) -> Iterator[_File]:
+    """A file that is there, whole, when the ``with`` ends without an error."""
     with store.open_output(path) as stream:
         with pq.ParquetWriter(stream, columns, store_schema=False, use_dictionary=_WITH_DICTIONARY) as writer:
-            for piece in pieces:
-                writer.write_table(piece, row_group_size=max(len(piece), 1))
-                actions += len(piece)
-                if "add" in columns.names:
-                    files += len(piece) - piece["add"].null_count
-                    table_size += pc.sum(pc.struct_field(piece["add"], "size"), min_count=0).as_py()
-        size = stream.tell()
-    return Written(path=path, actions=actions, files=files, table_size=table_size, size=size)
+            file = _File(writer)
+            yield file
+        file.size = stream.tell()
