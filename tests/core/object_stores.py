@@ -9,7 +9,7 @@ import subprocess
 import threading
 import time
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from moto.server import ThreadedMotoServer
 PROJECT = Path(__file__).parents[2]
 AZURITE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="  # known to all
 
+_STARTED = datetime.now(UTC)
 _numbers = itertools.count()
 
 
@@ -180,7 +181,8 @@ class GcsHandler(BaseHTTPRequestHandler):
         return self.answer(200, answer | ({"nextPageToken": page[-1]} if len(names) > len(page) else {}))
 
     def described(self, name, content, generation):
-        return {"name": name, "size": str(len(content)), "updated": datetime.now(UTC).isoformat(), "generation": generation}
+        updated = _STARTED + timedelta(milliseconds=generation)
+        return {"name": name, "size": str(len(content)), "updated": updated.isoformat(), "generation": generation}
 
     def range(self, size):
         match = re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range", "bytes=0-"))

@@ -135,6 +135,12 @@ class FsspecLogStore(ABC):
             return False
         return True
 
+    def status(self, path: str) -> FileStatus | None:
+        """The object as a listing would show it now: by a listing, because services tell times less exactly elsewhere."""
+        directory, _, name = path.rpartition("/")
+        first = next(self.list_from(directory, name), None)
+        return first if first and first.path == path else None
+
     def write_if_absent(self, path: str, content: bytes) -> None:
         """Create the object by one conditional request; of racing writers exactly one returns.
 

@@ -46,6 +46,12 @@ class InMemoryLogStore:
         with self._lock:
             return path in self._files
 
+    def status(self, path: str) -> FileStatus | None:
+        """The file as a listing would show it now."""
+        with self._lock:
+            found = self._files.get(path)
+        return FileStatus(path, len(found[0]), found[1]) if found else None
+
     def write_if_absent(self, path: str, content: bytes) -> None:
         """Create the file in one step; of racing writers exactly one returns."""
         with self._lock:

@@ -52,6 +52,10 @@ class LocalLogStore:
         """Whether the file is there now."""
         return self._locate(path).is_file()
 
+    def status(self, path: str) -> FileStatus | None:
+        """The file as a listing would show it now."""
+        return _status(self._locate(path), path)
+
     def write_if_absent(self, path: str, content: bytes) -> None:
         """Create the file in one step; of racing writers exactly one returns."""
         target = self._locate(path)
@@ -206,7 +210,7 @@ def _sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-def _status(entry: os.DirEntry[str], path: str) -> FileStatus | None:
+def _status(entry: os.DirEntry[str] | Path, path: str) -> FileStatus | None:
     try:
         status = entry.stat()
     except FileNotFoundError:  # deleted since, or a link to nothing

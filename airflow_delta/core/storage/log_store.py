@@ -49,6 +49,10 @@ class LogStore(Protocol):
         """Whether the file is there now; one request, never from a cache."""
         ...
 
+    def status(self, path: str) -> FileStatus | None:
+        """The file exactly as a listing would show it now; None when it is not there."""
+        ...
+
     def write_if_absent(self, path: str, content: bytes) -> None:
         """Create the file in one step, or leave the storage as it was.
 

@@ -30,7 +30,7 @@ from airflow_delta.core.actions import (
 from airflow_delta.core.backoff import Backoff
 from airflow_delta.core.clock import Clock
 from airflow_delta.core.errors import InvalidCommitError, MetadataChangedError, TableExistsError, TableNotFoundError
-from airflow_delta.core.log.log_segment import list_log
+from airflow_delta.core.log.log_segment import LogSegment, list_log
 from airflow_delta.core.predicate import TRUE, Expression, parse_predicate
 from airflow_delta.core.schema import parse_schema
 from airflow_delta.core.snapshot.snapshot import Snapshot
@@ -363,7 +363,7 @@ class OptimisticTransaction:
             if listing.latest_version is not None and 0 not in listing.commits:  # an old table, whose first commits are gone
                 raise TableExistsError(table=self._store.table_uri, version=listing.latest_version)
             return
-        if not self._snapshot.segment.is_part_of(list_log(self._store, self.read_version)):
+        if not _is_still_there(self._snapshot.segment, self._store):
             raise MetadataChangedError(
                 table=self._store.table_uri, read_version=self.read_version, winning_version=self.read_version
             )
@@ -380,3 +380,9 @@ class OptimisticTransaction:
                     exc_info=True,
                 )
                 yield f"{type(error).__name__}: {error}"
+
+
+def _is_still_there(segment: LogSegment, store: LogStore) -> bool:
+    """Whether the log is the one that was read; asked with one small request, and not at all of other versions."""
+    commit = segment.commit_of_version
+    return store.status(commit.path) == commit if commit else segment.is_part_of(list_log(store, segment.version))

@@ -58,6 +58,14 @@ class LogStoreContract:
             stream.seek(3)
             assert stream.read() == b"tent"
 
+    def test_the_status_of_a_file_is_what_a_listing_shows(self, store):
+        assert store.status(COMMIT) is None
+        for path in (COMMIT, f"{COMMIT}.later"):
+            store.write_if_absent(path, b"content")
+        assert store.status(COMMIT) == next(store.list_from("_delta_log"))
+        store.delete([COMMIT])
+        assert store.status(COMMIT) is None
+
     def test_write_replaces(self, store):
         store.write("_delta_log/_last_checkpoint", b"old and long")
         store.write("_delta_log/_last_checkpoint", b"new")
