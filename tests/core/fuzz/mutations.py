@@ -5,146 +5,24 @@ import io
 import json
 import struct
 import zlib
-from dataclasses import dataclass, field
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.core.fuzz import tables
-
-ODD_VALUES = [
-    None,
-    True,
-    False,
-    0,
-    -1,
-    1.5,
-    1e3,
-    1 << 31,
-    (1 << 31) - 1,
-    -(1 << 31) - 1,
-    1 << 53,
-    (1 << 63) - 1,
-    1 << 63,
-    -(1 << 63) - 1,
-    10**40,
-    "",
-    "0",
-    "true",
-    "x" * 5000,
-    "\0",
-    "é\U0001f600",
-    "a\nb",
-    "../../../../etc/passwd",
-    "/etc/passwd",
-    "file:///etc/passwd",
-    "%zz",
-    "%00",
-    "%2e%2e/x",
-    "{}",
-    "[]",
-    "null",
-    '{"a":' * 20,
-    [],
-    [None],
-    [[]],
-    ["a", "a"],
-    {},
-    {"": None},
-    {"p": 1},
-    {"p": {"q": []}},
-]
-CONFIGURATION = {
-    "delta.enableInCommitTimestamps": ["maybe", "TRUE", "false", ""],
-    "delta.inCommitTimestampEnablementVersion": ["x", "-1", "99999999999999999999", "1.5", "3"],
-    "delta.inCommitTimestampEnablementTimestamp": ["x", "-1", "99999999999999999999"],
-    "delta.columnMapping.mode": ["name", "id", "banana", ""],
-    "delta.columnMapping.maxColumnId": ["x", "-1"],
-    "delta.checkpointInterval": ["x", "0", "-5", "1e9"],
-    "delta.deletedFileRetentionDuration": ["x", "interval -1 day", "interval 99999999999999999999 weeks"],
-    "delta.logRetentionDuration": ["", "interval 5 bananas"],
-    "delta.setTransactionRetentionDuration": ["x", "interval 1 second"],
-    "delta.isolationLevel": ["x", "WriteSerializable"],
-    "delta.appendOnly": ["x", "true"],
-    "delta.dataSkippingNumIndexedCols": ["x", "-7"],
-    "delta.enableChangeDataFeed": ["true", "x"],
-}
-SCHEMAS = [
-    "",
-    "null",
-    "[]",
-    "{",
-    '{"type":"struct"}',
-    '{"type":"struct","fields":null}',
-    '{"type":"struct","fields":[null]}',
-    '{"type":"struct","fields":[{"name":"p"}]}',
-    '{"type":"struct","fields":[{"name":1,"type":"string","nullable":true,"metadata":{}}]}',
-    '{"type":"struct","fields":[{"name":"p","type":"decimal(99,-1)","nullable":true,"metadata":{}}]}',
-    '{"type":"struct","fields":[{"name":"p","type":"decimal(5,9)","nullable":true,"metadata":{}}]}',
-    '{"type":"struct","fields":[{"name":"p","type":"banana","nullable":true,"metadata":{}}]}',
-    '{"type":"struct","fields":[{"name":"p","type":"string","nullable":"x","metadata":[]}]}',
-    '{"type":"struct","fields":[{"name":"p","type":{"type":"array"},"nullable":true,"metadata":{}}]}',
-    '{"type":"struct","fields":[{"name":"p","type":{"type":"map","keyType":{},"valueType":7}}]}',
-    '{"type":"struct","fields":' * 300 + "[]" + "}" * 300,
-    '{"type":"array","elementType":"string","containsNull":true}',
-    "[" * 100_000,
-    tables.SCHEMA.replace('"date"', '"long"'),
-    tables.SCHEMA.replace('"long"', '"string"'),
-    tables.SCHEMA.replace('"long"', '"byte"'),
-    tables.SCHEMA.replace('"decimal(10,2)"', '"decimal(38,38)"'),
-    tables.SCHEMA.replace('"timestamp"', '"timestamp_ntz"'),
-    tables.SCHEMA.replace('"name": "p"', '"name": "P"'),
-    tables.SCHEMA.replace('"name": "name"', '"name": "id"'),
-    tables.SCHEMA.replace('"metadata": {}', '"metadata": {"delta.columnMapping.physicalName": 7, "delta.columnMapping.id": "x"}'),
-    tables.SCHEMA.replace('"metadata": {}', '"metadata": null'),
-]
-PARTITION_VALUES = ["", "x", "2020-13-45", "99999999999999999999", "\0", "null", "0000-00-00", "1e400", "__HIVE_DEFAULT_PARTITION__"]
-STATS = [
-    "",
-    "{}",
-    "null",
-    "[]",
-    "{",
-    "NaN",
-    "{}{}",
-    '{"numRecords":"x"}',
-    '{"numRecords":-5}',
-    '{"numRecords":1e400}',
-    '{"numRecords":99999999999999999999999}',
-    '{"minValues":[],"maxValues":7,"nullCount":"x"}',
-    '{"minValues":{"id":"x"},"maxValues":{"id":{}}}',
-    '{"minValues":{"id":1,"id":2}}',
-    '{"minValues":' * 500,
-    '{"a":' * 200 + "1" + "}" * 200,
-    '{"minValues":{"name":"\\ud800"}}',
-    "\n\n",
-    '{"minValues":{"at":"9999999-01-01T00:00:00Z","price":"abc"},"maxValues":{"at":"-1"}}',
-]
-
-
-@dataclass
-class Mutation:
-    """What is to be written over a table.
-
-    Attributes:
-        changes: Content by path; None where the file is to go.
-        is_harmless: Whether every answer must stay what it was.
-    """
-
-    text: str
-    changes: dict = field(default_factory=dict)
-    is_harmless: bool = False
+from tests.core.fuzz.mutation import Mutation, bent_bytes, changed_document
+from tests.core.fuzz.odd_values import CONFIGURATION, ODD_VALUES, PARTITION_VALUES, SCHEMAS, STATS
+from tests.core.fuzz.parquet_mutations import columns_of_other_types, parquet, parquet_bytes, parquet_columns, parquet_fields
 
 
 def mutation_of(table, random):
     """One mutation of the table, or two at once."""
     kinds = [_commit_bytes, _commit_lines, _commit_fields, _commit_fields, _specific, _files, _harmless, _data_file, _vector]
     if table.log_files(".parquet"):
-        kinds += [_parquet_bytes, _parquet_bytes, _parquet_columns, _parquet_fields]
+        kinds += [parquet_bytes, parquet_bytes, parquet_columns, parquet_fields]
     kinds += [_last_checkpoint] if table.log_files("_last_checkpoint") else []
     kinds += [_json_file] * 2 if table.log_files(".crc") else []
     first = random.choice(kinds)(table, random)
-    if first.is_harmless or random.random() < 0.85:  # noqa: PLR2004 - one in seven
+    if first.is_harmless or random.random() < 0.85:
         return first
     second = random.choice(kinds)(table, random)
     return Mutation(f"{first.text}; {second.text}", first.changes | second.changes)
@@ -153,30 +31,9 @@ def mutation_of(table, random):
 # -- bytes
 
 
-def _bytes(content, random):
-    """Some bytes flipped, cut, put in or repeated."""
-    content = bytearray(content)
-    for _ in range(random.choice([1, 1, 1, 2, 5, 30])):
-        at = random.randrange(len(content) + 1)
-        match random.randrange(6):
-            case 0 if content:
-                content[at % len(content)] ^= 1 << random.randrange(8)
-            case 1 if content:
-                content[at % len(content)] = random.choice([0, 255, 127, 128, 34, 123, 125, 10])
-            case 2:
-                content[at:at] = random.choice([b"\0", b"\xff\xfe", b"\n", b'"', b"{}", b"\xed\xa0\x80", b"0" * 40, random.randbytes(4)])
-            case 3:
-                del content[at : at + random.choice([1, 1, 4, 100])]
-            case 4:
-                del content[at:]
-            case _:
-                content[at:at] = content[at : at + random.choice([1, 8, 200])]
-    return bytes(content)
-
-
 def _commit_bytes(table, random):
     path = random.choice(_json_files(table))
-    return Mutation(f"bytes of {path}", {path: _bytes(table.files[path], random)})
+    return Mutation(f"bytes of {path}", {path: bent_bytes(table.files[path], random)})
 
 
 def _json_files(table):
@@ -205,50 +62,26 @@ def _commit_lines(table, random):
         case "unknown":
             found.insert(at, random.choice([b'{"unknown":1}\n', b'{"unknown":{"add":{"path":7}}}\n', b'{"future":[1,2]}\n']))
         case "odd":
-            found.insert(at, random.choice([b"[]\n", b"1\n", b'"add"\n', b"nul\n", b"{}\n", b"null\n", b"\xff\n", b'{"add":7}\n']))
+            found.insert(
+                at, random.choice([b"[]\n", b"1\n", b'"add"\n', b"nul\n", b"{}\n", b"null\n", b"\xff\n", b'{"add":7}\n'])
+            )
         case "of another file":
             found.insert(at, random.choice(table.files[random.choice(_json_files(table))].splitlines(keepends=True)))
         case "deep":
             opening, closing = random.choice([(b"[", b"]"), (b'{"a":', b"}")])
             depth = random.choice([100, 2000, 100_000])
-            found.insert(at, b'{"%s":' % random.choice([b"unknown", b"add", b"metaData"]) + opening * depth + b"1" + closing * depth + b"}\n")
+            found.insert(
+                at,
+                b'{"%s":' % random.choice([b"unknown", b"add", b"metaData"])
+                + opening * depth
+                + b"1"
+                + closing * depth
+                + b"}\n",
+            )
     return Mutation(f"line {at} {kind} in {path}", {path: b"".join(found)})
 
 
 # -- fields
-
-
-def _places(value, where=()):
-    """Paths of all values inside a document."""
-    for key, child in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
-        yield (*where, key)
-        yield from _places(child, (*where, key))
-
-
-def changed_document(document, random):
-    """The document with one value removed, renamed, doubled or replaced."""
-    document = copy.deepcopy(document)
-    places = list(_places(document))
-    if not places:
-        return document, "nothing"
-    *where, key = random.choice(places)
-    parent = document
-    for step in where:
-        parent = parent[step]
-    match random.randrange(5):
-        case 0:
-            del parent[key]
-            text = "removed"
-        case 1 if isinstance(parent, dict):
-            parent[random.choice(["x", "path", str(key).upper(), f"{key} "])] = parent.pop(key)
-            text = "renamed"
-        case 2 if isinstance(parent[key], str):
-            parent[key] = _bytes(parent[key].encode(), random).decode(errors="replace")
-            text = "bent"
-        case _:
-            parent[key] = copy.deepcopy(random.choice(ODD_VALUES))
-            text = f"{parent[key]!r:.60}"
-    return document, f"{'.'.join(map(str, (*where, key)))} {text}"
 
 
 def _commit_fields(table, random):
@@ -263,7 +96,7 @@ def _with_changed_action(table, path, random, change, wanted=lambda action: True
         return Mutation(f"nothing in {path}", is_harmless=True)
     at = random.choice(numbers)
     document, text = change(json.loads(found[at]))
-    found[at] = json.dumps(document, ensure_ascii=random.random() < 0.3, separators=(",", ":")).encode(errors="replace") + b"\n"  # noqa: PLR2004
+    found[at] = json.dumps(document, ensure_ascii=random.random() < 0.3, separators=(",", ":")).encode(errors="replace") + b"\n"
     return Mutation(f"{text} in line {at} of {path}", {path: b"".join(found)})
 
 
@@ -276,7 +109,11 @@ def _specific(table, random):
     if not paths:
         return _commit_fields(table, random)
     return _with_changed_action(
-        table, random.choice(paths), random, lambda action: _made_nonsense(action, kind, random), lambda action: wanted in action
+        table,
+        random.choice(paths),
+        random,
+        lambda action: _made_nonsense(action, kind, random),
+        lambda action: wanted in action,
     )
 
 
@@ -313,7 +150,10 @@ def changed_vector(vector, random):
             ("offset", [0, 2, -1, (1 << 31) - 1, 1 << 31, None]),
             ("sizeInBytes", [0, 1, -1, (1 << 31) - 1, 33]),
             ("cardinality", [0, -1, 2, (1 << 63) - 1]),
-            ("pathOrInlineDv", ["", "abc", "ab^-aqEH.-t@S}K{vb[*k^", "é" * 20, "#" * 20, "x" * 33, "dir/" + "0" * 20, "../" + "0" * 20]),
+            (
+                "pathOrInlineDv",
+                ["", "abc", "ab^-aqEH.-t@S}K{vb[*k^", "é" * 20, "#" * 20, "x" * 33, "dir/" + "0" * 20, "../" + "0" * 20],
+            ),
         ]
     )
     vector[name] = random.choice(values)
@@ -342,7 +182,9 @@ def _files(table, random):
             other = f"_delta_log/{random.choice(names)}"
             changes = {other: table.files[path]}
         case _:
-            changes = {path: random.choice([b"{}", b"PAR1PAR1", random.randbytes(100), b"PAR1" + bytes(200) + b"PAR1", b"\n\n"])}
+            changes = {
+                path: random.choice([b"{}", b"PAR1PAR1", random.randbytes(100), b"PAR1" + bytes(200) + b"PAR1", b"\n\n"])
+            }
     return Mutation(f"{path} {kind} ({other})", changes)
 
 
@@ -350,7 +192,9 @@ def _harmless(table, random):
     """What readers must not care about."""
     path = random.choice(_json_files(table))
     documents = [json.loads(line) for line in table.files[path].splitlines()]
-    kind = random.choice(["reordered keys", "escaped", "spaced", "blank lines", "unknown things", "info", "no last end", "strays"])
+    kind = random.choice(
+        ["reordered keys", "escaped", "spaced", "blank lines", "unknown things", "info", "no last end", "strays"]
+    )
     dump = {"ensure_ascii": False, "separators": (",", ":")}
     end = b"\n"
     match kind:
@@ -371,7 +215,16 @@ def _harmless(table, random):
             infos = [7, "x", [], {}, {"operation": 5}, {"operationParameters": []}, {"inCommitTimestamp": 1_600_000_000_000}]
             documents = [{"commitInfo": random.choice(infos)} if "commitInfo" in each else each for each in documents]
         case "strays":
-            names = [".tmp", "_x", "abc.json", f"{3:020}.json.tmp", f".{9:020}.json.crc", f"{9:019}.json", f"{9:020}.JSON", "z.parquet"]
+            names = [
+                ".tmp",
+                "_x",
+                "abc.json",
+                f"{3:020}.json.tmp",
+                f".{9:020}.json.crc",
+                f"{9:019}.json",
+                f"{9:020}.JSON",
+                "z.parquet",
+            ]
             changes = {f"_delta_log/{random.choice(names)}": random.choice([b"", b"{", b"\0" * 50])}
             return Mutation(f"{kind} {list(changes)}", changes, is_harmless=True)
     body = b"".join(json.dumps(each, **dump).encode() + end for each in documents)
@@ -386,14 +239,18 @@ def _last_checkpoint(table, random):
     hint = json.loads(table.files[path])
     match random.randrange(4):
         case 0:
-            content = _bytes(table.files[path], random)
+            content = bent_bytes(table.files[path], random)
         case 1:
-            content = random.choice([b"", b"{}", b"[]", b"7", b"\xff", b"[" * 100_000, b'{"version":' + b"9" * 5000 + b"}", b"null"])
+            content = random.choice(
+                [b"", b"{}", b"[]", b"7", b"\xff", b"[" * 100_000, b'{"version":' + b"9" * 5000 + b"}", b"null"]
+            )
         case 2:
             wrong = [0, 1, 7, 8, 1000, (1 << 63) - 1, 1 << 70, -1, 1.5, True, "4", None, [], {}]
             content = json.dumps({**hint, "version": random.choice(wrong)}).encode()
         case _:
-            name = random.choice(["size", "parts", "sizeInBytes", "numOfAddFiles", "checksum", "checkpointSchema", "v2Checkpoint"])
+            name = random.choice(
+                ["size", "parts", "sizeInBytes", "numOfAddFiles", "checksum", "checkpointSchema", "v2Checkpoint"]
+            )
             content = json.dumps({**hint, name: random.choice(ODD_VALUES)}).encode(errors="replace")
     return Mutation(f"the hint is {content[:80]}", {path: content}, is_harmless=True)
 
@@ -401,100 +258,12 @@ def _last_checkpoint(table, random):
 def _json_file(table, random):
     """A checksum file."""
     path = random.choice(table.log_files(".crc"))
-    if random.random() < 0.3:  # noqa: PLR2004
-        content, text = _bytes(table.files[path], random), "bytes"
+    if random.random() < 0.3:
+        content, text = bent_bytes(table.files[path], random), "bytes"
     else:
         document, text = changed_document(json.loads(table.files[path]), random)
         content = json.dumps(document).encode(errors="replace")
     return Mutation(f"{text} in {path}", {path: content})
-
-
-# -- Parquet
-
-
-def _parquet_bytes(table, random):
-    path = random.choice(table.log_files(".parquet"))
-    content = table.files[path]
-    footer = struct.unpack("<I", content[-8:-4])[0] + 8
-    start, end, part = random.choice([(0, len(content) - footer, "pages"), (len(content) - footer, len(content), "footer")])
-    return Mutation(f"{part} of {path}", {path: content[:start] + _bytes(content[start:end], random) + content[end:]})
-
-
-def _parquet_columns(table, random):
-    """Columns dropped, renamed, of another type."""
-    path = random.choice(table.log_files(".parquet"))
-    rows = pq.read_table(io.BytesIO(table.files[path]))
-    kind = random.choice(["dropped", "retyped", "child dropped", "child retyped", "rows doubled", "rows dropped", "no rows", "sliced"])
-    at = random.randrange(rows.num_columns)
-    name = rows.column_names[at]
-    match kind:
-        case "dropped":
-            rows = rows.drop_columns([name])
-        case "retyped":
-            rows = rows.set_column(at, name, random.choice(_others(len(rows))))
-        case "child dropped" | "child retyped" if pa.types.is_struct(rows.schema.field(at).type):
-            rows = rows.set_column(at, name, _with_child_changed(rows[name].combine_chunks(), kind, random))
-        case "rows doubled":
-            rows = pa.concat_tables([rows, rows])
-        case "rows dropped":
-            rows = rows.filter(pa.array([random.random() < 0.8 for _ in range(len(rows))]))  # noqa: PLR2004
-        case "no rows":
-            rows = rows.slice(0, 0)
-        case _:
-            rows = rows.slice(random.randrange(len(rows)))
-    return Mutation(f"{kind} {name} of {path}", {path: _written(rows)})
-
-
-def _others(rows):
-    """Columns of types that no action has."""
-    return [
-        pa.array(range(rows), pa.int32()),
-        pa.array(map(str, range(rows))),
-        pa.array([b"\xff\xfe"] * rows),
-        pa.array([[each] for each in range(rows)]),
-        pa.array([{"path": each, "x": None} for each in range(rows)]),
-        pa.array([[(str(each), each)] for each in range(rows)], pa.map_(pa.string(), pa.int64())),
-        pa.array([1.5] * rows),
-        pa.array([True] * rows),
-        pa.nulls(rows),
-        pa.nulls(rows, pa.string()),
-    ]
-
-
-def _with_child_changed(values, kind, random):
-    children = dict(zip([each.name for each in values.type], values.flatten(), strict=True))
-    name = random.choice(list(children))
-    if kind == "child dropped" and len(children) > 1:
-        del children[name]
-    else:
-        children[name] = random.choice(_others(len(values)))
-    return pa.StructArray.from_arrays(list(children.values()), names=list(children), mask=values.is_null())
-
-
-def _parquet_fields(table, random):
-    """The rows as documents, one of them changed, as far as Arrow can write it."""
-    path = random.choice(table.log_files(".parquet"))
-    rows = pq.read_table(io.BytesIO(table.files[path]))
-    documents = rows.to_pylist()
-    at = random.randrange(len(documents))
-    documents[at], text = changed_document({key: each for key, each in documents[at].items() if each is not None}, random)
-    try:
-        changed = pa.Table.from_pylist(documents, rows.schema)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        try:
-            changed = pa.Table.from_pylist(documents)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            return Mutation(f"{text} cannot be written", is_harmless=True)
-    return Mutation(f"{text} in row {at} of {path}", {path: _written(changed) or table.files[path]})
-
-
-def _written(rows):
-    stream = io.BytesIO()
-    try:
-        pq.write_table(rows, stream)
-    except (pa.ArrowException, UnicodeEncodeError):  # a struct without children
-        return b"PAR1"
-    return stream.getvalue()
 
 
 # -- data files and deletion vectors
@@ -507,15 +276,15 @@ def _data_file(table, random):
         case 0:
             return Mutation(f"{path} gone", {path: None})
         case 1:
-            return Mutation(f"bytes of {path}", {path: _bytes(content, random)})
+            return Mutation(f"bytes of {path}", {path: bent_bytes(content, random)})
         case 2:
             rows = pq.read_table(io.BytesIO(content))
             at = random.randrange(rows.num_columns)
-            rows = rows.set_column(at, rows.column_names[at], random.choice(_others(len(rows))))
-            return Mutation(f"{rows.column_names[at]} retyped in {path}", {path: _written(rows)})
+            rows = rows.set_column(at, rows.column_names[at], random.choice(columns_of_other_types(len(rows))))
+            return Mutation(f"{rows.column_names[at]} retyped in {path}", {path: parquet(rows)})
         case _:
             footer = struct.unpack("<I", content[-8:-4])[0] + 8
-            return Mutation(f"footer of {path}", {path: content[:-footer] + _bytes(content[-footer:], random)})
+            return Mutation(f"footer of {path}", {path: content[:-footer] + bent_bytes(content[-footer:], random)})
 
 
 def _vector(table, random):
@@ -524,9 +293,11 @@ def _vector(table, random):
     kind = random.choice(["gone", "empty", "bytes", "framed", "framed"])
     if kind == "framed":
         bent = _bent_bitmap(bytearray(tables.IN_FILE), random)
-        content = b"\x01" + struct.pack(">i", len(bent)) + bent + struct.pack(">I", zlib.crc32(bent)) + content[1 + len(bent) + 8 :]
+        content = (
+            b"\x01" + struct.pack(">i", len(bent)) + bent + struct.pack(">I", zlib.crc32(bent)) + content[1 + len(bent) + 8 :]
+        )
     else:
-        content = {"gone": None, "empty": b"", "bytes": _bytes(content, random)}[kind]
+        content = {"gone": None, "empty": b"", "bytes": bent_bytes(content, random)}[kind]
     return Mutation(f"{path} {kind}", {path: content})
 
 
@@ -535,8 +306,8 @@ def _bent_bitmap(content, random):
     for _ in range(random.choice([1, 1, 2])):
         at = random.choice([4, 12, 16, 20, 24, 26, 28, 32, random.randrange(len(content))])
         size = random.choice([1, 2, 4])
-        number = random.choice([0, 1, 2, 0xFF, 0xFFFF, 0xFFFFFFFF, 0x7FFFFFFF, 12346, 12347, 12347 | 5 << 16, 12347 | 0xFFFF << 16])
+        number = random.choice(
+            [0, 1, 2, 0xFF, 0xFFFF, 0xFFFFFFFF, 0x7FFFFFFF, 12346, 12347, 12347 | 5 << 16, 12347 | 0xFFFF << 16]
+        )
         content[at : at + size] = (number & ((1 << 8 * size) - 1)).to_bytes(size, "little")
     return bytes(content)[: len(tables.IN_FILE)].ljust(len(tables.IN_FILE), b"\0")
-
-

@@ -8,20 +8,16 @@ belongs in an action that other engines read leniently, a key twice in one objec
 import io
 import json
 import re
-import struct
-import zlib
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import chain, combinations
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-Z85 = {
-    character: digit
-    for digit, character in enumerate("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#")
-}
 COMMIT = re.compile(r"_delta_log/(\d{20})\.json")
+COMPACTED = re.compile(r"_delta_log/(\d{20})\.(\d{20})\.compacted\.json")
 CLASSIC = re.compile(r"_delta_log/(\d{20})\.checkpoint\.parquet")
 PART = re.compile(r"_delta_log/(\d{20})\.checkpoint\.(\d{10})\.(\d{10})\.parquet")
 V2 = re.compile(r"_delta_log/(\d{20})\.checkpoint\.[^.]+\.(json|parquet)")
@@ -73,34 +69,57 @@ def _checkpoints(files):
     return sorted(found)
 
 
-def starts(files, version):
-    """The checkpoints (or None) from which ``version`` can be rebuilt, the best one first."""
-    _, commits = versions(files)
-    complete = [(at, paths) for at, paths in reversed(_checkpoints(files)) if at <= version]
-    for at, paths in complete:
-        if all(each in commits for each in range(at + 1, version + 1)):
-            yield at, paths
-    if version < len(commits) and all(each in commits for each in range(version + 1)):
-        yield None
+@dataclass(frozen=True)
+class Route:
+    """One way to rebuild a version: a checkpoint's files, or none, and the files of the commits since."""
+
+    checkpoint: tuple = ()
+    commits: tuple = ()
+
+
+def routes(files, version):
+    """Every way to rebuild ``version``. Where files contradict each other, any of them may be believed."""
+    ranges = [(int(match[1]), int(match[2]), path) for path in files if (match := COMPACTED.fullmatch(path))]
+    beginnings = [(at + 1, paths) for at, paths in reversed(_checkpoints(files)) if at <= version]
+    found = {}
+    for first, checkpoint in [*beginnings, (0, ())]:
+        for chosen in chain.from_iterable(combinations(ranges, count) for count in range(len(ranges) + 1)):
+            commits = _covering(files, first, version, {start: (end, path) for start, end, path in chosen if start <= end})
+            if commits is not None:
+                found[Route(checkpoint, commits)] = None
+    return list(found)
+
+
+def _covering(files, first, last, ranges):
+    """The files that make up these commits; None where one is missing."""
+    paths = []
+    while first <= last:
+        end, path = ranges.get(first, (last + 1, ""))
+        if end > last:
+            end, path = first, f"_delta_log/{first:020}.json"
+        if path not in files:
+            return None
+        paths.append(path)
+        first = end + 1
+    return tuple(paths)
 
 
 # -- replay
 
 
-def replayed(files, version, start):
-    """The state at ``version``, from the checkpoint ``start`` (or from the first commit)."""
+def replayed(files, version, route=None):
+    """The state at ``version``, by this route or from the first commit on."""
     state = State(version)
-    first = 0
-    if start:
-        first = start[0] + 1
+    route = route or Route(commits=_covering(files, 0, version, {}))
+    if route.checkpoint:
         named = Counter()
-        for action in _checkpoint_actions(files, start[1]):
+        for action in _checkpoint_actions(files, route.checkpoint):
             _apply([action], state)
             named.update(key for key in ("add", "remove") if action.get(key) is not None)
         if named != Counter(add=len(state.files), remove=len(state.tombstones)):
             raise UnclearError("a checkpoint that names a file twice")
-    for each in range(first, version + 1):
-        _apply(commit_actions(files[f"_delta_log/{each:020}.json"]), state)
+    for path in route.commits:
+        _apply(commit_actions(files[path]), state)
     if state.protocol is None or state.metadata is None:
         raise MalformedError("no protocol or no metadata")
     return state
@@ -214,48 +233,56 @@ class _Fields:
 
 
 def _apply(actions, state):
-    adds, removes = [], []
     for action in actions:
-        if action.get("protocol") is not None:
-            fields = _Fields(action["protocol"])
-            fields.number("minReaderVersion", INT32)
-            fields.number("minWriterVersion", INT32)
-            fields.texts("readerFeatures")
-            fields.texts("writerFeatures")
-            state.protocol = fields.clean
-        if action.get("metaData") is not None:
-            fields = _Fields(action["metaData"])
-            fields.text("id")
-            fields.text("schemaString")
-            fields.texts("partitionColumns")
-            fields.mapping("configuration")
-            fields.number("createdTime", required=False)
-            for name in ("name", "description"):
-                fields.text(name, required=False)
-            state.metadata = fields.clean
-        if action.get("txn") is not None:
-            fields = _Fields(action["txn"])
-            app = fields.text("appId")
-            fields.number("version")
-            fields.number("lastUpdated", required=False)
-            state.transactions[app] = fields.clean
-        if action.get("domainMetadata") is not None:
-            fields = _Fields(action["domainMetadata"])
-            domain = fields.text("domain")
-            fields.text("configuration")
-            if fields.flag("removed"):
-                state.domains.pop(domain, None)
-            else:
-                state.domains[domain] = fields.clean
-        for key, found in (("add", adds), ("remove", removes)):
+        for key, read in SMALL.items():
             if action.get(key) is not None:
-                found.append(_file_action(action[key], is_add=key == "add"))
+                read(_Fields(action[key]), state)
+    removes = [_file_action(each["remove"], is_add=False) for each in actions if each.get("remove") is not None]
+    adds = [_file_action(each["add"], is_add=True) for each in actions if each.get("add") is not None]
     for each in removes:
         state.files.pop(file_key(each), None)
         state.tombstones[file_key(each)] = each
     for each in adds:
         state.tombstones.pop(file_key(each), None)
         state.files[file_key(each)] = each
+
+
+def _protocol(fields, state):
+    fields.number("minReaderVersion", INT32)
+    fields.number("minWriterVersion", INT32)
+    fields.texts("readerFeatures")
+    fields.texts("writerFeatures")
+    state.protocol = fields.clean
+
+
+def _metadata(fields, state):
+    fields.text("id")
+    fields.text("schemaString")
+    fields.texts("partitionColumns")
+    fields.mapping("configuration")
+    fields.number("createdTime", required=False)
+    for name in ("name", "description"):
+        fields.text(name, required=False)
+    state.metadata = fields.clean
+
+
+def _transaction(fields, state):
+    app = fields.text("appId")
+    fields.number("version")
+    fields.number("lastUpdated", required=False)
+    state.transactions[app] = fields.clean
+
+
+def _domain(fields, state):
+    domain = fields.text("domain")
+    fields.text("configuration")
+    if fields.flag("removed"):
+        state.domains.pop(domain, None)
+    else:
+        state.domains[domain] = fields.clean
+
+
+SMALL = {"protocol": _protocol, "metaData": _metadata, "txn": _transaction, "domainMetadata": _domain}
 
 
 def _file_action(document, *, is_add):
@@ -293,95 +320,3 @@ def file_key(action):
         return path, None
     offset = f"@{vector['offset']}" if vector.get("offset") is not None else ""
     return path, f"{vector['storageType']}{vector['pathOrInlineDv']}{offset}"
-
-
-# -- rows
-
-
-def deleted_positions(files, vector):
-    """The positions that a deletion vector names, decoded byte by byte."""
-    text = vector["pathOrInlineDv"]
-    size = vector["sizeInBytes"]
-    try:
-        if vector["storageType"] == "i":
-            content = _unz85(text)[:size]
-        else:
-            content = _content_in_file(files, vector, text, size)
-        positions = list(_bitmap(content))
-    except (KeyError, ValueError, struct.error, IndexError) as error:
-        raise MalformedError(f"deletion vector: {error!r}") from error
-    if len(positions) != vector["cardinality"]:
-        raise MalformedError("cardinality")
-    return set(positions)
-
-
-def _content_in_file(files, vector, text, size):
-    offset = vector.get("offset") or 0
-    if vector["storageType"] != "u" or offset < 0 or size < 0:
-        raise UnclearError("another kind of vector")
-    name = _unz85(text[-20:])
-    path = f"{text[:-20]}/deletion_vector_{name.hex()[:8]}-".lstrip("/")
-    path += "-".join((name.hex()[8:12], name.hex()[12:16], name.hex()[16:20], name.hex()[20:])) + ".bin"
-    framed = files[unquote(path)][offset:]
-    if struct.unpack(">i", framed[:4])[0] != size:
-        raise ValueError("size")
-    content = framed[4 : 4 + size]
-    if struct.unpack(">I", framed[4 + size : 8 + size])[0] != zlib.crc32(content):
-        raise ValueError("checksum")
-    return content
-
-
-def _unz85(text):
-    content = b""
-    for start in range(0, len(text), 5):
-        word = 0
-        for character in text[start : start + 5]:
-            word = word * 85 + Z85[character]
-        content += struct.pack(">I", word)
-    if len(text) % 5:
-        raise ValueError("length")
-    return content
-
-
-def _bitmap(content):
-    magic, count = struct.unpack_from("<iq", content)
-    if magic != 1681511377 or count < 0:
-        raise ValueError("magic")
-    at = 12
-    for _ in range(count):
-        upper, cookie = struct.unpack_from("<II", content, at)
-        at += 8
-        is_run = [False]
-        if cookie & 0xFFFF == 12347:
-            containers = (cookie >> 16) + 1
-            flags = content[at : at + (containers + 7) // 8]
-            is_run = [bool(flags[each // 8] >> each % 8 & 1) for each in range(containers)]
-            at += len(flags)
-        elif cookie == 12346:
-            (containers,) = struct.unpack_from("<I", content, at)
-            at += 4
-            if containers > 1 << 16:
-                raise ValueError("too many containers")
-            is_run = [False] * containers
-        else:
-            raise ValueError("cookie")
-        headers = [struct.unpack_from("<HH", content, at + 4 * each) for each in range(containers)]
-        at += 4 * containers
-        if cookie == 12346 or containers >= 4:
-            at += 4 * containers
-        for (key, less_one), runs in zip(headers, is_run, strict=True):
-            base = (upper << 32) + (key << 16)
-            if runs:
-                (number,) = struct.unpack_from("<H", content, at)
-                for each in range(number):
-                    first, more = struct.unpack_from("<HH", content, at + 2 + 4 * each)
-                    yield from range(base + first, base + first + more + 1)
-                at += 2 + 4 * number
-            elif less_one < 4096:
-                for each in range(less_one + 1):
-                    yield base + struct.unpack_from("<H", content, at + 2 * each)[0]
-                at += 2 * (less_one + 1)
-            else:
-                bits = content[at : at + 8192]
-                yield from (base + bit for bit in range(1 << 16) if bits[bit // 8] >> bit % 8 & 1)
-                at += 8192

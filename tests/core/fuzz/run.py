@@ -38,9 +38,11 @@ def _worker(seed, start, end):
         command = [sys.executable, "-X", "faulthandler", "-m", "tests.core.fuzz.worker", str(seed), str(start), str(end)]
         with (
             tempfile.TemporaryFile("w+") as errors,
-            subprocess.Popen(command, cwd=PROJECT, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
+            subprocess.Popen(
+                command, cwd=PROJECT, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True
+            ) as process,
         ):
-            current = start
+            current = None
             for line in process.stdout:
                 told = json.loads(line)
                 current = told.get("begins", current)
@@ -50,6 +52,8 @@ def _worker(seed, start, end):
             if process.wait() == 0:
                 return failures, answers
             errors.seek(0)
+            if current is None:
+                raise RuntimeError(f"the worker does not even start: {errors.read()[-3000:]}")
             failures[current] = f"the process ended with {process.returncode}\n{errors.read()[-3000:]}"
         start = current + 1
     return failures, answers
@@ -69,13 +73,13 @@ def main():
         with tempfile.TemporaryDirectory() as root:
             bench = Bench(root)
             name, mutation, _ = bench.describe(options.seed, options.case)
-            print(name, mutation.text, "(harmless)" if mutation.is_harmless else "")
-            print(bench.run(options.seed, options.case))
+            sys.stdout.write(f"{name}: {mutation.text}{' (harmless)' if mutation.is_harmless else ''}\n")
+            sys.stdout.write(f"{bench.run(options.seed, options.case)}\n")
         return
     failures, answers = run(options.seed, options.cases, first=options.first, jobs=options.jobs)
     for number, why in sorted(failures.items()):
-        print(f"--- case {number} of seed {options.seed}\n{why}")
-    print(json.dumps(answers, indent=1))
+        sys.stdout.write(f"--- case {number} of seed {options.seed}\n{why}\n")
+    sys.stdout.write(json.dumps(answers, indent=1) + "\n")
     sys.exit(f"{len(failures)} of {options.cases} cases failed" if failures else 0)
 
 

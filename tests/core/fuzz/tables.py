@@ -270,7 +270,7 @@ def commits():
         [info(0, "CREATE TABLE"), {"protocol": PROTOCOL}, METADATA, add(0)],
         [info(1), add(1), add(2, "b"), {"txn": {"appId": "app", "version": 3, "lastUpdated": 5}}],
         [info(2, "DELETE"), remove(0), add(3, "b", stats=None)],
-        [info(3), {"domainMetadata": {"domain": "mine", "configuration": "{}", "removed": False}}, add(4, "ö \\ \"")],
+        [info(3), {"domainMetadata": {"domain": "mine", "configuration": "{}", "removed": False}}, add(4, 'ö \\ "')],
         [info(4, "DELETE"), remove(1), add(1, deletionVector=VECTORS["first"])],
         [info(5), add(5), {"txn": {"appId": "app", "version": 4}}, {"cdc": {"path": "c", "partitionValues": {}, "size": 1}}],
         [info(6, "DELETE"), remove(2, "b"), add(2, "b", deletionVector=VECTORS["second"])],
@@ -321,7 +321,7 @@ def _with_maps_as_items(value):
 
 def actions_at(version):
     """The actions of a checkpoint: small ones, and files."""
-    state = replayed(plain().files, version, None)
+    state = replayed(plain().files, version)
     small = [{"protocol": state.protocol}, {"metaData": state.metadata}]
     small += [{"txn": each} for each in state.transactions.values()]
     small += [{"domainMetadata": each} for each in state.domains.values()]
@@ -412,14 +412,16 @@ def _with_maps_as_objects(value):
 
 def compacted():
     """Compacted commits 2..5, and checksums of two versions."""
-    state = replayed(plain().files, 5, None)
-    known = replayed(plain().files, 1, None)
-    actions = [{"txn": each} for each in state.transactions.values()] + [{"domainMetadata": each} for each in state.domains.values()]
+    state = replayed(plain().files, 5)
+    known = replayed(plain().files, 1)
+    actions = [{"txn": each} for each in state.transactions.values()] + [
+        {"domainMetadata": each} for each in state.domains.values()
+    ]
     actions += [{"add": each} for key, each in state.files.items() if known.files.get(key) != each]
     actions += [{"remove": each} for each in state.tombstones.values()]
     files = plain().files | {f"_delta_log/{2:020}.{5:020}.compacted.json": lines(actions)}
     for version in (5, 7):
-        at = replayed(files, version, None)
+        at = replayed(files, version)
         checksum = {
             "txnId": str(uuid.UUID(int=version)),
             "tableSizeBytes": sum(each["size"] for each in at.files.values()),

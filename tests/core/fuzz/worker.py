@@ -35,7 +35,8 @@ def main(seed, numbers):
 
 
 def tell(document):
-    print(json.dumps(document), flush=True)
+    sys.stdout.write(json.dumps(document) + "\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

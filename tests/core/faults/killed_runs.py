@@ -1,0 +1,62 @@
+"""A process that starts operations to be killed in the middle: ``python -m tests.core.faults.killed_runs``.
+
+It reads requests, a JSON line each, forks (which costs milliseconds where a new Python costs a second), and answers how the
+child ended. The child kills itself right before the n-th event below the table's root that Python audits: a file opened,
+linked, renamed, removed, a directory listed. That is finer than the operations of a store: it lies between the temporary
+file and its link, too.
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+
+from airflow_delta.core.errors import DeltaError
+from tests.core.faults.scenarios import BY_NAME
+
+EVENTS = {"open", "os.link", "os.rename", "os.remove", "os.mkdir", "os.scandir", "os.listdir"}
+
+
+def kill_at(root, number):
+    """End this process right before the event of this number; returns how many there were so far."""
+    count = 0
+
+    def hook(event, arguments):
+        nonlocal count
+        if event in EVENTS and any(str(each).startswith(root) for each in arguments[:2]):
+            if count == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+            count += 1
+
+    sys.addaudithook(hook)
+    return lambda: count
+
+
+def child(request):
+    """Runs the operation; the exit status tells how many events there were."""
+    counted = kill_at(request["root"], request["number"])
+    scenario = BY_NAME[request["scenario"]]
+    try:
+        scenario.run(scenario.log(request["root"]))
+    except DeltaError:
+        return 1
+    with open(request["count"], "w") as file:  # noqa: PTH123 - no audit event of the root
+        file.write(str(counted()))
+    return 0
+
+
+def main():
+    if threading.active_count() > 1:
+        raise RuntimeError("a process with threads cannot be forked safely")
+    for line in sys.stdin:
+        process = os.fork()
+        if process == 0:
+            os._exit(child(json.loads(line)))
+        _, status = os.waitpid(process, 0)
+        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,269 @@
+"""Operations to be disturbed, each on a table made for it, and what a table reads as."""
+
+import json
+import re
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from airflow_delta.core.actions import ADD_FILE, Metadata, Origin, SetTransaction, removes_of
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import DeltaError
+from airflow_delta.core.storage.local_log_store import LocalLogStore
+from airflow_delta.core.table_features.support import READABLE
+from airflow_delta.core.transaction.operation import Operation
+
+DAY = 86_400_000
+WRITE = Operation(name="WRITE")
+FIELDS = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in {"n": "long", "p": "string"}.items()]
+SCHEMA = json.dumps({"type": "struct", "fields": FIELDS})
+UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One operation.
+
+    Attributes:
+        prepare: Makes the table below a root.
+        run: Does the work; called again, it finishes it.
+        days: How much later than the preparation it runs.
+        loses_versions: Whether old versions may go.
+        leaves: Which files must be equal in the end, whether or not the work was disturbed.
+    """
+
+    name: str
+    prepare: Callable
+    run: Callable
+    days: int = 0
+    loses_versions: bool = False
+    leaves: str = r"\.json$"
+
+    def log(self, root, store=None):
+        """The table's log, at the time of the operation."""
+        return DeltaLog(store or LocalLogStore(str(root)), clock=lambda: time.time_ns() // 1_000_000 + self.days * DAY)
+
+    def files(self, root):
+        """The files that matter, random parts of names left out."""
+        return sorted(UUID.sub("*", path) for path in _paths(root) if re.search(self.leaves, path))
+
+
+def _paths(root):
+    return [str(path.relative_to(root)) for path in Path(root).rglob("*") if path.is_file()]
+
+
+# -- what a table reads as
+
+
+def reading(root):
+    """What each version is, or why it cannot be read; under ``latest`` the newest."""
+    log = DeltaLog(LocalLogStore(str(root)))
+    if not log.exists():
+        return {}
+    latest = log.snapshot()
+    found = {version: _version(root, version) for version in range(latest.version + 1)}
+    return {**found, "latest": content(latest)}
+
+
+def _version(root, version):
+    try:
+        return content(DeltaLog(LocalLogStore(str(root))).snapshot(version))
+    except DeltaError as error:
+        return error.code
+
+
+def content(snapshot):
+    """A version in plain values, without times and random ids."""
+    files = sorted(map(repr, snapshot.files().drop_columns(["modification_time", "data_change"]).to_pylist()))
+    removed = sorted(snapshot.tombstones()["path"].to_pylist())
+    metadata = snapshot.metadata
+    return {
+        "files": files,
+        "removed": removed,
+        "metadata": (metadata.id, metadata.schema_string, metadata.partition_columns, sorted(metadata.configuration.items())),
+        "protocol": snapshot.protocol,
+        "transactions": {app: each.version for app, each in snapshot.transactions.items()},
+        "domains": {name: each.configuration for name, each in snapshot.domains.items()},
+    }
+
+
+# -- preparing
+
+
+def adds(root, *names, p="a"):
+    """Actions of new files, which are made."""
+    rows = []
+    for name in names:
+        path = Path(root) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(name.encode() * 10)
+        statistics = json.dumps({"numRecords": 1, "minValues": {"n": 1}, "maxValues": {"n": 1}, "nullCount": {"n": 0}})
+        values = [("p", p)]
+        rows.append(
+            {
+                "path": name,
+                "partition_values": values,
+                "size": 10,
+                "modification_time": 1,
+                "data_change": True,
+                "stats": statistics,
+            }
+        )
+    return pa.Table.from_pylist(rows, schema=ADD_FILE)
+
+
+def create(root, **configuration):
+    """A table without any automatic work after commits, unless the configuration asks for it."""
+    log = DeltaLog(LocalLogStore(str(root)))
+    configuration = {"delta.checkpointInterval": "1000", **configuration}
+    metadata = Metadata(id="m", schema_string=SCHEMA, partition_columns=("p",), configuration=configuration)
+    log.create_transaction(metadata).commit(operation=Operation(name="CREATE TABLE"))
+    return log
+
+
+def write(log, root, *names, removed=(), token=None):
+    """Commit new files in place of others."""
+    transaction = log.start_transaction()
+    files = transaction.files()
+    gone = files.filter(pa.array([each in removed for each in files["path"].to_pylist()], pa.bool_()))
+    removes = removes_of(gone, deletion_timestamp=log.clock(), data_change=True)
+    return transaction.commit(adds=adds(root, *names), removes=removes, operation=WRITE, origin=Origin(token=token))
+
+
+def filled(root, **configuration):
+    """Six commits: files come and go."""
+    log = create(root, **configuration)
+    write(log, root, "a", "b")
+    write(log, root, "c", removed=("a",))
+    write(log, root, "d")
+    transaction = log.start_transaction()
+    transaction.commit(adds=adds(root, "e"), transactions=[SetTransaction(app_id="app", version=1)], operation=WRITE)
+    write(log, root, "f", removed=("b", "c"))
+    return log
+
+
+def checkpointed(root, *versions, **configuration):
+    """The same with checkpoints of these versions."""
+    log = filled(root, **configuration)
+    for version in versions:
+        log.checkpoint(version)
+    return log
+
+
+# -- the operations
+
+
+def append(log):
+    """As a task does: with a token, by which a second call finds the work done."""
+    if log.find_commit("t", after=5) is None:
+        write(log, log.table_uri, "g", token="t")
+
+
+def replace(log):
+    if log.find_commit("t", after=5) is None:
+        write(log, log.table_uri, "g", "h", removed=("d", "e"), token="t")
+
+
+def create_table(log):
+    if not log.exists():
+        metadata = Metadata(id="m", schema_string=SCHEMA, partition_columns=("p",))
+        log.create_transaction(metadata).commit(operation=Operation(name="CREATE TABLE"))
+
+
+def old_files(root, **configuration):
+    """A table whose removed files, and some that never belonged to it, are to be swept."""
+    filled(root, **configuration)
+    for name in ("p=a/orphan", "orphan", ".x.tmp"):
+        adds(root, name)
+
+
+LOG_FILES = r"_delta_log/[^.]"
+SCENARIOS = [
+    Scenario("create", lambda root: None, create_table),
+    Scenario("append", filled, append),
+    Scenario("append_on_checkpoint", lambda root: checkpointed(root, 3), append),
+    Scenario("replace", filled, replace),
+    Scenario("append_with_checkpoint", lambda root: filled(root, **{"delta.checkpointInterval": "6"}), append),
+    Scenario("append_with_times", lambda root: filled(root, **{"delta.enableInCommitTimestamps": "true"}), append),
+    Scenario("checkpoint", filled, lambda log: log.checkpoint(), leaves=LOG_FILES),
+    Scenario("second_checkpoint", lambda root: checkpointed(root, 2), lambda log: log.checkpoint(), leaves=LOG_FILES),
+    Scenario("vacuum", old_files, lambda log: log.vacuum(), days=30, leaves=r"^[^_.][^.]*$"),
+    Scenario("vacuum_lite", old_files, lambda log: log.vacuum(lite=True), days=30, leaves=r"^[abcd]$"),
+    Scenario("restore", filled, lambda log: log.restore(version=2), leaves="^$"),
+    Scenario("set_properties", filled, lambda log: log.alter().set_properties({"user.x": "1"}), leaves="^$"),
+]
+if "v2Checkpoint" in READABLE:
+    SCENARIOS += [
+        Scenario(
+            "checkpoint_v2",
+            lambda root: filled(root, **{"delta.checkpointPolicy": "v2"}),
+            lambda log: log.checkpoint(),
+            leaves=r"_delta_log/_last_checkpoint",
+        ),
+    ]
+if hasattr(DeltaLog, "cleanup_log"):
+    SCENARIOS += [
+        Scenario(
+            "cleanup",
+            lambda root: checkpointed(root, 2, 4, **{"delta.deletedFileRetentionDuration": "interval 1 weeks"}),
+            lambda log: log.cleanup_log(),
+            days=60,
+            loses_versions=True,
+            leaves=LOG_FILES,
+        )
+    ]
+if hasattr(DeltaLog, "compact_log"):
+    SCENARIOS += [Scenario("compact_log", filled, lambda log: log.compact_log(), leaves=LOG_FILES)]
+BY_NAME = {each.name: each for each in SCENARIOS}
+
+
+# -- judging
+
+
+class Judged:
+    """A scenario, its table before, and what an undisturbed run makes of it."""
+
+    def __init__(self, scenario, directory):
+        self.scenario = scenario
+        self.base = Path(directory) / "base"
+        self.base.mkdir(parents=True)
+        scenario.prepare(self.base)
+        self.before = reading(self.base)
+        undisturbed = self.copy("undisturbed")
+        scenario.run(scenario.log(undisturbed))
+        self.after = reading(undisturbed)
+        self.files = scenario.files(undisturbed)
+
+    def copy(self, name):
+        """The table before the operation at another place, times of files included."""
+        target = self.base.parent / name
+        shutil.copytree(self.base, target)
+        return target
+
+    def check_disturbed(self, root):
+        """The table reads as before or after."""
+        found = reading(root)
+        assert found.get("latest") in (self.before.get("latest"), self.after.get("latest")), found.get("latest")
+        known = {version: each for version, each in self.before.items() if version != "latest"}
+        for version, each in known.items():
+            gone = self.scenario.loses_versions and found[version] == "DELTA_VERSION_NOT_FOUND"
+            assert gone or found[version] == each, f"version {version}: {found[version]}"
+        for version in found.keys() - known.keys() - {"latest"}:
+            assert found[version] == self.after["latest"] or found[version] == self.before["latest"], f"version {version}"
+        for path in [] if not found else DeltaLog(LocalLogStore(str(root))).snapshot().files()["path"].to_pylist():
+            assert (root / path).exists(), f"{path} is gone"
+
+    def check_finished(self, root):
+        """A repeated call has done all the work."""
+        self.scenario.run(self.scenario.log(root))
+        self.check_disturbed(root)
+        assert reading(root).get("latest") == self.after.get("latest")
+        assert self.scenario.files(root) == self.files
+
+
+def discard(root):
+    shutil.rmtree(root)
