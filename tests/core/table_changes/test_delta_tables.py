@@ -5,14 +5,18 @@ import re
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from airflow_delta.core.actions import removes_of
 from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import AppendOnlyTableError, ConstraintViolatedError, UnsupportedWriterFeatureError
 from airflow_delta.core.schema import parse_schema, without_column_mapping
 from airflow_delta.core.schema.data_types import DOUBLE, INTEGER, LONG, SHORT, STRING, TIMESTAMP_NTZ, DecimalType
 from airflow_delta.core.table_changes import NewColumn, NewTable, after
 from airflow_delta.core.table_changes.properties import INTERNAL
 from airflow_delta.core.table_features.protocol import needed_features
+from airflow_delta.core.transaction.operation import Operation
 
 TABLES = Path(__file__).resolve().parents[4] / "shared" / "tables"
 pytestmark = pytest.mark.skipif(not TABLES.is_dir(), reason="needs the shared tables that Delta Lake wrote")
@@ -150,3 +154,31 @@ def test_the_statements_cover_every_change_in_the_shared_tables():
             name = path.parent.name
             change = (name, entry["version"])
             assert entry["operation"] in data or change in ALTERED or change == ("identity_columns", 4)
+
+
+def copied(name, tmp_path):
+    shutil.copytree(TABLES / name / "table", tmp_path / "table")
+    return DeltaLog.for_table(str(tmp_path / "table"))
+
+
+def test_the_delete_that_delta_refused_is_refused(tmp_path):
+    log = copied("append_only", tmp_path)
+    transaction = log.start_transaction()
+    removes = removes_of(transaction.files(), deletion_timestamp=0, data_change=True)
+    with pytest.raises(AppendOnlyTableError):
+        transaction.commit(removes=removes, operation=Operation(name="DELETE"))
+    log.alter().set_properties({"delta.appendOnly": "false"})
+    again = log.start_transaction()
+    assert again.commit(removes=removes, operation=Operation(name="DELETE")).committed
+
+
+def test_rows_that_nobody_checked_are_refused_where_delta_refused_rows(tmp_path):
+    log = copied("check_constraints", tmp_path)
+    files = log.refresh().files().slice(0, 1)
+    adds = files.set_column(0, files.schema.field(0), pa.array(["new.parquet"]))
+    with pytest.raises(UnsupportedWriterFeatureError) as caught:
+        log.start_transaction().commit(adds=adds, operation=Operation(name="WRITE"))
+    assert caught.value.features == ("checkConstraints",)
+    with pytest.raises(ConstraintViolatedError) as violated:  # v is 5, 6 and 700
+        log.alter().add_constraint("small", "v < 500")
+    assert violated.value.rows == 1
