@@ -1,0 +1,185 @@
+"""What is rebuilt from which files, and how little of them is read."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from airflow_delta.core.actions import ADD_FILE
+from airflow_delta.core.errors import CorruptLogError
+from airflow_delta.core.log.file_names import checkpoint_path, commit_path, compacted_path
+from tests.core.builders import CHECKPOINT, HandmadeLog, add, metadata, protocol, remove, vector
+
+COUNTED = ["path", "num_records"]
+
+
+def stats(records):
+    return json.dumps(
+        {"numRecords": records, "minValues": {"id": records}, "maxValues": {"id": records}, "nullCount": {"id": 0}}
+    )
+
+
+def file_of(partition, number):
+    values = {"partitionValues": {"p": partition}, "stats": stats(number)}
+    return add(f"p={partition}/{number}", **values)
+
+
+def checkpoint_in_row_groups(handmade, version, *groups, **options):
+    """A checkpoint with a row group for each list of actions."""
+    with (
+        handmade.store.open_output(checkpoint_path(version)) as stream,
+        pq.ParquetWriter(stream, CHECKPOINT, **options) as writer,
+    ):
+        for actions in groups:
+            writer.write_table(pa.Table.from_pylist(actions, CHECKPOINT))
+
+
+def break_column(handmade, version, row_group, column):
+    """Overwrites the column's pages, so that only who reads it finds out."""
+    content = bytearray(handmade.store.read(checkpoint_path(version)))
+    group = pq.ParquetFile(pa.BufferReader(bytes(content))).metadata.row_group(row_group)
+    chunks = (group.column(index) for index in range(group.num_columns))
+    chunk = next(each for each in chunks if each.path_in_schema == column)
+    start = min(each for each in (chunk.dictionary_page_offset, chunk.data_page_offset) if each)
+    content[start : start + chunk.total_compressed_size] = b"\xff" * chunk.total_compressed_size
+    handmade.store.write(checkpoint_path(version), bytes(content))
+
+
+def partitioned():
+    """Two checkpointed partitions, a row group each, and a commit on both of them."""
+    handmade = HandmadeLog().create(partition_columns=["p"]).commit()
+    head = [protocol(), metadata(None, ["p"])]
+    checkpoint_in_row_groups(handmade, 1, head, [file_of("1", 1), file_of("1", 2)], [file_of("2", 3), file_of("2", 4)])
+    handmade.commit(remove("p=1/1"), file_of("1", 5), file_of("2", 6), remove("p=2/4"))
+    return handmade
+
+
+def test_columns_are_read_when_they_are_asked_for_and_then_kept():
+    snapshot = partitioned().log.snapshot()
+    counted = snapshot.files(columns=COUNTED)
+    assert counted.column_names == COUNTED
+    assert sorted(counted["num_records"].to_pylist()) == [2, 3, 5, 6]
+    assert snapshot.files(columns=["path"])["path"].combine_chunks().equals(counted["path"].combine_chunks())
+    whole = snapshot.files()
+    assert whole.schema == ADD_FILE
+    assert whole["path"].to_pylist() == counted["path"].to_pylist()
+    assert snapshot.files() is not None
+    assert snapshot.files(columns=COUNTED).equals(counted)
+
+
+@pytest.mark.parametrize("where", ["p = '1'", "p = '1' AND id = 2", "id = 2", "p = '3'", "p = '2' OR id = 5"])
+def test_a_cold_search_finds_what_a_search_in_all_files_finds(where):
+    handmade = partitioned()
+    cold = handmade.log.snapshot().files(where)
+    warm = handmade.log.snapshot()
+    warm.files()
+    assert cold.schema == ADD_FILE
+    assert cold.to_pylist() == warm.files(where).to_pylist()
+    searched = handmade.log.snapshot()
+    assert [searched.files(where, COUNTED).to_pylist() for _ in range(3)] == [warm.files(where, COUNTED).to_pylist()] * 3
+
+
+def test_of_other_partitions_nothing_more_than_their_values_is_read():
+    handmade = partitioned()
+    break_column(handmade, 1, 2, "add.stats")
+    assert sorted(handmade.log.snapshot().files("p = '1'")["path"].to_pylist()) == ["p=1/2", "p=1/5"]
+
+
+def test_what_is_not_asked_for_may_be_broken():
+    handmade = partitioned()
+    handmade.remove_commits(0, 1)
+    break_column(handmade, 1, 1, "add.stats")
+    snapshot = handmade.log.snapshot()
+    assert sorted(snapshot.files(columns=["path"])["path"].to_pylist()) == ["p=1/2", "p=1/5", "p=2/3", "p=2/6"]
+    with pytest.raises(CorruptLogError) as caught:
+        snapshot.files()
+    assert caught.value.file == checkpoint_path(1)
+
+
+@pytest.mark.parametrize("column", ["add.path", "add.stats", "add.partitionValues.key_value.value", "remove.path"])
+def test_a_checkpoint_that_is_broken_anywhere_is_replaced_by_an_older_one(column):
+    handmade = HandmadeLog().create(file_of("1", 1), file_of("1", 2), partition_columns=["p"])
+    handmade.commit(remove("p=1/1"))
+    handmade.checkpoint(1, protocol(), metadata(None, ["p"]), file_of("1", 2), remove("p=1/1"))
+    handmade.commit(file_of("1", 3))
+    handmade.checkpoint(2, protocol(), metadata(None, ["p"]), file_of("1", 2), file_of("1", 3), remove("p=1/1"))
+    handmade.commit(file_of("1", 4)).remove_commits(0)
+    break_column(handmade, 2, 0, column)
+    snapshot = handmade.log.snapshot()
+    for where in (None, "p = '1'", None):
+        assert sorted(snapshot.files(where)["path"].to_pylist()) == ["p=1/2", "p=1/3", "p=1/4"]
+    assert snapshot.tombstones()["path"].to_pylist() == ["p=1/1"]
+    break_column(handmade, 1, 0, column)
+    with pytest.raises(CorruptLogError):
+        [handmade.log.snapshot().files(), handmade.log.snapshot().tombstones()]
+
+
+def test_a_log_carried_on_from_a_broken_checkpoint_goes_on_without_it():
+    handmade = HandmadeLog().create(add("a")).commit(add("b"))
+    handmade.checkpoint(1, protocol(), metadata(), add("a"), add("b"))
+    break_column(handmade, 1, 0, "add.path")
+    log = handmade.log
+    log.snapshot()
+    handmade.commit(add("c"))
+    assert sorted(log.snapshot().files()["path"].to_pylist()) == ["a", "b", "c"]
+    handmade.commit(remove("a"))
+    assert sorted(log.snapshot().files()["path"].to_pylist()) == ["b", "c"]
+
+
+def compacted_log(*actions):
+    """Versions 0 to 4, of which one file stands for 1 to 3."""
+    handmade = HandmadeLog().create(add("a"), add("b")).commit(remove("a")).commit(add("c")).commit(add("a", size=7))
+    handmade.commit(remove("b"))
+    lines = "\n".join(map(json.dumps, actions or [add("c"), add("a", size=7), {"txn": {"appId": "x", "version": 1}}]))
+    handmade.store.write(compacted_path(1, 3), lines.encode())
+    return handmade
+
+
+def test_compacted_commits_are_read_instead_of_the_commits():
+    handmade = compacted_log()
+    snapshot = handmade.log.snapshot()
+    assert {each["path"]: each["size"] for each in snapshot.files().to_pylist()} == {"a": 7, "c": 1}
+    assert snapshot.tombstones()["path"].to_pylist() == ["b"]
+    assert snapshot.transactions["x"].version == 1  # which no commit says
+    handmade.store.write(commit_path(2), b"{")
+    assert sorted(snapshot.files()["path"].to_pylist()) == ["a", "c"]
+
+
+def test_who_made_a_version_at_the_end_of_compacted_commits_is_still_known():
+    handmade = compacted_log()
+    handmade.commit({"commitInfo": {"operation": "WRITE"}}, add("a", size=7), version=3)
+    assert handmade.log.snapshot(3).commit_info.operation == "WRITE"
+
+
+@pytest.mark.parametrize("lines", ['{"add":{"path":', "[]", '{"add":{"size":1}}'])
+def test_broken_compacted_commits_are_none(lines):
+    handmade = compacted_log()
+    handmade.store.write(compacted_path(1, 3), lines.encode())
+    assert handmade.paths() == ["a", "c"]
+
+
+def test_a_broken_commit_is_blamed_not_the_compacted_ones():
+    handmade = compacted_log()
+    handmade.store.write(commit_path(4), b"{")
+    with pytest.raises(CorruptLogError) as caught:
+        handmade.paths()
+    assert caught.value.file == commit_path(4)
+
+
+def test_two_live_files_of_one_path_are_no_table():
+    handmade = HandmadeLog().create(add("a", deletionVector=vector("v")), add("b", deletionVector=vector("v")))
+    assert handmade.paths() == ["a", "b"]
+    handmade.commit(add("a", deletionVector=vector("w")))
+    with pytest.raises(CorruptLogError, match="two live files of version 1 have the path 'a'"):
+        handmade.paths()
+    handmade.commit(remove("a", deletionVector=vector("v")))
+    assert handmade.paths() == ["a", "b"]
+
+
+@pytest.mark.parametrize("action", [protocol(), metadata()])
+def test_two_of_an_action_that_a_commit_may_hold_once_are_told_with_their_line(action):
+    handmade = HandmadeLog().create().commit(action, add("a"), action)
+    with pytest.raises(CorruptLogError, match="line 3: a second") as caught:
+        handmade.paths()
+    assert caught.value.file == commit_path(1)
