@@ -42,15 +42,16 @@ class FileChanges:
         """The tombstones after the commits, from those before them."""
         return self._replaced(before, self.removed)
 
-    def _replaced(self, before: pa.Table, news: pa.Table) -> pa.Table:
-        """Pieces in which nothing changed are taken over as they are, not copied."""
+    def untouched(self, before: pa.Table) -> pa.Table:
+        """Those of the files before the commits that they do not name; pieces without such ones are not copied."""
         if not len(self.keys):
             return before
         pieces = before.append_column(_NAMED, pc.is_in(file_keys(before), self.keys)).to_batches() if len(before) else []
         kept = [each.filter(pc.invert(each[_NAMED])) if pc.any(each[_NAMED]).as_py() else each for each in pieces]
-        return pa.concat_tables(
-            [pa.Table.from_batches([each.select(before.column_names) for each in kept], before.schema), news]
-        )
+        return pa.Table.from_batches([each.select(before.column_names) for each in kept], before.schema)
+
+    def _replaced(self, before: pa.Table, news: pa.Table) -> pa.Table:
+        return pa.concat_tables([self.untouched(before), news]) if len(self.keys) else before
 
 
 def file_changes(adds: pa.Table, removes: pa.Table) -> FileChanges:

@@ -100,6 +100,16 @@ def read_active_files(
     return _file_actions(store, checkpoint, "add", schema, choice)
 
 
+def active_file_pieces(store: LogStore, checkpoint: Checkpoint) -> Iterator[pa.RecordBatch]:
+    """The live files, columns ``ADD_FILE``, one piece after the other read and forgotten. Raises as ``read_active_files``."""
+    for path in _paths(store, checkpoint):
+        if _is_json(path):
+            yield from _from_json(_manifest(store, checkpoint), store.table_uri, "add", ADD_FILE, None)
+        else:
+            with _opened(store, path) as file:
+                yield from file.files("add", ADD_FILE, None, FOR_CHOICE)
+
+
 def read_tombstones(store: LogStore, checkpoint: Checkpoint) -> pa.Table:
     """The removed files, columns ``REMOVE_FILE``. Raises as ``read_active_files``."""
     return _file_actions(store, checkpoint, "remove", REMOVE_FILE, None)
@@ -114,13 +124,18 @@ def _file_actions(store: LogStore, checkpoint: Checkpoint, action: str, schema: 
         with _opened(store, path) as file:
             return list(file.files(action, schema, choice, FOR_CHOICE))
 
-    with blamed_on(store.table_uri, checkpoint.files[0].path):
-        sidecars = [referenced_sidecar(each["path"]) for each in _documents(store, checkpoint, [SIDECAR])[SIDECAR]]
-    paths = [*(status.path for status in checkpoint.files), *sidecars]
+    paths = _paths(store, checkpoint)
     if len(paths) == 1:
         return pa.Table.from_batches(of(paths[0]), schema)
     with ThreadPoolExecutor(_READERS) as readers:
         return pa.Table.from_batches(chain.from_iterable(readers.map(of, paths)), schema)
+
+
+def _paths(store: LogStore, checkpoint: Checkpoint) -> list[str]:
+    """Where file actions may be: the checkpoint's own files, and its sidecars."""
+    with blamed_on(store.table_uri, checkpoint.files[0].path):
+        sidecars = [referenced_sidecar(each["path"]) for each in _documents(store, checkpoint, [SIDECAR])[SIDECAR]]
+    return [*(status.path for status in checkpoint.files), *sidecars]
 
 
 def _from_json(text: LogText, table: str, action: str, schema: pa.Schema, choice: Choice | None) -> list[pa.RecordBatch]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_delta.core.actions import (
     ADD_FILE,
@@ -22,6 +23,7 @@ from airflow_delta.core.log.action_reconciliation import FileChanges, file_chang
 from airflow_delta.core.log.checkpoint_parquet import Choice
 from airflow_delta.core.log.checkpoint_reader import (
     CheckpointHeader,
+    active_file_pieces,
     read_active_files,
     read_header,
     read_tombstones,
@@ -169,6 +171,26 @@ class LogReplay:
             return self.files(columns)
         self._was_chosen_from = True
         return self._rebuilt([*dict.fromkeys((*_OF_KEYS, *columns))], choice).select(columns)
+
+    def file_pieces(self) -> Iterator[pa.Table]:
+        """The live files, columns ``ADD_FILE``, piece by piece; what is not known already is read and forgotten.
+
+        Raises:
+            CorruptLogError: As of ``files``, but that nothing else serves where the checkpoint turns out to be broken.
+        """
+        known = self._known_files if self._known_files is not None else self._earlier_files and self._earlier_files[0]
+        is_known = known is not None and {*ADD_FILE.names} <= {*known.column_names}
+        if is_known or not self.segment.checkpoint:
+            yield self.active_files
+            return
+        changes = self._tail_changes
+        for piece in active_file_pieces(self._store, self.segment.checkpoint):
+            files = changes.untouched(pa.Table.from_batches([piece]))
+            if pc.any(named := pc.is_in(files["path"], changes.added["path"])).as_py():
+                shared = files["path"].filter(named)[0].as_py()
+                raise self._corrupt(f"two live files of version {self.segment.version} have the path {shared!r}")
+            yield files
+        yield changes.added
 
     def _rebuilt(self, columns: Sequence[str], choice: Choice | None) -> pa.Table:
         if self._earlier_files and {*columns} <= {*self._earlier_files[0].column_names}:

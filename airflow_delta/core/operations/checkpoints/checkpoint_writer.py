@@ -6,13 +6,13 @@ Protocol: PROTOCOL.md, "Checkpoints", "Last Checkpoint File".
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
 from airflow_delta.core.actions import Metadata, Protocol
-from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.errors import CorruptLogError, InvalidStatementError
 from airflow_delta.core.log.file_names import LAST_CHECKPOINT
 from airflow_delta.core.log.json_checksum import CHECKSUM, json_checksum
 from airflow_delta.core.log.last_checkpoint import hinted_version
@@ -88,18 +88,16 @@ def write_checkpoint(
     Raises:
         UnsupportedWriterFeatureError: The table needs writers that know more.
         InvalidStatementError: The table does not allow this kind.
+        CorruptLogError: The log does not tell the files.
     """
     check_writable(snapshot.table_uri, snapshot.protocol, snapshot.metadata)
     kind = kind or _kind_by_policy(snapshot.protocol, snapshot.metadata)
     _check_allowed(kind, snapshot.protocol)
     content = CheckpointContent.of(snapshot, now)
-    match kind:
-        case CheckpointKind.CLASSIC:
-            written = write_classic(content)
-        case CheckpointKind.MULTI_PART:
-            written = write_parts(content, max(_LEAST_PARTS, -(-content.rows // rows_of_part)))
-        case _:
-            written = write_v2(content, kind)
+    try:
+        written = _written(content, kind, rows_of_part)
+    except CorruptLogError:
+        written = _written(replace(content, is_streamed=False), kind, rows_of_part)
     _point_to(snapshot.store, snapshot.version, written, None if kind.is_v2 else content.all_columns)
     return CheckpointResult(
         version=snapshot.version,
@@ -110,6 +108,16 @@ def write_checkpoint(
         table_size=written.table_size,
         bytes=written.size,
     )
+
+
+def _written(content: CheckpointContent, kind: CheckpointKind, rows_of_part: int) -> Written:
+    match kind:
+        case CheckpointKind.CLASSIC:
+            return write_classic(content)
+        case CheckpointKind.MULTI_PART:
+            return write_parts(content, max(_LEAST_PARTS, -(-content.rows // rows_of_part)))
+        case _:
+            return write_v2(content, kind)
 
 
 def _kind_by_policy(protocol: Protocol, metadata: Metadata) -> CheckpointKind:

@@ -30,11 +30,14 @@ class CheckpointContent:
     Attributes:
         now: Milliseconds since the epoch.
         parsed: The typed columns beside the texts.
+        is_streamed: Whether files that are not known yet are read and forgotten piece by piece; then a checkpoint that turns
+            out to be broken is not made up for by an older one.
     """
 
     snapshot: Snapshot
     now: int
     parsed: ParsedColumns
+    is_streamed: bool = True
 
     @classmethod
     def of(cls, snapshot: Snapshot, now: int) -> CheckpointContent:
@@ -54,7 +57,7 @@ class CheckpointContent:
     @property
     def rows(self) -> int:
         """File actions; tombstones that are left out are counted too."""
-        return len(self.snapshot.files()) + len(self.snapshot.tombstones())
+        return len(self.snapshot.files(columns=["path"])) + len(self.snapshot.tombstones())
 
     def small_actions(self) -> list[dict[str, Any]]:
         """All but the file actions, as objects with one member, as a line of a commit has it."""
@@ -78,8 +81,9 @@ class CheckpointContent:
                 yield each
 
     def _adds(self) -> Iterator[pa.RecordBatch]:
-        for batch in self.snapshot.files().select(ADD_FILE.names).to_batches(max_chunksize=ROWS_OF_GROUP):
-            yield self._rows("add", batch, ADD_FILE)
+        for piece in self.snapshot.replay.file_pieces() if self.is_streamed else [self.snapshot.files()]:
+            for batch in piece.to_batches(max_chunksize=ROWS_OF_GROUP):
+                yield self._rows("add", batch, ADD_FILE)
 
     def _removes(self) -> Iterator[pa.RecordBatch]:
         oldest = self.now - deleted_file_retention(self.snapshot.metadata.configuration)

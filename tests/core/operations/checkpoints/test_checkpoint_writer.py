@@ -207,6 +207,21 @@ def test_many_files_are_written_in_row_groups_that_hold_all(monkeypatch):
     assert len(after.tombstones()) == 10
 
 
+def test_a_broken_checkpoint_is_no_reason_to_write_none_while_the_commits_are_there(real_table):
+    table = real_table(**{"delta.checkpointInterval": "1000"})
+    for number in range(3):
+        table.commit(adds=table.add(f"f{number}.parquet", number))
+    table.log.checkpoint(2)
+    broken = table.root / checkpoint_path(2)
+    content = bytearray(broken.read_bytes())
+    start = content.index(b"f0.parquet")
+    content[start : start + 4] = b"\xff\xff\xff\xff"  # no UTF-8; the footer stays
+    broken.write_bytes(content)
+    log = DeltaLog.for_table(str(table.root))
+    assert log.checkpoint().files == 3
+    assert sorted(DeltaTable(table.root).to_pyarrow_table()["n"].to_pylist()) == [0, 1, 2]
+
+
 # -- the hint
 
 
