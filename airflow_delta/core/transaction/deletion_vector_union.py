@@ -47,10 +47,12 @@ def rows_of_both(before: pa.Int64Array, theirs: pa.Int64Array, ours: pa.Int64Arr
 
 
 def united(ours: CommitActions, theirs: CommitActions, vectors: VectorFiles) -> tuple[CommitActions, CommitActions]:
-    """Let our vectors delete what the winner deleted too, for each file from which both deleted rows, but not the same ones.
+    """Settle what the winner did to files from which it only deleted rows, and other rows than the attempt.
+
+    Where the attempt deletes rows of such a file too, its vector becomes that of both.
 
     Args:
-        ours: What the attempt writes.
+        ours: What the attempt writes; it decides row by row.
         theirs: What the winner wrote.
         vectors: For reading the vectors, and writing the united ones.
 
@@ -60,49 +62,51 @@ def united(ours: CommitActions, theirs: CommitActions, vectors: VectorFiles) -> 
     Raises:
         CorruptDataFileError: A vector is not what the log says.
     """
-    shared = _shared_files(ours, theirs)
-    count = len(shared)
+    files = _updated_files(ours, theirs)
+    count = len(files)
     if not count:
         return ours, theirs
-    rows = vectors.read(pa.concat_arrays([shared[name].combine_chunks() for name in ("before", "theirs", "ours")]))
+    rows = vectors.read(pa.concat_arrays([files[name].combine_chunks() for name in ("before", "theirs", "ours")]))
     both = [rows_of_both(*each) for each in zip(rows[:count], rows[count : 2 * count], rows[2 * count :], strict=True)]
-    settled = shared.filter(pa.array([each is not None for each in both], pa.bool_()))
-    if not len(settled):
-        return ours, theirs
-    written = vectors.write([each for each in both if each is not None])
-    return (
-        replace(
-            ours,
-            removes=_with_vectors(ours.removes, settled["our_remove"], settled["theirs"].combine_chunks()),
-            adds=_with_vectors(ours.adds, settled["our_add"], written),
-        ),
-        replace(
-            theirs,
-            removes=_without_rows(theirs.removes, settled["their_remove"]),
-            adds=_without_rows(theirs.adds, settled["their_add"]),
-        ),
-    )
+    is_settled = pa.array([each is not None for each in both], pa.bool_())
+    is_shared = pc.and_(is_settled, files["our_add"].is_valid())
+    settled, shared = files.filter(is_settled), files.filter(is_shared)
+    if len(shared):
+        united_rows = [each for each, wanted in zip(both, is_shared.to_pylist(), strict=True) if wanted and each is not None]
+        removes = _with_vectors(ours.removes, shared["our_remove"], shared["theirs"].combine_chunks())
+        ours = replace(ours, removes=removes, adds=_with_vectors(ours.adds, shared["our_add"], vectors.write(united_rows)))
+    if len(settled):
+        removes = _without_rows(theirs.removes, settled["their_remove"])
+        theirs = replace(theirs, removes=removes, adds=_without_rows(theirs.adds, settled["their_add"]))
+    return ours, theirs
 
 
-def _shared_files(ours: CommitActions, theirs: CommitActions) -> pa.Table:
-    """The files of which both replace one and the same vector (or none) by a vector: rows of the actions, and the vectors."""
-    their_remove = pc.index_in(file_keys(ours.removes), file_keys(theirs.removes).combine_chunks())
-    rows = pa.table(
+def _updated_files(ours: CommitActions, theirs: CommitActions) -> pa.Table:
+    """The files to which the winner gave another vector, and that the attempt does not name, or gives another one too.
+
+    Columns ``before``, ``theirs`` and ``ours`` are vectors; ``their_remove``, ``their_add``, ``our_remove`` and ``our_add`` are
+    rows of the actions, the latter two NULL where the attempt does not name the file (``ours`` is ``before`` then).
+    """
+    their_add = _add_of_each(theirs.removes, theirs.adds)
+    our_remove = pc.index_in(file_keys(theirs.removes), file_keys(ours.removes).combine_chunks())
+    our_add = _add_of_each(ours.removes, ours.adds).take(our_remove)
+    before, after = theirs.removes["deletion_vector"], theirs.adds["deletion_vector"].take(their_add)
+    files = pa.table(
         {
-            "our_remove": _row_numbers(ours.removes),
-            "our_add": _add_of_each(ours.removes, ours.adds),
-            "their_remove": their_remove,
-            "their_add": _add_of_each(theirs.removes, theirs.adds).take(their_remove),
+            "their_remove": _row_numbers(theirs.removes),
+            "their_add": their_add,
+            "our_remove": our_remove,
+            "our_add": our_add,
+            "before": before,
+            "theirs": after,
+            "ours": pc.if_else(our_add.is_valid(), ours.adds["deletion_vector"].take(our_add), before),
         }
     )
-    rows = rows.filter(pc.and_(pc.is_valid(rows["our_add"]), pc.is_valid(rows["their_add"])))
-    vectors = {
-        "before": ours.removes["deletion_vector"].take(rows["our_remove"]),
-        "theirs": theirs.adds["deletion_vector"].take(rows["their_add"]),
-        "ours": ours.adds["deletion_vector"].take(rows["our_add"]),
-    }
-    shared = pa.table({**{name: rows[name] for name in rows.column_names}, **vectors})
-    return shared.filter(pc.and_(pc.is_valid(shared["theirs"]), pc.is_valid(shared["ours"])))
+    named = [pc.is_in(canonical_paths(theirs.removes["path"]), canonical_paths(each["path"]).combine_chunks())
+             for each in (ours.adds, ours.removes)]  # fmt: skip
+    both_update = pc.and_(our_add.is_valid(), ours.adds["deletion_vector"].take(our_add).is_valid())
+    is_open = pc.or_(pc.invert(pc.or_(*named)), both_update)
+    return files.filter(pc.and_(pc.and_(their_add.is_valid(), after.is_valid()), is_open))
 
 
 def _add_of_each(removes: pa.Table, adds: pa.Table) -> pa.ChunkedArray:
