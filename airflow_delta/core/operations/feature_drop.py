@@ -8,6 +8,8 @@ Protocol: PROTOCOL.md, "Protocol Evolution"; protocol_rfcs, "Checkpoint Protecti
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from airflow_delta.core.actions import Origin
@@ -18,7 +20,8 @@ from airflow_delta.core.operations.checkpoints import write_checkpoint
 from airflow_delta.core.operations.feature_traces import (
     PROTECTED_BEFORE,
     Leftovers,
-    has_vectors,
+    check_unused,
+    have_vectors,
     is_used_by,
     is_used_in,
     leftovers,
@@ -30,11 +33,11 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.table_changes.properties import feature_named
 from airflow_delta.core.table_changes.refusal import Refusal
 from airflow_delta.core.table_changes.row_tracking import unbackfill
-from airflow_delta.core.table_features.feature import FEATURES, writer_features
+from airflow_delta.core.table_features.feature import DELETION_VECTORS, FEATURES, writer_features
 from airflow_delta.core.table_features.protocol import dependents, upgraded, without
 from airflow_delta.core.transaction.commit_result import CommitResult
 from airflow_delta.core.transaction.operation import Operation
-from airflow_delta.core.transaction.table_properties import interval_milliseconds
+from airflow_delta.core.transaction.table_properties import interval_milliseconds, protected_before
 
 _PROTECTION = "checkpointProtection"
 _HARMLESS_IN_HISTORY = ("vacuumProtocolCheck",)
@@ -71,7 +74,8 @@ def drop_feature(log: TableLog, name: str, *, truncate_history: bool = False, or
 
 
 def _check_droppable(log: TableLog, feature: str, *, truncates: bool, may_truncate: bool) -> None:
-    protocol, table = log.refresh().protocol, log.table_uri
+    snapshot, table = log.refresh(), log.table_uri
+    protocol = snapshot.protocol
     if feature not in writer_features(protocol):
         raise FeatureDropError(table=table, feature=feature, detail="the table does not have it", cure="drop another one")
     if needing := dependents(protocol, feature):
@@ -80,6 +84,8 @@ def _check_droppable(log: TableLog, feature: str, *, truncates: bool, may_trunca
     if truncates and not may_truncate:
         detail = "readers never had to know it, so there is no history to truncate"
         raise FeatureDropError(table=table, feature=feature, detail=detail, cure="drop it without truncate_history")
+    with _refusals(table, feature):
+        check_unused(feature, snapshot.metadata)
 
 
 def _switch_off(log: TableLog, feature: str, origin: Origin | None) -> None:
@@ -124,22 +130,29 @@ def _version_with(log: TableLog, feature: str, snapshot: Snapshot) -> int | None
     listing = list_log(log.store)
     oldest = listing.earliest_readable_version()
     if feature == _PROTECTION:
-        protected = snapshot.metadata.configuration.get(PROTECTED_BEFORE, "0")
-        return oldest if protected.isdecimal() and oldest < int(protected) else None
+        return oldest if oldest < protected_before(snapshot.metadata.configuration) else None
     if feature == "v2Checkpoint" and (manifests := [each.version for each in listing.checkpoints if each.is_manifest]):
         return manifests[0]
     state = log.snapshot(oldest)
-    if is_used_by(feature, state.metadata) or has_vectors(feature, state.files()):
+    if is_used_by(feature, state.metadata) or (feature == DELETION_VECTORS and have_vectors(state.files())):
         return oldest
     later = range(oldest + 1, snapshot.version)
     return next((version for version in later if is_used_in(feature, read_commit(log.store, version))), None)
 
 
 def _leftovers(snapshot: Snapshot, feature: str) -> Leftovers:
+    with _refusals(snapshot.table_uri, feature):
+        if feature == DELETION_VECTORS and have_vectors(snapshot.files()):
+            raise Refusal("files have deletion vectors", "purge them first: an OPTIMIZE of these files writes them without")
+        return leftovers(feature, snapshot.metadata, snapshot.domains)
+
+
+@contextmanager
+def _refusals(table: str, feature: str) -> Iterator[None]:
     try:
-        return leftovers(feature, snapshot.metadata, snapshot.domains, snapshot.files())
+        yield
     except Refusal as refusal:
-        raise FeatureDropError(table=snapshot.table_uri, feature=feature, detail=refusal.detail, cure=refusal.cure) from refusal
+        raise FeatureDropError(table=table, feature=feature, detail=refusal.detail, cure=refusal.cure) from refusal
 
 
 def _drop(log: TableLog, feature: str, *, truncated: bool, protect: bool, origin: Origin | None) -> CommitResult:

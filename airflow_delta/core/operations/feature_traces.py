@@ -11,7 +11,7 @@ from airflow_delta.core.actions import CommitActions, DomainMetadata, Metadata
 from airflow_delta.core.table_changes.clustering import CLUSTERING
 from airflow_delta.core.table_changes.expressions import check_constraints
 from airflow_delta.core.table_changes.refusal import Refusal
-from airflow_delta.core.table_features.feature import FEATURES
+from airflow_delta.core.table_features.feature import DELETION_VECTORS, FEATURES
 
 ROW_TRACKING_DOMAIN = "delta.rowTracking"
 SUSPENDED = "delta.rowTrackingSuspended"
@@ -70,22 +70,24 @@ def switched_off(feature: str, configuration: Mapping[str, str]) -> dict[str, st
     return {**kept, **changes}
 
 
-def leftovers(feature: str, metadata: Metadata, domains: Mapping[str, DomainMetadata], files: pa.Table) -> Leftovers:
-    """What goes with the feature, of a table in which it is switched off.
+def check_unused(feature: str, metadata: Metadata) -> None:
+    """Return if a table with this metadata does not use the feature, once it is switched off.
 
-    Args:
-        feature: Name of the feature.
-        metadata: The table's metadata.
-        domains: The metadata domains, by name.
-        files: The active files (``ADD_FILE``).
+    Raises:
+        Refusal: Its schema or a promise to its users needs the feature.
+    """
+    off = replace(metadata, configuration=switched_off(feature, metadata.configuration))
+    if is_used_by(feature, off):
+        raise Refusal(_use(feature, metadata), _CURES.get(feature, _USED_COLUMNS))
+
+
+def leftovers(feature: str, metadata: Metadata, domains: Mapping[str, DomainMetadata]) -> Leftovers:
+    """What goes with the feature, of a table in which it is switched off.
 
     Raises:
         Refusal: The table uses the feature.
     """
-    if is_used_by(feature, metadata):
-        raise Refusal(_use(feature, metadata), _CURES.get(feature, _USED_COLUMNS))
-    if has_vectors(feature, files):
-        raise Refusal("files have deletion vectors", "purge them first (an OPTIMIZE of these files writes them without)")
+    check_unused(feature, metadata)
     ending = {"rowTracking": (ROW_TRACKING_DOMAIN,), "clustering": (CLUSTERING,), "domainMetadata": tuple(domains)}
     owners = [name for name in ending.get(feature, ()) if not name.startswith("delta.")]
     if owners:
@@ -104,14 +106,15 @@ def is_used_by(feature: str, metadata: Metadata) -> bool:
     return known.is_needed(metadata) or (known.shows_in_metadata and known.in_use(metadata))
 
 
-def has_vectors(feature: str, files: pa.Table) -> bool:
-    """Whether the feature is about deletion vectors, and one of these files has one."""
-    return feature == "deletionVectors" and files["deletion_vector"].null_count < len(files)
+def have_vectors(files: pa.Table) -> bool:
+    """Whether one of these files (``ADD_FILE``) has a deletion vector."""
+    return bool(files["deletion_vector"].null_count < len(files))
 
 
 def is_used_in(feature: str, actions: CommitActions) -> bool:
     """Whether a commit uses the feature."""
-    return has_vectors(feature, actions.adds) or bool(actions.metadata and is_used_by(feature, actions.metadata))
+    marks = feature == DELETION_VECTORS and have_vectors(actions.adds)
+    return marks or bool(actions.metadata and is_used_by(feature, actions.metadata))
 
 
 def _use(feature: str, metadata: Metadata) -> str:

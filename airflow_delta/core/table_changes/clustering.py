@@ -42,7 +42,7 @@ def clustering_columns(table: str, schema: StructType, domains: Mapping[str, Dom
     try:
         physical = json.loads(domain.configuration)["clusteringColumns"]
         return tuple(_logical(schema, path) for path in physical)
-    except (ValueError, KeyError, TypeError, Refusal) as error:
+    except (ValueError, LookupError, TypeError, RecursionError, Refusal) as error:
         detail = f"its configuration is {domain.configuration!r}"
         raise CorruptLogError(table=table, file=f"the domain {CLUSTERING}", detail=detail) from error
 

@@ -17,6 +17,8 @@ from airflow_delta.core.table_features.feature import writer_features
 from airflow_delta.core.table_features.protocol import NEW_TABLE, at_least, needed_features, upgraded, with_required
 from airflow_delta.core.table_features.support import WRITABLE
 
+_MAX_DIGITS = 19  # as many as 64 bits hold
+
 ROW_TRACKING = "delta.enableRowTracking"
 _MATERIALIZED = {
     "delta.rowTracking.materializedRowIdColumnName": "_row-id-col-",
@@ -105,8 +107,10 @@ def with_row_tracking_columns(configuration: Mapping[str, str]) -> dict[str, str
 def _protocol(
     table: str, protocol: Protocol, metadata: Metadata, wanted: RequestedProperties, features: Iterable[str]
 ) -> Protocol:
-    needed = with_required({*needed_features(metadata), *wanted.features, *features})
-    if unknown := needed - writer_features(protocol) - WRITABLE:
+    supported = writer_features(protocol)
+    by_metadata = (name for name in needed_features(metadata) if f"{name}-preview" not in supported)
+    needed = with_required({*by_metadata, *wanted.features, *features})
+    if unknown := needed - supported - WRITABLE:
         raise UnsupportedWriterFeatureError(table=table, features=tuple(sorted(unknown)))
     return at_least(upgraded(protocol, needed), reader_version=wanted.reader_version, writer_version=wanted.writer_version)
 
@@ -134,4 +138,4 @@ def _mapped(before: Metadata, metadata: Metadata) -> Metadata:
 def _max_id(configuration: Mapping[str, str]) -> int:
     """The greatest id so far; what is no number counts as 0, as the ids in the schema count too."""
     text = configuration.get(MAX_ID_PROPERTY, "")
-    return int(text) if text.isascii() and text.isdecimal() else 0
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < _MAX_DIGITS else 0

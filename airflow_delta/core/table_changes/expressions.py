@@ -67,7 +67,7 @@ def _invariant(field: StructField) -> str:
     """
     try:
         return str(json.loads(field.metadata["delta.invariants"])["expression"]["expression"])
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, RecursionError):
         return ""
 
 

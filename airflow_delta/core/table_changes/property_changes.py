@@ -15,16 +15,23 @@ from airflow_delta.core.table_changes.schema_edit import find_column
 from airflow_delta.core.table_changes.table_state import Change, TableState
 from airflow_delta.core.table_features.protocol import at_least, upgraded
 
+_COMMENT = "comment"
+"""No property, but the table's description, as in Spark SQL."""
+
 
 def set_properties(table: TableState, properties: Mapping[str, str]) -> Change:
-    """The table with other properties, and with the features that stand behind them.
+    """The table with other properties, and with the features that stand behind them; ``comment`` is its description.
 
     Raises:
         InvalidTablePropertyError: A property does not exist or cannot have its value.
     """
-    wanted = requested(properties, table.uri)
+    said = [value for name, value in properties.items() if name.lower() == _COMMENT]
+    wanted = requested({name: value for name, value in properties.items() if name.lower() != _COMMENT}, table.uri)
     configuration = with_row_tracking_columns({**table.configuration, **wanted.configuration})
-    return Change(parameters={"properties": dict(properties)}, metadata=table.with_configuration(configuration), wanted=wanted)
+    metadata = table.with_configuration(configuration)
+    if said:
+        metadata = replace(metadata, description=said[-1])
+    return Change(parameters={"properties": dict(properties)}, metadata=metadata, wanted=wanted)
 
 
 def enables_row_tracking(properties: Mapping[str, str]) -> bool:

@@ -17,7 +17,7 @@ from airflow_delta.core.operations.feature_drop import drop_feature
 from airflow_delta.core.schema import StructField, StructType
 from airflow_delta.core.schema.data_types import INTEGER, LONG, TIMESTAMP_NTZ
 from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
-from airflow_delta.core.table_changes import NewColumn, NewTable, with_default
+from airflow_delta.core.table_changes import NewTable, with_default
 from airflow_delta.core.table_features.support import ROW_FEATURES
 from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
@@ -290,7 +290,7 @@ def test_widened_columns_keep_their_feature():
     table = Table(StructField("a", INTEGER), delta_enableTypeWidening="true")
     table.log.alter().widen_column("a", LONG)
     assert table.refused("typeWidening").cure.startswith("write the rows into a new table")
-    table.log.alter().add_columns(NewColumn(path="b", type=LONG))
+    assert table.properties == {"delta.enableTypeWidening": "true"}  # refused for good: nothing was switched off
 
 
 def test_the_log_says_what_was_dropped():

@@ -404,3 +404,17 @@ def test_a_constraint_is_one_condition(table, sql):
     table.create()
     with pytest.raises(InvalidTableChangeError):
         table.alter.add_constraint("c", sql, verified=True)
+
+
+def test_a_comment_is_what_people_say_of_the_table(table):
+    table.create(description="before")
+    table.alter.set_properties({"comment": "after", "own": "1"})
+    assert table.snapshot.metadata.description == "after"
+    assert table.properties == {"own": "1"}
+
+
+def test_a_table_with_the_preview_of_a_feature_does_not_get_the_feature_too(table):
+    table.create(struct(a=INTEGER), properties={"delta.feature.typeWidening-preview": "supported"})
+    table.alter.set_properties({"delta.enableTypeWidening": "true"})
+    assert table.snapshot.protocol.reader_features == {"typeWidening-preview"}
+    table.alter.widen_column("a", LONG)
