@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from airflow_delta.core.table_changes.clustering import CLUSTERING_FEATURE, clustering_domain
 from airflow_delta.core.table_changes.column_path import parse_path, path_text
