@@ -15,11 +15,11 @@ from pathlib import Path
 
 import deltalake
 
-from benchmarks.log_core import reading
+from benchmarks.log_core import reading, writing
 from benchmarks.log_core.case import Size
 from benchmarks.log_core.measure import measure
 
-CASES = {case.name: case for case in (*reading.CASES,)}
+CASES = {case.name: case for case in (*reading.CASES, *writing.CASES)}
 
 
 def main(arguments: list[str] | None = None) -> int:

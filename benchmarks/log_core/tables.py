@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
+import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from benchmarks.log_core.case import Size
@@ -16,9 +17,19 @@ FILES_OF_COMMIT = 100
 PARTITION = "day"
 """The one partition column of every table."""
 
+COMMITS = 100
+"""Commits that the case of one commit times together."""
+
 _FILES_OF_FIRST_COMMITS = 100_000
 _STRIDE = 7919  # a prime: neighbours in the log are in different partitions
 _COLUMNS = {PARTITION: "string", "id": "long", "value": "double", "name": "string"}
+SCHEMA = json.dumps(
+    {
+        "type": "struct",
+        "fields": [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in _COLUMNS.items()],
+    }
+)
+"""The schema of every table, as in the log."""
 
 
 def partition_value(number: int) -> str:
@@ -43,6 +54,18 @@ def table_of_many_commits(directory: Path, size: Size) -> Path:
         for version in range(size.commits):
             _commit(table, version, [version], partitions=100, operation="WRITE")
     return table
+
+
+def version_of_table(table: Path) -> int:
+    """The last version that a table was made with."""
+    return int((table / "next").read_text()) - 1
+
+
+def checkpoint_rows(table: Path) -> list[int]:
+    """Rows in the checkpoint of that version, and the version that the hint tells."""
+    log = table / "_delta_log"
+    rows = pq.read_metadata(log / f"{version_of_table(table):020d}.checkpoint.parquet").num_rows
+    return [rows, json.loads((log / "_last_checkpoint").read_text())["version"]]
 
 
 def next_commit(table: Path) -> Path:
@@ -92,11 +115,10 @@ def _commit_info(version: int, operation: str) -> str:
 
 
 def _protocol_and_metadata() -> str:
-    fields = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in _COLUMNS.items()]
     metadata = {
         "id": "benchmark",
         "format": {"provider": "parquet", "options": {}},
-        "schemaString": json.dumps({"type": "struct", "fields": fields}),
+        "schemaString": SCHEMA,
         "partitionColumns": [PARTITION],
         "configuration": {},
         "createdTime": 0,
@@ -105,17 +127,22 @@ def _protocol_and_metadata() -> str:
     return f"{json.dumps({'protocol': protocol})}\n{json.dumps({'metaData': metadata})}\n"
 
 
+def stats(number: int) -> str:
+    """The statistics of a file."""
+    return (
+        f'{{"numRecords":{1000 + number % 977}'
+        f',"minValues":{{"id":{number * 1000},"value":{number / 7:.3f},"name":"a{number % 100}"}}'
+        f',"maxValues":{{"id":{number * 1000 + 999},"value":{number / 7 + 5:.3f},"name":"z{number % 100}"}}'
+        f',"nullCount":{{"id":0,"value":{number % 3},"name":0}}}}'
+    )
+
+
 def _add(number: int, partitions: int) -> str:
     """A log line; by hand, because there are millions."""
     name, day = hashlib.md5(b"%d" % number, usedforsecurity=False).hexdigest(), partition_value(number * _STRIDE % partitions)
-    stats = (
-        f'{{\\"numRecords\\":{1000 + number % 977}'
-        f',\\"minValues\\":{{\\"id\\":{number * 1000},\\"value\\":{number / 7:.3f},\\"name\\":\\"a{number % 100}\\"}}'
-        f',\\"maxValues\\":{{\\"id\\":{number * 1000 + 999},\\"value\\":{number / 7 + 5:.3f},\\"name\\":\\"z{number % 100}\\"}}'
-        f',\\"nullCount\\":{{\\"id\\":0,\\"value\\":{number % 3},\\"name\\":0}}}}'
-    )
+    quoted = stats(number).replace('"', '\\"')
     return (
         f'{{"add":{{"path":"{PARTITION}={day}/part-00000-{name[:8]}-{name[8:12]}-{name[12:16]}-{name[16:20]}-{name[20:]}'
         f'-c000.snappy.parquet","partitionValues":{{"{PARTITION}":"{day}"}},"size":{100_000 + number % 50_000}'
-        f',"modificationTime":1700000000000,"dataChange":true,"stats":"{stats}"}}}}\n'
+        f',"modificationTime":1700000000000,"dataChange":true,"stats":"{quoted}"}}}}\n'
     )
