@@ -29,6 +29,7 @@ _BLOCK_SIZE = 4 << 20  # Bytes that one thread parses; large enough that columns
 _PARTITION_VALUES, _TAGS = (
     re.compile(rb'"%s"\s*:\s*(\{(?:[^{}"]|"(?:[^"\\]|\\.)*")*\})' % key) for key in (b"partitionValues", b"tags")
 )
+_BRACE = ord("{")
 _PHYSICAL_NAME = "delta.columnMapping.physicalName"
 
 
@@ -77,6 +78,7 @@ def file_actions(table: str, texts: Sequence[LogText], metadata: Sequence[tuple[
 
 
 def _parsed(body: bytes, texts: Sequence[LogText], parse: pyarrow.json.ParseOptions) -> FileActions:
+    _check_lines(body, texts)
     longest = max(len(line) for text in texts for line in text.lines)
     block = pyarrow.json.ReadOptions(block_size=max(_BLOCK_SIZE, longest + 1))
     rows = pyarrow.json.read_json(pa.BufferReader(body), read_options=block, parse_options=parse)
@@ -89,6 +91,14 @@ def _parsed(body: bytes, texts: Sequence[LogText], parse: pyarrow.json.ParseOpti
         removes=_table(batches, "remove", REMOVE_FILE),
         changes=_table(batches if "cdc" in rows.column_names else (), "cdc", CHANGE_FILE),
     )
+
+
+def _check_lines(body: bytes, texts: Sequence[LogText]) -> None:
+    """Raise for what Arrow's JSON reader cannot be given: it dies of a line that is ``null``, and takes any bytes for text."""
+    if any(line[0] != _BRACE and not line.lstrip().startswith(b"{") for text in texts for line in text.lines):
+        raise ValueError("the line is no JSON object")
+    ends = pa.array([0, len(body)], pa.int64()).buffers()[1]
+    pa.LargeStringArray.from_buffers(1, ends, pa.py_buffer(body)).validate(full=True)
 
 
 def _versions(texts: Sequence[LogText]) -> pa.Int64Array:
@@ -116,7 +126,6 @@ def _table(batches: Iterable[pa.RecordBatch], key: str, schema: pa.Schema) -> pa
     for batch in batches:
         present = batch.filter(pc.is_valid(batch[key]))
         files = file_columns(present[key], schema)
-        files.validate(full=True)  # Arrow's JSON reader takes any bytes for text
         pieces.append(pa.RecordBatch.from_arrays([*files.columns, present[VERSION.name]], schema=columns))
     return pa.Table.from_batches(pieces, columns)
 

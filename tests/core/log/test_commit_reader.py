@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from airflow_delta.core.actions import ADD_FILE, REMOVE_FILE
 from airflow_delta.core.errors import CorruptLogError, LogGapError
 from airflow_delta.core.log.commit_reader import VERSION, read_commit, read_commit_info, read_commits
+from airflow_delta.core.log.file_names import commit_path
 from tests.core.builders import HandmadeLog, add, metadata, protocol, remove, vector
 
 
@@ -215,3 +216,14 @@ def test_whatever_a_writer_says_about_itself_the_table_is_read(anything):
     assert (info.timestamp, info.operation, info.read_version, info.is_blind_append) == (0, "UNKNOWN", None, None)
     assert (info.operation_parameters, info.operation_metrics, info.txn_id, info.origin.token) == ({}, {}, None, None)
     assert [each.version for each in handmade.log.history()] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    "line", [b"null", b" null ", b"7", b"[]", b'{"future":1}\xff', b'{"fut\xffure":1}', b'{"add":{"p\xffath":"b"}}']
+)
+def test_a_line_that_is_no_object_or_no_text_is_corrupt(line):
+    made = HandmadeLog().create(add("a"))
+    made.store.write(commit_path(1), line + b"\n")
+    with pytest.raises(CorruptLogError) as caught:
+        made.log.snapshot()
+    assert caught.value.file == commit_path(1)
