@@ -6,6 +6,7 @@ Protocol: PROTOCOL.md, "Checkpoint Schema". Any column may be missing.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, BinaryIO, TypeAlias
 
@@ -33,14 +34,12 @@ class CheckpointFile:
 
     def documents(self, action: str) -> list[dict[str, Any]]:
         """All actions of a kind of which there are few."""
-        if action not in self._names:
-            return []
-        groups = [group for group in range(self._file.num_row_groups) if not self._is_null(group, action)]
         return [
             document
-            for group in groups
-            for batch in self._file.iter_batches(batch_size=_BATCH_ROWS, row_groups=[group], columns=[action])
-            for document in batch[action].drop_null().to_pylist()
+            for group in self._groups(action)
+            if not group.is_null(action)
+            for actions in group.read([action])
+            for document in actions.to_pylist()
         ]
 
     def files(self, action: str, schema: pa.Schema, choice: Choice | None, for_choice: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -52,87 +51,93 @@ class CheckpointFile:
             choice: Which ones; all when None. Of a row group without such ones nothing more is read.
             for_choice: The columns that ``choice`` is asked with.
         """
-        for group in range(self._file.num_row_groups) if action in self._names else ():
-            if choice is None:
-                yield from self._group(group, action, schema)
-                continue
-            masks = [choice(batch) for batch in self._columns(group, action, for_choice)]
-            if any(pc.any(mask).as_py() for mask in masks):
-                batches = zip(self._group(group, action, schema), masks, strict=True)
-                yield from (batch.filter(mask) for batch, mask in batches)
+        for group in self._groups(action):
+            masks = [choice(batch) for batch in group.columns(for_choice)] if choice else None
+            if masks is None or any(pc.any(mask).as_py() for mask in masks):
+                yield from replace(group, masks=masks).all_columns(schema)
 
-    def _group(self, group: int, action: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """All columns that are wanted, those that are not in the log as such included."""
+    def _groups(self, action: str) -> list[_RowGroup]:
+        if action not in self._file.schema_arrow.names:
+            return []
+        return [_RowGroup(file=self._file, number=each, action=action) for each in range(self._file.num_row_groups)]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _RowGroup:
+    """The actions of one kind in a row group.
+
+    Attributes:
+        masks: Which of them are wanted, for each piece of ``read``; all when None.
+    """
+
+    file: pq.ParquetFile
+    number: int
+    action: str
+    masks: Sequence[pa.BooleanArray] | None = None
+
+    def all_columns(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """These columns, those that are not in the log as such included."""
         if NUM_RECORDS.name not in schema.names:
-            return self._with_statistics(group, action, schema)
+            return self._with_statistics(schema)
         rest = [field for field in schema if field != NUM_RECORDS]
-        if self._has_all_counts(group, action):
-            parsed = self._present(group, action, [_PARSED_RECORDS])
+        if self._has_all_counts():
+            parsed = self.read([f"{self.action}.{_PARSED_RECORDS}"])
             counts = (pc.struct_field(each, [_PARSED, "numRecords"]).cast(pa.int64()) for each in parsed)
-            pairs = zip(self._with_statistics(group, action, pa.schema(rest)), counts, strict=True)
+            pairs = zip(self._with_statistics(pa.schema(rest)), counts, strict=True)
             return (_in_order(schema, batch, count) for batch, count in pairs)
-        with_statistics = pa.schema(rest if "stats" in schema.names else [*rest, _STATISTICS])
-        batches = self._with_statistics(group, action, with_statistics)
+        batches = self._with_statistics(pa.schema(rest if "stats" in schema.names else [*rest, _STATISTICS]))
         return (_in_order(schema, batch, record_counts(batch["stats"])) for batch in batches)
 
-    def _with_statistics(self, group: int, action: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def _with_statistics(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """These columns of the log; statistics that are there only as a struct become JSON."""
-        batches = self._columns(group, action, schema)
-        leaf = f"{action}.{_PARSED}"
-        if "stats" not in schema.names or self._is_null(group, leaf):
+        batches, leaf = self.columns(schema), f"{self.action}.{_PARSED}"
+        if "stats" not in schema.names or self.is_null(leaf):
             return batches
         found = list(batches)
         if not any(each["stats"].null_count for each in found):
             return iter(found)
-        instants = self._int96_leaves(f"{leaf}.")
-        parsed = self._present(group, action, [_PARSED])
-        return (_with_parsed(each, more, instants) for each, more in zip(found, parsed, strict=True))
+        instants = frozenset(path.removeprefix(f"{leaf}.") for path, kind in self._leaves if kind == "INT96")
+        return (_with_parsed(each, more, instants) for each, more in zip(found, self.read([leaf]), strict=True))
 
-    def _columns(self, group: int, action: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        wanted = [name for field in schema if not self._is_null(group, f"{action}.{(name := log_name(field.name))}")]
-        for actions in self._present(group, action, wanted or ["path"]):
+    def columns(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """These columns of the log."""
+        names = [f"{self.action}.{log_name(field.name)}" for field in schema]
+        for actions in self.read([name for name in names if not self.is_null(name)] or [f"{self.action}.path"]):
             batch = file_columns(actions, schema)
             batch.validate(full=True)  # Arrow takes any bytes for text
             yield batch
 
-    def _present(self, group: int, action: str, columns: Sequence[str]) -> Iterator[pa.StructArray]:
-        """These columns of the actions in equal pieces, whatever the columns are."""
-        paths = [f"{action}.{name}" for name in columns]
-        for batch in self._file.iter_batches(batch_size=_BATCH_ROWS, row_groups=[group], columns=paths):
-            actions = batch[action]
-            yield actions.filter(actions.is_valid()) if actions.null_count else actions
+    def read(self, columns: Sequence[str]) -> Iterator[pa.StructArray]:
+        """The actions with these columns only, in equal pieces whatever the columns are."""
+        batches = self.file.iter_batches(batch_size=_BATCH_ROWS, row_groups=[self.number], columns=columns)
+        rows = (batch[self.action] for batch in batches)
+        present = (each.drop_null() if each.null_count else each for each in rows)
+        if self.masks is None:
+            return present
+        return (actions.filter(mask) for actions, mask in zip(present, self.masks, strict=True))
 
     # -- what the footer tells
 
     @cached_property
-    def _names(self) -> Collection[str]:
-        return self._file.schema_arrow.names
-
-    @cached_property
     def _leaves(self) -> list[tuple[str, str]]:
         """Path and physical type of each leaf."""
-        leaves = (self._file.schema.column(index) for index in range(len(self._file.schema)))
+        leaves = (self.file.schema.column(index) for index in range(len(self.file.schema)))
         return [(leaf.path, leaf.physical_type) for leaf in leaves]
 
-    def _is_null(self, group: int, column: str) -> bool:
-        """Whether the footer says that the column holds nothing in this row group, or it is not there."""
-        chunks = self._file.metadata.row_group(group)
-        within = f"{column}."
-        return all(
-            _nulls(chunk := chunks.column(index)) == chunk.num_values
-            for index, (path, _) in enumerate(self._leaves)
-            if path == column or path.startswith(within)
-        )
+    def _chunks(self, column: str) -> list[pq.ColumnChunkMetaData]:
+        """The column's leaves in this row group."""
+        chunks, within = self.file.metadata.row_group(self.number), f"{column}."
+        found = (index for index, (path, _) in enumerate(self._leaves) if path == column or path.startswith(within))
+        return [chunks.column(index) for index in found]
 
-    def _has_all_counts(self, group: int, action: str) -> bool:
+    def is_null(self, column: str) -> bool:
+        """Whether the footer says that the column holds nothing, or it is not there."""
+        return all(_nulls(chunk) == chunk.num_values for chunk in self._chunks(column))
+
+    def _has_all_counts(self) -> bool:
         """Whether each action has its number of records in the parsed statistics."""
-        chunks = self._file.metadata.row_group(group)
-        found = {path: chunks.column(index) for index, (path, _) in enumerate(self._leaves)}
-        counts, paths = found.get(f"{action}.{_PARSED_RECORDS}"), found.get(f"{action}.path")
-        return bool(counts and paths and _nulls(counts) is not None and _nulls(counts) == _nulls(paths))
-
-    def _int96_leaves(self, prefix: str) -> frozenset[str]:
-        return frozenset(path.removeprefix(prefix) for path, kind in self._leaves if kind == "INT96")
+        counts, paths = ([*map(_nulls, self._chunks(f"{self.action}.{name}"))] for name in (_PARSED_RECORDS, "path"))
+        return counts == paths and counts not in ([], [None])
 
 
 _STATISTICS = pa.field("stats", pa.string())

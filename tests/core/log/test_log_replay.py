@@ -15,9 +15,7 @@ COUNTED = ["path", "num_records"]
 
 
 def stats(records):
-    return json.dumps(
-        {"numRecords": records, "minValues": {"id": records}, "maxValues": {"id": records}, "nullCount": {"id": 0}}
-    )
+    return json.dumps({"numRecords": records, "minValues": {"id": records}, "maxValues": {"id": records}})
 
 
 def file_of(partition, number):
@@ -25,11 +23,11 @@ def file_of(partition, number):
     return add(f"p={partition}/{number}", **values)
 
 
-def checkpoint_in_row_groups(handmade, version, *groups, **options):
+def checkpoint_in_row_groups(handmade, version, *groups):
     """A checkpoint with a row group for each list of actions."""
     with (
         handmade.store.open_output(checkpoint_path(version)) as stream,
-        pq.ParquetWriter(stream, CHECKPOINT, **options) as writer,
+        pq.ParquetWriter(stream, CHECKPOINT) as writer,
     ):
         for actions in groups:
             writer.write_table(pa.Table.from_pylist(actions, CHECKPOINT))
