@@ -1,11 +1,12 @@
 """The conflict rules, one by one, each with what its error says; then what a passed winner leaves behind."""
 
+import json
 from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
-from airflow_delta.core.actions import CommitActions, CommitInfo, DomainMetadata, Protocol, SetTransaction
+from airflow_delta.core.actions import CommitActions, CommitInfo, DomainMetadata, Metadata, Protocol, SetTransaction
 from airflow_delta.core.errors import (
     ConcurrentAppendError,
     ConcurrentDeleteDeleteError,
@@ -304,3 +305,113 @@ def test_a_file_is_one_file_however_two_engines_spell_its_place(attempt, removed
         check_conflicts(attempt(read_files=files(ours)), winner(removes=removed(theirs)))
     with pytest.raises(ConcurrentDeleteDeleteError):
         check_conflicts(attempt(actions=CommitActions(removes=removed(ours))), winner(removes=removed(theirs)))
+
+
+# -- what can be proved of added files beyond their partition
+
+
+@pytest.mark.parametrize(
+    ("where", "stats", "conflicts"),
+    [
+        pytest.param("key = 5", {"minValues": {"key": 0}, "maxValues": {"key": 4}}, False, id="wide-bounds-exclude"),
+        pytest.param("key = 5", {"minValues": {"key": 0}, "maxValues": {"key": 9}}, True, id="wide-bounds-admit"),
+        pytest.param("key IS NULL", {"nullCount": {"key": 0}}, False, id="no-nulls-even-if-bounds-are-wide"),
+        pytest.param("key IS NULL", {"nullCount": {"key": 1}}, True, id="some-nulls"),
+        pytest.param("key IS NULL", {}, True, id="nulls-unknown"),
+        pytest.param("key = 5", {"nullCount": {"key": 2}}, False, id="nothing-but-nulls"),
+        pytest.param(
+            "key = 5 OR key IS NULL", {"minValues": {"key": 6}, "maxValues": {"key": 9}}, True, id="nulls-among-others"
+        ),
+    ],
+)
+def test_statistics_prove_only_what_they_say(flat_attempt, added, where, stats, conflicts):
+    files = added(("b", None, None))
+    text = json.dumps({"numRecords": 2, "tightBounds": False, **stats})
+    files = files.set_column(5, files.schema.field(5), [[text]])
+    ours = flat_attempt(where)
+    if not conflicts:
+        check_conflicts(ours, winner(adds=files))
+        return
+    with pytest.raises(ConcurrentAppendError):
+        check_conflicts(ours, winner(adds=files))
+
+
+def test_statistics_are_about_physical_names(added):
+    mapping = {"delta.columnMapping.id": 2, "delta.columnMapping.physicalName": "col-1"}
+    column = {"name": "number", "type": "long", "nullable": True, "metadata": mapping}
+    mapped = Metadata(
+        id="m",
+        schema_string=json.dumps({"type": "struct", "fields": [column]}),
+        configuration={"delta.columnMapping.mode": "name"},
+    )
+    ours = make_attempt(mapped)("number = 5")
+    files = added(("b", None, None))
+    for bounds, conflicts in (((6, 9), False), ((0, 9), True)):
+        low, high = ({"col-1": value} for value in bounds)
+        text = json.dumps({"numRecords": 2, "minValues": low, "maxValues": high, "nullCount": {"col-1": 0}})
+        theirs = winner(adds=files.set_column(5, files.schema.field(5), [[text]]))
+        if conflicts:
+            with pytest.raises(ConcurrentAppendError):
+                check_conflicts(ours, theirs)
+        else:
+            check_conflicts(ours, theirs)
+
+
+def test_a_look_into_the_added_files_settles_what_their_statistics_admit(flat_attempt, added):
+    seen = []
+
+    def settle(found):
+        def look(files):
+            seen.append(files["path"].to_pylist())
+            return files.filter(pa.array([path in found for path in files["path"].to_pylist()]))
+
+        return look
+
+    theirs = winner(adds=added(("far", None, (90, 99)), ("near", None, (0, 9)), ("hit", None, (0, 9))))
+    check_conflicts(flat_attempt("key = 5", settle_added=settle([])), theirs)  # Delta Spark: ConcurrentAppendException
+    with pytest.raises(ConcurrentAppendError) as caught:
+        check_conflicts(flat_attempt("key = 5", settle_added=settle(["hit"])), theirs)
+    assert caught.value.path == "hit"
+    assert seen == [["near", "hit"]] * 2
+
+
+def test_whoever_read_everything_is_not_asked_to_look(flat_attempt, added):
+    ours = flat_attempt(read_whole_table=True, settle_added=lambda files: files.slice(0, 0))
+    with pytest.raises(ConcurrentAppendError):
+        check_conflicts(ours, winner(adds=added(("near", None, (0, 9)))))
+
+
+def test_a_file_that_was_read_and_gets_other_statistics_holds_no_new_row(attempt, added):
+    described = winner(adds=added(("f1", "1", (0, 9)), data_change=False))
+    check_conflicts(attempt("day = '1'", read_files=files("f1")), described)
+    with pytest.raises(ConcurrentAppendError):
+        check_conflicts(attempt("day = '1'", read_files=files("f2")), described)
+
+
+@pytest.mark.parametrize("operation", ["ROW TRACKING BACKFILL", "ROW TRACKING UNBACKFILL"])
+def test_a_backfill_adds_no_row(attempt, added, operation):
+    info = CommitInfo(timestamp=1, operation=operation)
+    check_conflicts(attempt("day = '1'"), winner(commit_info=info, adds=added(("f1", "1", (0, 9)), data_change=False)))
+
+
+# -- statements that decide row by row
+
+
+def test_rows_that_are_gone_do_not_matter_to_a_row_wise_statement(attempt, removed):
+    ours = attempt("day = '1'", read_files=files("f1", "f2"), actions=CommitActions(removes=removed("f2")))
+    with pytest.raises(ConcurrentDeleteReadError):
+        check_conflicts(ours, winner(removes=removed("f1")))
+    check_conflicts(replace(ours, row_wise=True), winner(removes=removed("f1")))
+    with pytest.raises(ConcurrentDeleteDeleteError):
+        check_conflicts(replace(ours, row_wise=True), winner(removes=removed("f2")))
+
+
+# -- what calls itself a blind append
+
+
+def test_only_new_rows_of_somebody_who_read_nothing_are_a_blind_append(attempt, added, removed):
+    assert attempt(actions=CommitActions(adds=added(("a", "1", None)))).is_blind_append
+    assert attempt().is_blind_append
+    assert not attempt(actions=CommitActions(adds=added(("a", "1", None), data_change=False))).is_blind_append
+    assert not attempt(actions=CommitActions(removes=removed("a"))).is_blind_append
+    assert not attempt(read_whole_table=True).is_blind_append

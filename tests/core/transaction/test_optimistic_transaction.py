@@ -9,6 +9,7 @@ import pytest
 from airflow_delta import __version__
 from airflow_delta.core.actions import (
     ADD_FILE,
+    CHANGE_FILE,
     NO_REMOVES,
     DomainMetadata,
     Origin,
@@ -20,6 +21,8 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import (
     AppendOnlyTableError,
     DuplicateActionError,
+    InvalidCommitError,
+    MissingRecordCountError,
     TableNotFoundError,
     UnsupportedWriterFeatureError,
 )
@@ -250,3 +253,179 @@ def test_adds_and_removes_may_be_left_out(table):
     result = table.start_transaction().commit(removes=NO_REMOVES, transactions=[SetTransaction(app_id="a", version=1)],
                                               operation=WRITE)  # fmt: skip
     assert result.version == 1
+
+
+# -- what the protocol asks of a commit
+
+
+VECTOR = {"storage_type": "u", "path_or_inline_dv": "x", "offset": 1, "size_in_bytes": 1, "cardinality": 1}
+
+
+def with_vector(files):
+    return pa.Table.from_pylist([{**row, "deletion_vector": VECTOR} for row in files.to_pylist()], schema=files.schema)
+
+
+@pytest.mark.parametrize(
+    ("actions", "detail"),
+    [
+        pytest.param(
+            lambda added, removed: {"adds": added(("a", "1", None)), "removes": removed("b", data_change=False)},
+            "some of its files change data",
+            id="mixed-data-change",
+        ),
+        pytest.param(
+            lambda added, removed: {
+                "adds": added(("a", "1", None), data_change=False),
+                "removes": removed("b", data_change=False),
+                "transactions": [SetTransaction(app_id="x", version=1)],
+            },
+            "moves the progress of an application",
+            id="progress-without-data-change",
+        ),
+        pytest.param(
+            lambda added, removed: {"domains": [DomainMetadata(domain="d", configuration="")]},
+            "does not have the feature domainMetadata",
+            id="domain-without-feature",
+        ),
+        pytest.param(
+            lambda added, removed: {"adds": with_vector(added(("a", "1", (0, 1))))},
+            "does not have the feature deletionVectors",
+            id="vector-without-feature",
+        ),
+    ],
+)
+def test_a_commit_that_breaks_the_protocol_is_refused(table, added, removed, actions, detail):
+    with pytest.raises(InvalidCommitError) as caught:
+        table.start_transaction().commit(**actions(added, removed), operation=WRITE)
+    assert detail in caught.value.detail
+    assert table.refresh().version == 0
+
+
+def modern_table(metadata, clock, *features, **configuration):
+    readers = frozenset(features) & {"deletionVectors", "columnMapping"}
+    protocol = Protocol(
+        min_reader_version=3 if readers else 1,
+        min_writer_version=7,
+        reader_features=readers or None,
+        writer_features=frozenset(features),
+    )
+    log = DeltaLog(InMemoryLogStore(clock=clock), clock=clock)
+    log.create_transaction(replace(metadata, configuration=configuration), protocol).commit(operation=WRITE)
+    return log
+
+
+def test_a_file_with_a_vector_must_tell_its_rows(metadata, clock, added):
+    log = modern_table(metadata, clock, "deletionVectors")
+    with pytest.raises(MissingRecordCountError) as caught:
+        log.start_transaction().commit(adds=with_vector(added(("a", "1", None))), operation=WRITE)
+    assert (caught.value.path, caught.value.needed_for) == ("a", "deletion vectors")
+    log.start_transaction().commit(adds=with_vector(added(("a", "1", (0, 1)))), operation=WRITE)
+
+
+def test_rows_are_refused_where_nobody_keeps_what_the_table_asks_of_them_and_all_else_goes_through(metadata, clock, added):
+    log = modern_table(metadata, clock, "checkConstraints", **{"delta.constraints.c": "key > 0"})
+    rows = added(("a", "1", (0, 1)))
+    with pytest.raises(UnsupportedWriterFeatureError) as caught:
+        log.start_transaction().commit(adds=rows, operation=WRITE)
+    assert caught.value.features == ("checkConstraints",)
+    log.start_transaction(enforces={"checkConstraints"}).commit(adds=rows, operation=WRITE)
+    moves = {"adds": added(("b", "1", (0, 1)), data_change=False)}
+    transaction = log.start_transaction()
+    transaction.commit(**moves, removes=tombstones(transaction.files(), data_change=False), operation=OPTIMIZE)
+    transaction = log.start_transaction()
+    transaction.commit(removes=tombstones(transaction.files()), operation=Operation(name="DELETE"))
+    transaction = log.start_transaction()
+    transaction.set_metadata(metadata)
+    transaction.commit(operation=Operation(name="DROP CONSTRAINT"))
+    log.start_transaction().commit(adds=rows, operation=WRITE)
+    assert paths(log) == ["a"]
+
+
+def test_only_rewritten_rows_need_files_of_changes(metadata, clock, added, removed):
+    log = modern_table(metadata, clock, "changeDataFeed", **{"delta.enableChangeDataFeed": "true"})
+    log.start_transaction().commit(adds=added(("a", "1", (0, 1))), operation=WRITE)
+    rewrite = {"adds": added(("b", "1", (0, 1))), "removes": tombstones(log.refresh().files()), "operation": MERGE}
+    with pytest.raises(UnsupportedWriterFeatureError) as caught:
+        log.start_transaction().commit(**rewrite)
+    assert caught.value.features == ("changeDataFeed",)
+    change = {"path": "_change_data/c", "partition_values": [], "size": 1, "data_change": False}
+    changes = pa.Table.from_pylist([change], schema=CHANGE_FILE)
+    log.start_transaction().commit(**rewrite, changes=changes)
+    assert b'"cdc":{"path":"_change_data/c"' in log.store.read(commit_path(2))
+    overwrite = {**rewrite, "adds": added(("c", "1", (0, 1))), "removes": tombstones(log.refresh().files())}
+    log.start_transaction(enforces={"changeDataFeed"}).commit(**overwrite)
+
+
+# -- what a commit gets from the version before it
+
+
+def test_new_rows_are_numbered_from_the_high_water_mark_on(metadata, clock, added):
+    log = modern_table(metadata, clock, "rowTracking", "domainMetadata")
+    log.start_transaction().commit(adds=added(("a", "1", (0, 1)), ("b", "1", (0, 1))), operation=WRITE)
+    log.start_transaction().commit(adds=added(("c", "1", (0, 1))), operation=WRITE)
+    found = {row["path"]: (row["base_row_id"], row["default_row_commit_version"]) for row in log.refresh().files().to_pylist()}
+    assert found == {"a": (0, 1), "b": (2, 1), "c": (4, 2)}
+    mark = DomainMetadata(domain="delta.rowTracking", configuration='{"rowIdHighWaterMark":5,"domainName":"delta.rowTracking"}')
+    assert log.refresh().domains == {"delta.rowTracking": mark}
+    with pytest.raises(MissingRecordCountError) as caught:
+        log.start_transaction().commit(adds=added(("d", "1", None)), operation=WRITE)
+    assert caught.value.needed_for == "row ids"
+    transaction = log.start_transaction()
+    transaction.commit(removes=tombstones(transaction.files("day = '1' AND key = 0")), operation=MERGE)
+    assert log.refresh().domains == {"delta.rowTracking": mark}
+
+
+@pytest.mark.parametrize(("enforces", "preserved"), [((), "false"), (("rowTracking",), "true")])
+def test_a_rewrite_says_whether_it_has_kept_the_ids_of_rows(metadata, clock, added, enforces, preserved):
+    log = modern_table(metadata, clock, "rowTracking", "domainMetadata", **{"delta.enableRowTracking": "true"})
+    log.start_transaction().commit(adds=added(("a", "1", (0, 1))), operation=WRITE)
+    assert commit_info(log, 1)["tags"] == {"delta.rowTracking.preserved": "true"}
+    transaction = log.start_transaction(enforces=enforces)
+    files = transaction.files()
+    transaction.commit(adds=added(("b", "1", (0, 1))), removes=tombstones(files), operation=MERGE)
+    assert commit_info(log, 2)["tags"] == {"delta.rowTracking.preserved": preserved}
+
+
+def test_a_clone_says_itself_which_ids_its_files_have(metadata, clock, added):
+    mark = DomainMetadata(domain="delta.rowTracking", configuration='{"rowIdHighWaterMark":9}')
+    adds = added(("a", "1", (0, 1)), ("b", "1", (0, 1)))
+    adds = adds.set_column(8, adds.schema.field(8), [[7, None]]).set_column(9, adds.schema.field(9), [[3, None]])
+    log = DeltaLog(InMemoryLogStore(clock=clock), clock=clock)
+    features = frozenset({"rowTracking", "domainMetadata"})
+    protocol = Protocol(min_reader_version=1, min_writer_version=7, writer_features=features)
+    log.create_transaction(metadata, protocol).commit(adds=adds, domains=[mark], operation=Operation(name="CLONE"))
+    assert [row["base_row_id"] for row in log.refresh().files().to_pylist()] == [7, 10]
+    assert '"rowIdHighWaterMark":11' in log.refresh().domains["delta.rowTracking"].configuration
+
+
+def test_times_that_commits_carry_ascend_whatever_the_clock_says(metadata, added):
+    times = iter([5_000, 4_000, 4_000, 9_000, 1_000, 1_000])
+    log = modern_table(metadata, lambda: next(times), "inCommitTimestamp", **{"delta.enableInCommitTimestamps": "true"})
+    log = DeltaLog(log.store, clock=lambda: 4_000)
+    results = [log.start_transaction().commit(adds=added((name, "1", None)), operation=WRITE) for name in "ab"]
+    assert [commit_info(log, version)["inCommitTimestamp"] for version in range(3)] == [5_000, 5_001, 5_002]
+    assert [each.timestamp for each in results] == [5_001, 5_002]
+    assert log.store.read(commit_path(2)).startswith(b'{"commitInfo":{"inCommitTimestamp":5002,')
+    assert log.refresh().timestamp == 5_002
+
+
+def test_the_commit_that_enables_times_says_so_in_the_metadata(metadata, clock, added):
+    log = modern_table(metadata, clock, "inCommitTimestamp")
+    transaction = log.start_transaction()
+    transaction.set_metadata(replace(metadata, configuration={"delta.enableInCommitTimestamps": "true"}))
+    result = transaction.commit(operation=Operation(name="SET TBLPROPERTIES"))
+    configuration = log.refresh().metadata.configuration
+    assert configuration["delta.inCommitTimestampEnablementVersion"] == "1"
+    assert configuration["delta.inCommitTimestampEnablementTimestamp"] == str(result.timestamp)
+
+
+def test_enabling_times_behind_a_winner_names_the_version_it_got(metadata, clock, added):
+    log = modern_table(metadata, clock, "inCommitTimestamp")
+    transaction = log.start_transaction()
+    transaction.set_metadata(replace(metadata, configuration={"delta.enableInCommitTimestamps": "true"}))
+    log.start_transaction().commit(adds=added(("a", "1", None)), operation=WRITE)
+    result = transaction.commit(operation=Operation(name="SET TBLPROPERTIES"))
+    configuration = log.refresh().metadata.configuration
+    assert (result.version, configuration["delta.inCommitTimestampEnablementVersion"]) == (2, "2")
+    assert int(configuration["delta.inCommitTimestampEnablementTimestamp"]) == result.timestamp == log.refresh().timestamp
+    assert result.timestamp > log.store.status(commit_path(1)).modification_time
