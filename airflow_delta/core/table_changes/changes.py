@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import pyarrow.compute as pc
-
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.schema import DataType
 from airflow_delta.core.table_changes import column_changes, property_changes
 from airflow_delta.core.table_changes.columns import NewColumn, Position
 from airflow_delta.core.table_changes.definition import Definition, changed_definition
 from airflow_delta.core.table_changes.refusal import refusals
-from airflow_delta.core.table_changes.row_tracking import backfill, lacks_row_ids
+from airflow_delta.core.table_changes.row_tracking import backfill
 from airflow_delta.core.table_changes.table_state import Change, Decision, TableState
 from airflow_delta.core.table_changes.verification import check_rows
 from airflow_delta.core.transaction.commit_result import CommitResult
@@ -84,13 +82,13 @@ class TableChanges:
     def set_properties(self, properties: Mapping[str, str]) -> CommitResult:
         """Set table properties, which adds the features that stand behind them to the protocol.
 
-        To enable row tracking on a table with files takes more than one commit: these get row ids first.
+        To enable row tracking takes more than one commit: first all new files get row ids, then those that are there.
 
         Raises:
             InvalidTablePropertyError: A property does not exist or cannot have its value.
             MissingRecordCountError: Row tracking needs the number of rows of a file, which its statistics do not tell.
         """
-        if property_changes.enables_row_tracking(properties) and self._lacks_row_ids():
+        if property_changes.enables_row_tracking(properties):
             self._commit("UPGRADE PROTOCOL", property_changes.support_row_tracking)
             backfill(self.start, self.origin)
         return self._commit("SET TBLPROPERTIES", lambda table: property_changes.set_properties(table, properties))
@@ -146,9 +144,6 @@ class TableChanges:
     def cluster_by(self, *names: str) -> CommitResult:
         """Cluster later files by these columns, at most four; by none, when there are no names."""
         return self._commit("CLUSTER BY", lambda table: property_changes.cluster_by(table, names))
-
-    def _lacks_row_ids(self) -> bool:
-        return bool(pc.any(lacks_row_ids(self.start().snapshot.files())).as_py())
 
     def _commit(
         self, operation: str, decide: Decision, check: Callable[[OptimisticTransaction], None] | None = None

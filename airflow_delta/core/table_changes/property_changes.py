@@ -42,6 +42,8 @@ def enables_row_tracking(properties: Mapping[str, str]) -> bool:
 
 def support_row_tracking(table: TableState) -> Change:
     """The table whose new files get row ids, which nobody may rely on yet."""
+    if table.is_on("delta.rowTrackingSuspended"):
+        raise Refusal("row tracking is suspended", "set delta.rowTrackingSuspended to false first")
     protocol = upgraded(table.protocol, ["rowTracking"])
     return Change(parameters={"newProtocol": protocol.to_json()}, metadata=table.metadata, features=("rowTracking",))
 

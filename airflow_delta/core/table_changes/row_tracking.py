@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_delta.core.actions import Origin
+from airflow_delta.core.errors import InvalidTableChangeError
 from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
 from airflow_delta.core.transaction.winning_commit import BACKFILL, UNBACKFILL
@@ -22,23 +23,23 @@ FILES_AT_ONCE = 100_000
 _IDS = ("base_row_id", "default_row_commit_version")
 
 
-def lacks_row_ids(files: pa.Table) -> pa.ChunkedArray:
-    """Which of these active files (``ADD_FILE``) have rows without ids."""
-    return pc.is_null(files["base_row_id"])
-
-
 def backfill(start: Callable[[], OptimisticTransaction], origin: Origin | None = None) -> None:
     """Write all files that lack row ids again; the transaction gives the ids, as the table supports the feature.
 
     Raises:
         MissingRecordCountError: The statistics of a file do not tell how many rows it has.
+        InvalidTableChangeError: Somebody suspended row tracking meanwhile.
     """
-    _write_again(start, BACKFILL, lacks_row_ids, origin)
+    _write_again(start, BACKFILL, lambda files: pc.is_null(files["base_row_id"]), origin)
 
 
 def unbackfill(start: Callable[[], OptimisticTransaction], origin: Origin | None = None) -> None:
-    """Write all files that have row ids again, without; the table must have suspended row tracking before."""
-    _write_again(start, UNBACKFILL, lambda files: pc.invert(lacks_row_ids(files)), origin)
+    """Write all files that have row ids again, without; the table must have suspended row tracking before.
+
+    Raises:
+        InvalidTableChangeError: Somebody resumed row tracking meanwhile.
+    """
+    _write_again(start, UNBACKFILL, lambda files: pc.is_valid(files["base_row_id"]), origin)
 
 
 def _write_again(
@@ -47,15 +48,22 @@ def _write_again(
     choose: Callable[[pa.Table], pa.ChunkedArray],
     origin: Origin | None,
 ) -> None:
+    left = None
     for batch in count():
         transaction = start()
         files = transaction.snapshot.files()
-        files = files.filter(choose(files)).slice(0, FILES_AT_ONCE)
+        files = files.filter(choose(files))
         if not len(files):
             return
-        files = _replaced(files, "data_change", pa.repeat(pa.scalar(False), len(files)))
+        if left is not None and len(files) >= left:
+            detail = f"{len(files)} files are still as they were"
+            raise InvalidTableChangeError(
+                table=transaction.snapshot.table_uri, change=operation, detail=detail, cure="run it again"
+            )
+        left = len(files)
+        files = _replaced(files.slice(0, FILES_AT_ONCE), "data_change", pa.scalar(False))
         for name in _IDS:
-            files = _replaced(files, name, pa.nulls(len(files), pa.int64()))
+            files = _replaced(files, name, pa.scalar(None, pa.int64()))
         transaction.commit(
             adds=files,
             operation=Operation(name=operation, parameters={"batchId": batch}, changes_data=False),
@@ -63,6 +71,6 @@ def _write_again(
         )
 
 
-def _replaced(files: pa.Table, name: str, values: pa.Array) -> pa.Table:
+def _replaced(files: pa.Table, name: str, value: pa.Scalar) -> pa.Table:
     index = files.schema.get_field_index(name)
-    return files.set_column(index, files.schema.field(index), values)
+    return files.set_column(index, files.schema.field(index), pa.repeat(value, len(files)))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from airflow_delta.core.actions import Metadata, Protocol
-from airflow_delta.core.schema import ArrayType, DataType, MapType, PrimitiveType, StructField, StructType, parse_schema
+from airflow_delta.core.schema import ArrayType, DataType, MapType, PrimitiveType, StructField, all_fields, parse_schema
 
 FEATURES_READER_VERSION, FEATURES_WRITER_VERSION = 3, 7
 """From these versions on a protocol lists its features; below them the version implies the features."""
@@ -58,20 +58,11 @@ class Feature:
 
 def _has_field(key: str) -> Use:
     """Whether any column, nested ones included, carries this metadata."""
-    return lambda metadata: any(key in field.metadata for field in _all_fields(parse_schema(metadata.schema_string)))
+    return lambda metadata: f'"{key}"' in metadata.schema_string and any(key in each.metadata for each in _fields(metadata))
 
 
-def _all_fields(data_type: DataType) -> Iterator[StructField]:
-    match data_type:
-        case StructType(fields):
-            for field in fields:
-                yield field
-                yield from _all_fields(field.type)
-        case ArrayType(element_type=element):
-            yield from _all_fields(element)
-        case MapType(key_type=key, value_type=value):
-            yield from _all_fields(key)
-            yield from _all_fields(value)
+def _fields(metadata: Metadata) -> Iterator[StructField]:
+    return all_fields(parse_schema(metadata.schema_string))
 
 
 def _has_property(prefix: str) -> Use:
@@ -84,22 +75,22 @@ def _is_enabled(key: str) -> Use:
 
 def _holds_type(name: str) -> Use:
     """Whether any column, nested ones included, is of the primitive type with this name."""
-    wanted = PrimitiveType(name)  # the text is searched first: it is there, or the schema need not be parsed
-    return lambda metadata: f'"{name}"' in metadata.schema_string and wanted in _leaf_types(metadata)
+    wanted = PrimitiveType(name)
+    return lambda metadata: (
+        f'"{name}"' in metadata.schema_string and any(wanted in _items(each.type) for each in _fields(metadata))
+    )
 
 
-def _leaf_types(metadata: Metadata) -> Iterator[DataType]:
-    waiting: list[DataType] = [parse_schema(metadata.schema_string)]
-    while waiting:
-        match waiting.pop():
-            case StructType(fields):
-                waiting.extend(each.type for each in fields)
-            case ArrayType(element_type=element):
-                waiting.append(element)
-            case MapType(key_type=key, value_type=value):
-                waiting += (key, value)
-            case leaf:
-                yield leaf
+def _items(data_type: DataType) -> Iterator[DataType]:
+    """What values of the type are, or hold without a name in between."""
+    match data_type:
+        case ArrayType(element_type=element):
+            yield from _items(element)
+        case MapType(key_type=key, value_type=value):
+            yield from _items(key)
+            yield from _items(value)
+        case _:
+            yield data_type
 
 
 def _has_column_mapping(metadata: Metadata) -> bool:

@@ -19,6 +19,10 @@ from airflow_delta.core.table_features.feature import (
 NEW_TABLE = Protocol(min_reader_version=1, min_writer_version=2)
 """What a table starts with that uses nothing: every engine can take part."""
 
+_LAST_LEGACY_READER = 2
+_NONE = Protocol(min_reader_version=1, min_writer_version=1)
+_LEGACY = tuple(Protocol(min_reader_version=1 if each < 5 else 2, min_writer_version=each) for each in (2, 3, 4, 5, 6))  # noqa: PLR2004
+
 
 def needed_features(metadata: Metadata) -> frozenset[str]:
     """The features that the schema and the properties ask for, with those that they require."""
@@ -99,8 +103,3 @@ def _listing(protocol: Protocol, readers: frozenset[str], writers: frozenset[str
         reader_features=None if legacy else readers,
         writer_features=writers,
     )
-
-
-_LAST_LEGACY_READER = 2
-_NONE = Protocol(min_reader_version=1, min_writer_version=1)
-_LEGACY = tuple(Protocol(min_reader_version=1 if each < 5 else 2, min_writer_version=each) for each in (2, 3, 4, 5, 6))  # noqa: PLR2004

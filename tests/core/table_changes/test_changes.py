@@ -255,6 +255,24 @@ def test_row_tracking_gives_ids_to_the_files_that_are_there(table):
     assert "delta.rowTracking.materializedRowIdColumnName" in table.properties
 
 
+def test_row_tracking_misses_no_file_that_comes_meanwhile(table):
+    table.create()
+    alter = racing(table, lambda: table.append(f"{table.now}"))  # before each of our commits
+    alter.set_properties({"delta.enableRowTracking": "true"})
+    files = table.snapshot.files()
+    assert len(files) == table.operations().count("WRITE") > 2
+    assert sorted(files["base_row_id"].to_pylist()) == list(range(0, 2 * len(files), 2))
+    assert "delta.enableRowTracking" in table.properties
+
+
+def test_row_tracking_that_is_suspended_is_not_enabled(table):
+    table.create()
+    table.append("a")
+    table.alter.set_properties({"delta.rowTrackingSuspended": "true"})
+    with pytest.raises(InvalidTableChangeError):
+        table.alter.set_properties({"delta.enableRowTracking": "true"})
+
+
 def test_features_are_added_by_name_and_versions_by_number(table):
     table.create()
     table.alter.add_feature("vacuumprotocolcheck")
