@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from airflow_delta.core.actions import Origin, removes_of
+from airflow_delta.core.actions import NO_ADDS, NO_REMOVES, Origin, removes_of
+from airflow_delta.core.committed import result_of_commit
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.errors import CommitConflictError, InvalidPredicateError
+from airflow_delta.core.errors import InvalidPredicateError
 from airflow_delta.core.predicate import is_partition_only, parse_predicate
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OperationResult, OptimizeStatement
-from airflow_delta.core.transaction.commit_result import redone
 from airflow_delta.core.transaction.operation import Operation
+from airflow_delta.core.transaction.rewrite_bins import FileRewriteBin
 from airflow_delta.spark.optimize.bins import compaction_bins
-from airflow_delta.spark.outcome import earlier_result, result_of
-from airflow_delta.spark.rewrite import FileRewrite
+from airflow_delta.spark.outcome import earlier_result
+from airflow_delta.spark.rewrite import FileRewrite, Rewritten
 from airflow_delta.spark.session import time_zone
 from airflow_delta.spark.staging import StagingArea
 from airflow_delta.spark.supported import check_rows_writable
@@ -32,54 +32,6 @@ DEFAULT_FILE_SIZE = 1 << 30
 
 _SIZE = re.compile(r"(\d+)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Compaction:
-    """Files that become others, bin by bin.
-
-    Attributes:
-        inputs: The files (``ADD_FILE``) that go.
-        input_bins: For each its bin.
-        adds: The files that come.
-        add_bins: For each its bin.
-    """
-
-    inputs: pa.Table
-    input_bins: pa.Array
-    adds: pa.Table
-    add_bins: pa.Array
-
-    def with_live_inputs(self, snapshot: Snapshot) -> Compaction:
-        """Only the bins all whose inputs are still in the table."""
-        live = pa.table({"path": snapshot.files()["path"], "dv": snapshot.files()["deletion_vector"].is_valid()})
-        intact = live.filter(pc.invert(live["dv"]))["path"]
-        dead = self.input_bins.filter(
-            pc.invert(pc.is_in(self.inputs["path"].combine_chunks(), value_set=intact.combine_chunks()))
-        )
-        kept_inputs, kept_adds = (pc.invert(pc.is_in(bins, value_set=dead)) for bins in (self.input_bins, self.add_bins))
-        return Compaction(
-            inputs=self.inputs.filter(kept_inputs),
-            input_bins=self.input_bins.filter(kept_inputs),
-            adds=self.adds.filter(kept_adds),
-            add_bins=self.add_bins.filter(kept_adds),
-        )
-
-    def metrics(self) -> dict[str, int]:
-        """By Delta's names; sizes in bytes."""
-        sizes = self.adds["size"].to_numpy()
-        quartiles = (
-            np.quantile(sizes, [0, 0.25, 0.5, 0.75, 1], method="nearest").astype(int).tolist() if len(sizes) else [0] * 5
-        )
-        names = ("minFileSize", "p25FileSize", "p50FileSize", "p75FileSize", "maxFileSize")
-        return {
-            "numRemovedFiles": len(self.inputs),
-            "numRemovedBytes": pc.sum(self.inputs["size"]).as_py() or 0,
-            "numAddedFiles": len(self.adds),
-            "numAddedBytes": int(sizes.sum()),
-            "numDeletionVectorsRemoved": 0,
-            **dict(zip(names, quartiles, strict=True)),
-        }
 
 
 def optimize(
@@ -126,9 +78,8 @@ def optimize(
     with StagingArea(snapshot.table_uri) as staging:
         rewrite = FileRewrite(snapshot=snapshot, inputs=inputs, outputs=bins, directory=staging.name, data_change=False)
         rewritten = rewrite.concatenate(spark, clock=log.clock)
-        compaction = Compaction(inputs=inputs, input_bins=bins, adds=rewritten.adds, add_bins=rewritten.outputs)
         staging.entrust()
-        result = _commit(log, snapshot, statement, compaction, origin)
+        result = _commit(log, snapshot, statement, _rewrites(inputs, bins, rewritten, now=log.clock()), origin)
         if not result.committed or result.already_committed:
             staging.discard()
     return result
@@ -151,53 +102,60 @@ def _file_size(snapshot: Snapshot, statement: OptimizeStatement) -> int:
     return statement.target_file_size or of_table
 
 
+def _rewrites(inputs: pa.Table, bins: pa.Array, rewritten: Rewritten, *, now: int) -> list[FileRewriteBin]:
+    """The bins in order; inputs and outputs are sorted by bin."""
+    removes = removes_of(inputs, deletion_timestamp=now, data_change=False)
+    numbers = np.arange(len(bins.unique()) + 1)
+    first_input, first_output = (np.searchsorted(each, numbers).tolist() for each in (bins, rewritten.outputs))
+    return [
+        FileRewriteBin(
+            removes=removes[first_input[number] : first_input[number + 1]],
+            adds=rewritten.adds[first_output[number] : first_output[number + 1]],
+        )
+        for number in numbers[:-1].tolist()
+    ]
+
+
+def _metrics(adds: pa.Table, removes: pa.Table) -> dict[str, int]:
+    """By Delta's names; sizes in bytes."""
+    sizes = adds["size"].to_numpy()
+    quartiles = np.quantile(sizes, [0, 0.25, 0.5, 0.75, 1], method="nearest").astype(int).tolist() if len(sizes) else [0] * 5
+    names = ("minFileSize", "p25FileSize", "p50FileSize", "p75FileSize", "maxFileSize")
+    return {
+        "numRemovedFiles": len(removes),
+        "numRemovedBytes": pc.sum(removes["size"]).as_py() or 0,
+        "numAddedFiles": len(adds),
+        "numAddedBytes": int(sizes.sum()),
+        "numDeletionVectorsRemoved": 0,
+        **dict(zip(names, quartiles, strict=True)),
+    }
+
+
 def _commit(
-    log: DeltaLog, snapshot: Snapshot, statement: OptimizeStatement, compaction: Compaction, origin: Origin
+    log: DeltaLog, snapshot: Snapshot, statement: OptimizeStatement, rewrites: Sequence[FileRewriteBin], origin: Origin
 ) -> OperationResult:
-    """Commit what still holds; each lost race costs the bins whose inputs went."""
-    first, searched_from = snapshot, snapshot.version
-    conflicts: list[Mapping[str, Any]] = []
     parameters = {"predicate": [statement.where] if statement.where else [], "zOrderBy": [], "clusterBy": [], "auto": False}
-    operation = Operation(name="OPTIMIZE", parameters=parameters, changes_data=False)
-    while len(compaction.inputs):
-        transaction = log.start_transaction(snapshot)
-        transaction.record_read_files(compaction.inputs["path"])
-        metrics = compaction.metrics()
-        try:
-            commit = transaction.commit(
-                adds=compaction.adds,
-                removes=removes_of(compaction.inputs, deletion_timestamp=log.clock(), data_change=False),
-                operation=operation,
-                metrics=metrics,
-                origin=origin,
-            )
-        except CommitConflictError as conflict:
-            conflicts.append(redone(conflict))
-            snapshot = log.refresh()
-            if (twin := earlier_result(log, origin, searched_from)) is not None:
-                return twin
-            if _layout(snapshot) != _layout(first):
-                raise
-            compaction = compaction.with_live_inputs(snapshot)
-        else:
-            return result_of(snapshot.table_uri, commit, metrics, conflicts)
-    return _uncommitted(snapshot, compaction.metrics(), conflicts)
+    commit = log.start_transaction(snapshot).commit_rewrites(
+        rewrites,
+        operation=Operation(name="OPTIMIZE", parameters=parameters, changes_data=False),
+        metrics=_metrics,
+        origin=origin,
+    )
+    if commit.commit_info is None:
+        result = _uncommitted(snapshot, _metrics(NO_ADDS, NO_REMOVES), version=commit.version)
+    else:
+        result = result_of_commit(
+            snapshot.table_uri, commit.version, commit.commit_info, already_committed=commit.already_committed
+        )
+    return replace(result, conflicts=commit.conflicts, attempts=commit.attempts)
 
 
-def _layout(snapshot: Snapshot) -> tuple[str, tuple[str, ...]]:
-    return snapshot.schema_string, snapshot.partition_columns
-
-
-def _uncommitted(
-    snapshot: Snapshot, metrics: Mapping[str, int], conflicts: list[Mapping[str, Any]] | None = None
-) -> OperationResult:
+def _uncommitted(snapshot: Snapshot, metrics: Mapping[str, int], *, version: int | None = None) -> OperationResult:
     return OperationResult(
         table=snapshot.table_uri,
-        version=snapshot.version,
+        version=snapshot.version if version is None else version,
         read_version=snapshot.version,
         operation="OPTIMIZE",
         committed=False,
         metrics=metrics,
-        conflicts=tuple(conflicts or ()),
-        attempts=max(1, len(conflicts or ())),
     )
