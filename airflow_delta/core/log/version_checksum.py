@@ -85,6 +85,20 @@ class VersionChecksum:
             raise ValueError(f"{type(error).__name__}: {error}") from error
 
 
+def differences(checksum: VersionChecksum, counted: VersionChecksum) -> tuple[str, ...]:
+    """What a checksum says that was counted otherwise, each as a text; what either does not record is no difference."""
+    found = []
+    for name in ("num_files", "table_size", "protocol", "metadata", "in_commit_timestamp"):
+        says, is_so = getattr(checksum, name), getattr(counted, name)
+        if says != is_so and says is not None and is_so is not None:
+            found.append(f"{name} is {is_so}, not {says}" if isinstance(says, int) else f"it holds another {name}")
+    for name in ("transactions", "domains"):
+        says, is_so = getattr(checksum, name), getattr(counted, name)
+        if says is not None and is_so is not None and {*says} != {*is_so}:
+            found.append(f"it holds other {name}")
+    return tuple(found)
+
+
 def read_checksum(store: LogStore, version: int) -> VersionChecksum | None:
     """What the checksum file of this version says; None where there is none, or none that can be read."""
     try:

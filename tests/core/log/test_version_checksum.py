@@ -1,10 +1,11 @@
 import json
+from dataclasses import replace
 
 import pytest
 
 from airflow_delta.core.actions import DomainMetadata, Metadata, Protocol, SetTransaction
 from airflow_delta.core.log.file_names import checksum_path
-from airflow_delta.core.log.version_checksum import VersionChecksum, read_checksum
+from airflow_delta.core.log.version_checksum import VersionChecksum, differences, read_checksum
 from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
 
 CHECKSUM = VersionChecksum(
@@ -68,3 +69,18 @@ def test_a_version_without_a_checksum_has_none():
 )
 def test_garbage_is_no_checksum(content):
     assert read_checksum(store_with(content), 3) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({}, ()),
+        ({"num_files": 3}, ("num_files is 3, not 2",)),
+        ({"table_size": 8}, ("table_size is 8, not 7",)),
+        ({"metadata": Metadata(id="j", schema_string="{}")}, ("it holds another metadata",)),
+        ({"transactions": ()}, ("it holds other transactions",)),
+        ({"domains": None, "in_commit_timestamp": None, "txn_id": "u", "histogram": None}, ()),
+    ],
+)
+def test_what_was_counted_otherwise_is_told(change, told):
+    assert differences(CHECKSUM, replace(CHECKSUM, **change)) == told
