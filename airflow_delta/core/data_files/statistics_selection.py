@@ -18,6 +18,7 @@ _PREFIX_LENGTH = "delta.dataSkippingStringPrefixLength"
 _DEFAULT_INDEXED_COLUMNS = 32
 _DEFAULT_PREFIX_LENGTH = 32
 _ALL = -1
+_NUMBER = re.compile(r"-?\d{1,18}")
 _NAME_PART = re.compile(r"`((?:[^`]|``)*)`|([^`.,]+)|([.,])")
 
 
@@ -37,12 +38,12 @@ class StatisticsSelection:
 
     @classmethod
     def from_properties(cls, configuration: Mapping[str, str]) -> StatisticsSelection:
-        """The selection that a table's properties make."""
+        """The selection that a table's properties make; a property that is no number in its range counts as absent."""
         names = configuration.get(_STATS_COLUMNS)
         return cls(
-            indexed_columns=int(configuration.get(_INDEXED_COLUMNS, _DEFAULT_INDEXED_COLUMNS)),
+            indexed_columns=_number(configuration.get(_INDEXED_COLUMNS, ""), _ALL, _DEFAULT_INDEXED_COLUMNS),
             columns=None if names is None else tuple(_parse_names(names)),
-            string_prefix_length=int(configuration.get(_PREFIX_LENGTH, _DEFAULT_PREFIX_LENGTH)),
+            string_prefix_length=_number(configuration.get(_PREFIX_LENGTH, ""), 0, _DEFAULT_PREFIX_LENGTH),
         )
 
     def leaves(self, schema: StructType) -> tuple[tuple[Path, DataType], ...]:
@@ -63,6 +64,11 @@ class StatisticsSelection:
             chosen = {_fold(each) for each in self.columns}
             return (leaf for leaf in every if any(_fold(leaf[0][:depth]) in chosen for depth in range(1, len(leaf[0]) + 1)))
         return every if self.indexed_columns == _ALL else islice(every, self.indexed_columns)
+
+
+def _number(text: str, lowest: int, default: int) -> int:
+    number = int(text) if _NUMBER.fullmatch(text.strip()) else default
+    return number if number >= lowest else default
 
 
 def _leaves(schema: StructType, parent: Path, physical_parent: Path) -> Iterator[_Leaf]:

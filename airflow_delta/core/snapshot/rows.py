@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -15,12 +15,16 @@ import pyarrow.fs
 from airflow_delta.core.data_files.deletion_vector import inline_vector, stored_vector, vector_path
 from airflow_delta.core.data_files.reader import open_data_file
 from airflow_delta.core.data_files.row_bitmap import RowBitmap
+from airflow_delta.core.data_files.row_ids import ROW_COMMIT_VERSION, ROW_ID, RowIds
 from airflow_delta.core.errors import CorruptDataFileError, SchemaMismatchError, UnsupportedReaderFeatureError
 from airflow_delta.core.predicate import Expression, referenced_columns, to_arrow_expression
 from airflow_delta.core.schema import StructType, arrow_schema, physical_name
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.table_uri import is_relative
 from airflow_delta.core.table_features.feature import DELETION_VECTORS
+
+READ_COLUMNS: Final = ("path", "partition_values", "deletion_vector", "base_row_id", "default_row_commit_version")
+"""The columns of ``ADD_FILE`` that reading rows needs."""
 
 
 def read_rows(
@@ -32,8 +36,19 @@ def read_rows(
     columns: Sequence[str] | None,
     predicate: Expression | None,
     by_id: bool = False,
+    row_ids: RowIds | None = None,
 ) -> pa.RecordBatchReader:
-    """The rows of these files (``ADD_FILE``) that the predicate selects and that no deletion vector hides.
+    """The rows of these files (``READ_COLUMNS``) that the predicate selects and that no deletion vector hides.
+
+    Args:
+        store: The table's log.
+        files: Its files, or some of them.
+        schema: Its columns.
+        partition_columns: Logical names of those that partition it.
+        columns: Names of the columns wanted, in this order; all when None.
+        predicate: Which rows; all when None.
+        by_id: As of ``open_data_file``.
+        row_ids: Where rows carry their ids: asks for the last columns ``ROW_ID`` and ``ROW_COMMIT_VERSION``.
 
     Raises:
         InvalidPredicateError: The predicate cannot be decided exactly here.
@@ -43,12 +58,21 @@ def read_rows(
     exact = None if predicate is None else to_arrow_expression(predicate, table=store.table_uri)
     read = wanted if predicate is None else _with_columns(wanted, schema, referenced_columns(predicate))
     target = arrow_schema(wanted)
+    names = target.names
+    if row_ids is not None:
+        read = StructType((*read.fields, *row_ids.fields))
+        target = pa.schema([*target, (ROW_ID, pa.int64()), (ROW_COMMIT_VERSION, pa.int64())])
 
     def batches() -> Iterator[pa.RecordBatch]:
-        rows = FileRows(store, read, partition_columns, by_id=by_id)
-        for path, values, vector in _files(files):
+        rows = FileRows(store, read, partition_columns, by_id=by_id, with_row_index=row_ids is not None)
+        for path, values, vector, base_row_id, version in _files(files):
             for batch in rows.of(path, values, hidden_by=vector):
-                yield (batch if exact is None else batch.filter(exact)).select(target.names)
+                found = batch if exact is None else batch.filter(exact)
+                if row_ids is None:
+                    yield found.select(names)
+                else:
+                    ids = row_ids.columns(found, base_row_id, version)
+                    yield pa.RecordBatch.from_arrays([*(found[name] for name in names), *ids], schema=target)
 
     return pa.RecordBatchReader.from_batches(target, batches())
 
@@ -56,12 +80,20 @@ def read_rows(
 class FileRows:
     """The rows of a table's data files, one file after the other, as one schema shows them."""
 
-    def __init__(self, store: LogStore, schema: StructType, partition_columns: Sequence[str], *, by_id: bool = False) -> None:
-        """Take the columns wanted, partition columns among them included; ``by_id`` as of ``open_data_file``."""
+    def __init__(
+        self,
+        store: LogStore,
+        schema: StructType,
+        partition_columns: Sequence[str],
+        *,
+        by_id: bool = False,
+        with_row_index: bool = False,
+    ) -> None:
+        """Take the columns wanted, partition columns among them included; options as of ``open_data_file``."""
         self._table_uri = store.table_uri
         self._schema = schema
         self._partitions = [physical_name(each) for each in schema.fields if each.name in partition_columns]
-        self._by_id = by_id
+        self._options = {"by_id": by_id, "with_row_index": with_row_index}
         self._locate = Locator(store)
 
     def of(
@@ -88,7 +120,7 @@ class FileRows:
         constants = {name: partition_values.get(name) for name in self._partitions}
         first = 0
         for batch in open_data_file(
-            filesystem, place, self._schema, constants, by_id=self._by_id, use_threads=True, table=self._table_uri
+            filesystem, place, self._schema, constants, **self._options, use_threads=True, table=self._table_uri
         ):
             rows, first = batch.num_rows, first + batch.num_rows
             with self._believing_vectors(path):
@@ -146,11 +178,11 @@ def refuse_deletion_vectors(table_uri: str, files: pa.Table) -> None:
         raise UnsupportedReaderFeatureError(table=table_uri, features=(DELETION_VECTORS,))
 
 
-def _files(files: pa.Table) -> Iterator[tuple[str, dict[str, str | None], dict[str, Any] | None]]:
-    """Path, partition values and deletion vector of each file."""
-    for batch in files.select(["path", "partition_values", "deletion_vector"]).to_batches():
-        for path, values, vector in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            yield path, dict(values), vector
+def _files(files: pa.Table) -> Iterator[tuple[str, dict[str, str | None], dict[str, Any] | None, int | None, int | None]]:
+    """``READ_COLUMNS`` of each file."""
+    for batch in files.select(READ_COLUMNS).to_batches():
+        for path, values, *rest in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            yield path, dict(values), *rest
 
 
 def _selected(schema: StructType, columns: Sequence[str], table_uri: str) -> StructType:

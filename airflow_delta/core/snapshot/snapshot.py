@@ -9,9 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_delta.core.actions import ADD_FILE, CommitInfo, DomainMetadata, Metadata, Protocol, SetTransaction
+from airflow_delta.core.data_files.row_ids import RowIds
+from airflow_delta.core.errors import SchemaMismatchError
 from airflow_delta.core.log.history import InCommitTimestamps, commit_timestamp
 from airflow_delta.core.log.log_replay import LogReplay
 from airflow_delta.core.log.log_segment import LogSegment
+from airflow_delta.core.log.version_checksum import VersionChecksum, differences, read_checksum
 from airflow_delta.core.predicate import (
     NO,
     TRUE,
@@ -23,7 +26,7 @@ from airflow_delta.core.predicate import (
     partition_part,
 )
 from airflow_delta.core.schema import MappingMode, StructType, mapping_mode, parse_schema, without_column_mapping
-from airflow_delta.core.snapshot.rows import read_rows, refuse_deletion_vectors
+from airflow_delta.core.snapshot.rows import READ_COLUMNS, read_rows, refuse_deletion_vectors
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.table_features.feature import COLUMN_MAPPING, DELETION_VECTORS, reader_features
 from airflow_delta.core.table_features.support import check_readable
@@ -65,8 +68,37 @@ class Snapshot:
         commit, checkpoint = self.segment.commit_of_version, self.segment.checkpoint
         file = commit or (checkpoint.files[-1] if checkpoint else None)
         in_commit = InCommitTimestamps.of(self.metadata)
-        info = self.commit_info if in_commit.holds_for(self.version) else None
-        return commit_timestamp(self.version, file.modification_time if file else 0, info, in_commit)
+        if not in_commit.holds_for(self.version):
+            return file.modification_time if file else 0
+        if commit is None and self.checksum and self.checksum.in_commit_timestamp is not None:
+            return self.checksum.in_commit_timestamp  # nothing else is left that could tell
+        return commit_timestamp(self.version, file.modification_time if file else 0, self.commit_info, in_commit)
+
+    @cached_property
+    def checksum(self) -> VersionChecksum | None:
+        """What the checksum file beside the commit says; None where there is none that can be read. It is never the truth."""
+        return read_checksum(self.store, self.version)
+
+    def verify_checksum(self) -> tuple[str, ...]:
+        """What the checksum file says otherwise than the log, each as a text; empty where they agree or there is none.
+
+        Raises:
+            CorruptLogError: A log file that is needed cannot be read.
+        """
+        if self.checksum is None:
+            return ()
+        info, in_commit = self.commit_info, InCommitTimestamps.of(self.metadata)
+        sizes = self.files(columns=["size"])["size"]
+        counted = VersionChecksum(
+            num_files=len(sizes),
+            table_size=pc.sum(sizes).as_py() or 0,
+            protocol=self.protocol,
+            metadata=self.metadata,
+            transactions=tuple(self.transactions.values()),
+            domains=tuple(self.domains.values()),
+            in_commit_timestamp=self.timestamp if info and in_commit.holds_for(self.version) else None,
+        )
+        return differences(self.checksum, counted)
 
     @property
     def commit_info(self) -> CommitInfo | None:
@@ -138,21 +170,32 @@ class Snapshot:
         """The removed files that the log still remembers (``REMOVE_FILE``)."""
         return self.replay.tombstones
 
-    def to_arrow(self, columns: Sequence[str] | None = None, where: str | Expression | None = None) -> pa.RecordBatchReader:
+    def to_arrow(
+        self,
+        columns: Sequence[str] | None = None,
+        where: str | Expression | None = None,
+        *,
+        with_row_ids: bool = False,
+    ) -> pa.RecordBatchReader:
         """The rows for which ``where`` is true, exactly; files are opened one after the other while the reader is consumed.
 
         Args:
             columns: Names of the columns wanted, in this order; all when None.
             where: Which rows; all when None.
+            with_row_ids: Whether the last columns ``__row_id`` and ``__row_commit_version`` tell which row is which and which
+                version last changed it, on a table that tracks its rows.
 
         Raises:
             InvalidPredicateError: The predicate cannot be decided exactly here.
-            SchemaMismatchError: A column is not in the table.
+            SchemaMismatchError: A column is not in the table, or row ids are asked of a table that does not track its rows.
             UnsupportedReaderFeatureError: A file carries a deletion vector though the table does not say that there are any.
             CorruptDataFileError: A data file is not what the log says. Raised while the reader is consumed.
         """
         predicate = None if where is None else self._predicate(where)
-        files = self.files(predicate)
+        row_ids = RowIds.of(self.metadata.configuration) if with_row_ids else None
+        if with_row_ids and row_ids is None:
+            raise SchemaMismatchError(table=self.table_uri, differences=("row ids: the table does not track its rows",))
+        files = self.files(predicate, READ_COLUMNS)
         if DELETION_VECTORS not in reader_features(self.protocol):
             refuse_deletion_vectors(self.table_uri, files)
         return read_rows(
@@ -163,6 +206,7 @@ class Snapshot:
             columns=columns,
             predicate=predicate,
             by_id=self.column_mapping is MappingMode.ID,
+            row_ids=row_ids,
         )
 
     def _predicate(self, where: str | Expression) -> Expression:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_delta.core import DeltaLog
+from airflow_delta.core.errors import SchemaMismatchError
 
 TABLES = Path(__file__).resolve().parents[4] / "shared" / "tables"
 READ_BY_RIGHT = {
@@ -144,6 +145,30 @@ def test_predicates_select_the_rows_that_spark_selects(name, canon):
         assert len(found) == query["row_count"], query["where"]
         assert canon.checksum(found) == query["sha256"], query["where"]
         assert len(snapshot.files(query["where"])) <= query["files_read_upper"], query["where"]
+
+
+def test_rows_keep_their_ids_whatever_file_they_are_in():
+    """Update, delete, merge and compaction of Spark: an id stays, and the version is that of the row's last change."""
+    log = table("row_tracking")
+    found = {
+        version: {
+            row["id"]: row for row in log.snapshot(version).to_arrow(["id", "s"], with_row_ids=True).read_all().to_pylist()
+        }
+        for version in range(1, 7)
+    }
+    assert [found[1][key]["__row_id"] for key in range(10)] == list(range(10))
+    assert found[6] == found[5]
+    assert {key: row["__row_id"] for key, row in found[6].items() if key < 20} == {key: key for key in range(20) if key != 5}
+    for version, before in found.items():
+        for key, row in found.get(version + 1, {}).items():
+            last = before.get(key, {"__row_commit_version": version + 1})
+            is_changed = last.get("s") != row["s"]
+            assert row["__row_commit_version"] == (version + 1 if is_changed else last["__row_commit_version"])
+
+
+def test_row_ids_are_refused_where_the_table_does_not_track_its_rows():
+    with pytest.raises(SchemaMismatchError, match="does not track its rows"):
+        table("plain").snapshot().to_arrow(with_row_ids=True)
 
 
 def test_columns_come_as_asked_for():

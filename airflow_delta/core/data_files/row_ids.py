@@ -1,0 +1,71 @@
+"""Which row is which: the ids of rows, and the version that last changed each, as tables with row tracking keep them.
+
+A row that came with its file has the file's first id plus its position in it. A row that was copied from another file carries
+its id in a column of the data file that is in no schema.
+
+Protocol: PROTOCOL.md, "Row Tracking", "Reader Requirements for Row Tracking".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_delta.core.data_files.reader import ROW_INDEX
+from airflow_delta.core.schema import StructField
+from airflow_delta.core.schema.data_types import LONG
+
+ROW_ID: Final = "__row_id"
+"""Name of the column of row ids (int64)."""
+
+ROW_COMMIT_VERSION: Final = "__row_commit_version"
+"""Name of the column of the versions that last changed each row (int64)."""
+
+_ENABLED = "delta.enableRowTracking"
+_ID_COLUMN = "delta.rowTracking.materializedRowIdColumnName"
+_VERSION_COLUMN = "delta.rowTracking.materializedRowCommitVersionColumnName"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowIds:
+    """The columns of data files in which rows carry their id and version.
+
+    Attributes:
+        id_column: Name in data files; None where the table names none, so that no row carries an id.
+        version_column: Likewise, of the version.
+    """
+
+    id_column: str | None
+    version_column: str | None
+
+    @classmethod
+    def of(cls, configuration: Mapping[str, str]) -> RowIds | None:
+        """As a table's properties say; None where readers cannot rely on row ids."""
+        if configuration.get(_ENABLED, "").lower() != "true":
+            return None
+        return cls(id_column=configuration.get(_ID_COLUMN), version_column=configuration.get(_VERSION_COLUMN))
+
+    @property
+    def fields(self) -> tuple[StructField, ...]:
+        """What to read of data files beside the columns of the table."""
+        return tuple(StructField(name, LONG) for name in (self.id_column, self.version_column) if name)
+
+    def columns(self, rows: pa.RecordBatch, base_row_id: int | None, default_version: int | None) -> list[pa.Int64Array]:
+        """Id and version of each row; NULL where the log does not tell them.
+
+        Args:
+            rows: With ``fields`` and ``ROW_INDEX``.
+            base_row_id: The file's ``baseRowId``.
+            default_version: The file's ``defaultRowCommitVersion``.
+        """
+        ids: pa.Int64Array = pc.add(rows[ROW_INDEX], pa.scalar(base_row_id, pa.int64()))
+        versions: pa.Int64Array = pa.repeat(pa.scalar(default_version, pa.int64()), rows.num_rows)
+        if self.id_column:
+            ids = pc.coalesce(rows[self.id_column], ids)
+        if self.version_column:
+            versions = pc.coalesce(rows[self.version_column], versions)
+        return [ids, versions]
