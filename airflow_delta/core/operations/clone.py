@@ -26,7 +26,7 @@ from airflow_delta.core.table_changes.create import CreateMode
 from airflow_delta.core.table_changes.properties import RequestedProperties, requested
 from airflow_delta.core.table_features.feature import writer_features
 from airflow_delta.core.table_features.protocol import at_least, needed_features, upgraded
-from airflow_delta.core.table_features.support import check_writable
+from airflow_delta.core.table_features.support import ROW_FEATURES, check_writable
 from airflow_delta.core.transaction.operation import Operation
 
 # What tells of the source's own history, of which the clone has none.
@@ -100,13 +100,14 @@ def shallow_clone(
     wanted = requested(properties, target.table_uri)
     metadata = cloned_metadata(source.metadata, there.metadata if there else None, wanted.configuration, now=target.clock())
     protocol = cloned_protocol(source.protocol, there.protocol if there else None, metadata, wanted)
+    # The promises about rows were kept by those who wrote them.
     if there:
-        transaction = target.start_transaction(there)
+        transaction = target.start_transaction(there, enforces=ROW_FEATURES)
         transaction.set_metadata(metadata)
         transaction.set_protocol(protocol)
         transaction.read_whole_table()
     else:
-        transaction = target.create_transaction(metadata, protocol)
+        transaction = target.create_transaction(metadata, protocol, enforces=ROW_FEATURES)
     domain = source.domains.get(CLUSTERING)
     committed = transaction.commit(
         adds=cloned_files(files, source.table_uri),

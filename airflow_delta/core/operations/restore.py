@@ -28,10 +28,11 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.table_changes.clustering import CLUSTERING
 from airflow_delta.core.table_features.feature import writer_features
 from airflow_delta.core.table_features.protocol import upgraded
-from airflow_delta.core.table_features.support import check_writable
+from airflow_delta.core.table_features.support import ROW_FEATURES, check_writable
 from airflow_delta.core.transaction.operation import Operation
 
 _EXAMPLES = 10  # of missing files, in the error
+_KEPT_PROMISES = ROW_FEATURES | {"rowTracking"}  # by those who wrote the rows, which keep their ids
 _STEP, _MARK = "delta.identity.step", "delta.identity.highWaterMark"
 
 
@@ -105,7 +106,7 @@ def restore(
     if version is None and timestamp is None:
         raise InvalidStatementError(statement="RESTORE", detail="it needs a version or a time")
     target = log.snapshot(version, timestamp)
-    transaction = log.start_transaction()
+    transaction = log.start_transaction(enforces=_KEPT_PROMISES)
     latest = transaction.snapshot
     if target.version == latest.version:
         detail = f"version {target.version} of {log.table_uri} is the latest one already"

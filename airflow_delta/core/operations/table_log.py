@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol as Port
 
 from airflow_delta.core.actions import Metadata, Protocol
@@ -34,10 +35,12 @@ class TableLog(Port):
         """The table at a version or a time."""
         ...
 
-    def start_transaction(self, snapshot: Snapshot | None = None) -> OptimisticTransaction:
+    def start_transaction(self, snapshot: Snapshot | None = None, *, enforces: Iterable[str] = ()) -> OptimisticTransaction:
         """A transaction on ``snapshot``; on the latest one when None."""
         ...
 
-    def create_transaction(self, metadata: Metadata, protocol: Protocol | None = None) -> OptimisticTransaction:
+    def create_transaction(
+        self, metadata: Metadata, protocol: Protocol | None = None, *, enforces: Iterable[str] = ()
+    ) -> OptimisticTransaction:
         """A transaction that creates the table."""
         ...
