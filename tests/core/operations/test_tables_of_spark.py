@@ -9,6 +9,7 @@ from deltalake import DeltaTable, QueryBuilder
 
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import (
+    AppendOnlyTableError,
     LegacyCalendarError,
     UnsupportedFeatureError,
     VacuumLiteImpossibleError,
