@@ -61,12 +61,14 @@ def check_no_duplicates(table: str, actions: CommitActions) -> None:
         DuplicateActionError: It does not; or it sets one application or domain twice.
     """
     for action, files in (("add", actions.adds), ("remove", actions.removes), ("cdc", actions.changes)):
-        _check_distinct(table, action, canonical_paths(files["path"]))
-    both = actions.adds.filter(pc.is_in(file_keys(actions.adds), file_keys(actions.removes)))
-    if len(both):
-        raise DuplicateActionError(table=table, action="add and remove", path=both["path"][0].as_py())
-    _check_distinct(table, "txn", pa.chunked_array([[each.app_id for each in actions.transactions]], pa.string()))
-    _check_distinct(table, "domainMetadata", pa.chunked_array([[each.domain for each in actions.domains]], pa.string()))
+        if len(files) > 1:
+            _check_distinct(table, action, canonical_paths(files["path"]).combine_chunks())
+    if len(actions.adds) and len(actions.removes):
+        both = actions.adds.filter(pc.is_in(file_keys(actions.adds), file_keys(actions.removes).combine_chunks()))
+        if len(both):
+            raise DuplicateActionError(table=table, action="add and remove", path=both["path"][0].as_py())
+    _check_distinct(table, "txn", pa.array([each.app_id for each in actions.transactions], pa.string()))
+    _check_distinct(table, "domainMetadata", pa.array([each.domain for each in actions.domains], pa.string()))
 
 
 def is_empty(actions: CommitActions) -> bool:
@@ -98,6 +100,8 @@ def _broken_rules(actions: CommitActions, features: Collection[str]) -> Iterator
 
 
 def _check_record_counts(table: str, adds: pa.Table) -> None:
+    if adds["deletion_vector"].null_count == len(adds):
+        return
     marked = adds.filter(pc.is_valid(adds["deletion_vector"]))
     unknown = marked["path"].filter(pc.is_null(record_counts(marked["stats"].combine_chunks())))
     if len(unknown):
@@ -120,8 +124,8 @@ def _changes_data(files: pa.Table) -> bool:
     return bool(pc.any(files["data_change"]).as_py())
 
 
-def _check_distinct(table: str, action: str, names: pa.ChunkedArray) -> None:
-    if pc.count_distinct(names).as_py() < len(names):
-        counts = pc.value_counts(names.combine_chunks())
+def _check_distinct(table: str, action: str, names: pa.Array) -> None:
+    if len(names) > 1 and pc.count_distinct(names).as_py() < len(names):
+        counts = pc.value_counts(names)
         twice = counts.filter(pc.greater(counts.field("counts"), 1))
         raise DuplicateActionError(table=table, action=action, path=twice[0]["values"].as_py())

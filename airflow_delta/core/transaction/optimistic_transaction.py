@@ -44,7 +44,7 @@ from airflow_delta.core.transaction.deletion_vector_union import VectorFiles
 from airflow_delta.core.transaction.in_commit_timestamps import are_enabled
 from airflow_delta.core.transaction.isolation_level import commit_isolation_level, table_isolation_level
 from airflow_delta.core.transaction.operation import Operation
-from airflow_delta.core.transaction.rewrite_bins import FileRewriteBin, RewriteBins, RewriteMetrics
+from airflow_delta.core.transaction.rewrite_bins import FileRewriteBin, RewriteBins, RewriteMetrics, in_columns_of
 from airflow_delta.core.transaction.row_tracking import ROW_TRACKING, high_water_mark
 
 PostCommitHook: TypeAlias = Callable[[CommitResult, CommitActions, Metadata], None]
@@ -224,9 +224,9 @@ class OptimisticTransaction:
         actions = CommitActions(
             protocol=self._protocol,
             metadata=self._metadata,
-            adds=adds.select(ADD_FILE.names).cast(ADD_FILE),
-            removes=removes.select(REMOVE_FILE.names).cast(REMOVE_FILE),
-            changes=changes.select(CHANGE_FILE.names).cast(CHANGE_FILE),
+            adds=in_columns_of(ADD_FILE, adds),
+            removes=in_columns_of(REMOVE_FILE, removes),
+            changes=in_columns_of(CHANGE_FILE, changes),
             transactions=tuple(dict.fromkeys(transactions)),
             domains=tuple(domains),
         )
@@ -332,7 +332,7 @@ class OptimisticTransaction:
             read_version=self.read_version,
             protocol=basis.protocol,
             metadata=basis.metadata,
-            schema=parse_schema(basis.metadata.schema_string),
+            schema=self._snapshot.schema if self._snapshot else parse_schema(basis.metadata.schema_string),
             actions=actions,
             isolation_level=commit_isolation_level(table_level, actions, changes_data=operation.changes_data),
             read_predicates=tuple(dict.fromkeys(self._predicates)),

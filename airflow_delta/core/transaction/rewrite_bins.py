@@ -9,7 +9,7 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_delta.core.actions import ADD_FILE, REMOVE_FILE, CommitActions
+from airflow_delta.core.actions import ADD_FILE, NO_ADDS, NO_REMOVES, REMOVE_FILE, CommitActions
 from airflow_delta.core.log.action_reconciliation import canonical_paths
 
 RewriteMetrics: TypeAlias = Callable[[pa.Table, pa.Table], Mapping[str, int | str]]
@@ -50,10 +50,8 @@ class RewriteBins:
         cls, bins: Sequence[FileRewriteBin], metrics: RewriteMetrics | None = None
     ) -> tuple[RewriteBins, pa.Table, pa.Table]:
         """The bins, and all their adds and removes."""
-        adds = pa.concat_tables([ADD_FILE.empty_table(), *(each.adds.select(ADD_FILE.names).cast(ADD_FILE) for each in bins)])
-        removes = pa.concat_tables(
-            [REMOVE_FILE.empty_table(), *(each.removes.select(REMOVE_FILE.names).cast(REMOVE_FILE) for each in bins)]
-        )
+        adds = pa.concat_tables([NO_ADDS, *(in_columns_of(ADD_FILE, each.adds) for each in bins)])
+        removes = pa.concat_tables([NO_REMOVES, *(in_columns_of(REMOVE_FILE, each.removes) for each in bins)])
         of_adds = _ordinals([len(each.adds) for each in bins])
         return cls(of_adds=of_adds, of_removes=_ordinals([len(each.removes) for each in bins]), metrics=metrics), adds, removes
 
@@ -86,6 +84,11 @@ class RewriteBins:
             lost=tuple(sorted({*self.lost, *gone.to_pylist()})),
         )
         return left, replace(actions, adds=adds, removes=removes, commit_info=info)
+
+
+def in_columns_of(schema: pa.Schema, files: pa.Table) -> pa.Table:
+    """The files with exactly the columns of the schema, in its order; they have these and may have more."""
+    return files if files.schema.equals(schema) else files.select(schema.names).cast(schema)
 
 
 def _ordinals(lengths: Sequence[int]) -> pa.Array:
