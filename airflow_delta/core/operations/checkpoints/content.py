@@ -6,6 +6,7 @@ Protocol: PROTOCOL.md, "Checkpoints", "Action Reconciliation".
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,7 +72,7 @@ class CheckpointContent:
 
     def file_actions(self) -> Iterator[pa.Table]:
         """The file actions in pieces of one row group each, columns ``file_columns``: live files, then tombstones."""
-        yield from _regrouped(self._adds())
+        yield from _ahead(_regrouped(self._adds()))
         yield from _regrouped(self._removes())
 
     def _kept_transactions(self) -> Iterator[SetTransaction]:
@@ -129,6 +130,15 @@ def _regrouped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
             rows -= ROWS_OF_GROUP
     if rows:
         yield pa.Table.from_batches(pending)
+
+
+def _ahead(pieces: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """The same pieces, each made by another thread while the one before is used."""
+    with ThreadPoolExecutor(1) as maker:
+        upcoming = maker.submit(next, pieces, None)
+        while piece := upcoming.result():
+            upcoming = maker.submit(next, pieces, None)
+            yield piece
 
 
 def rows_of(actions: Iterable[dict[str, Any]], columns: pa.Schema) -> pa.Table:

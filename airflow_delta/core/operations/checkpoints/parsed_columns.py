@@ -50,7 +50,7 @@ class ParsedColumns:
     """Which typed columns the checkpoints of a table hold.
 
     Attributes:
-        partitions: The partition columns.
+        partitions: The partition columns; none where the table wants no typed columns.
         bounds: Type of each column that has a minimum and a maximum, by physical path.
         counted: Physical paths of the columns whose nulls are counted; None where the table wants no such statistics.
         tight_bounds: Whether files say if their bounds are exact.
@@ -63,11 +63,11 @@ class ParsedColumns:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> ParsedColumns:
-        """As the table's properties ask for: statistics where ``delta.checkpoint.writeStatsAsStruct`` is true."""
+        """As the table's properties ask for: all where ``delta.checkpoint.writeStatsAsStruct`` is true, otherwise none."""
         schema, metadata = snapshot.schema, snapshot.metadata
-        partitions = tuple(field for name in metadata.partition_columns if (field := schema.find(name)))
         if metadata.configuration.get("delta.checkpoint.writeStatsAsStruct", "").strip().lower() != "true":
-            return cls(partitions=partitions, bounds={}, counted=None, tight_bounds=False)
+            return cls(partitions=(), bounds={}, counted=None, tight_bounds=False)
+        partitions = tuple(field for name in metadata.partition_columns if (field := schema.find(name)))
         data = StructType(tuple(each for each in schema.fields if each not in partitions))
         leaves = StatisticsSelection.from_properties(metadata.configuration).leaves(data)
         kinds = {_physical_path(data, path): kind for path, kind in leaves}
@@ -80,7 +80,7 @@ class ParsedColumns:
 
     @property
     def partition_values(self) -> pa.StructType | None:
-        """Type of ``partitionValues_parsed``; None for a table that is not partitioned."""
+        """Type of ``partitionValues_parsed``; None where there are none."""
         fields = [(physical_name(each), arrow_type(each.type)) for each in self.partitions]
         return pa.struct(fields) if fields else None
 
