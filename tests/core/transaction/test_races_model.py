@@ -1,24 +1,28 @@
 """Any interleaving of transactions ends as if those that committed had run one after the other, in the order of the log.
 
 The model is a table of rows in memory. Each statement is computed on the snapshot it read, perhaps many commits ago; when its
-commit goes through, the files must hold exactly what the statement makes of the rows just before it.
+commit goes through, the rows it looked for must be those just before its version (of a statement that decides row by row: but
+for rows that are gone since), and the files must hold exactly what the statement makes of all rows just before it. Beside that,
+no two rows ever get one id, and the times of commits ascend.
 """
 
 import json
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
-from airflow_delta.core.actions import ADD_FILE, NO_ADDS, Metadata, removes_of
+from airflow_delta.core.actions import ADD_FILE, NO_ADDS, Metadata, Protocol, SetTransaction, removes_of
+from airflow_delta.core.actions.file_actions import DELETION_VECTOR
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import CommitConflictError
 from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
 from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
+from airflow_delta.core.transaction.rewrite_bins import FileRewriteBin
 
 DAYS = "ab"
 KEYS = range(3)
@@ -30,6 +34,10 @@ SCHEMA = json.dumps(
                    {"day": "string", "key": "long", "value": "long"}.items()],
     }
 )  # fmt: skip
+FEATURES = frozenset({"deletionVectors", "rowTracking", "domainMetadata", "inCommitTimestamp", "appendOnly", "invariants"})
+PROTOCOL = Protocol(
+    min_reader_version=3, min_writer_version=7, reader_features=frozenset({"deletionVectors"}), writer_features=FEATURES
+)
 
 
 @dataclass(frozen=True)
@@ -45,6 +53,15 @@ class Statement:
     def where(self):
         return f"day = '{self.day}' AND key >= {self.low} AND key <= {self.high}"
 
+    @property
+    def is_row_wise(self):
+        return self.kind in {"erase", "raise"}
+
+    @property
+    def depends_on_matches(self):
+        """Whether it must find the very rows that it looked for."""
+        return self.kind in {"update", "delete", "upsert", "copy"}
+
     def matches(self, row):
         return row[0] == self.day and self.low <= row[1] <= self.high
 
@@ -55,9 +72,11 @@ class Statement:
         match self.kind:
             case "append":
                 return [*rows, (self.day, self.low, 0)]
-            case "update":
+            case "count":
+                return [*rows, ("app", sum(row[0] == "app" for row in rows), 0)]
+            case "update" | "raise":
                 return kept + [(day, key, value + 1) for day, key, value in matched]
-            case "delete":
+            case "delete" | "erase":
                 return kept
             case "upsert":
                 return kept + ([(day, key, value + 1) for day, key, value in matched] or [(self.day, self.low, 100)])
@@ -65,14 +84,42 @@ class Statement:
                 return rows + [("copy", key, value) for _, key, value in matched]
             case "overwrite":
                 return [(self.day, self.low, len(rows))]
-            case "optimize":
+            case "optimize" | "compact" | "settings":
                 return rows
 
 
-KINDS = ["append", "update", "delete", "upsert", "copy", "copy", "overwrite", "optimize"]
+KINDS = ["append", "count", "update", "delete", "upsert", "copy", "copy", "erase", "erase", "raise", "overwrite", "optimize",
+         "compact", "settings"]  # fmt: skip
 STATEMENT = st.builds(
     lambda kind, day, keys: Statement(kind, day, min(keys), max(keys)), st.sampled_from(KINDS), DAY, st.tuples(KEY, KEY)
 )
+
+
+class Vectors:
+    """Deletion vectors that are kept by their number."""
+
+    def __init__(self):
+        self.stored = {}
+
+    def read(self, vectors):
+        return [pa.array([] if each is None else self.of(each), pa.int64()) for each in vectors.to_pylist()]
+
+    def of(self, vector):
+        return self.stored[vector["path_or_inline_dv"]] if vector else []
+
+    def write(self, rows):
+        return pa.array([self.keep(each.to_pylist()) for each in rows], DELETION_VECTOR)
+
+    def keep(self, positions):
+        name = f"v{len(self.stored)}"
+        self.stored[name] = sorted(positions)
+        return {
+            "storage_type": "u",
+            "path_or_inline_dv": name,
+            "offset": 1,
+            "size_in_bytes": 1,
+            "cardinality": len(positions),
+        }
 
 
 @dataclass
@@ -81,9 +128,11 @@ class Pending:
 
     statement: Statement
     transaction: OptimisticTransaction
-    adds: pa.Table
-    removes: pa.Table
     rows: list
+    adds: pa.Table = field(default_factory=lambda: NO_ADDS)
+    removes: pa.Table = field(default_factory=lambda: NO_ADDS)
+    transactions: tuple = ()
+    bins: list = field(default_factory=list)
 
 
 class Races(RuleBasedStateMachine):
@@ -93,48 +142,94 @@ class Races(RuleBasedStateMachine):
     def create(self, partitioned, checkpoint_interval):
         self.ticks = 0
         self.log = DeltaLog(InMemoryLogStore(clock=self.clock), clock=self.clock)
+        self.vectors = Vectors()
         self.partition_columns = ("day",) if partitioned else ()
         self.log.create_transaction(
             Metadata(
                 id="m",
                 schema_string=SCHEMA,
                 partition_columns=self.partition_columns,
-                configuration={"delta.checkpointInterval": checkpoint_interval},
-            )
+                configuration={"delta.checkpointInterval": checkpoint_interval, "delta.enableInCommitTimestamps": "true"},
+            ),
+            PROTOCOL,
         ).commit(operation=Operation(name="CREATE TABLE"))
         self.contents = {}
         self.rows = []
 
     def clock(self):
         self.ticks += 1
-        return 1_700_000_000_000 + self.ticks
+        return 1_700_000_000_000 + self.ticks % 7  # it runs backwards now and then
+
+    def live(self, file):
+        """The rows of a file (``ADD_FILE``) that are not deleted, by their position."""
+        gone = self.vectors.of(file["deletion_vector"])
+        return {number: row for number, row in enumerate(self.contents[file["path"]]) if number not in gone}
+
+    def rows_of(self, files):
+        return [row for file in files.to_pylist() for row in self.live(file).values()]
 
     @rule(target=pending, statement=STATEMENT, careful=st.booleans(), statistics=st.booleans())
     def execute(self, statement, careful, statistics):
         """Read and compute on the latest version; ``careful`` records only the files that matter beside the predicate."""
-        transaction, now = self.log.start_transaction(), self.rows
-        if statement.kind == "append":
-            return Pending(statement, transaction, self.write([(statement.day, statement.low, 0)], statistics), NO_ADDS, now)
-        if statement.kind == "overwrite":
-            transaction.read_whole_table()
-            files = transaction.snapshot.files()
-            rows = [row for path in files["path"].to_pylist() for row in self.contents[path]]
-            return Pending(statement, transaction, self.write(statement.apply(rows), statistics), files, now)
-        if statement.kind == "optimize":
-            files = transaction.files(f"day = '{statement.day}'")
-            rows = [row for path in files["path"].to_pylist() for row in self.contents[path]]
-            return Pending(statement, transaction, self.write(rows, statistics, data_change=False), files, now)
+        transaction = OptimisticTransaction(self.log.store, self.clock, self.log.refresh(), vectors=self.vectors)
+        planned = Pending(statement, transaction, self.rows)
+        match statement.kind:
+            case "append":
+                planned.adds = self.write([(statement.day, statement.low, 0)], statistics)
+            case "count":
+                number = (transaction.transaction_version("app") or 0) + 1
+                planned.adds = self.write([("app", number - 1, 0)], statistics)
+                planned.transactions = (SetTransaction(app_id="app", version=number),)
+            case "settings":
+                configuration = {**transaction.metadata.configuration, "user": str(self.ticks)}
+                transaction.set_metadata(replace(transaction.metadata, configuration=configuration))
+            case "overwrite":
+                transaction.read_whole_table()
+                planned.removes = transaction.snapshot.files()
+                planned.adds = self.write(statement.apply(self.rows_of(planned.removes)), statistics)
+            case "optimize":
+                planned.removes = transaction.files(f"day = '{statement.day}'")
+                planned.adds = self.write(self.rows_of(planned.removes), statistics, data_change=False)
+            case "compact":
+                planned.bins = [self.bin(file, statistics) for file in self.each_file(transaction.snapshot.files())]
+            case _:
+                self.change(planned, careful=careful, statistics=statistics)
+        return planned
+
+    def change(self, planned, *, careful, statistics):
+        """Find the rows, and rewrite their files or mark them as deleted."""
+        statement, transaction = planned.statement, planned.transaction
         candidates = transaction.snapshot.files(statement.where) if careful else transaction.files(statement.where)
-        touched = candidates.filter(
-            pa.array([any(map(statement.matches, self.contents[path])) for path in candidates["path"].to_pylist()], pa.bool_())
-        )
+        is_touched = [any(map(statement.matches, self.live(file).values())) for file in candidates.to_pylist()]
+        touched = candidates.filter(pa.array(is_touched, pa.bool_()))
         if careful:
             transaction.record_read(statement.where)
             transaction.record_read_files(touched["path"])
-        rows = [row for path in touched["path"].to_pylist() for row in self.contents[path]]
+        rows = self.rows_of(touched)
         if statement.kind == "copy":
-            return Pending(statement, transaction, self.write(statement.apply(rows)[len(rows) :], statistics), NO_ADDS, now)
-        return Pending(statement, transaction, self.write(statement.apply(rows), statistics), touched, now)
+            planned.adds = self.write(statement.apply(rows)[len(rows) :], statistics)
+            return
+        planned.removes = touched
+        if not statement.is_row_wise:
+            planned.adds = self.write(statement.apply(rows), statistics)
+            return
+        matched = [row for row in rows if statement.matches(row)]
+        marked = [self.vectors.keep(self.deleted_after(statement, file)) for file in touched.to_pylist()]
+        adds = touched.set_column(7, ADD_FILE.field(7), pa.array(marked, DELETION_VECTOR))
+        planned.adds = pa.concat_tables([adds, self.write(statement.apply(matched), statistics)])
+
+    def deleted_after(self, statement, file):
+        matched = [number for number, row in self.live(file).items() if statement.matches(row)]
+        return {*self.vectors.of(file["deletion_vector"]), *matched}
+
+    @staticmethod
+    def each_file(files):
+        return [files.slice(number, 1) for number in range(len(files))]
+
+    def bin(self, file, statistics):
+        rows = self.rows_of(file)
+        removes = removes_of(file, deletion_timestamp=1, data_change=False)
+        return FileRewriteBin(removes=removes, adds=self.write(rows, statistics, data_change=False))
 
     def write(self, rows, statistics, *, data_change=True):
         """One file for each day."""
@@ -152,38 +247,81 @@ class Races(RuleBasedStateMachine):
                     "size": 1,
                     "modification_time": 1,
                     "data_change": data_change,
-                    "stats": json.dumps({"numRecords": len(keys), **bounds, **nulls}) if statistics else None,
+                    "stats": json.dumps({"numRecords": len(keys), **(bounds | nulls if statistics else {})}),
                 }
             )
         return pa.Table.from_pylist(adds, schema=ADD_FILE)
 
-    @rule(each=consumes(pending))
-    def commit(self, each):
-        data_change = each.statement.kind != "optimize"
-        removes = removes_of(each.removes, deletion_timestamp=self.clock(), data_change=data_change)
+    def really_matching(self, statement):
+        def settle(files):
+            return files.filter(
+                pa.array([any(map(statement.matches, self.live(file).values())) for file in files.to_pylist()], pa.bool_())
+            )
+
+        return settle
+
+    @rule(each=consumes(pending), settles=st.booleans())
+    def commit(self, each, settles):
         latest = self.log.refresh().version
-        operation = Operation(name=each.statement.kind.upper(), changes_data=data_change)
         conflict = None
         try:
-            result = each.transaction.commit(adds=each.adds, removes=removes, operation=operation)
+            result = self.committed(each, settles=settles)
         except CommitConflictError as error:
             conflict = error
         if conflict:
             assert each.transaction.read_version < conflict.winning_version <= latest
+            assert conflict.rule is not None
             assert self.log.refresh().version == latest
             return
         if result.committed:
             assert result.version == latest + 1
+            if each.statement.depends_on_matches:
+                looked_for, found = (Counter(filter(each.statement.matches, rows)) for rows in (each.rows, self.rows))
+                assert looked_for == found
             self.rows = each.statement.apply(self.rows)
-        else:  # it changed nothing in the version it read, and takes its place right there
+        elif not result.lost_bins:  # it changed nothing in the version it read, and takes its place right there
             assert Counter(each.statement.apply(each.rows)) == Counter(each.rows)
+
+    def committed(self, each, *, settles):
+        statement = each.statement
+        rearranges = statement.kind in {"optimize", "compact"}
+        operation = Operation(name=statement.kind.upper(), changes_data=not rearranges)
+        if statement.kind == "compact":
+            return each.transaction.commit_rewrites(each.bins, operation=operation)
+        knows_all = statement.kind in {"update", "delete", "upsert", "copy", "erase", "raise"}
+        return each.transaction.commit(
+            adds=each.adds,
+            removes=removes_of(each.removes, deletion_timestamp=1, data_change=not rearranges),
+            transactions=each.transactions,
+            operation=operation,
+            row_wise=statement.is_row_wise,
+            settle_added=self.really_matching(statement) if settles and knows_all else None,
+        )
 
     @invariant()
     def the_files_hold_the_rows(self):
         if hasattr(self, "rows"):
             for log in (self.log, DeltaLog(self.log.store)):
-                files = log.refresh().files()["path"].to_pylist()
-                assert Counter(row for path in files for row in self.contents[path]) == Counter(self.rows)
+                assert Counter(self.rows_of(log.refresh().files())) == Counter(self.rows)
+
+    @invariant()
+    def no_two_rows_have_one_id(self):
+        if hasattr(self, "rows"):
+            taken = [
+                file["base_row_id"] + number
+                for file in self.log.refresh().files().to_pylist()
+                for number in range(len(self.contents[file["path"]]))
+            ]
+            assert len(taken) == len(set(taken))
+            if taken:
+                mark = json.loads(self.log.refresh().domains["delta.rowTracking"].configuration)["rowIdHighWaterMark"]
+                assert max(taken) <= mark
+
+    @invariant()
+    def times_ascend(self):
+        if hasattr(self, "rows"):
+            times = [entry.timestamp for entry in self.log.history()]
+            assert times == sorted(set(times), reverse=True)
 
 
 Races.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
