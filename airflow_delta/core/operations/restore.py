@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from airflow_delta.core.actions import DomainMetadata, Metadata, Origin, Protocol, removes_of
 from airflow_delta.core.data_files.deletion_vector import vector_path
-from airflow_delta.core.errors import DataFilesMissingError, InvalidStatementError
+from airflow_delta.core.errors import AppendOnlyTableError, DataFilesMissingError, InvalidStatementError
 from airflow_delta.core.log.action_reconciliation import file_keys
 from airflow_delta.core.operations.missing_files import missing_files
 from airflow_delta.core.operations.table_log import TableLog
@@ -30,6 +30,7 @@ from airflow_delta.core.table_features.feature import writer_features
 from airflow_delta.core.table_features.protocol import upgraded
 from airflow_delta.core.table_features.support import ROW_FEATURES, check_writable
 from airflow_delta.core.transaction.operation import Operation
+from airflow_delta.core.transaction.table_properties import is_append_only
 
 _EXAMPLES = 10  # of missing files, in the error
 _KEPT_PROMISES = ROW_FEATURES | {"rowTracking"}  # by those who wrote the rows, which keep their ids
@@ -114,6 +115,8 @@ def restore(
     check_writable(log.table_uri, target.protocol, target.metadata)
     transaction.read_whole_table()
     difference = file_difference(latest.files(), target.files())
+    if len(difference.removed) and is_append_only(latest.metadata.configuration):  # whatever the version says of itself
+        raise AppendOnlyTableError(table=log.table_uri)
     gone = _unreadable(target, difference.added)
     if len(gone) and not ignore_missing_files:
         examples = tuple(gone["path"].slice(0, _EXAMPLES).to_pylist())

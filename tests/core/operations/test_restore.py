@@ -175,7 +175,36 @@ def test_a_table_that_only_takes_appends_loses_no_row(real_table):
         table.log.restore(0)
 
 
+def test_a_version_from_before_the_table_only_took_appends_does_not_come_back_either(real_table):
+    table = real_table()
+    table.commit(adds=table.add("p=x/0.parquet", 0, "x"))
+    table.log.alter().set_properties({"delta.appendOnly": "true"})
+    with pytest.raises(AppendOnlyTableError):
+        table.log.restore(0)
+    assert table.log.restore(1).num_removed_files == 0
+
+
 # -- what else comes back
+
+
+@pytest.mark.parametrize(("then", "now", "kept"), [(["a"], ["b"], ["a"]), ([], ["b"], []), (["a"], [], ["a"])])
+def test_clustering_comes_back_and_other_domains_stay(then, now, kept):
+    features = {"writerFeatures": ["clustering", "domainMetadata"]}
+    log = HandmadeLog().commit(protocol(1, 7, **features), metadata(schema_string("a", "b")), *clustering(then))
+    log.commit(*clustering(now), domain("user", "now"))
+    log.log.restore(0)
+    domains = log.log.snapshot().domains
+    assert json.loads(domains["delta.clustering"].configuration)["clusteringColumns"] == [[each] for each in kept]
+    assert domains["user"].configuration == "now"
+
+
+def domain(name, text):
+    return {"domainMetadata": {"domain": name, "configuration": text, "removed": False}}
+
+
+def clustering(columns):
+    document = {"clusteringColumns": [[each] for each in columns], "domainName": "delta.clustering"}
+    return [domain("delta.clustering", json.dumps(document))] if columns else []
 
 
 def test_schema_and_properties_come_back_and_the_protocol_stays():
