@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
+from airflow_delta.core.data_files.shredded_variant import is_shredded, unshredded
 from airflow_delta.core.schema.arrow_conversion import FIELD_ID, FOUND_BY
 
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
@@ -103,6 +104,8 @@ class _Conformer:
             return self.array(array.dictionary_decode(), target)
         if _kinds.is_null(source):
             return pa.nulls(len(array), target)
+        if is_shredded(source, target):
+            return unshredded(array)
         if _kinds.is_struct(source) and _kinds.is_struct(target):
             return self.struct(array, target)
         if _kinds.is_map(source) and _kinds.is_map(target):

@@ -1,7 +1,8 @@
 """A table's types as Arrow's, both ways.
 
 Timestamps are microseconds: ``timestamp('us', 'UTC')`` for instants, ``timestamp('us')`` for ``timestamp_ntz``. A variant is
-what Parquet stores of it, ``struct<value: binary, metadata: binary>``, both in the binary encoding of Parquet's variant.
+what Parquet stores of it, ``struct<value: binary, metadata: binary>``, both in the binary encoding of Parquet's variant; parts
+that a file keeps in typed columns (shredded) are back in the value.
 """
 
 from __future__ import annotations
