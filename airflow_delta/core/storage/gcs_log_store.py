@@ -75,13 +75,15 @@ class GcsLogStore(FsspecLogStore):
         # Not gcsfs' upload in several parts: its fixed boundary between them can occur in a file.
         place = f"{self._filesystem._location}/upload/storage/v1/{_OBJECTS}"  # noqa: SLF001 - the same
         headers = {"Content-Type": "application/octet-stream"}
-        try:
-            await self._call("POST", place, uploadType="media", name=key, data=content, headers=headers, **condition)
-        except FileNotFoundError as error:  # of an upload it is the bucket that is missing
-            raise PermissionError("there is no such bucket") from error
+        await self._call("POST", place, uploadType="media", name=key, data=content, headers=headers, **condition)
 
     async def _call(self, method: str, place: str, *keys: str, **arguments: Any) -> Any:
-        return await self._filesystem._call(method, place, self._location.container, *keys, **arguments)  # noqa: SLF001
+        try:
+            return await self._filesystem._call(method, place, self._location.container, *keys, **arguments)  # noqa: SLF001
+        except FileNotFoundError:
+            if keys:
+                raise
+            raise PermissionError("there is no such bucket") from None
 
 
 def _milliseconds(time: str) -> int:

@@ -90,9 +90,8 @@ class _LogStoreHandler(pafs.FileSystemHandler):  # type: ignore[misc]
 
     def _info(self, path: str) -> pafs.FileInfo:
         name = path.strip("/")
-        directory = name.rpartition("/")[0]
-        status = next(self._store.list_from(directory, name.rpartition("/")[2]), None)
-        if status and status.path == name:
+        status = self._store.status(name) if name else None
+        if status:
             return _file(path, status)
         is_directory = not name or next(iter(self._store.list_all(name)), None) is not None
         return pafs.FileInfo(path, pafs.FileType.Directory if is_directory else pafs.FileType.NotFound)

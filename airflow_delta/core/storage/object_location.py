@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -22,6 +23,11 @@ _SERVICES = {
     **dict.fromkeys(("gs", "gcs"), ObjectService.GCS),
     **dict.fromkeys(("abfs", "abfss", "az"), ObjectService.AZURE),
 }
+
+# Where Microsoft has accounts: a log can name any URI, and nobody's token shall go to another host.
+_AZURE_HOST = re.compile(
+    r"[a-z0-9-]+\.(dfs|blob)\.(core\.(windows\.net|chinacloudapi\.cn|usgovcloudapi\.net|cloudapi\.de)|fabric\.microsoft\.com)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +50,7 @@ class ObjectLocation:
         """The place that the URI names; None when its scheme is not an object store's.
 
         Raises:
-            InvalidStatementError: It names no bucket.
+            InvalidStatementError: It names no bucket, or holds credentials, or an Azure account that is not at Azure.
         """
         scheme = scheme_of(uri)
         if scheme not in _SERVICES:
@@ -54,6 +60,8 @@ class ObjectLocation:
         container, _, host = authority.partition("@")
         if host and service is not ObjectService.AZURE:  # never shown: it may be a secret
             raise InvalidStatementError(statement=f"a {scheme}:// URI", detail="credentials belong into the storage options")
+        if host and not _AZURE_HOST.fullmatch(host.lower()):
+            raise InvalidStatementError(statement=f"the URI {uri!r}", detail=f"{host} is no host of Azure's")
         if not container:
             raise InvalidStatementError(statement=f"the URI {uri!r}", detail="it names no bucket or container")
         return cls(service=service, container=container, key=key.strip("/"), host=host or None)
