@@ -28,6 +28,11 @@ def encoded_root(table_uri: str) -> str:
     return scheme + quote(table_uri[len(scheme) :], safe=_KEPT).rstrip("/")
 
 
+def are_absolute(paths: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Which paths of the log are not relative to the table's root (``storage.table_uri.is_relative``)."""
+    return pc.match_substring_regex(paths, f"^/|{_WITH_SCHEME}")
+
+
 def absolute_paths(paths: pa.ChunkedArray, table_uri: str) -> pa.ChunkedArray:
     """Paths of the log as URIs; those that are URIs already stay, and ``/x`` is a local file for a local table."""
     with_scheme = pc.match_substring_regex(paths, _WITH_SCHEME)

@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 import pyarrow.fs
 
 from airflow_delta.core.errors import UnsupportedStorageError
+from airflow_delta.core.operations.absolute_paths import are_absolute
 from airflow_delta.core.operations.unneeded_files import lies_below_the_root, unencoded
 from airflow_delta.core.operations.vacuum_candidates import listed_files
 from airflow_delta.core.storage.log_store import LogStore
-from airflow_delta.core.storage.table_uri import is_relative
 
 _ASKED_SINGLY = 1000  # from more files on one listing is faster
 _THREADS = 8
@@ -29,11 +29,11 @@ def missing_files(store: LogStore, paths: pa.ChunkedArray) -> pa.Array:
     Raises:
         OSError: The storage does not answer.
     """
-    relative = pa.array([is_relative(path) for path in paths.to_pylist()], pa.bool_())
+    absolute = are_absolute(paths)
     return pa.concat_arrays(
         [
-            _missing_below_the_root(store, paths.filter(relative)),
-            _missing_elsewhere(store, paths.filter(pc.invert(relative)).to_pylist()),
+            _missing_below_the_root(store, paths.filter(pc.invert(absolute))),
+            _missing_elsewhere(store, paths.filter(absolute).to_pylist()),
         ]
     )
 
