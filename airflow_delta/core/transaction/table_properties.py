@@ -17,7 +17,8 @@ _MILLISECONDS = {
     "day": 86_400_000,
     "week": 604_800_000,
 }
-_TERM = re.compile(r"(\d+)\s*([a-z]+?)s?(?:\s+|$)")
+_NUMBER = re.compile(r"\d{1,18}")  # what 64 bits hold
+_TERM = re.compile(r"(\d{1,18})\s*([a-z]+?)s?(?:\s+|$)")
 
 DEFAULT_CHECKPOINT_INTERVAL = 10
 DEFAULT_DELETED_FILE_RETENTION = 604_800_000
@@ -26,8 +27,7 @@ DEFAULT_LOG_RETENTION = 2_592_000_000
 
 def checkpoint_interval(configuration: Mapping[str, str]) -> int:
     """A checkpoint is due at each version that this number divides."""
-    text = configuration.get("delta.checkpointInterval", "").strip()
-    return int(text) if text.isdecimal() and int(text) > 0 else DEFAULT_CHECKPOINT_INTERVAL
+    return _number(configuration.get("delta.checkpointInterval", "")) or DEFAULT_CHECKPOINT_INTERVAL
 
 
 def deleted_file_retention(configuration: Mapping[str, str]) -> int:
@@ -54,8 +54,7 @@ def cleans_up_log(configuration: Mapping[str, str]) -> bool:
 
 def protected_before(configuration: Mapping[str, str]) -> int:
     """Checkpoints before this version go only together, and none may be added there (the feature ``checkpointProtection``)."""
-    text = configuration.get("delta.requireCheckpointProtectionBeforeVersion", "").strip()
-    return int(text) if text.isdecimal() else 0
+    return _number(configuration.get("delta.requireCheckpointProtectionBeforeVersion", "")) or 0
 
 
 def is_append_only(configuration: Mapping[str, str]) -> bool:
@@ -72,3 +71,7 @@ def interval_milliseconds(text: str) -> int | None:
             return None
         total, end = total + int(match[1]) * _MILLISECONDS[match[2]], match.end()
     return int(total) if terms and end == len(terms) else None
+
+
+def _number(text: str) -> int | None:
+    return int(text) if _NUMBER.fullmatch(text.strip()) else None

@@ -1,5 +1,6 @@
 import pytest
 
+from airflow_delta.core.data_files import StatisticsSelection
 from airflow_delta.core.errors import InvalidTablePropertyError, UnsupportedWriterFeatureError
 from airflow_delta.core.table_changes import statistics_columns
 from airflow_delta.core.table_changes.properties import RequestedProperties, requested, spelled, split_names
@@ -106,3 +107,9 @@ def test_columns_with_statistics_follow_their_columns():
     assert statistics_columns.renamed(configuration, ("a", "z"), ("a", "w")) == configuration
     assert statistics_columns.dropped(configuration, ("c d",)) == {NAMES: "a.b,e", "k": "v"}
     assert statistics_columns.dropped({"k": "v"}, ("a",)) == {"k": "v"}
+
+
+@pytest.mark.parametrize("text", ["x", "", "-2", "9" * 5_000, "1.5"])
+def test_a_number_that_another_writer_left_wrong_counts_as_absent(text):
+    names = ("delta.dataSkippingNumIndexedCols", "delta.dataSkippingStringPrefixLength")
+    assert StatisticsSelection.from_properties(dict.fromkeys(names, text)) == StatisticsSelection()

@@ -20,6 +20,7 @@ HOUR, DAY = 3_600_000, 86_400_000
         ("interval 1000 microseconds", 1),
         ("interval 1 month", None),
         ("one week", None),
+        (f"{'9' * 5000} weeks", None),
         ("interval", None),
         ("", None),
     ],
@@ -29,7 +30,7 @@ def test_intervals_are_read_as_spark_reads_them(text, milliseconds):
 
 
 def test_absent_or_unreadable_properties_have_the_defaults():
-    for configuration in ({}, dict.fromkeys(KEYS, "nonsense")):
+    for configuration in ({}, dict.fromkeys(KEYS, "nonsense"), dict.fromkeys(KEYS, "9" * 5000)):
         assert properties.checkpoint_interval(configuration) == 10
         assert properties.deleted_file_retention(configuration) == 7 * DAY
         assert properties.transaction_retention(configuration) is None
