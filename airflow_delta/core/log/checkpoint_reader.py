@@ -51,8 +51,8 @@ class CheckpointHeader:
         sidecars: Paths below the table's root of the files that hold the file actions; empty where they are not apart.
     """
 
-    protocol: Protocol | None
-    metadata: Metadata | None
+    protocol: Protocol
+    metadata: Metadata
     transactions: Mapping[str, SetTransaction]
     domains: Mapping[str, DomainMetadata]
     sidecars: tuple[str, ...] = ()
@@ -62,19 +62,21 @@ def read_header(store: LogStore, checkpoint: Checkpoint) -> CheckpointHeader:
     """All but the file actions.
 
     Raises:
-        CorruptLogError: A file is missing or not what its name says, or an action is not what the protocol says.
+        CorruptLogError: A file is missing or not what its name says, an action is not what the protocol says, or there is not
+            exactly one protocol and one metadata.
     """
     found = _documents(store, checkpoint, _HEADER)
     with blamed_on(store.table_uri, checkpoint.files[0].path):
         if checkpoint.is_manifest and [each["version"] for each in found[CHECKPOINT_METADATA]] != [checkpoint.version]:
             raise ValueError(f"it holds {len(found[CHECKPOINT_METADATA])} checkpointMetadata of version {checkpoint.version}")
-        if len(found[PROTOCOL]) > 1 or len(found[METADATA]) > 1:
-            raise ValueError("it holds more than one protocol or metadata")
+        for action in (PROTOCOL, METADATA):
+            if len(found[action]) != 1:
+                raise ValueError(f"it holds {len(found[action])} {action} actions")
         transactions = map(SetTransaction.from_json, found[TRANSACTION])
         domains = map(DomainMetadata.from_json, found[DOMAIN])
         return CheckpointHeader(
-            protocol=Protocol.from_json(found[PROTOCOL][0]) if found[PROTOCOL] else None,
-            metadata=Metadata.from_json(found[METADATA][0]) if found[METADATA] else None,
+            protocol=Protocol.from_json(found[PROTOCOL][0]),
+            metadata=Metadata.from_json(found[METADATA][0]),
             transactions={each.app_id: each for each in transactions},
             domains={each.domain: each for each in domains if not each.removed},
             sidecars=tuple(referenced_sidecar(each["path"]) for each in found[SIDECAR]),

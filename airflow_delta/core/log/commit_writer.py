@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from airflow_delta.core.actions import CommitActions
 from airflow_delta.core.log.file_columns import log_name
 
+_FEW = 16  # files up to which Python is faster than Arrow
 _ROWS_AT_ONCE = 1 << 16  # keeps each text column far below the 2 GiB that 32-bit offsets can address
 
 # Values and JSON's own quotes are put together in one go, and the values are escaped afterwards, in the whole text: far faster
@@ -25,7 +26,7 @@ _OTHERS = bytes(range(0x20, 0x100))
 def commit_json(actions: CommitActions) -> bytes:
     """The content of the commit file: one JSON object per line, the commit info first.
 
-    Nulls are left out, except null partition values. Files are rendered as columns, never as Python objects.
+    Nulls are left out, except null partition values. Many files are rendered as columns, never as Python objects.
 
     Protocol: PROTOCOL.md, "Delta Log Entries" and "Actions".
     """
@@ -55,12 +56,23 @@ def _line(action: str, document: dict[str, Any]) -> bytes:
 
 def _file_lines(action: str, files: pa.Table) -> Iterator[bytes]:
     """The lines of all files, many lines per text."""
+    if len(files) <= _FEW:
+        yield from (_line(action, _document(row)) for row in files.to_pylist())
+        return
     for batch in files.to_batches(max_chunksize=_ROWS_AT_ONCE):
-        if batch.num_rows:
-            objects = _object(batch.schema.names, batch.columns)
-            lines = _text(b"{%s%s%s:" % (_QUOTE, action.encode(), _QUOTE), objects, b"}" + _END)
-            every = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines)
-            yield _escaped(pc.binary_join(every, b"")[0].as_py()).translate(_JSON)
+        objects = _object(batch.schema.names, batch.columns)
+        lines = _text(b"{%s%s%s:" % (_QUOTE, action.encode(), _QUOTE), objects, b"}" + _END)
+        every = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines)
+        yield _escaped(pc.binary_join(every, b"")[0].as_py()).translate(_JSON)
+
+
+def _document(row: dict[str, Any]) -> dict[str, Any]:
+    """The row as the log has it; Arrow gives a map as a list of its items."""
+    return {
+        log_name(name): dict(value) if isinstance(value, list) else _document(value) if isinstance(value, dict) else value
+        for name, value in row.items()
+        if value is not None
+    }
 
 
 def _escaped(text: bytes) -> bytes:

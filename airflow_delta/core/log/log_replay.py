@@ -35,7 +35,6 @@ from airflow_delta.core.log.record_counts import with_record_counts
 from airflow_delta.core.storage.log_store import LogStore
 
 _OF_KEYS = ("path", "deletion_vector")
-_NO_HEADER = CheckpointHeader(protocol=None, metadata=None, transactions={}, domains={})
 
 
 class LogReplay:
@@ -44,7 +43,7 @@ class LogReplay:
     The live files are those of a base (the checkpoint, or an earlier replay that knows them) with the commits since applied.
     """
 
-    def __init__(self, store: LogStore, segment: LogSegment, header: CheckpointHeader, tail: CommitBatch) -> None:
+    def __init__(self, store: LogStore, segment: LogSegment, header: CheckpointHeader | None, tail: CommitBatch) -> None:
         self.segment = segment
         self._store = store
         self._header = header
@@ -78,7 +77,7 @@ class LogReplay:
                 segment = find_segment(store, version, broken=broken)
             except (LogGapError, VersionNotFoundError) as error:
                 raise first_error or error from error
-            header = _NO_HEADER
+            header = None
             if segment.checkpoint:
                 try:
                     header = read_header(store, segment.checkpoint)
@@ -104,7 +103,7 @@ class LogReplay:
     @property
     def protocol(self) -> Protocol:
         """The latest protocol. Raises ``CorruptLogError`` when there is none."""
-        protocol = self._tail.protocol or self._header.protocol
+        protocol = self._tail.protocol or (self._header.protocol if self._header else None)
         if protocol is None:
             raise self._corrupt(f"no protocol action up to version {self.segment.version}")
         return protocol
@@ -112,7 +111,7 @@ class LogReplay:
     @property
     def metadata(self) -> Metadata:
         """The latest metadata. Raises ``CorruptLogError`` when there is none."""
-        metadata = self._tail.metadata or self._header.metadata
+        metadata = self._tail.metadata or (self._header.metadata if self._header else None)
         if metadata is None:
             raise self._corrupt(f"no metaData action up to version {self.segment.version}")
         return metadata
@@ -123,12 +122,12 @@ class LogReplay:
     @property
     def transactions(self) -> Mapping[str, SetTransaction]:
         """How far each application has written: its latest commit counts."""
-        return {**self._header.transactions, **self._tail.transactions}
+        return {**(self._header.transactions if self._header else {}), **self._tail.transactions}
 
     @property
     def domains(self) -> Mapping[str, DomainMetadata]:
         """The domains that are there."""
-        merged = {**self._header.domains, **self._tail.domains}
+        merged = {**(self._header.domains if self._header else {}), **self._tail.domains}
         return {name: each for name, each in merged.items() if not each.removed}
 
     @cached_property

@@ -61,14 +61,20 @@ def test_any_column_may_be_missing():
         "data_change": True,
     }
     assert len(read_tombstones(store, checkpoint)) == 0
-    header = read_header(store, checkpoint)
-    assert (header.protocol, header.metadata, header.transactions, header.domains) == (None, None, {}, {})
 
 
-def test_a_checkpoint_without_any_known_column_holds_nothing():
+def test_a_checkpoint_without_any_known_column_holds_no_files():
     store, checkpoint = checkpoint_of(HandmadeLog().checkpoint(1, {"unknown": 3}, schema=pa.schema({"unknown": pa.int64()})))
     assert len(read_active_files(store, checkpoint)) == 0
-    assert read_header(store, checkpoint).protocol is None
+
+
+@pytest.mark.parametrize("actions", [[protocol()], [metadata()], [protocol(), metadata(), protocol()]])
+def test_a_checkpoint_without_just_one_protocol_and_one_metadata_is_none(actions):
+    handmade = HandmadeLog().create(add("a")).commit(add("b")).checkpoint(1, *actions, add("lie"))
+    assert handmade.paths() == ["a", "b"]
+    with pytest.raises(CorruptLogError, match="actions") as caught:
+        handmade.remove_commits(0, 1).paths()
+    assert caught.value.file == checkpoint_path(1)
 
 
 def test_the_parts_of_a_checkpoint_are_one():
@@ -130,6 +136,20 @@ def test_statistics_that_are_only_there_as_columns_become_json_again():
         None,
         {"nullCount": {"id": 0}},
     ]
+
+
+@pytest.mark.parametrize("second", [{"numRecords": 4}, None])
+def test_numbers_of_records_come_from_parsed_statistics_where_all_are_there(second):
+    """Texts that differ from them show which were read."""
+    fields = [*(each for each in CHECKPOINT.field("add").type), pa.field("stats_parsed", PARSED)]
+    schema = pa.schema([pa.field("add", pa.struct(fields)) if each.name == "add" else each for each in CHECKPOINT])
+    texts = [{"stats": '{"numRecords":7}', "stats_parsed": {"numRecords": 3}}, {"stats": None, "stats_parsed": second}]
+    actions = [add(name, **each) for name, each in zip("ab", texts, strict=True)]
+    store, checkpoint = checkpoint_of(HandmadeLog().checkpoint(1, protocol(), *actions, remove("r"), schema=schema))
+    files = read_active_files(store, checkpoint, ["num_records", "path", "stats"])
+    assert files.column_names == ["num_records", "path", "stats"]
+    assert files["num_records"].to_pylist() == ([3, 4] if second else [7, None])
+    assert read_active_files(store, checkpoint, ["num_records"])["num_records"].equals(files["num_records"])
 
 
 def test_int96_times_of_parsed_statistics_are_instants(tmp_path):

@@ -6,6 +6,7 @@ import json
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from deltalake import DeltaTable
 from hypothesis import given
 from hypothesis import strategies as st
@@ -89,6 +90,14 @@ def expected(row: dict) -> dict:
         elif value is not None:
             document[camel(name)] = value
     return document
+
+
+@pytest.fixture(params=[0, 16], ids=["as columns", "one by one"], scope="module", autouse=True)
+def few(request):
+    """How many files count as few: these are rendered in another way."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("airflow_delta.core.log.commit_writer._FEW", request.param)
+        yield
 
 
 @given(st.lists(ADD, max_size=6), st.integers(0, 3))
