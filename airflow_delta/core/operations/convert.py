@@ -26,6 +26,7 @@ from airflow_delta.core.data_files.legacy_calendar import is_in_legacy_calendar
 from airflow_delta.core.errors import DeltaError, InvalidPartitionValueError, NotConvertibleError, UnsupportedTypeError
 from airflow_delta.core.operations.parquet_schema import footer_schema, merged_schema
 from airflow_delta.core.operations.table_log import TableLog
+from airflow_delta.core.operations.unneeded_files import other_tables
 from airflow_delta.core.operations.vacuum_candidates import listed_files
 from airflow_delta.core.schema import DataType, StructField, StructType, parse_schema, schema_json, typed_values
 from airflow_delta.core.schema.column_mapping import MODE_PROPERTY
@@ -96,7 +97,11 @@ def convert(
     if log.exists():
         return ConvertResult(version=log.snapshot().version, files=0, converted=False)
     uri = log.table_uri
-    files = _parquet_files(listed_files(log.store))
+    listed = listed_files(log.store)
+    tables = tuple(f"{each.rstrip('/')}: it is a table itself" for each in other_tables(listed["path"]))
+    if tables:
+        raise NotConvertibleError(table=uri, problems=tables)
+    files = _parquet_files(listed)
     if not len(files):
         raise NotConvertibleError(table=uri, problems=("there is no Parquet file",))
     directories = pc.replace_substring_regex(files["path"], "(?s)/?[^/]*$", "").combine_chunks().dictionary_encode()

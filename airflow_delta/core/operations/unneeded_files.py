@@ -35,14 +35,14 @@ def unneeded_files(listed: pa.Table, needed: pa.ChunkedArray, partition_columns:
         partition_columns: Directories named after them (physical names) are not hidden, whatever their names begin with.
         cutoff: Milliseconds since the epoch; files modified since then stay.
     """
-    other_tables = _other_tables(listed["path"])
+    roots = other_tables(listed["path"])
     old = listed.filter(pc.less(listed["modification_time"], cutoff))
     spare = old.filter(pc.invert(pc.is_in(old["path"], needed)))
     odd = needed.filter(pc.match_substring_regex(needed, _ODD_PATH))
     if len(odd):  # whichever way such a path leads here, its last part is the name
         spare = spare.filter(pc.invert(pc.is_in(_name(spare["path"]), _name(odd))))
     spare = spare.filter(pc.invert(_is_hidden(spare["path"], partition_columns)))
-    for root in other_tables:
+    for root in roots:
         spare = spare.filter(pc.invert(pc.starts_with(spare["path"], pattern=root)))
     return spare
 
@@ -123,7 +123,7 @@ def _is_hidden(paths: pa.ChunkedArray, partition_columns: Iterable[str]) -> pa.C
     return pc.match_substring_regex(shown, "(^|/)[_.]")
 
 
-def _other_tables(paths: pa.ChunkedArray) -> list[str]:
+def other_tables(paths: pa.ChunkedArray) -> list[str]:
     """The directories below the root that hold a log themselves, each with a slash at its end."""
     logs = paths.filter(pc.match_substring(paths, "/_delta_log/"))
     return pc.replace_substring_regex(logs, "(?s)/_delta_log/.*$", "/").unique().to_pylist()

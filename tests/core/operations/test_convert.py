@@ -213,6 +213,15 @@ def test_an_empty_directory_is_no_table(tmp_path):
     assert not list(tmp_path.rglob("*"))
 
 
+def test_a_table_below_the_directory_is_no_part_of_another(tmp_path):
+    for path in ("f.parquet", "inner/f.parquet"):
+        write(tmp_path, path, n=[1])
+    DeltaLog.convert(str(tmp_path / "inner"))
+    with pytest.raises(NotConvertibleError) as caught:
+        DeltaLog.convert(str(tmp_path))
+    assert caught.value.problems == ("inner: it is a table itself",)
+
+
 def test_int96_is_an_instant_and_int64_without_zone_is_not(tmp_path):
     moment = dt.datetime(2020, 1, 1, 12)  # noqa: DTZ001
     nested = pa.array(
