@@ -114,20 +114,17 @@ class _DataFile:
                 coerce_int96_timestamp_unit="us",
             ) as file,
         ):
-            _check_counts(file.metadata)
             available = file.schema_arrow
             found = find_fields(available, self.stored, by_id=self.by_id)
             names = [available.field(index).name for index in found if index is not None]
-            is_legacy = is_in_legacy_calendar(file.metadata.metadata or {})
-            for batch in file.iter_batches(batch_size=batch_rows, columns=names, use_threads=use_threads):
+            is_legacy = bool(names) and is_in_legacy_calendar(file.metadata.metadata or {})
+            read = names or _countable(available)
+            for batch in file.iter_batches(batch_size=batch_rows, columns=read, use_threads=use_threads):
                 if is_legacy and holds_ancient_values(batch):
                     raise LegacyCalendarError(table=self.table, file=self.path)
                 yield conform(batch, self.stored, by_id=self.by_id)
 
 
-def _check_counts(metadata: pq.FileMetaData) -> None:
-    """Return if the file can have the rows that its footer says, also when none of its columns is read."""
-    for index in range(metadata.num_row_groups if metadata.num_columns else 0):
-        group = metadata.row_group(index)
-        if not 0 <= group.num_rows <= group.column(0).num_values:
-            raise ValueError(f"the footer says that a row group has {group.num_rows} rows")
+def _countable(schema: pa.Schema) -> list[str]:
+    """The column that tells how many rows there are, the cheapest; a footer alone may say any number."""
+    return sorted(schema.names, key=lambda name: pa.types.is_nested(schema.field(name).type))[:1]

@@ -230,7 +230,7 @@ def describe_file(
     try:
         with filesystem.open_input_file(path) as source:
             footer, size = pq.read_metadata(source), source.size()
-    except (pa.ArrowException, OSError) as error:
+        stats = footer_statistics(footer, schema, selection)
+    except (pa.ArrowException, OSError, ValueError) as error:  # the last: names that are no text
         raise CorruptDataFileError(table=table, file=path, detail=str(error)) from error
-    stats = footer_statistics(footer, schema, selection)
     return WrittenFile(path=path, size=size, num_records=footer.num_rows, stats=stats)
