@@ -126,7 +126,7 @@ def _mapped(before: Metadata, metadata: Metadata) -> Metadata:
             f"delta.columnMapping.mode cannot change from {old} to {new}",
             "use none -> name on a table that exists; any mode when the table is created or replaced",
         )
-    if new is MappingMode.NONE:
+    if new is MappingMode.NONE or (old is new and metadata.schema_string == before.schema_string):
         return metadata
     schema, last = with_column_mapping(
         parse_schema(metadata.schema_string), max_id=_max_id(before.configuration), keep_names=old is MappingMode.NONE

@@ -13,7 +13,7 @@ from airflow_delta.core.errors import InvalidTableChangeError
 from airflow_delta.core.schema import ArrayType, StructField, StructType, arrow_schema, parse_schema, physical_name
 from airflow_delta.core.schema.data_types import BYTE, DATE, DOUBLE, FLOAT, INTEGER, LONG, SHORT, STRING, TIMESTAMP_NTZ
 from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
-from airflow_delta.core.table_changes import FIRST, NewColumn, NewTable, after
+from airflow_delta.core.table_changes import FIRST, NewColumn, NewTable, after, generated, identity, with_default
 from airflow_delta.core.table_features.support import ROW_FEATURES
 from airflow_delta.core.transaction.operation import Operation
 
@@ -186,6 +186,24 @@ def test_other_engines_read_altered_tables(log, by_others, properties):
     ]
     for found in (log.refresh().to_arrow().read_all(), *by_others(log)):
         assert in_order(found.to_pylist()) == in_order(wanted)
+
+
+def test_other_engines_read_a_table_with_every_rule(log, by_others):
+    columns = (
+        identity(StructField("k", LONG)),
+        with_default(StructField("d", STRING), "'x'"),
+        generated(StructField("g", LONG), "k * 2"),
+        StructField("n", LONG, nullable=False),
+    )
+    properties = ["delta.enableRowTracking", "delta.enableInCommitTimestamps", "delta.enableChangeDataFeed", "delta.appendOnly"]
+    log.create(NewTable(schema=StructType(columns), clustering_columns=["n"], properties=dict.fromkeys(properties, "true")))
+    rows = [{"k": 1, "d": "x", "g": 2, "n": 5}, {"k": 2, "d": None, "g": 4, "n": 6}]
+    write(log, rows)
+    log.alter().sync_identity("k", 2)
+    log.alter().add_constraint("c", "n > 0")
+    for found in (log.refresh().to_arrow().read_all(), *by_others(log)):
+        assert in_order(found.to_pylist()) == in_order(rows)
+    assert log.refresh().files()["base_row_id"].to_pylist() == [0]
 
 
 def test_other_engines_follow_a_dropped_feature(log, by_others):
