@@ -193,7 +193,7 @@ def _last_vacuumed(store: LogStore) -> int:
     """The last commit whose removed files are gone; -1 when nothing is known."""
     try:
         note = json.loads(store.read(LAST_VACUUM_INFO))[_NOTE_KEY]
-    except (FileNotFoundError, ValueError, LookupError, TypeError):  # a note, not the truth: what is unreadable says nothing
+    except (FileNotFoundError, ValueError, LookupError, TypeError, RecursionError):  # what is unreadable says nothing
         return -1
     return note if isinstance(note, int) and note >= 0 else -1
 

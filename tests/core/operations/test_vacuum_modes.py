@@ -3,6 +3,7 @@
 import json
 import os
 import time
+import uuid
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_delta.core.actions import removes_of
+from airflow_delta.core.data_files.z85 import z85_encoded
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import (
     InvalidStatementError,
@@ -38,7 +40,8 @@ class AgedTable:
         self.now = 0
         self.store = InMemoryLogStore(uri, clock=lambda: self.now)
         self.version = -1
-        self.commit(protocol(), metadata())
+        features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+        self.commit(protocol(3, 7, **features), metadata())
 
     @property
     def log(self):
@@ -385,37 +388,83 @@ def test_deltalake_reads_a_table_after_a_lite_vacuum(real_table):
 # -- any history
 
 
-STEP = st.tuples(st.sampled_from(["add", "remove", "restore", "stray", "lite", "full"]), st.integers(0, 4), st.integers(0, 3))
+def marked(number):
+    """A deletion vector as the log names it, and its file."""
+    name = uuid.UUID(int=number)
+    vector = {"storageType": "u", "pathOrInlineDv": z85_encoded(name.bytes), "offset": 1, "sizeInBytes": 4, "cardinality": 1}
+    return vector, f"deletion_vector_{name}.bin"
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(STEP, max_size=14))
+def vector(number):
+    return {} if number is None else {"deletionVector": marked(number)[0]}
+
+
+def files_of(state):
+    return set(state) | {marked(number)[1] for number in state.values() if number is not None}
+
+
+class Model:
+    """A table with a history, and what each of its versions needs: paths with the numbers of their deletion vectors."""
+
+    def __init__(self):
+        self.table = AgedTable()
+        self.live = {}
+        self.versions = [(0, {})]
+
+    def take(self, step, number, which, days):
+        self.table.now += days * DAY
+        path = sorted(self.live)[which % len(self.live)] if self.live else None
+        if path or step not in {"remove", "mark"}:
+            getattr(self, step)(number=number, which=which, path=path)
+        self.versions.append((self.table.now, dict(self.live)))
+
+    def add(self, number, **_):
+        self.table.commit(add(self.table.file(f"f{number}")))
+        self.live[f"f{number}"] = None
+
+    def remove(self, path, **_):
+        self.table.commit(self.table.remove(path, **vector(self.live.pop(path))))
+
+    def mark(self, number, path, **_):
+        self.table.file(marked(number)[1])
+        self.table.commit(self.table.remove(path, **vector(self.live[path])), add(path, **vector(number)))
+        self.live[path] = number
+
+    def restore(self, which, **_):
+        wanted = self.versions[which % len(self.versions)][1]
+        back = {path: mark for path, mark in wanted.items() if path not in self.live}
+        if back and files_of(back) <= self.table.files():
+            self.table.commit(*(add(path, **vector(mark)) for path, mark in back.items()))
+            self.live |= back
+
+    def stray(self, number, **_):
+        self.table.file(f"stray{number}")
+
+    def lite(self, **_):
+        self._vacuum(lite=True)
+
+    def full(self, **_):
+        self._vacuum(lite=False)
+
+    def _vacuum(self, *, lite):
+        log = self.table.log
+        log.vacuum(24 * 2, enforce_retention=False, lite=lite)
+        self.table.version = log.refresh().version
+
+    def needed(self):
+        """The files of every version that was the latest one within the last two days."""
+        ends = [*(since for since, _ in self.versions[1:]), self.table.now + 1]
+        states = (state for (_, state), end in zip(self.versions, ends, strict=True) if end > self.table.now - 2 * DAY)
+        return set().union(*map(files_of, states))
+
+
+STEPS = st.sampled_from(["add", "remove", "mark", "restore", "stray", "lite", "full"])
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.tuples(STEPS, st.integers(0, 4), st.integers(0, 3)), max_size=16))
 def test_no_vacuum_deletes_what_a_version_within_the_retention_reads(steps):
-    table = AgedTable()
-    live, versions = set(), [(0, frozenset())]
+    model = Model()
     for number, (step, which, days) in enumerate(steps):
-        table.now += days * DAY
-        path = sorted(live)[which % len(live)] if live else None
-        if step == "add":
-            path = table.file(f"f{number}")
-            table.commit(add(path))
-            live.add(path)
-        elif step == "remove" and path:
-            table.commit(table.remove(path))
-            live.discard(path)
-        elif step == "restore":
-            back = versions[which % len(versions)][1] - live
-            if back <= table.files() and back:
-                table.commit(*map(add, sorted(back)))
-                live |= back
-        elif step == "stray":
-            table.file(f"stray{number}")
-        elif step in {"lite", "full"}:
-            log = table.log
-            log.vacuum(24 * 2, enforce_retention=False, lite=step == "lite")
-            table.version = log.refresh().version
-        versions.append((table.now, frozenset(live)))
-        cutoff = table.now - 2 * DAY
-        for (_, files), (until, _) in zip(versions, [*versions[1:], (table.now + 1, frozenset())], strict=True):
-            if until > cutoff:
-                assert files <= table.files()
+        model.take(step, number, which, days)
+        assert model.needed() <= model.table.files()
