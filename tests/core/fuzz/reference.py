@@ -163,6 +163,8 @@ def _checkpoint_actions(files, paths):
         for action in actions:
             if action.get("sidecar") is not None:
                 sidecar = _Fields(action["sidecar"]).text("path")
+                if "/_sidecars/" in path:
+                    raise UnclearError("a sidecar in a sidecar")
                 yield from _checkpoint_actions(files, [f"_delta_log/_sidecars/{unquote(sidecar)}"])
             else:
                 yield action
