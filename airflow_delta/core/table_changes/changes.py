@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.schema import DataType
+from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.table_changes import column_changes, property_changes
 from airflow_delta.core.table_changes.columns import NewColumn, Position
 from airflow_delta.core.table_changes.definition import Definition, changed_definition
@@ -32,11 +33,11 @@ class TableChanges:
     need a feature that is not known here, and what ``OptimisticTransaction.commit`` raises.
 
     Attributes:
-        start: Starts a transaction on the latest version.
+        start: Starts a transaction on this snapshot, or on the latest version.
         origin: The run that asks for the changes.
     """
 
-    start: Callable[[], OptimisticTransaction]
+    start: Callable[[Snapshot | None], OptimisticTransaction]
     origin: Origin | None = None
 
     # -- columns
@@ -90,7 +91,7 @@ class TableChanges:
         """
         if property_changes.enables_row_tracking(properties):
             self._commit("UPGRADE PROTOCOL", property_changes.support_row_tracking)
-            backfill(self.start, self.origin)
+            backfill(lambda: self.start(None), self.origin)
         return self._commit("SET TBLPROPERTIES", lambda table: property_changes.set_properties(table, properties))
 
     def unset_properties(self, *names: str, if_exists: bool = False) -> CommitResult:
@@ -116,26 +117,28 @@ class TableChanges:
 
     # -- rules and layout
 
-    def add_constraint(self, name: str, sql: str, *, verified: bool = False) -> CommitResult:
+    def add_constraint(self, name: str, sql: str, *, verified: Snapshot | None = None) -> CommitResult:
         """Add a CHECK constraint that every row must satisfy (NULL does not).
 
         Args:
             name: Of the constraint.
             sql: A condition in Spark SQL.
-            verified: Whether the caller has checked the rows that are there, in the version that is the latest now or before.
-                Otherwise they are read and checked here, which is possible for conditions that ``Snapshot.to_arrow`` decides.
+            verified: The version of which the caller has checked all rows. Without it they are read and checked here, which is
+                possible for conditions that ``Snapshot.to_arrow`` decides.
 
         Raises:
             ConstraintViolatedError: Rows that are there break it.
-            ConcurrentAppendError: Rows that came meanwhile were not checked.
+            ConcurrentAppendError: Rows came since that were not checked.
         """
 
         def check(transaction: OptimisticTransaction) -> None:
             transaction.read_whole_table()
-            if not verified:
+            if verified is None:
                 check_rows(transaction.snapshot, name, sql)
 
-        return self._commit("ADD CONSTRAINT", lambda table: property_changes.add_constraint(table, name, sql), check)
+        return self._commit(
+            "ADD CONSTRAINT", lambda table: property_changes.add_constraint(table, name, sql), check, basis=verified
+        )
 
     def drop_constraint(self, name: str, *, if_exists: bool = False) -> CommitResult:
         """Take a CHECK constraint away."""
@@ -146,9 +149,14 @@ class TableChanges:
         return self._commit("CLUSTER BY", lambda table: property_changes.cluster_by(table, names))
 
     def _commit(
-        self, operation: str, decide: Decision, check: Callable[[OptimisticTransaction], None] | None = None
+        self,
+        operation: str,
+        decide: Decision,
+        check: Callable[[OptimisticTransaction], None] | None = None,
+        *,
+        basis: Snapshot | None = None,
     ) -> CommitResult:
-        transaction = self.start()
+        transaction = self.start(basis)
         table = TableState.of(transaction.snapshot)
         with refusals(table.uri, operation):
             change = decide(table)

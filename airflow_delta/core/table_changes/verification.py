@@ -18,7 +18,8 @@ def check_rows(snapshot: Snapshot, constraint: str, sql: str) -> None:
         satisfied = _rows(snapshot, sql)
     except InvalidPredicateError as error:
         raise Refusal(
-            f"{sql!r} cannot be checked on the rows here: {error.detail}", "check the rows, and pass verified=True"
+            f"{sql!r} cannot be checked on the rows here: {error.detail}",
+            "check the rows of a version, and pass it as verified",
         ) from error
     broken = _rows(snapshot, None) - satisfied
     if broken:

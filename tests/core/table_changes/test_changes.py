@@ -112,7 +112,7 @@ def test_a_dropped_column_comes_back_as_another_one(mapped):
 def test_a_column_that_an_expression_uses_stays_what_it_is(table, change):
     fields = (*struct(a=INTEGER, st=struct(x=INTEGER), free=INTEGER).fields, generated(StructField("g", LONG), "a + 1"))
     table.create(StructType(fields), properties={**NAME_MODE, "delta.enableTypeWidening": "true"})
-    table.alter.add_constraint("c", "st.x > 0", verified=True)
+    table.alter.add_constraint("c", "st.x > 0", verified=table.snapshot)
     changes = {
         "rename": lambda path: table.alter.rename_column(path, "n"),
         "drop": table.alter.drop_columns,
@@ -189,7 +189,7 @@ def test_properties_are_set_and_taken_away(table):
 
 @pytest.mark.parametrize("name", ["delta.columnMapping.maxColumnId", "delta.columnMapping.mode", "delta.constraints.c"])
 def test_properties_that_mean_more_are_not_just_taken_away(mapped, name):
-    mapped.alter.add_constraint("c", "id > 0", verified=True)
+    mapped.alter.add_constraint("c", "id > 0", verified=mapped.snapshot)
     with pytest.raises(InvalidTableChangeError):
         mapped.alter.unset_properties(name)
 
@@ -313,15 +313,15 @@ def test_a_constraint_is_kept_as_it_is_written(table):
 def test_a_constraint_must_be_about_the_table(table, sql):
     table.create()
     with pytest.raises(InvalidTableChangeError):
-        table.alter.add_constraint("c", sql, verified=True)
+        table.alter.add_constraint("c", sql, verified=table.snapshot)
 
 
 def test_a_condition_that_is_not_decided_here_is_checked_by_the_caller(table):
     table.create()
     with pytest.raises(InvalidTableChangeError) as caught:
         table.alter.add_constraint("c", "length(s) < 5")
-    assert caught.value.cure == "check the rows, and pass verified=True"
-    assert table.alter.add_constraint("c", "length(s) < 5", verified=True).committed
+    assert caught.value.cure == "check the rows of a version, and pass it as verified"
+    assert table.alter.add_constraint("c", "length(s) < 5", verified=table.snapshot).committed
 
 
 def test_clustering_begins_and_ends(table):
@@ -345,8 +345,8 @@ def test_clustering_begins_and_ends(table):
 def racing(table, other):
     """Changes whose transactions see the table before ``other`` is committed."""
 
-    def start():
-        transaction = log.start_transaction()
+    def start(snapshot):
+        transaction = log.start_transaction(snapshot)
         other()
         return transaction
 
@@ -374,7 +374,11 @@ def test_a_change_does_not_pass_another_change(table):
 def test_a_constraint_is_not_added_when_rows_came_that_nobody_checked(table):
     table.create()
     with pytest.raises(ConcurrentAppendError):
-        racing(table, lambda: table.append("a")).add_constraint("c", "id > 0", verified=True)
+        racing(table, lambda: table.append("a")).add_constraint("c", "id > 0")
+    checked = table.snapshot
+    table.append("b")
+    with pytest.raises(ConcurrentAppendError):
+        table.alter.add_constraint("c", "id > 0", verified=checked)
     assert table.properties == {}
 
 
@@ -421,7 +425,7 @@ def test_an_invariant_keeps_its_columns(table):
 def test_a_constraint_is_one_condition(table, sql):
     table.create()
     with pytest.raises(InvalidTableChangeError):
-        table.alter.add_constraint("c", sql, verified=True)
+        table.alter.add_constraint("c", sql, verified=table.snapshot)
 
 
 def test_a_comment_is_what_people_say_of_the_table(table):
