@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
-from typing import cast
+from typing import Any, cast
 
 from airflow_delta.cli.output import Work
 from airflow_delta.core.delta_log import DeltaLog
@@ -17,7 +18,7 @@ def open_table(uri: str, storage_options: Iterable[str] | None) -> DeltaLog:
 
     Args:
         uri: A local path or a URI.
-        storage_options: ``KEY=VALUE`` each.
+        storage_options: ``KEY=VALUE`` each; a value is text, ``true``, ``false`` or a JSON object.
 
     Raises:
         InvalidStatementError: An option is none.
@@ -32,13 +33,23 @@ def open_observed_table(uri: str, storage_options: Iterable[str] | None, work: W
 
 
 def _store(uri: str, storage_options: Iterable[str] | None) -> LogStore:
-    options: dict[str, str] = {}
+    options: dict[str, Any] = {}
     for text in storage_options or ():
         key, separator, value = text.partition("=")
         if not separator:
             raise InvalidStatementError(statement=f"the storage option {key!r}", detail="it is not KEY=VALUE")
-        options[key] = value
+        options[key] = _value(value)
     return log_store_for(uri, options)
+
+
+def _value(text: str) -> Any:
+    """``true``, ``false`` and JSON objects as such; anything else is text, as a key of digits is."""
+    if text.lower() in {"true", "false"}:
+        return text.lower() == "true"
+    try:
+        return json.loads(text) if text.startswith("{") else text
+    except ValueError:
+        return text
 
 
 class _ObservedStore:

@@ -9,7 +9,7 @@ from typing import Any
 
 import airflow_delta.spark.errors  # noqa: F401 - makes its errors known, so that they come back as themselves
 from airflow_delta.core.clock import Clock, system_clock
-from airflow_delta.core.errors import CommitConflictError, DeltaError, InvalidStatementError
+from airflow_delta.core.errors import CommitConflictError, DeltaError, InvalidStatementError, StorageAccessError
 from airflow_delta.core.statements import OperationResult
 from airflow_delta.core.storage.resolve import log_store_for
 from airflow_delta.jobs.errors import AccessDeniedError, InvalidSpecError, JobFailedError
@@ -62,7 +62,7 @@ class ResultDocument:
                 return 0
             case InvalidSpecError() | InvalidStatementError():
                 return 64
-            case AccessDeniedError():
+            case AccessDeniedError() | StorageAccessError():
                 return 77
             case JobFailedError():
                 return 70

@@ -16,7 +16,7 @@ from airflow.sdk import Context, RetryPolicy, conf
 from airflow_delta.core.actions.commit_info import Origin
 from airflow_delta.core.committed import committed_result
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.errors import CommitConflictError, TableNotFoundError, UnsupportedStorageError
+from airflow_delta.core.errors import CommitConflictError, StorageAccessError, TableNotFoundError, UnsupportedStorageError
 from airflow_delta.core.statements import OperationResult, Statement, WriteStatement
 from airflow_delta.core.statements.json_form import is_statement_value, map_texts
 from airflow_delta.core.storage.resolve import log_store_for
@@ -164,7 +164,7 @@ def _visible_head(table: str, scratch: str | None) -> int | None:
     except UnsupportedStorageError:
         if scratch is None:
             raise
-    except PermissionError as error:
+    except (PermissionError, StorageAccessError) as error:
         if scratch is None:
             raise ScratchUriNeededError(table=table, detail=f"the Airflow worker cannot read the table ({error})") from None
     return None
