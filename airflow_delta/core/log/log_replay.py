@@ -48,7 +48,7 @@ class LogReplay:
         self._store = store
         self._header = header
         self._tail = tail  # all commits after the checkpoint
-        self._broken: Collection[Checkpoint] = ()  # passed over on the way to this segment's
+        self.broken_checkpoints: tuple[Checkpoint, ...] = ()  # those found so far, whether it went on without them or not
         self._known_files: pa.Table | None = None  # live files, of the columns asked for so far
         self._earlier_files: tuple[pa.Table, CommitBatch] | None = None  # of an earlier version, and the commits since
         self._earlier_tombstones: tuple[pa.Table, CommitBatch] | None = None
@@ -70,11 +70,11 @@ class LogReplay:
             VersionNotFoundError: The log does not reach from a start to ``version``.
             CorruptLogError: A log file that is needed cannot be read or is missing.
         """
-        broken = list(broken)
+        found = list(broken)
         first_error: CorruptLogError | None = None
         while True:
             try:
-                segment = find_segment(store, version, broken=broken)
+                segment = find_segment(store, version, broken=found)
             except (LogGapError, VersionNotFoundError) as error:
                 raise first_error or error from error
             header = None
@@ -83,17 +83,17 @@ class LogReplay:
                     header = read_header(store, segment.checkpoint)
                 except CorruptLogError as error:
                     first_error = first_error or error
-                    broken.append(segment.checkpoint)
+                    found.append(segment.checkpoint)
                     continue
             replay = cls(store, segment, header, read_commits(store, segment.commits, segment.compacted))
-            replay._broken = broken  # the same class
+            replay.broken_checkpoints = tuple(found)
             return replay
 
     def followed_by(self, segment: LogSegment) -> LogReplay:
         """The replay of ``segment``, which is this one's with later commits; what is known here is not read again."""
         news = read_commits(self._store, [version for version in segment.commits if version > self.segment.version])
         later = LogReplay(self._store, segment, self._header, self._tail.followed_by(news))
-        later._broken = self._broken  # the same class
+        later.broken_checkpoints = self.broken_checkpoints
         if self._known_files is not None:
             later._earlier_files = (self._known_files, news)
         if "tombstones" in self.__dict__:
@@ -226,8 +226,9 @@ class LogReplay:
 
     def _without_checkpoint(self, error: CorruptLogError) -> LogReplay:
         """The same version from an older checkpoint or from the commits alone; ``error`` is raised where these are gone."""
-        broken = [*self._broken, *([self.segment.checkpoint] if self.segment.checkpoint else [])]
+        if self.segment.checkpoint and self.segment.checkpoint not in self.broken_checkpoints:
+            self.broken_checkpoints = (*self.broken_checkpoints, self.segment.checkpoint)
         try:
-            return LogReplay.of(self._store, self.segment.version, broken=broken)
+            return LogReplay.of(self._store, self.segment.version, broken=self.broken_checkpoints)
         except (CorruptLogError, VersionNotFoundError):
             raise error from None

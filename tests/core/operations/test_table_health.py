@@ -3,7 +3,8 @@ import json
 import pytest
 
 from airflow_delta.core.errors import TableNotFoundError
-from airflow_delta.core.log.file_names import LAST_CHECKPOINT, commit_path
+from airflow_delta.core.log.file_names import LAST_CHECKPOINT, checkpoint_path, checksum_path, commit_path
+from airflow_delta.core.log.version_checksum import VersionChecksum
 from airflow_delta.core.operations.table_health import Severity, examine
 from tests.core.builders import HandmadeLog, add, metadata, protocol, remove, vector
 
@@ -100,6 +101,23 @@ def test_a_checkpoint_that_was_passed_over_is_named():
     path = "_delta_log/00000000000000000001.checkpoint.parquet"
     log.store.write(path, b"PAR1 garbage")
     assert only(log, "CHECKPOINT_UNREADABLE").files == (path,)
+
+
+def test_a_checkpoint_that_is_broken_where_its_files_are_is_named_too():
+    log = handmade(file("a")).commit()
+    log.checkpoint(1, protocol(), metadata(), {"add": {"size": 1}})
+    assert only(log, "CHECKPOINT_UNREADABLE").files == (checkpoint_path(1),)
+
+
+def test_a_wrong_checksum_is_a_warning():
+    log = handmade(file("a"))
+    snapshot = log.log.snapshot()
+    says = VersionChecksum(num_files=1, table_size=100, protocol=snapshot.protocol, metadata=snapshot.metadata)
+    log.store.write(checksum_path(0), json.dumps(says.to_json()).encode())
+    size = snapshot.files()["size"][0].as_py()
+    assert f"table_size is {size}, not 100" in only(log, "CHECKSUM_WRONG").text
+    log.store.write(checksum_path(0), json.dumps({**says.to_json(), "tableSizeBytes": size}).encode())
+    assert codes(log) == []
 
 
 @pytest.mark.parametrize(("hint", "text"), [(b"{", "cannot be read"), (b'{"version":9,"size":1}', "version 9")])

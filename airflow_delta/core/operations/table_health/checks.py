@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.log.action_reconciliation import canonical_paths
-from airflow_delta.core.log.file_names import LAST_CHECKPOINT, LOG_DIRECTORY, commit_path, parse_name
+from airflow_delta.core.log.file_names import LAST_CHECKPOINT, LOG_DIRECTORY, checksum_path, commit_path, parse_name
 from airflow_delta.core.log.last_checkpoint import hinted_version
 from airflow_delta.core.operations.table_health.evidence import SMALL_FILE, Evidence
 from airflow_delta.core.operations.table_health.finding import Finding, Severity
@@ -57,17 +57,24 @@ def gaps(evidence: Evidence) -> Iterator[Finding]:
 
 
 def broken_checkpoints(evidence: Evidence) -> Iterator[Finding]:
-    """The newest checkpoint was passed over when the table was opened."""
-    newest = evidence.listing.checkpoints[-1] if evidence.listing.checkpoints else None
-    if evidence.snapshot is None or newest is None:
-        return
-    used = evidence.snapshot.segment.checkpoint
-    if used is None or used.version < newest.version:
+    """Checkpoints were passed over when the table was opened and its files were read."""
+    for broken in evidence.snapshot.replay.broken_checkpoints if evidence.snapshot else ():
         yield _warning(
             "CHECKPOINT_UNREADABLE",
-            f"the checkpoint of version {newest.version} cannot be read; an older one and more commits serve instead",
+            f"the checkpoint of version {broken.version} cannot be read; an older one and more commits serve instead",
             "write a checkpoint (airflow-delta checkpoint)",
-            tuple(each.path for each in newest.files[:_EXAMPLES]),
+            tuple(each.path for each in broken.files[:_EXAMPLES]),
+        )
+
+
+def wrong_checksum(evidence: Evidence) -> Iterator[Finding]:
+    """The checksum file says otherwise than the log; engines that believe it answer wrongly."""
+    if evidence.snapshot and (differences := evidence.snapshot.verify_checksum()):
+        yield _warning(
+            "CHECKSUM_WRONG",
+            f"the checksum of version {evidence.snapshot.version} says otherwise than the log: {'; '.join(differences)}",
+            "delete the file",
+            (checksum_path(evidence.snapshot.version),),
         )
 
 
@@ -214,6 +221,7 @@ CHECKS: tuple[Check, ...] = (
     unwritable,
     gaps,
     broken_checkpoints,
+    wrong_checksum,
     lying_hint,
     short_retention,
     overdue_checkpoint,
