@@ -216,6 +216,7 @@ class Races(RuleBasedStateMachine):
         matched = [row for row in rows if statement.matches(row)]
         marked = [self.vectors.keep(self.deleted_after(statement, file)) for file in touched.to_pylist()]
         adds = touched.set_column(7, ADD_FILE.field(7), pa.array(marked, DELETION_VECTOR))
+        adds = adds.set_column(4, ADD_FILE.field(4), pa.array([True] * len(adds), pa.bool_()))
         planned.adds = pa.concat_tables([adds, self.write(statement.apply(matched), statistics)])
 
     def deleted_after(self, statement, file):
