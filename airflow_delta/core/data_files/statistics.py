@@ -95,7 +95,7 @@ def footer_statistics(
         # That a variant is NULL shows in its members; which bounds it has, nobody here asks.
         index = columns.get(".".join((*path, _VARIANT_MEMBER) if kind == VARIANT else path))
         if index is not None:
-            chunks = [metadata.row_group(group).column(index).statistics for group in range(metadata.num_row_groups)]
+            chunks = [_chunk_statistics(metadata, group, index) for group in range(metadata.num_row_groups)]
             counted = _null_count(chunks)
             null_count = null_count if counted is None else counted
             is_ordered = not _is_float(kind) or trusts_floats or (observer is not None and observer.is_without_nan(path))
@@ -151,6 +151,14 @@ def _type_in(schema: pa.Schema, path: Path) -> pa.DataType | None:
             return None
         kind = kind.field(index).type
     return kind
+
+
+def _chunk_statistics(metadata: pq.FileMetaData, group: int, index: int) -> Any:
+    chunk = metadata.row_group(group).column(index)
+    # A damaged footer whose types disagree ends the process where Arrow (26) reads the statistics: no error can be caught.
+    if chunk.physical_type != metadata.schema.column(index).physical_type:
+        raise ValueError(f"the footer says two types of the column {chunk.path_in_schema}")
+    return chunk.statistics
 
 
 def _null_count(chunks: list[Any]) -> int | None:

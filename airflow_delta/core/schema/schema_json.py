@@ -54,7 +54,7 @@ def _parse_type(document: Any) -> DataType:
         return _DEFAULT_DECIMAL if document == "decimal" else PrimitiveType(document)
     match document["type"]:
         case "struct":
-            return StructType(tuple(map(_parse_field, document["fields"])))
+            return _parse_struct(document["fields"])
         case "array":
             return ArrayType(_parse_type(document["elementType"]), bool(document["containsNull"]))
         case "map":
@@ -68,6 +68,13 @@ def _decimal(precision: int, scale: int) -> DecimalType:
     if not (1 <= precision <= _MOST_DIGITS and 0 <= scale <= precision):
         raise ValueError(f"there is no decimal({precision},{scale})")
     return DecimalType(precision, scale)
+
+
+def _parse_struct(documents: Any) -> StructType:
+    fields = tuple(map(_parse_field, documents))
+    if len({each.name for each in fields}) < len(fields):
+        raise ValueError("two columns have one name")
+    return StructType(fields)
 
 
 def _parse_field(document: dict[str, Any]) -> StructField:

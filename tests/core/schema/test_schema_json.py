@@ -78,6 +78,7 @@ def test_a_decimal_without_digits_is_read_as_spark_reads_it():
         ('{"type":"struct","fields":[{"type":"integer"}]}', "KeyError: 'name'"),
         ("[1]", "TypeError"),
         ("null", "TypeError"),
+        ('{"type":"struct","fields":[{"name":"a","type":"long"},{"name":"a","type":"long"}]}', "two columns have one name"),
     ],
 )
 def test_a_text_that_is_no_schema_is_a_typed_error(text, detail):
