@@ -73,7 +73,7 @@ class Statement:
             case "append":
                 return [*rows, (self.day, self.low, 0)]
             case "count":
-                return [*rows, ("app", sum(row[0] == "app" for row in rows), 0)]
+                return [*rows, ("app", 0, 0)]
             case "update" | "raise":
                 return kept + [(day, key, value + 1) for day, key, value in matched]
             case "delete" | "erase":
@@ -155,6 +155,7 @@ class Races(RuleBasedStateMachine):
         ).commit(operation=Operation(name="CREATE TABLE"))
         self.contents = {}
         self.rows = []
+        self.progress = 0
 
     def clock(self):
         self.ticks += 1
@@ -178,7 +179,7 @@ class Races(RuleBasedStateMachine):
                 planned.adds = self.write([(statement.day, statement.low, 0)], statistics)
             case "count":
                 number = (transaction.transaction_version("app") or 0) + 1
-                planned.adds = self.write([("app", number - 1, 0)], statistics)
+                planned.adds = self.write([("app", 0, 0)], statistics)
                 planned.transactions = (SetTransaction(app_id="app", version=number),)
             case "settings":
                 configuration = {**transaction.metadata.configuration, "user": str(self.ticks)}
@@ -280,6 +281,9 @@ class Races(RuleBasedStateMachine):
                 looked_for, found = (Counter(filter(each.statement.matches, rows)) for rows in (each.rows, self.rows))
                 assert looked_for == found
             self.rows = each.statement.apply(self.rows)
+            for moved in each.transactions:
+                self.progress += 1
+                assert moved.version == self.progress
         elif not result.lost_bins:  # it changed nothing in the version it read, and takes its place right there
             assert Counter(each.statement.apply(each.rows)) == Counter(each.rows)
 
