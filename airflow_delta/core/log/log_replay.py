@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,6 +35,7 @@ from airflow_delta.core.log.log_segment import Checkpoint, LogSegment, find_segm
 from airflow_delta.core.log.record_counts import with_record_counts
 from airflow_delta.core.storage.log_store import LogStore
 
+_Earlier: TypeAlias = tuple[pa.Table, CommitBatch]
 _OF_KEYS = ("path", "deletion_vector")
 
 
@@ -50,8 +52,8 @@ class LogReplay:
         self._tail = tail  # all commits after the checkpoint
         self.broken_checkpoints: tuple[Checkpoint, ...] = ()  # those found so far, whether it went on without them or not
         self._known_files: pa.Table | None = None  # live files, of the columns asked for so far
-        self._earlier_files: tuple[pa.Table, CommitBatch] | None = None  # of an earlier version, and the commits since
-        self._earlier_tombstones: tuple[pa.Table, CommitBatch] | None = None
+        self._earlier_files: _Earlier | None = None  # of an earlier version, and the commits since
+        self._earlier_tombstones: _Earlier | None = None
         self._was_chosen_from = False
 
     @classmethod
@@ -94,10 +96,8 @@ class LogReplay:
         news = read_commits(self._store, [version for version in segment.commits if version > self.segment.version])
         later = LogReplay(self._store, segment, self._header, self._tail.followed_by(news))
         later.broken_checkpoints = self.broken_checkpoints
-        if self._known_files is not None:
-            later._earlier_files = (self._known_files, news)
-        if "tombstones" in self.__dict__:
-            later._earlier_tombstones = (self.tombstones, news)
+        later._earlier_files = _carried_on(self._known_files, self._earlier_files, news)
+        later._earlier_tombstones = _carried_on(self.__dict__.get("tombstones"), self._earlier_tombstones, news)
         return later
 
     @property
@@ -232,3 +232,10 @@ class LogReplay:
             return LogReplay.of(self._store, self.segment.version, broken=self.broken_checkpoints)
         except (CorruptLogError, VersionNotFoundError):
             raise error from None
+
+
+def _carried_on(known: pa.Table | None, earlier: _Earlier | None, news: CommitBatch) -> _Earlier | None:
+    """What is known of an earlier version and all that came since."""
+    if known is not None:
+        return known, news
+    return (earlier[0], earlier[1].followed_by(news)) if earlier else None

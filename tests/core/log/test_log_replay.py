@@ -125,6 +125,19 @@ def test_a_log_carried_on_from_a_broken_checkpoint_goes_on_without_it():
     assert sorted(log.snapshot().files()["path"].to_pylist()) == ["b", "c"]
 
 
+def test_what_is_known_is_carried_on_over_versions_that_nobody_looked_at():
+    handmade = partitioned()
+    log = handmade.log
+    log.snapshot().files(columns=["path"])
+    log.snapshot().tombstones()
+    break_column(handmade, 1, 1, "add.path")
+    for number in (7, 8, 9):
+        handmade.commit(file_of("1", number), remove(f"p=1/{number - 1}"))
+        log.refresh()
+    assert sorted(log.snapshot().files(columns=["path"])["path"].to_pylist()) == ["p=1/2", "p=1/5", "p=1/9", "p=2/3", "p=2/6"]
+    assert sorted(log.snapshot().tombstones()["path"].to_pylist()) == ["p=1/1", "p=1/6", "p=1/7", "p=1/8", "p=2/4"]
+
+
 def compacted_log(*actions):
     """Versions 0 to 4, of which one file stands for 1 to 3."""
     handmade = HandmadeLog().create(add("a"), add("b")).commit(remove("a")).commit(add("c")).commit(add("a", size=7))
