@@ -9,8 +9,10 @@ Protocol: PROTOCOL.md, "Metadata Cleanup"; protocol_rfcs, "Checkpoint Protection
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from airflow_delta.core.errors import DeltaError, TimestampOutOfRangeError
 from airflow_delta.core.log.file_names import LAST_CHECKPOINT, LOG_DIRECTORY, SIDECAR_DIRECTORY, LogFileKind, parse_name
@@ -25,6 +27,7 @@ from airflow_delta.core.table_features.support import check_writable
 from airflow_delta.core.transaction.table_properties import log_retention, protected_before
 
 _DAY = 86_400_000
+_TEMPORARY = re.compile(r"/\.[^/]+\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.tmp$")
 _AT_ONCE = 1_000  # Paths in a request to delete: a storage may delete those of one request in any order.
 _CHECKPOINTS = {LogFileKind.CLASSIC_CHECKPOINT, LogFileKind.CHECKPOINT_PART, LogFileKind.V2_CHECKPOINT}
 
@@ -38,11 +41,13 @@ class CleanupResult:
             of the log was deleted.
         log_files: Commits, checkpoints, checksums and compacted commits, paths below the table's root, in order.
         sidecars: Sidecars that no checkpoint names any more, likewise.
+        temporaries: What writers that were killed left of files on a local disk, likewise.
     """
 
     barrier: int | None
     log_files: tuple[str, ...] = ()
     sidecars: tuple[str, ...] = ()
+    temporaries: tuple[str, ...] = ()
 
 
 def clean_up_log(log: TableLog, *, cutoff: int | None = None) -> CleanupResult:
@@ -67,7 +72,9 @@ def clean_up_log(log: TableLog, *, cutoff: int | None = None) -> CleanupResult:
     _delete(log.store, expired)
     sidecars = tuple(_unreferenced_sidecars(log.store, _midnight(now) - _DAY))
     log.store.delete(sidecars)
-    return CleanupResult(barrier=barrier, log_files=expired, sidecars=sidecars)
+    temporaries = tuple(_temporaries(log.store, _midnight(now) - _DAY))
+    _delete(log.store, temporaries)
+    return CleanupResult(barrier=barrier, log_files=expired, sidecars=sidecars, temporaries=temporaries)
 
 
 def _midnight(time: int) -> int:
@@ -110,6 +117,12 @@ def _expired(store: LogStore, barrier: int) -> Iterator[str]:
         if name and (name.version < barrier or (is_compacted and name.version == barrier)):
             found.append((not is_compacted, name.version, name.kind in _CHECKPOINTS, status.path))
     return (path for *_, path in sorted(found))
+
+
+def _temporaries(store: LogStore, before: int) -> Iterator[str]:
+    """Files last changed before that time that were to take the place of one of the log (``LocalLogStore``)."""
+    hidden = takewhile(lambda each: "/." in each.path, store.list_from(LOG_DIRECTORY, "."))  # they come before all digits
+    return (each.path for each in hidden if _TEMPORARY.search(each.path) and each.modification_time < before)
 
 
 def _delete(store: LogStore, paths: Sequence[str]) -> None:

@@ -275,6 +275,18 @@ def test_old_sidecars_that_no_checkpoint_names_go():
     }  # fmt: skip
 
 
+def test_what_killed_writers_left_goes_a_day_later():
+    table = AgingTable().commit(1)
+    left = [f"_delta_log/.{name}.6f1f2f6e-0000-4000-8000-000000000001.tmp" for name in ("_last_checkpoint", "5.json")]
+    others = ["_delta_log/.5.json.crc", "_delta_log/.x.tmp", "_delta_log/_staged.tmp"]
+    for path in [*left, *others]:
+        table.store.write(path, b"x")
+    assert table.log.cleanup_log().temporaries == ()
+    table.now += 2 * DAY
+    assert set(table.log.cleanup_log().temporaries) == set(left)
+    assert table.names() > set(others)
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"sidecar":{"path":""}}', b'{"sidecar":{"path":5}}'])
 def test_no_sidecar_goes_while_a_checkpoint_does_not_tell_which_it_needs(content):
     table = AgingTable().commit(5)
