@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from airflow_delta.core.actions import removes_of
@@ -462,7 +462,10 @@ STEPS = st.sampled_from(["add", "remove", "mark", "restore", "stray", "lite", "f
 
 
 @settings(max_examples=80, deadline=None)
-@given(st.lists(st.tuples(STEPS, st.integers(0, 4), st.integers(0, 3)), max_size=16))
+@given(st.lists(st.tuples(STEPS, st.integers(0, 4), st.integers(0, 3)), min_size=6, max_size=16))
+@example([("add", 0, 0), ("mark", 0, 0), ("full", 0, 3)])
+@example([("add", 0, 0), ("mark", 0, 1), ("remove", 0, 2), ("lite", 0, 1), ("full", 0, 0)])
+@example([("add", 0, 0), ("remove", 0, 3), ("restore", 1, 0), ("lite", 0, 3)])
 def test_no_vacuum_deletes_what_a_version_within_the_retention_reads(steps):
     model = Model()
     for number, (step, which, days) in enumerate(steps):
