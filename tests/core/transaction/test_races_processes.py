@@ -146,6 +146,23 @@ def test_appends_of_many_processes_fill_consecutive_versions_and_lose_nothing(
         assert found == [(row,) for row in rows]
 
 
+def test_racing_appends_give_each_row_an_id_of_its_own_and_each_version_a_later_time(make_table, duckdb_connection):
+    processes, appends = SMALL
+    table = make_table(**{"delta.enableRowTracking": "true", "delta.enableInCommitTimestamps": "true"})
+    table.race([WRITER] * processes, appends)
+
+    files = table.log.refresh().files().to_pylist()
+    count = processes * appends
+    assert sorted(each["base_row_id"] for each in files) == list(range(count))
+    assert sorted(each["default_row_commit_version"] for each in files) == list(range(1, count + 1))
+    assert json.loads(table.log.refresh().domains["delta.rowTracking"].configuration)["rowIdHighWaterMark"] == count - 1
+    times = [entry.commit_info.in_commit_timestamp for entry in table.log.history()]
+    assert times == sorted(set(times), reverse=True)
+    rows = expected(processes, appends)
+    assert sorted(table.as_deltalake_sees_it().to_pyarrow_table()["n"].to_pylist()) == rows
+    assert sorted(n for (n,) in duckdb_connection.sql(f"SELECT n FROM delta_scan('{table.uri}')").fetchall()) == rows
+
+
 @races(small=PLACES)
 def test_appends_race_with_those_of_another_engine_and_nothing_is_lost(make_table, place, processes, appends):
     table = make_table(place)
