@@ -7,6 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,6 +38,7 @@ from airflow_delta.core.schema.data_types import (
     TIMESTAMP,
     TIMESTAMP_NTZ,
 )
+from airflow_delta.core.schema.partition_values import texts_of_key
 
 ALL_TYPES = Path(__file__).parents[4] / "shared" / "tables" / "partitioned_all_types"
 
@@ -221,3 +223,21 @@ def test_the_partition_values_that_delta_lake_wrote_are_written_again_with_the_s
     for name, values in partition_arrays(files, fields).items():
         texts = serialized_values(values, schema.find(name).type).to_pylist()
         assert texts == [each[name] or None for each in adds], name
+
+
+@given(
+    st.lists(st.none() | st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from(["1", "2", None])), max_size=3), max_size=6),
+    st.integers(0, 3),
+)
+def test_the_text_of_a_key_is_found_as_arrow_finds_it(maps, start):
+    column = pa.chunked_array([pa.array(maps, pa.map_(pa.string(), pa.string()))[start:]])
+    assert texts_of_key(column, "a").to_pylist() == pc.map_lookup(column, "a", "first").to_pylist()
+
+
+def test_where_each_map_has_the_key_once_its_texts_are_taken_as_they_are():
+    column = pa.chunked_array(
+        [pa.array([[("a", "1"), ("b", "2")], [("b", "3"), ("a", None)]], pa.map_(pa.string(), pa.string()))]
+    )
+    assert texts_of_key(column, "a").to_pylist() == ["1", None]
+    assert texts_of_key(column, "b").to_pylist() == ["2", "3"]
+    assert texts_of_key(column, "c").to_pylist() == [None, None]
