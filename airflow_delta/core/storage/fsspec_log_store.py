@@ -120,7 +120,7 @@ class FsspecLogStore(ABC):
     def open_input(self, path: str) -> BinaryIO:
         """The file for random reads; its last MiB comes with this request."""
         key = self._key(path)
-        tail = self._read(path, self._get_tail, key, _TAIL)
+        tail = self._read(path, self._end_of, key)
 
         def read_range(start: int, length: int) -> bytes:
             return self._read(path, self._get_range, key, start, length, tail.version)
@@ -247,6 +247,14 @@ class FsspecLogStore(ABC):
 
     # -- in common
 
+    async def _end_of(self, key: str) -> ObjectTail:
+        try:
+            return await self._get_tail(key, _TAIL)
+        except Exception as error:
+            if meaning_of(error) is Meaning.EMPTY:  # an object without bytes has no last ones
+                return ObjectTail(content=b"", size=0, version="")
+            raise
+
     def _list(self, directory: str, start: str, *, nested: bool) -> Iterator[tuple[FileStatus, str]]:
         """Each object and its name below the directory."""
         root = f"{self._location.key}/" if self._location.key else ""
@@ -364,7 +372,7 @@ class FsspecLogStore(ABC):
                 return UnsupportedStorageError(uri=self._table_uri, detail=detail)
             case Meaning.REFUSED:
                 return StorageAccessError(uri=self._table_uri, detail=detail)
-            case Meaning.UNKNOWN:
+            case Meaning.EMPTY | Meaning.UNKNOWN:
                 return OSError(text)
 
     @property

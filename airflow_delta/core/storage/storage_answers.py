@@ -14,6 +14,8 @@ class Meaning(Enum):
     """The object exists, so that it was not created; it may be there by an earlier sending of this very request."""
     ABSENT = auto()
     """There is no such object."""
+    EMPTY = auto()
+    """There is nothing in the object where a part of it was asked for."""
     BUSY = auto()
     """Nothing was done, because somebody else is writing the object right now: send the same request again."""
     REFUSED = auto()
@@ -41,7 +43,7 @@ _BY_STATUS = {
     408: Meaning.UNKNOWN,
     409: Meaning.BUSY,
     412: Meaning.TAKEN,
-    416: Meaning.ABSENT,  # a range of an empty object
+    416: Meaning.EMPTY,
     429: Meaning.UNKNOWN,
     501: Meaning.UNSUPPORTED,
 }

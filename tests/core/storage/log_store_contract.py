@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+from pyarrow.fs import FileType
 
 from airflow_delta.core.storage.log_store import FileStatus
 
@@ -124,3 +125,22 @@ class LogStoreContract:
         assert store.read(name) == b"x"
         assert [type(each) for each in store.list_all()] == [FileStatus]
         assert [each.path for each in store.list_all()] == [name]
+
+    def test_an_empty_file_too_is_created_once(self, store):
+        store.write_if_absent(COMMIT, b"")
+        with pytest.raises(FileExistsError):
+            store.write_if_absent(COMMIT, b"second")
+        assert store.read(COMMIT) == store.open_input(COMMIT).read() == b""
+
+    def test_data_files_are_read_and_written_through_arrow(self, store):
+        filesystem, root = store.data_filesystem()
+        store.write("p=a b%20ü/x", b"content")
+        with filesystem.open_input_file(f"{root}/p=a b%20ü/x") as stream:
+            assert stream.read_at(3, 4) == b"ent"
+            assert stream.size() == 7
+        with filesystem.open_output_stream(f"{root}/p=a b%20ü/y") as stream:
+            stream.write(b"more")
+        assert store.read("p=a b%20ü/y") == b"more"
+        assert sorted(each.path for each in store.list_all("p=a b%20ü")) == ["p=a b%20ü/x", "p=a b%20ü/y"]
+        found, missing = filesystem.get_file_info([f"{root}/p=a b%20ü/y", f"{root}/z"])
+        assert (found.type, found.size, missing.type) == (FileType.File, 4, FileType.NotFound)

@@ -1,7 +1,13 @@
 """The stores of S3, Azure and GCS keep the promises of a LogStore, also with slashes and signs in the table's path."""
 
-import pytest
+from functools import partial
 
+import pytest
+from fsspec.asyn import sync
+
+from airflow_delta.core.backoff import Backoff
+from airflow_delta.core.errors import StorageAccessError
+from airflow_delta.core.storage.gcs_log_store import GcsLogStore
 from airflow_delta.core.storage.resolve import log_store_for
 from tests.core.storage.log_store_contract import LogStoreContract
 
@@ -10,12 +16,6 @@ class TestS3LogStore(LogStoreContract):
     @pytest.fixture
     def store(self, s3):
         return log_store_for(f"{s3.uri}/lake/a table%20 #?ü", s3.options)
-
-
-class TestS3LogStoreInTheRootOfABucket(LogStoreContract):
-    @pytest.fixture
-    def store(self, s3):
-        return log_store_for(f"{s3.uri}/", s3.options)
 
 
 class TestAzureLogStore(LogStoreContract):
@@ -28,3 +28,73 @@ class TestGcsLogStore(LogStoreContract):
     @pytest.fixture
     def store(self, gcs):
         return log_store_for(f"{gcs.uri}/lake/a table%20 #?ü", gcs.options)
+
+
+def test_a_table_may_be_a_whole_bucket(object_store):
+    store = log_store_for(f"{object_store.uri}/", object_store.options)
+    store.write_if_absent("_delta_log/x", b"log")
+    store.write("p=1/y", b"data")
+    assert sorted(each.path for each in store.list_all()) == ["_delta_log/x", "p=1/y"]
+    assert [each.path for each in store.list_from("_delta_log")] == ["_delta_log/x"]
+    filesystem, root = store.data_filesystem()
+    assert filesystem.open_input_file(f"{root}/p=1/y").read() == b"data"
+
+
+@pytest.fixture
+def pauses():
+    return []
+
+
+@pytest.fixture
+def gcs_store(gcs, pauses):
+    backoff = Backoff(tries=3, first=1.0, sleep=pauses.append, jitter=lambda: 1.0)
+    store = GcsLogStore(f"{gcs.uri}/table", gcs.options, creates=backoff)
+    store.write_if_absent("_delta_log/first", b"1")
+    gcs.client.listings.clear()
+    return store
+
+
+def test_gcs_puts_off_a_create_and_the_store_sends_it_again(gcs_store, gcs, pauses):
+    gcs.client.faults[:] = [409, 409]
+    gcs_store.write_if_absent("_delta_log/x", b"mine")
+    assert gcs_store.read("_delta_log/x") == b"mine"
+    assert pauses == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(("status", "error"), [(412, FileExistsError), (403, StorageAccessError), (401, StorageAccessError)])
+def test_gcs_refuses_a_create(gcs_store, gcs, status, error):
+    gcs.client.faults[:] = [status]
+    with pytest.raises(error):
+        gcs_store.write_if_absent("_delta_log/x", b"mine")
+    assert not gcs_store.exists("_delta_log/x")
+
+
+def test_gcs_is_asked_for_no_name_before_the_start(gcs_store, gcs):
+    for version in range(4):
+        gcs_store.write(f"_delta_log/{version:020d}.json", b"x")
+    assert [each.path for each in gcs_store.list_from("_delta_log", f"{3:020d}")] == [
+        f"_delta_log/{3:020d}.json",
+        "_delta_log/first",
+    ]
+    [query] = gcs.client.listings
+    assert query["startOffset"] == f"table/_delta_log/{3:020d}"
+    assert query["delimiter"] == "/"
+
+
+def test_azure_is_asked_for_no_name_before_the_start(azure):
+    store = log_store_for(f"{azure.uri}/table", azure.options)
+    for version in range(4):
+        store.write(f"_delta_log/{version:020d}.json", b"x")
+    page = sync(store._filesystem.loop, partial(store._page, nested=False, rest=None), "table/_delta_log/", f"{3:020d}")
+    assert [key for key, _, _ in page.objects] == [f"table/_delta_log/{3:020d}.json"]
+    assert page.rest is None
+
+
+def test_azure_does_not_take_directories_for_files(azure):
+    """Stores with directories list them as blobs that say so."""
+    store = log_store_for(f"{azure.uri}/table", azure.options)
+    container = azure.client.get_container_client(azure.bucket)
+    container.upload_blob("table/p=1", b"", metadata={"hdi_isfolder": "true"})
+    store.write("p=1/x", b"x")
+    assert [each.path for each in store.list_all()] == ["p=1/x"]
+    assert list(store.list_from("")) == []

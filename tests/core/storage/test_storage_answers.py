@@ -37,7 +37,7 @@ def azure(kind, status, code=None):
         (s3("ConditionalRequestConflict", 409), Meaning.BUSY),
         (s3("NoSuchKey", 404), Meaning.ABSENT),
         (s3("404", 404), Meaning.ABSENT),
-        (s3("InvalidRange", 416), Meaning.ABSENT),
+        (s3("InvalidRange", 416), Meaning.EMPTY),
         (s3("NoSuchBucket", 404), Meaning.REFUSED),
         (s3("AccessDenied", 403), Meaning.REFUSED),
         (s3("ExpiredToken", 400), Meaning.REFUSED),

@@ -133,6 +133,12 @@ def test_reads_are_repeated_while_there_is_no_answer(store, proxy, pauses):
     assert [each.path for each in store.list_from("_delta_log")] == [COMMIT, "_delta_log/first"]
 
 
+def test_a_range_of_an_empty_file_is_no_missing_file(store, proxy):
+    store.write("empty", b"")
+    proxy.faults = [Fault("GET", "empty", answer=s3_error(416, "InvalidRange"))]
+    assert store.open_input("empty").read() == b""
+
+
 def test_a_file_that_is_replaced_while_it_is_read_is_an_error_not_a_mixture(store, monkeypatch):
     monkeypatch.setattr("airflow_delta.core.storage.fsspec_log_store._TAIL", 10)
     store.write("x", b"a" * 100)
