@@ -11,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_delta.core.data_files import StatisticsSelection, describe_file
-from airflow_delta.core.schema import ArrayType, DecimalType, MapType, PrimitiveType, StructField, StructType, arrow_schema
+from airflow_delta.core.schema import (
+    ArrayType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+    arrow_schema,
+    with_column_mapping,
+)
 
 EVERYTHING = StatisticsSelection(indexed_columns=-1)
 EXTREMES = {
@@ -33,6 +42,18 @@ def test_rows_of_every_type_are_read_back_as_they_were_written(data, data_files,
     found = data_files.read_file(path, schema)
     assert found.schema.equals(arrow_schema(schema))
     assert repr(found.to_pylist()) == repr(table.to_pylist())  # repr: NaN is NaN, -0.0 is not 0.0
+
+
+@given(data=st.data())
+def test_rows_of_every_type_are_read_back_by_id_and_by_physical_name(data, data_files, tmp_path_factory):
+    schema, table = data.draw(data_files.rows_of_any_schema(min_size=1))
+    mapped, _ = with_column_mapping(schema, max_id=0)
+    path = tmp_path_factory.mktemp("round_trip") / "file.parquet"
+
+    data_files.write_file(path, table, mapped, row_group_rows=5)
+
+    assert repr(data_files.read_file(path, mapped).to_pylist()) == repr(table.to_pylist())
+    assert repr(data_files.read_file(path, mapped, by_id=True).to_pylist()) == repr(table.to_pylist())
 
 
 @pytest.mark.parametrize("name", EXTREMES)

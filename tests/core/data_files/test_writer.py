@@ -170,3 +170,28 @@ def test_metadata_of_columns_is_kept_for_spark(data_files, tmp_path):
 
     stored = pq.read_metadata(tmp_path / "f").metadata[b"org.apache.spark.sql.parquet.row.metadata"].decode()
     assert stored == schema_json(schema)
+
+
+def test_columns_that_hold_nothing_but_null_are_not_stored_and_read_as_null(data_files, tmp_path):
+    void, long = PrimitiveType("void"), PrimitiveType("long")
+    members = StructType((StructField("x", long), StructField("none", void)))
+    schema = StructType((StructField("n", long), StructField("none", void), StructField("s", members)))
+    rows = [{"n": 1, "none": None, "s": {"x": 2, "none": None}}, {"n": 2, "none": None, "s": None}]
+
+    data_files.write_file(tmp_path / "f", pa.Table.from_pylist(rows, schema=arrow_schema(schema)), schema)
+
+    assert [each.path for each in map(pq.read_metadata(tmp_path / "f").schema.column, range(2))] == ["n", "s.x"]
+    assert data_files.read_file(tmp_path / "f", schema).to_pylist() == rows
+
+
+def test_variants_are_stored_as_they_are_and_their_nulls_are_counted(data_files, tmp_path):
+    variant = PrimitiveType("variant")
+    schema = StructType((StructField("v", variant), StructField("s", StructType((StructField("v", variant),)))))
+    value = {"value": b"\x00", "metadata": b"\x01\x00"}
+    rows = [{"v": value, "s": {"v": value}}, {"v": None, "s": None}, {"v": value, "s": {"v": None}}]
+
+    written = data_files.write_file(tmp_path / "f", pa.Table.from_pylist(rows, schema=arrow_schema(schema)), schema)
+
+    assert data_files.read_file(tmp_path / "f", schema).to_pylist() == rows
+    stats = json.loads(written.stats)
+    assert stats == {"numRecords": 3, "minValues": {}, "maxValues": {}, "nullCount": {"v": 1, "s": {"v": 2}}}
