@@ -52,6 +52,16 @@ _ORDERED_TYPES = {*INTEGERS, FLOAT, DOUBLE, STRING, DATE, TIMESTAMP, TIMESTAMP_N
 """Types whose statistics have bounds, as clustering needs them."""
 
 
+def definition_reasons(metadata: Metadata) -> Iterator[str]:
+    """Why no table can be like this, one line for each reason."""
+    schema = parse_schema(metadata.schema_string)
+    is_mapped = mapping_mode(metadata.configuration) is not MappingMode.NONE
+    yield from _schema_reasons(schema, (), is_mapped=is_mapped)
+    yield from _partition_reasons(schema, metadata.partition_columns)
+    yield from _rule_reasons(schema, metadata.partition_columns)
+    yield from _change_feed_reasons(schema, metadata)
+
+
 def check_definition(table: str, metadata: Metadata, before: Metadata | None = None) -> None:
     """Return if a table can be like this.
 
@@ -63,8 +73,8 @@ def check_definition(table: str, metadata: Metadata, before: Metadata | None = N
     Raises:
         InvalidTableDefinitionError: It names every reason why not.
     """
-    known = set(_reasons(before)) if before else set()
-    reasons = tuple(each for each in _reasons(metadata) if each not in known)
+    known = set(definition_reasons(before)) if before else set()
+    reasons = tuple(each for each in definition_reasons(metadata) if each not in known)
     if reasons:
         raise InvalidTableDefinitionError(table=table, reasons=reasons)
 
@@ -82,30 +92,12 @@ def check_clustering(table: str, metadata: Metadata, columns: Sequence[ColumnPat
         raise InvalidTableDefinitionError(table=table, reasons=reasons)
 
 
-def _reasons(metadata: Metadata) -> Iterator[str]:
-    schema = parse_schema(metadata.schema_string)
-    is_mapped = mapping_mode(metadata.configuration) is not MappingMode.NONE
-    yield from _schema_reasons(schema, (), is_mapped=is_mapped)
-    yield from _partition_reasons(schema, metadata.partition_columns)
-    yield from _rule_reasons(schema, metadata.partition_columns)
-    yield from _change_feed_reasons(schema, metadata)
-
-
 def _schema_reasons(data_type: DataType, path: ColumnPath, *, is_mapped: bool) -> Iterator[str]:
     match data_type:
         case StructType(fields):
-            counts = Counter(each.name.casefold() for each in fields)
+            yield from _name_reasons(data_type, path, is_mapped=is_mapped)
             for field in fields:
-                inner = (*path, field.name)
-                if counts[field.name.casefold()] > 1:
-                    yield f"the name {path_text(inner)} is there more than once"
-                if not field.name:
-                    yield f"a column of {path_text(path) or 'the table'} has no name"
-                if not is_mapped and any(sign in field.name for sign in FORBIDDEN_SIGNS):
-                    yield f"without column mapping, {path_text(inner)!r} cannot hold any of the signs {FORBIDDEN_SIGNS!r}"
-                yield from _schema_reasons(field.type, inner, is_mapped=is_mapped)
-            if path and not fields:
-                yield f"{path_text(path)} is a struct without members"
+                yield from _schema_reasons(field.type, (*path, field.name), is_mapped=is_mapped)
         case ArrayType(element):
             yield from _schema_reasons(element, (*path, "element"), is_mapped=is_mapped)
         case MapType(key, value):
@@ -113,6 +105,19 @@ def _schema_reasons(data_type: DataType, path: ColumnPath, *, is_mapped: bool) -
             yield from _schema_reasons(value, (*path, "value"), is_mapped=is_mapped)
         case _ if data_type == VOID:
             yield f"{path_text(path)} has no type: it is only ever NULL"
+
+
+def _name_reasons(struct: StructType, path: ColumnPath, *, is_mapped: bool) -> Iterator[str]:
+    for name, count in Counter(each.casefold() for each in struct.names).items():
+        if count > 1:
+            yield f"the name {path_text((*path, name))} is there more than once"
+    for name in struct.names:
+        if not name:
+            yield f"a column of {path_text(path) or 'the table'} has no name"
+        if not is_mapped and any(sign in name for sign in FORBIDDEN_SIGNS):
+            yield f"without column mapping, {path_text((*path, name))!r} cannot hold any of the signs {FORBIDDEN_SIGNS!r}"
+    if path and not struct.fields:
+        yield f"{path_text(path)} is a struct without members"
 
 
 def _partition_reasons(schema: StructType, partition_columns: Sequence[str]) -> Iterator[str]:

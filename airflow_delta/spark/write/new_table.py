@@ -10,21 +10,16 @@ from airflow_delta.core.errors import SchemaMismatchError, UnsupportedWriterFeat
 from airflow_delta.core.schema import (
     ArrayType,
     DataType,
-    DecimalType,
     MapType,
-    PrimitiveType,
     StructField,
     StructType,
     schema_json,
 )
-from airflow_delta.core.schema.data_types import VOID
 from airflow_delta.core.statements import WriteStatement
-from airflow_delta.spark.fitting import repeated_names
+from airflow_delta.core.table_changes.definition_rules import definition_reasons
 
 _KEPT_COLUMN_METADATA = ("comment", "__CHAR_VARCHAR_TYPE_STRING")
 _UNKNOWN_SETTINGS = (("delta.columnmapping.mode", "name"), ("delta.columnmapping.mode", "id"), ("delta.checkpointpolicy", "v2"))
-_FORBIDDEN = " ,;{}()\n\t="
-"""Signs that a column's name may only hold with column mapping."""
 
 
 def new_table(statement: WriteStatement, rows: StructType, *, created: int) -> Metadata:
@@ -44,17 +39,18 @@ def new_table(statement: WriteStatement, rows: StructType, *, created: int) -> M
     """
     schema = StructType(tuple(map(_as_new, rows.fields)))
     partition_by = tuple(found.name if (found := schema.find(name)) else name for name in statement.partition_by)
-    if differences := (*repeated_names(schema), *_reasons(schema, partition_by)):
-        raise SchemaMismatchError(table=statement.table, differences=differences)
-    if unknown := tuple(sorted(_unknown_properties(statement.properties))):
-        raise UnsupportedWriterFeatureError(table=statement.table, features=unknown)
-    return Metadata(
+    metadata = Metadata(
         id=str(uuid.uuid4()),
         schema_string=schema_json(schema),
         partition_columns=partition_by,
         configuration=dict(statement.properties),
         created_time=created,
     )
+    if unknown := tuple(sorted(_unknown_properties(statement.properties))):
+        raise UnsupportedWriterFeatureError(table=statement.table, features=unknown)
+    if differences := tuple(definition_reasons(metadata)):
+        raise SchemaMismatchError(table=statement.table, differences=differences)
+    return metadata
 
 
 def _as_new(field: StructField) -> StructField:
@@ -72,38 +68,6 @@ def _nullable(data_type: DataType) -> DataType:
             return MapType(_nullable(key), _nullable(value))
         case _:
             return data_type
-
-
-def _reasons(schema: StructType, partition_by: tuple[str, ...]) -> Iterator[str]:
-    for field in schema.fields:
-        if any(sign in field.name for sign in _FORBIDDEN):
-            yield f"the name {field.name!r} holds one of the signs {_FORBIDDEN!r}"
-        if VOID in set(_leaves(field.type)):
-            yield f"{field.name} has no type: it is only ever NULL"
-    for name in partition_by:
-        found = schema.find(name)
-        if found is None:
-            yield f"the partition column {name} is not among the columns"
-        elif not isinstance(found.type, PrimitiveType | DecimalType):
-            yield f"{name} is {found.type}, which cannot partition a table"
-    if len(set(partition_by)) < len(partition_by):
-        yield "a partition column is named twice"
-    if partition_by and not schema.without(partition_by).fields:
-        yield "all columns are partition columns"
-
-
-def _leaves(data_type: DataType) -> Iterator[DataType]:
-    match data_type:
-        case StructType(fields):
-            for field in fields:
-                yield from _leaves(field.type)
-        case ArrayType(element):
-            yield from _leaves(element)
-        case MapType(key, value):
-            yield from _leaves(key)
-            yield from _leaves(value)
-        case _:
-            yield data_type
 
 
 def _unknown_properties(properties: Mapping[str, str]) -> Iterator[str]:
