@@ -278,10 +278,10 @@ class OptimisticTransaction:
             raise RuntimeError("this transaction has committed; start another one")
         if grouped.is_empty:
             return self._nothing_to_commit()
-        self.record_read_files(removes["path"])
         actions = CommitActions(adds=adds, removes=removes)
         attempt = self._attempt(actions, operation, metrics(adds, removes) if metrics else {}, {}, origin or Origin())
-        return self._commit(replace(attempt, bins=grouped), max_attempts)
+        # Whatever was looked at to choose the inputs: rows that move depend on nothing else.
+        return self._commit(replace(attempt, bins=grouped, read_files=removes["path"].combine_chunks()), max_attempts)
 
     def _nothing_to_commit(self) -> CommitResult:
         return CommitResult(version=self.read_version, timestamp=self._clock(), read_version=self.read_version, committed=False)

@@ -202,6 +202,23 @@ def test_a_file_from_which_only_the_winner_deleted_is_left_as_it_is(table):
     assert table.numbers() == all_but(5, 107)
 
 
+def test_a_deleted_file_and_marked_rows_of_another_one_both_commit(table):
+    late = table.log.start_transaction()
+    actions = {"removes": removes_of(late.files("n < 200").slice(0, 1), deletion_timestamp=5, data_change=True)}
+    winner, theirs = table.delete("n < 200", {"g": {7}})
+    winner.commit(**theirs)
+    late.commit(**actions, operation=DELETE, row_wise=True)
+    assert table.numbers() == [n for n in range(100, 110) if n != 107]
+
+
+def test_marked_rows_and_a_file_that_somebody_else_deleted_both_commit(table):
+    late, actions = table.delete("n < 200", {"g": {7}})
+    winner = table.log.start_transaction()
+    winner.commit(removes=removes_of(winner.files("n < 10"), deletion_timestamp=5, data_change=True), operation=DELETE)
+    late.commit(**actions, row_wise=True)
+    assert table.numbers() == [n for n in range(100, 110) if n != 107]
+
+
 def test_a_transaction_without_access_to_vectors_takes_it_for_a_conflict(table):
     late, actions = table.delete("n < 10", {"f": {2}})
     winner, theirs = table.delete("n < 10", {"f": {7}})

@@ -132,6 +132,14 @@ def test_a_changed_schema_costs_all_and_a_changed_property_none(filled, bins, me
         lost.commit_rewrites(rewrites[1:], operation=OPTIMIZE)
 
 
+def test_files_that_were_looked_at_and_left_do_not_matter(filled, bins):
+    transaction = filled.start_transaction()
+    transaction.files()
+    rewrites = bins(transaction)[:1]
+    delete(filled, "day = '2'")
+    assert transaction.commit_rewrites(rewrites, operation=OPTIMIZE).lost_bins == ()
+
+
 def test_rewrites_must_not_change_data(filled, bins):
     transaction = filled.start_transaction()
     with pytest.raises(InvalidCommitError):
