@@ -3,8 +3,9 @@
 import os
 import signal
 from dataclasses import dataclass
+from random import Random
 
-BEFORE, AFTER, HALF = "before", "after", "half"
+BEFORE, AFTER = "before", "after"
 MOMENTS = (BEFORE, AFTER)
 
 
@@ -18,7 +19,7 @@ class Fault:
 
     Attributes:
         number: Which operation, counted from 0.
-        moment: ``before`` it happens, ``after`` it has happened (its answer is lost), or in the ``half`` of a deletion.
+        moment: ``before`` it happens, ``after`` it has happened (its answer is lost).
         lasts: How many operations fail in a row.
         is_kill: Whether the process ends (SIGKILL) instead of seeing an error.
     """
@@ -83,8 +84,9 @@ class FaultyLogStore:
         return iter(self._operation("list all", directory, lambda: list(self.store.list_all(directory))))
 
     def delete(self, paths):
-        """One after the other: a failure leaves the first ones deleted."""
-        for path in paths:
+        """One after the other in no order: a failure leaves some deleted."""
+        paths = list(paths)
+        for path in Random(len(paths)).sample(paths, len(paths)):
             self._operation("delete", path, lambda path=path: self.store.delete([path]))
 
 

@@ -118,10 +118,10 @@ class Life(RuleBasedStateMachine):
         changed = live.slice(len(gone), marked)
         rows = [self.new_file() for _ in range(added)]
         if back and self.latest.tombstones:
-            path, vector = min(self.latest.tombstones)
+            path, vector = min(self.latest.tombstones, key=str)
             if vector is None and self.exists(path) and path not in {name for name, _ in self.latest.files}:
                 rows.append(self.row(path))
-        rows += [{**row, "deletion_vector": self.vector()} for row in changed.to_pylist()]
+        rows += [{**row, "data_change": True, "deletion_vector": self.vector()} for row in changed.to_pylist()]
         removes = removes_of(pa.concat_tables([gone, changed]), deletion_timestamp=self.now, data_change=True)
         transactions = [SetTransaction(app_id=app, version=len(self.versions), last_updated=self.now)] if app else []
         removed_domain = bool(domain) and domain in self.latest.domains
