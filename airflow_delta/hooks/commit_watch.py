@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from airflow_delta.core.log.file_names import END_OF_VERSIONS, LOG_DIRECTORY, commit_file, parse_name, version_prefix
+from airflow_delta.core.log.file_names import (
+    END_OF_VERSIONS,
+    LOG_DIRECTORY,
+    LogFileKind,
+    commit_file,
+    parse_name,
+    version_prefix,
+)
 from airflow_delta.core.storage.log_store import LogStore
 
 NO_TABLE = -1
 """The version of a table that is not there yet: the first commit is the next one."""
+
+_NO_VERSIONS = frozenset({LogFileKind.CHECKSUM, LogFileKind.COMPACTED_COMMITS})  # they are about commits that are there or not
 
 
 def head_version(store: LogStore, at_least: int = 0) -> int:
@@ -20,7 +29,7 @@ def head_version(store: LogStore, at_least: int = 0) -> int:
         if name >= END_OF_VERSIONS:
             break
         parsed = parse_name(name)
-        if parsed is not None:
+        if parsed is not None and parsed.kind not in _NO_VERSIONS:
             head = max(head, parsed.version)
     return head
 
