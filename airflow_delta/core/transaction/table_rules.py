@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_delta.core.errors import (
     ConcurrentDomainMetadataError,
@@ -13,6 +14,7 @@ from airflow_delta.core.errors import (
     MetadataChangedError,
     ProtocolChangedError,
 )
+from airflow_delta.core.log.action_reconciliation import canonical_paths
 from airflow_delta.core.schema import parse_schema
 from airflow_delta.core.table_features.support import check_readable, check_writable
 from airflow_delta.core.transaction.commit_attempt import CommitAttempt, all_features
@@ -132,6 +134,8 @@ def row_ids_given(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttemp
     if takes_away or _operation(attempt) == BACKFILL:
         named = pa.chunked_array([*theirs.adds["path"].chunks, *theirs.removes["path"].chunks], pa.string())
         actions = without_files(actions, named)
+        is_named = pc.is_in(canonical_paths(attempt.read_files), canonical_paths(named).combine_chunks())
+        attempt = replace(attempt, read_files=attempt.read_files.filter(pc.invert(is_named)))
     if takes_away:
         actions = with_ids_taken_away(actions, theirs.adds)
     mark = high_water_mark(theirs.domains, attempt.table)

@@ -317,8 +317,10 @@ def test_a_backfill_leaves_out_what_the_winner_has_named(added, removed):
         operation="ROW TRACKING BACKFILL",
         actions=CommitActions(adds=added(("a", "1", (0, 1)), ("b", "1", (0, 1)), ("c", "1", (0, 1)), data_change=False)),
     )
+    attempt = replace(attempt, read_files=attempt.actions.adds["path"].combine_chunks())
     passed = check_conflicts(attempt, won(adds=added(("b", "1", (0, 1))), removes=removed("a"), domains=(mark(1),)))
     assert ids(passed.actions) == {"c": (2, 6)}
+    assert passed.read_files.to_pylist() == ["c"]
 
 
 def test_an_unbackfill_takes_the_ids_of_the_winner_away_and_does_not_meet_a_backfill(added):
