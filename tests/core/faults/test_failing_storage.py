@@ -11,7 +11,7 @@ from tests.core.faults.faulty_log_store import MOMENTS, Fault, FaultyLogStore, N
 from tests.core.faults.scenarios import SCENARIOS, Judged, discard
 
 FOR_EVER = 1 << 30
-IN_SAMPLE = 4  # faults of each scenario
+IN_SAMPLE = 3  # faults of each scenario
 names = [each.name for each in SCENARIOS]
 
 
