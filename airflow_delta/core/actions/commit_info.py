@@ -9,7 +9,6 @@ from typing import Any
 from airflow_delta.core.errors.conflict import RECORD_KEY
 
 
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
     """The run that asked for a commit, so that the log can answer "has this task committed?" and "who did this?".
