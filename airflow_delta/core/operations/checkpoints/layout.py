@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from itertools import islice
 from typing import Any
 
@@ -35,13 +35,13 @@ _WITH_DICTIONARY = [
 ]
 
 
-class CheckpointKind(Enum):
-    """The ways to write a checkpoint."""
+class CheckpointKind(StrEnum):
+    """The ways to write a checkpoint; a v2 one has its manifest in JSON or in Parquet."""
 
     CLASSIC = "classic"
     MULTI_PART = "multi-part"
-    V2_JSON = "v2, its manifest in JSON"
-    V2_PARQUET = "v2, its manifest in Parquet"
+    V2_JSON = "v2-json"
+    V2_PARQUET = "v2-parquet"
 
     @property
     def is_v2(self) -> bool:
