@@ -14,7 +14,8 @@ from collections import Counter
 from tests.core.fuzz.cases import Bench
 
 ADDRESS_SPACE = 2 << 30  # bytes
-SECONDS = 10
+SECONDS = 10  # of processor time, so that a busy machine fails no case
+SECONDS_AT_REST = 60  # for a case that waits for what never comes
 
 
 def main(seed, numbers):
@@ -22,14 +23,17 @@ def main(seed, numbers):
     with tempfile.TemporaryDirectory(prefix="airflow-delta-fuzz-") as root:
         bench = Bench(root)
         resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends the process, also when it hangs outside Python
+        for each in (signal.SIGALRM, signal.SIGPROF):
+            signal.signal(each, signal.SIG_DFL)  # ends the process, also when it hangs outside Python
         for number in numbers:
             tell({"begins": number})
-            signal.alarm(SECONDS)
+            signal.alarm(SECONDS_AT_REST)
+            signal.setitimer(signal.ITIMER_PROF, SECONDS)
             try:
                 answers += bench.run(seed, number)
             except Exception:  # noqa: BLE001 - whatever it is, it is the finding
                 tell({"fails": number, "why": traceback.format_exc()[-6000:]})
+            signal.setitimer(signal.ITIMER_PROF, 0)
             signal.alarm(0)
     tell({"answers": answers})
 
