@@ -23,6 +23,7 @@ Choice: TypeAlias = Callable[[pa.RecordBatch], pa.BooleanArray]
 
 _BATCH_ROWS = 1 << 15
 _BUFFER = 4 << 20  # Bytes of a column that are under way at once, instead of all of it.
+_ALWAYS_THERE = {"path", "size", "partitionValues", "modificationTime", "dataChange"}  # not worth a question
 _PARSED, _PARSED_RECORDS = "stats_parsed", "stats_parsed.numRecords"
 
 
@@ -124,14 +125,29 @@ class _RowGroup:
         leaves = (self.file.schema.column(index) for index in range(len(self.file.schema)))
         return [(leaf.path, leaf.physical_type) for leaf in leaves]
 
+    def _indexes(self, column: str) -> list[int]:
+        """Which leaves the column has."""
+        return [index for index, (path, _) in enumerate(self._leaves) if path == column or path.startswith(f"{column}.")]
+
     def _chunks(self, column: str) -> list[pq.ColumnChunkMetaData]:
-        """The column's leaves in this row group."""
-        chunks, within = self.file.metadata.row_group(self.number), f"{column}."
-        found = (index for index, (path, _) in enumerate(self._leaves) if path == column or path.startswith(within))
-        return [chunks.column(index) for index in found]
+        """The column's leaves in this row group.
+
+        Arrow ends the process when it is asked about a damaged chunk. So one row is read first: that raises ``OSError``.
+        """
+        indexes = self._indexes(column)
+        if not indexes:
+            return []
+        next(self.file.iter_batches(batch_size=1, row_groups=[self.number], columns=[column]), None)
+        group = self.file.metadata.row_group(self.number)
+        chunks = [group.column(index) for index in indexes]
+        if any(chunk.physical_type != self._leaves[index][1] for index, chunk in zip(indexes, chunks, strict=True)):
+            raise OSError(f"a row group says that {column} has another type than the schema")
+        return chunks
 
     def is_null(self, column: str) -> bool:
         """Whether the footer says that the column holds nothing, or it is not there."""
+        if column.rpartition(".")[2] in _ALWAYS_THERE:
+            return not self._indexes(column)
         return all(_nulls(chunk) == chunk.num_values for chunk in self._chunks(column))
 
     def _has_all_counts(self) -> bool:
