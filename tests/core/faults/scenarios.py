@@ -186,6 +186,7 @@ def old_files(root, **configuration):
 
 
 LOG_FILES = r"_delta_log/(\d+\.[^/]*|_last_checkpoint)$"  # not the temporary ones
+NUMBERED = r"_delta_log/\d+\.[^/]*$"
 HINT = r"_delta_log/_last_checkpoint"
 V2 = {"delta.checkpointPolicy": "v2"}
 SCENARIOS = [
@@ -206,7 +207,7 @@ SCENARIOS = [
         lambda log: log.cleanup_log(),
         days=60,
         loses_versions=True,
-        leaves=LOG_FILES,
+        leaves=NUMBERED,  # without the hint: it may be lost
     ),
     Scenario(
         "cleanup_v2",
@@ -214,7 +215,7 @@ SCENARIOS = [
         lambda log: log.cleanup_log(),
         days=60,
         loses_versions=True,
-        leaves=LOG_FILES + r"|_sidecars/[^.]",
+        leaves=NUMBERED + r"|_sidecars/[^.]",
     ),
     Scenario("manifests", filled, lambda log: log.generate_manifests(), leaves=r"_symlink_format_manifest/(.*/)?manifest$"),
     Scenario("vacuum", old_files, lambda log: log.vacuum(), days=30, leaves=r"^[^_.][^.]*$"),
