@@ -11,7 +11,7 @@ import math
 import re
 from decimal import Decimal
 from typing import Any, TypeAlias
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
 from sqlglot import exp
@@ -134,6 +134,8 @@ def among(literal: Literal, column_type: DataType, time_zone: str) -> Literal | 
     if column_type == FLOAT:
         single = pa.scalar(found.value, pa.float32()).as_py()
         return Literal(single, FLOAT) if single == found.value or math.isnan(single) else False
+    if column_type == DOUBLE:
+        return Literal(found.value, DOUBLE)  # every float is a double
     if isinstance(column_type, DecimalType):
         _, digits, exponent = found.value.normalize().as_tuple()
         scale = max(-int(exponent), 0)
@@ -159,7 +161,11 @@ def _cast(node: Node) -> Literal | None:
     if kind is None or inner is None or inner.value is None:
         return None
     if isinstance(kind, DecimalType) and node.to.expressions:
-        kind = DecimalType(*(int(each.name) for each in node.to.expressions))
+        numbers = [each.name for each in node.to.expressions]
+        if not all(map(str.isdecimal, numbers)):
+            return None
+        precision, scale = map(int, [*numbers, "0"][:2])
+        kind = DecimalType(precision, scale)
     value = inner.value
     if kind in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
         return Literal(value, kind) if inner.type == STRING else None
@@ -167,7 +173,8 @@ def _cast(node: Node) -> Literal | None:
         return _parsed(value, kind)
     if not isinstance(value, int | float | Decimal) or inner.type == BOOLEAN:
         return None
-    return _parsed(str(value), kind) if kind in _EXACT_INTEGER_BITS or Decimal(value) == int(value) else None
+    is_exact = kind in _EXACT_INTEGER_BITS or (math.isfinite(value) and Decimal(value) == int(value))
+    return _parsed(str(value), kind) if is_exact else None
 
 
 def _parsed(text: str, kind: DataType) -> Literal | None:
@@ -233,5 +240,8 @@ def _instant(text: str, time_zone: str) -> Literal | None:
     naive = _parsed(text, TIMESTAMP_NTZ) if _PLAIN_TIME.fullmatch(text) else None
     if naive is None:
         return None
-    local: Any = naive.value.replace(tzinfo=ZoneInfo(time_zone))
-    return Literal(local.astimezone(dt.UTC), TIMESTAMP)
+    try:
+        local: Any = naive.value.replace(tzinfo=ZoneInfo(time_zone))
+        return Literal(local.astimezone(dt.UTC), TIMESTAMP)
+    except (ZoneInfoNotFoundError, ValueError, OverflowError):  # a zone like +02:00; a time beyond Python's years
+        return None

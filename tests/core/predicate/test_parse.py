@@ -185,6 +185,29 @@ def test_times_without_a_zone_are_in_the_given_zone():
     assert parse("at = '2013-07-01T04:00:00Z'", time_zone="America/New_York") == Comparison("=", Column("at"), summer)
 
 
+@pytest.mark.parametrize(
+    ("moment", "time_zone"),
+    [("9999-12-31 23:59:59", "America/New_York"), ("0001-01-01", "Asia/Tokyo"), ("2013-01-01", "+02:00")],
+)
+def test_a_time_that_python_cannot_bring_to_utc_is_left_to_spark(moment, time_zone):
+    assert isinstance(parse(f"at < '{moment}'", time_zone=time_zone), Opaque)
+
+
+@pytest.mark.parametrize(
+    "number", ["CAST(CAST('inf' AS DOUBLE) AS INT)", "CAST(1e400 AS INT)", "CAST(CAST('NaN' AS DOUBLE) AS INT)"]
+)
+def test_a_number_that_no_integer_is_near_is_left_to_spark(number):
+    assert isinstance(parse(f"delay = {number}"), Opaque)
+
+
+def test_a_decimal_type_without_a_scale_has_none():
+    assert parse("fare = CAST(7 AS DECIMAL(5))") == parse("fare = CAST(7 AS DECIMAL(5, 0))") == parse("fare = 7")
+
+
+def test_floats_among_doubles_are_doubles():
+    assert parse("load IN (0.5F, CAST(2 AS FLOAT))") == In(Column("load"), (Literal(0.5, DOUBLE), Literal(2.0, DOUBLE)))
+
+
 def test_a_wall_clock_column_is_compared_with_an_instant_only_where_both_are_one():
     sql = "local = TIMESTAMP'2013-01-01 10:00:00'"
     expected = Literal(dt.datetime(2013, 1, 1, 10), TIMESTAMP_NTZ)  # noqa: DTZ001
@@ -217,6 +240,7 @@ def test_a_column_that_is_not_there_is_an_error_that_lists_those_that_are(sql):
         ("NOT carrier", "the column 'Carrier' is string, not boolean"),
         ("delay IN (SELECT 1)", "subquery"),
         ("EXISTS (SELECT 1)", "subquery"),
+        ("(" * 1_000 + "delay = 1" + ")" * 1_000, "nested too deeply"),
         ("delay > (SELECT max(x) FROM y)", "subquery"),
     ],
 )
