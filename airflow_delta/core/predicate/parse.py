@@ -67,6 +67,8 @@ def parse_predicate(sql: str, schema: StructType, table: str, *, time_zone: str 
     except SqlglotError as error:
         detail = str(error).split("\n", 1)[0]
         raise InvalidPredicateError(table=table, predicate=sql, detail=f"it is not one SQL condition ({detail})") from error
+    except RecursionError as error:
+        raise InvalidPredicateError(table=table, predicate=sql, detail="it is nested too deeply") from error
     return _Parser(sql, schema, table, time_zone).predicate(tree)
 
 

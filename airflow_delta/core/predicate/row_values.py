@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -91,7 +90,9 @@ def arrow_scalar(literal: Literal) -> pa.Scalar:
 def _reduced(kernel: Callable[[Any, Any], Any], values: list[Any], *, empty: bool) -> Any:
     # An Arrow function makes an expression only when its first argument is one: constants go last.
     values.sort(key=lambda value: isinstance(value, pa.Scalar))
-    return reduce(kernel, values) if values else pa.scalar(empty)
+    while len(values) > 1:  # in pairs: Arrow walks down an expression by recursion, and dies of a chain of 50,000
+        values = [*map(kernel, values[::2], values[1::2]), *values[len(values) & ~1 :]]
+    return values[0] if values else pa.scalar(empty)
 
 
 def _in(values: Any, literals: tuple[Literal, ...]) -> Any:

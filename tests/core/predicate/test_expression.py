@@ -14,6 +14,7 @@ from airflow_delta.core.predicate import (
     Comparison,
     Literal,
     Not,
+    Or,
     conjunction,
     disjunction,
     is_exact,
@@ -103,6 +104,13 @@ def test_zero_and_minus_zero_are_one_number():
         len(rows.filter(to_arrow_expression(parse(sql)))) for sql in ("load = 0", "load IN (0, 5)", "load NOT IN (-0.0D, 5)")
     ]
     assert counts == [2, 2, 1]
+
+
+def test_a_chain_of_any_length_filters_rows():
+    rows = pa.table({"id": [1, 70_000, 70_001]})
+    chain = Or(tuple(Comparison("=", Column("id"), Literal(number, LONG)) for number in range(70_001)))
+    assert len(rows.filter(to_arrow_expression(chain))) == 2
+    assert len(rows.filter(to_arrow_expression(Not(chain)))) == 1
 
 
 def test_a_constant_filters_all_or_nothing():
