@@ -134,8 +134,12 @@ class DeltaLog:
 
     def _refreshed(self) -> LogReplay:
         """The latest state of the log, whether or not a table like that can be read."""
-        self._replay = LogReplay.of(self.store) if self._replay is None else self._carried_on(self._replay)
+        self._replay = self._from_the_start() if self._replay is None else self._carried_on(self._replay)
         return self._replay
+
+    def _from_the_start(self) -> LogReplay:
+        self._after_commit.forget()  # the table may have been made anew at its place
+        return LogReplay.of(self.store)
 
     def _carried_on(self, known: LogReplay) -> LogReplay:
         try:
@@ -143,7 +147,7 @@ class DeltaLog:
         except LogGapError:  # commits right after the known version were cleaned up: begin at a later checkpoint
             segment = None
         if segment is None:
-            return LogReplay.of(self.store)
+            return self._from_the_start()
         return known if segment is known.segment else known.followed_by(segment)
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:

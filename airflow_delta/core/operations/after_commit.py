@@ -32,6 +32,10 @@ class AfterCommit:
         """In their order: the checkpoint counts the files, which the checksum then says."""
         return self._write_checkpoint, self._write_checksum, self._clean_up, self._update_manifests
 
+    def forget(self) -> None:
+        """Nothing that is remembered may be of this log: it is read from the start."""
+        self._checksum = None
+
     def _write_checkpoint(self, result: CommitResult, _actions: CommitActions, metadata: Metadata) -> None:
         self._checkpoint = None
         if result.version and result.version % checkpoint_interval(metadata.configuration) == 0:
@@ -40,7 +44,8 @@ class AfterCommit:
             self._checkpoint = snapshot, write_checkpoint(snapshot, now=self._log.clock())
 
     def _write_checksum(self, result: CommitResult, actions: CommitActions, _metadata: Metadata) -> None:
-        checksum = next_checksum(self._previous(result.version), actions)
+        previous = self._previous(result.version)
+        checksum = next_checksum(previous, actions) if previous or not result.version else None
         if self._checkpoint:
             snapshot, counted = self._checkpoint
             checksum = counted_checksum(checksum, snapshot, files=counted.files, size=counted.table_size)

@@ -1,6 +1,7 @@
 """What follows a commit: checksums from version to version, and nothing that could fail it."""
 
 import json
+import shutil
 
 import pyarrow as pa
 import pytest
@@ -10,6 +11,7 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.log.file_names import checkpoint_path, checksum_path
 from airflow_delta.core.log.version_checksum import VersionChecksum, read_checksum
 from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
+from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.core.transaction.operation import Operation
 
 WRITE = Operation(name="WRITE")
@@ -85,6 +87,26 @@ def test_after_a_commit_without_checksum_there_is_none_until_a_checkpoint_counts
     assert told(read_checksum(log.store, 12)) == counted(log, 12)
 
 
+def test_a_commit_that_says_protocol_and_metadata_anew_does_not_count_from_nothing_where_a_checksum_is_missing():
+    log = new_log()
+    log.start_transaction().commit(adds=files("a", "b"), operation=WRITE)
+    log.store.delete([checksum_path(1)])  # as after a commit of a writer that leaves none
+    other = DeltaLog(log.store)
+    other.alter().set_properties({"delta.enableDeletionVectors": "true"})
+    assert read_checksum(log.store, 2) is None
+
+
+def test_the_checksum_of_a_dropped_table_is_not_carried_on_into_the_one_made_at_its_place(tmp_path):
+    log = new_log(LocalLogStore(str(tmp_path)), note="the old one")
+    log.start_transaction().commit(adds=files("a"), operation=WRITE)
+    shutil.rmtree(tmp_path / "_delta_log")
+    other = new_log(LocalLogStore(str(tmp_path)), note="the new one")
+    other.start_transaction().commit(adds=files("b", "c"), operation=WRITE)
+    log.start_transaction().commit(adds=files("d"), operation=WRITE)
+    assert read_checksum(log.store, 2).metadata.configuration == {"note": "the new one"}
+    assert told(read_checksum(log.store, 2)) == counted(log, 2)
+
+
 def test_a_checkpoint_sets_right_what_was_carried_on_wrongly():
     log = new_log()
     log.start_transaction().commit(adds=files("a"), operation=WRITE)
@@ -106,10 +128,10 @@ def test_a_checksum_of_another_writer_stays_and_ours_is_not_built_on_it():
 
 
 class FailingStore(InMemoryLogStore):
-    """Fails at every write but those of commits."""
+    """Fails at every write but those of commits and of the first checksum."""
 
     def write_if_absent(self, path, content):
-        if not path.endswith(".json"):
+        if not path.endswith(".json") and path != checksum_path(0):
             raise OSError(f"no room for {path}")
         super().write_if_absent(path, content)
 
