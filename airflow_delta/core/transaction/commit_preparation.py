@@ -1,4 +1,4 @@
-"""What a commit gets from the version it is to follow: row ids, its time, and what it says of the ids it kept."""
+"""What a commit gets from the version it is to follow: row ids, its time, what it says of the ids it kept, and protection."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 from airflow_delta.core.transaction.commit_attempt import CommitAttempt
 from airflow_delta.core.transaction.commit_checks import rewrites
 from airflow_delta.core.transaction.in_commit_timestamps import with_time
+from airflow_delta.core.transaction.metadata_changes import still_protecting
 from airflow_delta.core.transaction.row_tracking import (
     PRESERVED_TAG,
     high_water_mark,
@@ -28,7 +29,11 @@ def prepared(attempt: CommitAttempt, *, after: int, keeps_row_ids: bool) -> Comm
         MissingRecordCountError: Rows are numbered here, and a new file does not tell how many it has.
     """
     version = attempt.read_version + 1
-    actions = with_time(attempt.actions, attempt.metadata, version=version, after=after)
+    actions = attempt.actions
+    if actions.metadata:
+        metadata = still_protecting(actions.metadata, attempt.metadata, attempt.protocol_after)
+        actions = replace(actions, metadata=metadata)
+    actions = with_time(actions, attempt.metadata, version=version, after=after)
     known = attempt.row_id_high_water_mark
     if numbers_rows(attempt.protocol_after, attempt.metadata_after):
         # A clone or a restored table says itself which ids its files have.

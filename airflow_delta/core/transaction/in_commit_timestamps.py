@@ -14,6 +14,8 @@ ENABLED = "delta.enableInCommitTimestamps"
 ENABLEMENT_VERSION = "delta.inCommitTimestampEnablementVersion"
 ENABLEMENT_TIMESTAMP = "delta.inCommitTimestampEnablementTimestamp"
 
+_ENABLEMENT = {ENABLEMENT_VERSION, ENABLEMENT_TIMESTAMP}
+
 
 def are_enabled(configuration: Mapping[str, str]) -> bool:
     """Whether commits carry their time."""
@@ -39,8 +41,10 @@ def with_time(actions: CommitActions, before: Metadata, *, version: int, after: 
     known = actions.commit_info.in_commit_timestamp
     time = max(actions.commit_info.timestamp if known is None else known, after + 1)
     actions = replace(actions, commit_info=replace(actions.commit_info, in_commit_timestamp=time))
-    if actions.metadata is None or not get_enabled(before, actions):
+    if actions.metadata is None:
         return actions
     enablement = {ENABLEMENT_VERSION: str(version), ENABLEMENT_TIMESTAMP: str(time)}
-    metadata = replace(actions.metadata, configuration={**actions.metadata.configuration, **enablement})
-    return replace(actions, metadata=metadata)
+    if not get_enabled(before, actions):  # an older or another table's metadata does not tell which commits have a time
+        enablement = {key: before.configuration[key] for key in enablement if key in before.configuration}
+    others = {key: value for key, value in actions.metadata.configuration.items() if key not in _ENABLEMENT}
+    return replace(actions, metadata=replace(actions.metadata, configuration=others | enablement))

@@ -18,8 +18,10 @@ from airflow_delta.core.table_features.feature import writer_features
 from airflow_delta.core.transaction.in_commit_timestamps import ENABLED as TIMESTAMPS_ENABLED
 from airflow_delta.core.transaction.in_commit_timestamps import ENABLEMENT_TIMESTAMP, ENABLEMENT_VERSION
 from airflow_delta.core.transaction.row_tracking import ENABLED_PROPERTY as ROW_TRACKING_ENABLED
+from airflow_delta.core.transaction.table_properties import protected_before
 
 _IDENTITY_MARK = "delta.identity.highWaterMark"
+_CHECKPOINT_PROTECTION = "checkpointProtection"
 _PROTECTED_BEFORE = "delta.requireCheckpointProtectionBeforeVersion"
 
 
@@ -55,6 +57,21 @@ def moved(metadata: Metadata, *, lost_version: int) -> Metadata:
     if schema == metadata.schema_string and configuration == metadata.configuration:
         return metadata
     return replace(metadata, schema_string=schema, configuration=configuration)
+
+
+def still_protecting(metadata: Metadata, before: Metadata, protocol: Protocol) -> Metadata:
+    """The metadata, which protects the checkpoints that ``before`` protects as long as the table has the feature for it.
+
+    An older version that comes back, or a table that takes the place of another, knows nothing of them.
+
+    Protocol: protocol_rfcs, "Checkpoint Protection".
+    """
+    version = before.configuration.get(_PROTECTED_BEFORE)
+    if version is None or _CHECKPOINT_PROTECTION not in writer_features(protocol):
+        return metadata
+    if protected_before(metadata.configuration) >= protected_before(before.configuration):
+        return metadata
+    return replace(metadata, configuration={**metadata.configuration, _PROTECTED_BEFORE: version})
 
 
 def _with_moved_changes(document: Any, lost_version: int) -> Any:

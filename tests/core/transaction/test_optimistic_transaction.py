@@ -419,6 +419,29 @@ def test_the_commit_that_enables_times_says_so_in_the_metadata(metadata, clock, 
     assert configuration["delta.inCommitTimestampEnablementTimestamp"] == str(result.timestamp)
 
 
+@pytest.mark.parametrize("told", [{}, {"delta.inCommitTimestampEnablementVersion": "0"}])
+def test_metadata_in_the_place_of_other_metadata_still_says_since_when_commits_carry_times(metadata, clock, told):
+    log = modern_table(metadata, clock, "inCommitTimestamp")
+    enabled = {"delta.enableInCommitTimestamps": "true"}
+    for configuration in (enabled, enabled | told):  # the second as of a replaced table, or of an older version
+        transaction = log.start_transaction()
+        transaction.set_metadata(replace(metadata, configuration=configuration))
+        transaction.commit(operation=Operation(name="SET TBLPROPERTIES"))
+    first, second = (log.snapshot(version).metadata.configuration for version in (1, 2))
+    assert second == first
+    assert first["delta.inCommitTimestampEnablementVersion"] == "1"
+
+
+@pytest.mark.parametrize(("given", "kept"), [(None, "9"), ("3", "9"), ("12", "12")])
+def test_metadata_in_the_place_of_other_metadata_still_protects_checkpoints(metadata, clock, given, kept):
+    key = "delta.requireCheckpointProtectionBeforeVersion"
+    log = modern_table(metadata, clock, "checkpointProtection", **{key: "9"})
+    transaction = log.start_transaction()
+    transaction.set_metadata(replace(metadata, configuration={} if given is None else {key: given}))
+    transaction.commit(operation=Operation(name="RESTORE"))
+    assert log.refresh().metadata.configuration == {key: kept}
+
+
 def test_enabling_times_behind_a_winner_names_the_version_it_got(metadata, clock, added):
     log = modern_table(metadata, clock, "inCommitTimestamp")
     transaction = log.start_transaction()
