@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
@@ -53,6 +54,7 @@ def detail(
     from airflow_delta.cli import output
     from airflow_delta.cli.open_table import open_table
 
+    _check_one_at_most(version, timestamp)
     output.detail(open_table(table, storage_option).snapshot(version, timestamp), as_json=as_json)
 
 
@@ -72,6 +74,7 @@ def files(
     from airflow_delta.cli import output
     from airflow_delta.cli.open_table import open_table
 
+    _check_one_at_most(version, timestamp)
     output.files(open_table(table, storage_option).snapshot(version, timestamp).files(where), as_json=as_json)
 
 
@@ -177,8 +180,15 @@ def doctor(
     raise typer.Exit(0 if health.is_sound else 1)
 
 
+def _check_one_at_most(version: int | None, timestamp: str | None) -> None:
+    if version is not None and timestamp is not None:
+        raise typer.BadParameter("give either --version or --timestamp, not both")
+
+
 def main(arguments: list[str] | None = None) -> Any:
     """Run a command; an error of ours is told in its own words, on the error output, and the exit code is 1."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # an old encoding is no reason to fail
     try:
         app(arguments)
     except Exception as error:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -30,6 +32,7 @@ _CHANGED = re.compile(
     r"num(?:Target)?((?:Output|Added|Removed|Restored|Deleted|Updated)?(?:Rows|Files)(?:Inserted|Updated|Deleted|Added|Removed)?)"
 )
 _LONGEST = 80  # characters of a list in a cell
+_WIDE = 10_000  # characters of a line where there is no terminal
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _EMPTY = (None, "[]", "{}", "0", "")
 _KIBI = 1024
@@ -70,9 +73,9 @@ def history(entries: Iterable[HistoryEntry], *, as_json: bool) -> None:
     """The commits, one a row."""
     if as_json:
         for each in entries:
-            _print_json(
-                {"version": each.version, "timestamp": each.timestamp, **(each.commit_info.fields if each.commit_info else {})}
-            )
+            head = {"version": each.version, "timestamp": each.timestamp}
+            # The time of a version is the one that --timestamp goes by, whatever the writer's clock said.
+            _print_json({**head, **(each.commit_info.fields if each.commit_info else {}), **head})
         return
     table = _table("version", "time (UTC)", "operation", "parameters", "rows and files", "made by")
     for each in entries:
@@ -81,7 +84,12 @@ def history(entries: Iterable[HistoryEntry], *, as_json: bool) -> None:
             str(each.version),
             _time(each.timestamp),
             *(
-                (info.operation, _short(info.operation_parameters), _short(_counts(info.operation_metrics)), _made_by(each))
+                (
+                    escape(info.operation),
+                    _short(info.operation_parameters),
+                    _short(_counts(info.operation_metrics)),
+                    _made_by(each),
+                )
                 if info
                 else ("", "", "", "")
             ),
@@ -130,10 +138,12 @@ def files(found: pa.Table, *, as_json: bool) -> None:
     for row in found.slice(0, _SHOWN).to_pylist(maps_as_pydicts="strict"):
         vector = row["deletion_vector"]
         table.add_row(
-            row["path"], _size(row["size"]), _short(row["partition_values"]), str(vector["cardinality"]) if vector else ""
+            escape(row["path"]),
+            _size(row["size"]),
+            _short(row["partition_values"]),
+            str(vector["cardinality"]) if vector else "",
         )
-    table.caption = f"{len(found):,} files, {_size(pc.sum(found['size']).as_py() or 0)}" + _not_shown(len(found))
-    _print(table)
+    _print(table, f"{len(found):,} files, {_size(pc.sum(found['size']).as_py() or 0)}" + _not_shown(len(found)))
 
 
 def difference(found: SnapshotDifference, *, as_json: bool) -> None:
@@ -160,10 +170,9 @@ def vacuum(found: VacuumResult, *, as_json: bool) -> None:
         return
     table = _table("path")
     for path in found.paths.slice(0, _SHOWN).to_pylist():
-        table.add_row(path)
+        table.add_row(escape(path))
     verb = "would be deleted; nothing was, add --run" if found.dry_run else "deleted"
-    table.caption = f"{found.files:,} files, {_size(found.bytes)}: {verb}" + _not_shown(found.files)
-    _print(table)
+    _print(table, f"{found.files:,} files, {_size(found.bytes)}: {verb}" + _not_shown(found.files))
 
 
 def result(found: Any, *, as_json: bool) -> None:
@@ -180,7 +189,7 @@ def health(found: TableHealth, *, as_json: bool) -> None:
     if as_json:
         _print_json(found.to_json())
         return
-    console = Console()
+    console = _console()
     for each in found.findings:
         console.print(_finding(each))
     figures = ", ".join(f"{name.replace('_', ' ')} {number:,}" for name, number in found.figures.items())
@@ -208,16 +217,24 @@ def _finding(found: Finding) -> str:
     return "\n".join(lines)
 
 
-def _print(what: Any) -> None:
-    Console().print(what)
+def _console() -> Console:
+    """The standard output; what goes to a file or a pipe is not folded, so that a path stays in one line."""
+    return Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=_WIDE)
+
+
+def _print(*parts: Any) -> None:
+    console = _console()
+    for each in parts:
+        console.print(each)
 
 
 def _print_json(document: Any) -> None:
-    print(json.dumps(document, ensure_ascii=False, default=str))
+    is_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
+    print(json.dumps(document, ensure_ascii=not is_unicode, default=str))
 
 
 def _table(*names: str) -> Table:
-    table = Table(box=None, header_style="bold", caption_justify="left")
+    table = Table(box=None, header_style="bold")
     for name in names:
         table.add_column(name, overflow="fold")
     return table
@@ -268,7 +285,11 @@ def _totals(found: FileTotals) -> str:
 
 
 def _time(milliseconds: int) -> str:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(" ", "milliseconds").removesuffix("+00:00")
+    try:
+        time = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    except (ValueError, OverflowError, OSError):  # no year that Python knows
+        return f"{milliseconds} ms"
+    return time.isoformat(" ", "milliseconds").removesuffix("+00:00")
 
 
 def _size(number: float) -> str:

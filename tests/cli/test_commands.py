@@ -1,4 +1,5 @@
 import json
+import os
 import re
 import subprocess
 import sys
@@ -53,6 +54,48 @@ def test_history_is_newest_first_and_limited(table):
     ]
     assert [each["version"] for each in run_json("history", table, "--limit", 1)] == [2]
     assert "DELETE" in run("history", table)
+
+
+def test_the_time_of_a_version_is_the_one_that_time_travel_goes_by(table):
+    for each in run_json("history", table):
+        found = DeltaLog.for_table(table).snapshot(timestamp=each["timestamp"])
+        assert found.version == each["version"]
+
+
+def test_texts_of_a_table_are_shown_as_they_are(table):
+    log = Path(table, "_delta_log")
+    info = {"operation": "[/x]LOAD", "operationParameters": {"a": "[/b]"}, "inCommitTimestamp": 10**18}
+    metadata = json.loads(next(line for line in (log / f"{0:020d}.json").read_text().splitlines() if "metaData" in line))
+    metadata["metaData"] |= {"name": "[/n]", "createdTime": 10**18}
+    (log / f"{3:020d}.json").write_text(f'{{"commitInfo":{json.dumps(info)}}}\n{json.dumps(metadata)}\n')
+    stray = Path(table, "stray[", "b]x.parquet")
+    stray.parent.mkdir()
+    stray.touch()
+    os.utime(stray, (1, 1))
+    assert "[/x]LOAD" in run("history", table)
+    assert "[/n]" in run("detail", table)
+    assert f"{10**18} ms" in run("detail", table)
+    assert "stray[/b]x.parquet" in run("vacuum", table)
+
+
+def test_without_a_terminal_no_path_is_folded(table):
+    (found,) = run_json("files", table, "--where", "p = 'b'")
+    command = [sys.executable, "-m", "airflow_delta.cli"]
+    environment = {key: value for key, value in os.environ.items() if key != "COLUMNS"}
+    shown = subprocess.run([*command, "files", table], capture_output=True, text=True, check=True, env=environment).stdout
+    assert found["path"] in shown
+    nothing = subprocess.run([*command, "vacuum", table], capture_output=True, text=True, check=True, env=environment).stdout
+    assert nothing.splitlines()[-1] == "0 files, 0 B: would be deleted; nothing was, add --run"
+
+
+def test_an_output_that_is_not_unicode_gets_escapes(table):
+    DeltaLog.for_table(table).alter().set_properties({"owner": "Jürgen 日本"})
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    for options in ([], ["--json"]):
+        command = [sys.executable, "-m", "airflow_delta.cli", "detail", table, *options]
+        shown = subprocess.run(command, capture_output=True, check=True, env=environment).stdout
+        assert b"J\\" in shown
+    assert json.loads(shown)["properties"]["owner"] == "Jürgen 日本"
 
 
 def test_detail_tells_of_the_version_asked_for(table):
@@ -110,6 +153,11 @@ def test_restore_asks_first(table):
 def test_restore_needs_one_version(table):
     run("restore", table, "--yes", code=2)
     run("restore", table, "--version", 0, "--timestamp", "2024-01-01", "--yes", code=2)
+
+
+@pytest.mark.parametrize("command", ["detail", "files"])
+def test_a_version_is_asked_for_by_number_or_time_but_not_by_both(table, command):
+    run(command, table, "--version", 0, "--timestamp", "2024-01-01", code=2)
 
 
 def test_the_doctor_finds_a_lost_file_and_ends_with_1(table):
