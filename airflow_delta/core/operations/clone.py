@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_delta.core.actions import Metadata, Origin, Protocol
+from airflow_delta.core.actions import DomainMetadata, Metadata, Origin, Protocol
 from airflow_delta.core.errors import CloneTargetNotEmptyError, InvalidStatementError, TableExistsError, UnsupportedStorageError
 from airflow_delta.core.operations.absolute_paths import absolute_paths, absolute_vectors, encoded_root
 from airflow_delta.core.operations.table_log import TableLog
@@ -108,10 +108,9 @@ def shallow_clone(
         transaction.read_whole_table()
     else:
         transaction = target.create_transaction(metadata, protocol, enforces=ROW_FEATURES)
-    domain = source.domains.get(CLUSTERING)
     committed = transaction.commit(
         adds=cloned_files(files, source.table_uri),
-        domains=[domain] if domain else [],
+        domains=cloned_domains(source, there),
         operation=Operation(
             name="CLONE",
             parameters={"source": f"delta.`{encoded_root(source.table_uri)}`", "sourceVersion": source.version},
@@ -167,6 +166,14 @@ def cloned_protocol(source: Protocol, there: Protocol | None, metadata: Metadata
     features = needed_features(metadata) | wanted.features
     protocol = upgraded(there, writer_features(source) | features) if there else upgraded(source, features)
     return at_least(protocol, reader_version=wanted.reader_version, writer_version=wanted.writer_version)
+
+
+def cloned_domains(source: Snapshot, there: Snapshot | None) -> list[DomainMetadata]:
+    """The source's clustering columns; those of the table whose place the clone takes end."""
+    cloned, ended = source.domains.get(CLUSTERING), there.domains.get(CLUSTERING) if there else None
+    if cloned:
+        return [cloned]
+    return [replace(ended, removed=True)] if ended else []
 
 
 def cloned_files(files: pa.Table, source_uri: str) -> pa.Table:

@@ -20,7 +20,10 @@ from airflow_delta.core.errors import (
 )
 from airflow_delta.core.operations.absolute_paths import absolute_paths, absolute_vectors, encoded_root
 from airflow_delta.core.operations.clone import CloneResult, cloned_metadata
+from airflow_delta.core.schema import StructField, StructType
+from airflow_delta.core.schema.data_types import LONG
 from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
+from airflow_delta.core.table_changes import NewTable
 from airflow_delta.core.table_features.support import WRITABLE
 from airflow_delta.core.transaction.operation import Operation
 from tests.core.builders import HandmadeLog, add, vector
@@ -144,6 +147,14 @@ def test_a_table_in_the_way_is_refused_left_or_taken_over(source, tmp_path):
     with pytest.raises(CloneTargetNotEmptyError) as caught:
         source.log.shallow_clone(target, mode="replace")
     assert caught.value.files == 3
+
+
+def test_the_clustering_columns_of_a_table_that_is_taken_over_end(source, tmp_path):
+    target = DeltaLog.for_table(str(tmp_path / "clustered"))
+    schema = StructType((StructField("other", LONG),))
+    target.create(NewTable(schema=schema, clustering_columns=["other"]))
+    source.log.shallow_clone(target, mode="replace")
+    assert target.snapshot().domains == {}
 
 
 def test_a_table_cannot_be_cloned_onto_itself(source):
