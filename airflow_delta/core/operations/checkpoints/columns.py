@@ -7,14 +7,12 @@ Protocol: PROTOCOL.md, "Checkpoints", "Checkpoint Schema".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pyarrow as pa
 
 from airflow_delta.core.actions import ADD_FILE, REMOVE_FILE, Metadata
 from airflow_delta.core.actions.file_actions import STRING_MAP
 from airflow_delta.core.log.file_columns import log_name
-from airflow_delta.core.operations.checkpoints.parsed_columns import PARTITION_VALUES, STATISTICS, ParsedColumns
+from airflow_delta.core.operations.checkpoints.parsed_columns import PARTITION_VALUES, STATISTICS, ParsedColumns, writes_json
 
 _NAMES = pa.list_(pa.string())
 
@@ -84,8 +82,3 @@ def manifest_columns() -> pa.Schema:
             ("sidecar", SIDECAR),
         ]
     )
-
-
-def writes_json(configuration: Mapping[str, str]) -> bool:
-    """Whether checkpoints hold statistics as JSON (``delta.checkpoint.writeStatsAsJson``)."""
-    return configuration.get("delta.checkpoint.writeStatsAsJson", "").strip().lower() != "false"

@@ -63,9 +63,13 @@ class ParsedColumns:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> ParsedColumns:
-        """As the table's properties ask for: all where ``delta.checkpoint.writeStatsAsStruct`` is true, otherwise none."""
+        """As the table's properties ask for: all where ``delta.checkpoint.writeStatsAsStruct`` is true, otherwise none.
+
+        Where nothing is said of it, they come in the place of texts that are not wanted: else the statistics would be lost.
+        """
         schema, metadata = snapshot.schema, snapshot.metadata
-        if metadata.configuration.get("delta.checkpoint.writeStatsAsStruct", "").strip().lower() != "true":
+        asked = metadata.configuration.get("delta.checkpoint.writeStatsAsStruct", "").strip().lower()
+        if not (asked == "true" or (not asked and not writes_json(metadata.configuration))):
             return cls(partitions=(), bounds={}, counted=None, tight_bounds=False)
         partitions = tuple(field for name in metadata.partition_columns if (field := schema.find(name)))
         data = StructType(tuple(each for each in schema.fields if each not in partitions))
@@ -116,6 +120,11 @@ class ParsedColumns:
         json_type = self._statistics_of(lambda kind: pa.string() if kind in _AS_TEXT else arrow_type(kind))
         parsed = _leniently(texts, lambda piece: _read_json(piece, json_type), json_type)
         return _struct_of(parsed, self.statistics, mask=pc.or_(pc.invert(is_object), parsed.is_null()))
+
+
+def writes_json(configuration: Mapping[str, str]) -> bool:
+    """Whether checkpoints hold statistics as JSON (``delta.checkpoint.writeStatsAsJson``)."""
+    return configuration.get("delta.checkpoint.writeStatsAsJson", "").strip().lower() != "false"
 
 
 def _is_bounded(kind: DataType) -> bool:

@@ -185,7 +185,8 @@ def test_the_properties_of_the_table_decide_what_is_written():
         return {"stats", "stats_parsed", "partitionValues_parsed"} & {each.name for each in add}
 
     assert members() == {"stats"}
-    assert members(writeStatsAsJson="false") == set()
+    assert members(writeStatsAsJson="false") == {"stats_parsed", "partitionValues_parsed"}  # not lost
+    assert members(writeStatsAsJson="false", writeStatsAsStruct="false") == set()
     assert members(writeStatsAsStruct="TRUE") == {"stats", "stats_parsed", "partitionValues_parsed"}
     assert members(writeStatsAsStruct="true", writeStatsAsJson="False") == {"stats_parsed", "partitionValues_parsed"}
 
