@@ -15,6 +15,7 @@ from airflow_delta.core.operations.absolute_paths import are_absolute
 from airflow_delta.core.operations.unneeded_files import lies_below_the_root, unencoded
 from airflow_delta.core.operations.vacuum_candidates import listed_files
 from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.core.storage.table_uri import scheme_of
 
 _ASKED_SINGLY = 1000  # from more files on one listing is faster
 _THREADS = 8
@@ -44,12 +45,15 @@ def _missing_below_the_root(store: LogStore, paths: pa.ChunkedArray) -> pa.Array
     asked = names.filter(below)
     if len(asked) > _ASKED_SINGLY:
         there = pc.is_in(names, listed_files(store)["path"])
+        asked = names.filter(pc.and_(below, pc.invert(there)))
     else:
+        there = pa.repeat(pa.scalar(False), len(names))
+    if len(asked) <= _ASKED_SINGLY or scheme_of(store.table_uri) == "file":  # a listing does not follow links to directories
         with ThreadPoolExecutor(_THREADS) as pool:
             candidates = asked.to_pylist()
             answers = pool.map(store.exists, candidates)
             found = [name for name, is_there in zip(candidates, answers, strict=True) if is_there]
-        there = pc.is_in(names, pa.array(found, pa.string()))
+        there = pc.or_(there, pc.is_in(names, pa.array(found, pa.string())))
     return paths.filter(pc.invert(pc.and_(there, below))).combine_chunks()
 
 

@@ -30,6 +30,7 @@ from airflow_delta.core.table_features.feature import writer_features
 from airflow_delta.core.table_features.protocol import upgraded
 from airflow_delta.core.table_features.support import ROW_FEATURES, check_writable
 from airflow_delta.core.transaction.operation import Operation
+from airflow_delta.core.transaction.row_tracking import ENABLED_PROPERTY, ROW_TRACKING_DOMAIN
 from airflow_delta.core.transaction.table_properties import is_append_only
 
 _EXAMPLES = 10  # of missing files, in the error
@@ -132,7 +133,8 @@ def restore(
         removed_files_size=_bytes(difference.removed),
         restored_files_size=_bytes(added),
     )
-    transaction.set_metadata(restored_metadata(target.metadata, latest.metadata))
+    metadata = restored_metadata(target.metadata, latest.metadata)
+    transaction.set_metadata(_without_row_tracking(metadata) if _row_ids_are_lost(target, latest) else metadata)
     transaction.set_protocol(restored_protocol(target.protocol, latest.protocol))
     committed = transaction.commit(
         adds=added,
@@ -171,6 +173,24 @@ def restored_metadata(target: Metadata, latest: Metadata) -> Metadata:
     merged = _with_high_water_marks(schema, parse_schema(latest.schema_string))
     schema_string = target.schema_string if merged == schema else schema_json(merged)
     return replace(target, schema_string=schema_string, configuration=configuration)
+
+
+def _row_ids_are_lost(target: Snapshot, latest: Snapshot) -> bool:
+    """Whether ids were taken away since: nobody knows which were given out, or a file that is still there has none any more."""
+    if ROW_TRACKING_DOMAIN in target.domains and ROW_TRACKING_DOMAIN not in latest.domains:
+        return True
+    wanted, current = target.files(), latest.files()
+    had, lost = wanted.filter(pc.is_valid(wanted["base_row_id"])), current.filter(pc.is_null(current["base_row_id"]))
+    return bool(pc.any(pc.is_in(file_keys(had), file_keys(lost).combine_chunks())).as_py())
+
+
+def _without_row_tracking(metadata: Metadata) -> Metadata:
+    kept = {
+        key: value
+        for key, value in metadata.configuration.items()
+        if key != ENABLED_PROPERTY and not key.startswith("delta.rowTracking.")
+    }
+    return replace(metadata, configuration=kept)
 
 
 def _with_high_water_marks(target: StructType, latest: StructType) -> StructType:

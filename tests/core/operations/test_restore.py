@@ -120,6 +120,18 @@ def test_a_version_whose_files_are_gone_is_refused_unless_they_may_be_missing(re
     assert numbers(table.root) == [0, 2]
 
 
+def test_files_behind_a_link_to_a_directory_are_not_missing(real_table, monkeypatch, tmp_path):
+    monkeypatch.setattr("airflow_delta.core.operations.missing_files._ASKED_SINGLY", 1)
+    table = real_table()
+    adds = pa.concat_tables([table.add(f"p={part}/0.parquet", number, part) for number, part in enumerate("xyz")])
+    table.commit(adds=adds)
+    table.commit(removes=table.tombstones(adds))
+    for part in "xy":
+        shutil.move(table.root / f"p={part}", tmp_path / f"elsewhere {part}")
+        (table.root / f"p={part}").symlink_to(tmp_path / f"elsewhere {part}")
+    assert table.log.restore(1, ignore_missing_files=True).num_restored_files == 3
+
+
 def test_a_version_that_vacuum_has_emptied_is_refused(real_table):
     table = real_table()
     three_versions(table)
@@ -242,6 +254,20 @@ def test_files_come_back_with_the_ids_of_their_rows():
     wanted = HandmadeLog().create(add("f", baseRowId=7, defaultRowCommitVersion=3, dataChange=False)).log.snapshot().files()
     row = file_difference(current, wanted).added.to_pylist()[0]
     assert (row["base_row_id"], row["default_row_commit_version"], row["data_change"]) == (7, 3, True)
+
+
+def test_row_ids_that_were_taken_away_since_are_not_promised_again():
+    rows = add("f", stats='{"numRecords":2}')
+    log = HandmadeLog().commit(protocol(1, 7, writerFeatures=["domainMetadata", "rowTracking"]), metadata(), rows)
+    log.store.write("f", b"rows")
+    log.log.alter().set_properties({"delta.enableRowTracking": "true"})
+    tracked = log.log.snapshot()
+    log.log.drop_feature("rowTracking")
+    log.log.restore(tracked.version)
+    assert tracked.files()["base_row_id"].to_pylist() == [0]
+    restored = log.log.snapshot()
+    assert restored.files()["base_row_id"].to_pylist() == [None]
+    assert restored.metadata.configuration == {}
 
 
 @pytest.mark.parametrize(("step", "then", "now", "kept"), [(1, 5, 9, 9), (1, 9, 5, 9), (-1, -5, -9, -9), (1, None, 4, 4)])
