@@ -131,7 +131,7 @@ class LocalLogStore:
 
     def data_filesystem(self, uri: str | None = None) -> tuple[pyarrow.fs.FileSystem, str]:
         """Arrow's filesystem of the table's data files, or of another file, and the path there."""
-        return data_filesystem(self._table_uri if uri is None else uri)
+        return data_filesystem(str(self._root) if uri is None else uri)  # which a change of the directory does not move
 
     def _locate(self, path: str) -> Path:
         """Where the file lies; a path that would leave the table is a mistake of the caller."""

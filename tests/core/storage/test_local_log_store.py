@@ -104,6 +104,15 @@ def test_stray_files_in_the_log_are_not_asked_for_their_status(tmp_path, monkeyp
     listing.close()
 
 
+def test_a_relative_table_stays_where_it_is_when_the_process_goes_elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    store = LocalLogStore("table")
+    monkeypatch.chdir("/")
+    store.write("a", b"rows")
+    filesystem, root = store.data_filesystem()
+    assert filesystem.open_input_file(f"{root}/a").read() == b"rows"
+
+
 def test_a_time_is_in_milliseconds(tmp_path):
     (tmp_path / "x").touch()
     os.utime(tmp_path / "x", ns=(0, 1_600_000_000_123_999_999))
