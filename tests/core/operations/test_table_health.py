@@ -52,6 +52,29 @@ def test_where_there_is_no_table_nothing_can_be_examined():
         examine(HandmadeLog().log)
 
 
+def test_where_there_is_no_table_nothing_is_listed(monkeypatch):
+    log = HandmadeLog()
+    list_all = log.store.list_all
+    monkeypatch.setattr(log.store, "list_all", lambda directory="": list_all(directory) if directory else pytest.fail("listed"))
+    with pytest.raises(TableNotFoundError):
+        examine(log.log)
+
+
+def test_a_commit_that_comes_while_files_are_listed_loses_none(monkeypatch):
+    log = handmade(file("a"))
+    list_all = log.store.list_all
+
+    def busy(directory=""):
+        listed = [*list_all(directory)]
+        if not directory:
+            log.store.write("b", b"x")
+            log.commit(file("b"))
+        return iter(listed)
+
+    monkeypatch.setattr(log.store, "list_all", busy)
+    assert codes(log) == []
+
+
 def test_a_table_that_does_not_open_is_an_error_with_the_readers_own_words():
     log = handmade(file("a")).commit("{not JSON")
     found = only(log, "DELTA_CORRUPT_LOG")

@@ -33,18 +33,23 @@ class Evidence:
         self.snapshot: Snapshot | None = None
         self.error: DeltaError | None = None
         self.listing: LogListing = list_log(log.store)
-        self.listed = listed_files(log.store) if with_files else None
+        self.listed: pa.Table | None = None
         self.unneeded: pa.Table | None = None
+        now = log.clock()
         try:
             self.snapshot = log.refresh()
             self.files = self.snapshot.files()
-            if self.listed is not None:
-                self.unneeded = _unneeded(self.snapshot, self.listed, log.clock())
+            needed = _needed(self.snapshot, now) if with_files else None
         except DeltaError as error:
             if self.listing.latest_version is None:
                 raise
             self.error = error
-            self.snapshot = None
+            self.snapshot = needed = None
+        # Last, so that nothing is listed where there is no table, and no file of a commit that came meanwhile is missed.
+        if with_files:
+            self.listed = listed_files(log.store)
+        if self.snapshot and self.listed is not None and needed is not None:
+            self.unneeded = _unneeded(self.snapshot, self.listed, needed, now)
 
     @property
     def commits_since_checkpoint(self) -> int:
@@ -68,10 +73,18 @@ class Evidence:
         return found
 
 
-def _unneeded(snapshot: Snapshot, listed: pa.Table, now: int) -> pa.Table:
-    cutoff = now - deleted_file_retention(snapshot.metadata.configuration)
+def _cutoff(snapshot: Snapshot, now: int) -> int:
+    return now - deleted_file_retention(snapshot.metadata.configuration)
+
+
+def _needed(snapshot: Snapshot, now: int) -> pa.ChunkedArray:
+    """The paths that a vacuum keeps. Raises ``CorruptLogError`` where the log cannot tell."""
     tombstones = snapshot.tombstones()
-    recent = tombstones.filter(pc.greater_equal(tombstones["deletion_timestamp"], cutoff))
-    needed = [each.select(["path", "deletion_vector"]) for each in (snapshot.files(), recent)]
+    recent = tombstones.filter(pc.greater_equal(tombstones["deletion_timestamp"], _cutoff(snapshot, now)))
+    files = [each.select(["path", "deletion_vector"]) for each in (snapshot.files(), recent)]
+    return named_paths(files, table=snapshot.table_uri)
+
+
+def _unneeded(snapshot: Snapshot, listed: pa.Table, needed: pa.ChunkedArray, now: int) -> pa.Table:
     names = {physical_name(each) for each in snapshot.schema.fields if each.name in snapshot.partition_columns}
-    return unneeded_files(listed, named_paths(needed, table=snapshot.table_uri), names, cutoff)
+    return unneeded_files(listed, needed, names, _cutoff(snapshot, now))
