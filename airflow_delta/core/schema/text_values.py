@@ -29,7 +29,8 @@ from airflow_delta.core.schema.data_types import (
     DecimalType,
 )
 
-_ZONED_TIME = r"(:\d\d(?:\.\d+)?)\s*(?:[Zz]|[+-]\d\d(?::?\d\d)?)$"
+_SECONDS, _ZONE = r"(:\d\d(?:\.\d+)?)", r"([Zz]|[+-]\d\d(?::?\d\d)?)$"
+_ZONED_TIME = _SECONDS + _ZONE
 _TRUE, _FALSE = pa.array(["t", "true", "y", "yes", "1"]), pa.array(["f", "false", "n", "no", "0"])
 _LOOSE_DATE = re.compile(r"([+-]?\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?")
 _DIGITS = Context(prec=76, rounding=ROUND_HALF_UP)
@@ -64,7 +65,7 @@ def values_of_texts(texts: pa.Array, data_type: DataType) -> pa.Array:
     if data_type == TIMESTAMP:
         return _timestamps(trimmed)
     if data_type == TIMESTAMP_NTZ:
-        return pc.replace_substring_regex(_microseconds(trimmed), _ZONED_TIME, r"\1").cast(arrow)
+        return pc.replace_substring_regex(_times(trimmed), _ZONED_TIME, r"\1").cast(arrow)
     if data_type in (BYTE, SHORT, INTEGER, LONG):
         # Spark cuts a fraction off: another writer's "1.0" is 1.
         return pc.replace_substring_regex(trimmed, r"^\+?(-?\d+)(\.\d*)?$", r"\1").cast(arrow)
@@ -110,12 +111,15 @@ def _days(text: str) -> int:
     return dt.date(2000 + year_of_cycle, month, day).toordinal() - _EPOCH_ORDINAL + cycles * _DAYS_OF_CYCLE
 
 
-def _microseconds(texts: pa.Array) -> pa.Array:
-    return pc.replace_substring_regex(texts, r"(\.\d{6})\d+", r"\1")
+def _times(texts: pa.Array) -> pa.Array:
+    """Times as Arrow's kernel takes them: to the microsecond, with the zone, where there is one, right behind them."""
+    texts = pc.replace_substring_regex(texts, r"(\.\d{6})\d+", r"\1")
+    texts = pc.replace_substring_regex(texts, _SECONDS + r"\s*(?:UTC|GMT)$", r"\1Z")
+    return pc.replace_substring_regex(texts, _SECONDS + r"\s+" + _ZONE, r"\1\2")
 
 
 def _timestamps(texts: pa.Array) -> pa.Array:
-    texts = _microseconds(texts)
+    texts = _times(texts)
     zoned = pc.match_substring_regex(texts, _ZONED_TIME)
     none = pa.scalar(None, pa.string())
     with_zone = pc.if_else(zoned, texts, none).cast(pa.timestamp("us", "UTC"))

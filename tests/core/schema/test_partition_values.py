@@ -80,6 +80,8 @@ def typed(text, data_type):
         (TIMESTAMP, "2021-01-01 12:00:00", NOON),
         (TIMESTAMP, "2021-01-01T12:00:00.000000Z", NOON),
         (TIMESTAMP, "2021-01-01 13:00:00+01:00", NOON),
+        (TIMESTAMP, "2021-01-01 13:00:00 +01:00", NOON),
+        (TIMESTAMP, "2021-01-01 12:00:00 UTC", NOON),
         (TIMESTAMP, "2021-01-01 12:00:00.0000009", NOON),
         (TIMESTAMP, "2021-01-01", NOON.replace(hour=0)),
         (TIMESTAMP, "1969-12-31 23:59:59.999999", dt.datetime(1969, 12, 31, 23, 59, 59, 999_999, dt.UTC)),
