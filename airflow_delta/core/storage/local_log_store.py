@@ -7,6 +7,7 @@ import io
 import os
 import uuid
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
@@ -177,8 +178,17 @@ class _WholeFile(io.BufferedWriter):
 
 def _temporary_beside(target: Path) -> Path:
     """A new hidden name in the target's directory, which is made when it is missing."""
-    target.parent.mkdir(parents=True, exist_ok=True)
+    _make_directory(target.parent)
     return target.with_name(f".{target.name}.{uuid.uuid4()}.tmp")
+
+
+def _make_directory(directory: Path) -> None:
+    """Make the directory and those above it where they are missing, so that a power cut takes none of them."""
+    if not directory.is_dir():
+        _make_directory(directory.parent)
+        directory.mkdir(exist_ok=True)
+        with suppress(PermissionError):  # one may be allowed to make directories where one may not read
+            _sync_directory(directory.parent)
 
 
 def _write_synced(path: Path, content: bytes) -> None:

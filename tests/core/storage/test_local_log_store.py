@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from airflow_delta.core.storage import local_log_store
 from airflow_delta.core.storage.local_log_store import LocalLogStore
 from tests.core.storage.log_store_contract import LogStoreContract
 
@@ -111,6 +112,13 @@ def test_a_relative_table_stays_where_it_is_when_the_process_goes_elsewhere(tmp_
     store.write("a", b"rows")
     filesystem, root = store.data_filesystem()
     assert filesystem.open_input_file(f"{root}/a").read() == b"rows"
+
+
+def test_the_directories_of_a_new_table_are_as_durable_as_its_first_commit(tmp_path, monkeypatch):
+    synced = set()
+    monkeypatch.setattr(local_log_store, "_sync_directory", synced.add)
+    LocalLogStore(str(tmp_path / "schema" / "table")).write_if_absent("_delta_log/0", b"x")
+    assert synced == {tmp_path, tmp_path / "schema", tmp_path / "schema" / "table", tmp_path / "schema" / "table" / "_delta_log"}
 
 
 def test_a_time_is_in_milliseconds(tmp_path):
