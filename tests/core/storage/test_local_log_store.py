@@ -118,7 +118,12 @@ def test_the_directories_of_a_new_table_are_as_durable_as_its_first_commit(tmp_p
     synced = set()
     monkeypatch.setattr(local_log_store, "_sync_directory", synced.add)
     LocalLogStore(str(tmp_path / "schema" / "table")).write_if_absent("_delta_log/0", b"x")
-    assert synced == {tmp_path, tmp_path / "schema", tmp_path / "schema" / "table", tmp_path / "schema" / "table" / "_delta_log"}
+    assert synced == {
+        tmp_path,
+        tmp_path / "schema",
+        tmp_path / "schema" / "table",
+        tmp_path / "schema" / "table" / "_delta_log",
+    }
 
 
 def test_a_time_is_in_milliseconds(tmp_path):
