@@ -46,6 +46,7 @@ from airflow_delta.core.schema.data_types import (
 from airflow_delta.core.schema.partition_values import typed_values
 
 _ROWS_OF_SLICE = 1 << 16
+_BYTES_OF_SLICE = 64 << 20  # of texts on average: those of one slice are joined, and Arrow joins no more than 2 GiB
 _MAX_FAILURES = 256
 """Attempts that may fail while broken texts are singled out; after that their whole neighbourhood promises nothing."""
 
@@ -158,8 +159,9 @@ def _parsed(stats: pa.ChunkedArray, columns: Collection[_Stored]) -> pa.Table:
     options = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
     has_floats = any(each.kind in (FLOAT, DOUBLE) for each in columns)
     tables = [schema.empty_table()]
-    for start in range(0, len(stats), _ROWS_OF_SLICE):
-        texts = pa.concat_arrays(stats.slice(start, _ROWS_OF_SLICE).chunks)
+    rows = min(_ROWS_OF_SLICE, max(1, len(stats) * _BYTES_OF_SLICE // max(1, stats.nbytes)))
+    for start in range(0, len(stats), rows):
+        texts = pa.concat_arrays(stats.slice(start, rows).chunks)
         texts = pc.if_else(pc.fill_null(pc.match_substring_regex(texts, _ONE_OBJECT), False), texts, "{}")
         if has_floats:
             texts = pc.replace_substring_regex(texts, _NO_NUMBER, ":null")

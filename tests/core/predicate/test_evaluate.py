@@ -310,6 +310,15 @@ def test_a_table_in_many_chunks_is_evaluated_as_one():
     assert found.to_pylist() == [NO] * 25 + [ALL] * 25
 
 
+def test_statistics_too_long_to_be_joined_are_read_in_smaller_slices(monkeypatch):
+    joined, join = [], pa.concat_arrays
+    monkeypatch.setattr("airflow_delta.core.predicate.file_statistics._BYTES_OF_SLICE", 1_000)
+    monkeypatch.setattr(pa, "concat_arrays", lambda arrays: joined.append(sum(map(len, arrays))) or join(arrays))
+    long = [{**bounds("id", number, number), "nullCount": {"id": 0, "x" * 200: 0}} for number in range(20)]
+    assert verdicts("id >= 12", *long) == [NO] * 12 + [ALL] * 8
+    assert max(joined) < 5
+
+
 def test_a_range_of_keys_prunes_and_no_key_at_all_matches_nothing():
     of_id = SCHEMA.find("id")
     stats = [bounds("id", 1, 3), bounds("id", 4, 6), {"numRecords": 1}]
