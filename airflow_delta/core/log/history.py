@@ -27,6 +27,7 @@ from airflow_delta.core.log.log_segment import LogListing, list_log, settled
 from airflow_delta.core.storage.log_store import FileStatus, LogStore
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_VERSION_DIGITS = 19  # of a long
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +61,7 @@ class InCommitTimestamps:
         if properties.get("delta.enableInCommitTimestamps", "").lower() != "true":
             return cls(enabled_at=None)
         version = properties.get("delta.inCommitTimestampEnablementVersion", "")
-        return cls(enabled_at=int(version) if version.isdecimal() else 0)
+        return cls(enabled_at=int(version) if version.isdecimal() and len(version) <= _VERSION_DIGITS else 0)
 
     def holds_for(self, version: int) -> bool:
         """Whether the commit of this version carries its time."""
@@ -80,18 +81,19 @@ def monotonised(commits: Mapping[int, FileStatus]) -> dict[int, int]:
 def commit_timestamp(version: int, file_time: int, info: CommitInfo | None, in_commit: InCommitTimestamps) -> int:
     """The time of one commit."""
     carried = info.fields.get("inCommitTimestamp") if info and in_commit.holds_for(version) else None
-    return carried if isinstance(carried, int) else file_time
+    return carried if type(carried) is int else file_time
 
 
 def history(store: LogStore, in_commit: InCommitTimestamps) -> Iterator[HistoryEntry]:
-    """The commits whose files are there, newest first; each is read when its turn comes.
+    """The commits whose files are there, newest first, none where only checkpoints are left; each is read when its turn comes.
 
     Raises:
-        TableNotFoundError: There is no commit.
+        TableNotFoundError: There is neither a commit nor a checkpoint.
         CorruptLogError: A commit info is no JSON object.
     """
-    commits = list_log(store).commits
-    if not commits:
+    listing = list_log(store)
+    commits = listing.commits
+    if listing.latest_version is None:
         raise TableNotFoundError(table=store.table_uri)
     times = monotonised(commits)
     for version in sorted(commits, reverse=True):

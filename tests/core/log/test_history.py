@@ -42,6 +42,12 @@ def test_history_shows_what_is_left_after_a_cleanup_and_commits_of_unknown_write
     assert [(each.version, each.commit_info) for each in handmade.log.history()] == [(1, None)]
 
 
+def test_of_a_table_with_nothing_but_a_checkpoint_no_history_is_left():
+    handmade = HandmadeLog().create().checkpoint(0, protocol(), metadata()).remove_commits(0)
+    assert handmade.log.snapshot().version == 0
+    assert handmade.log.history() == []
+
+
 def test_history_of_a_table_that_cannot_be_read_is_there():
     handmade = HandmadeLog().commit(protocol(3, 7, readerFeatures=["novelty"], writerFeatures=["novelty"]), metadata(), info())
     assert [each.commit_info.operation for each in handmade.log.history()] == ["WRITE"]
@@ -101,6 +107,13 @@ def test_before_the_enablement_version_the_files_times_count():
     log = handmade.log
     assert [each.timestamp for each in log.history()] == [9500, 9000, 2000, 1000]
     assert [log.snapshot(timestamp=time).version for time in (1000, 2000, 8999, 9000, 9499, 9500)] == [0, 1, 1, 2, 2, 3]
+
+
+@pytest.mark.parametrize("version", ["x", "-1", "9" * 5_000])
+def test_an_enablement_version_that_is_none_counts_as_the_first_one(version):
+    properties = {**WITH_TIMES, "delta.inCommitTimestampEnablementVersion": version}
+    handmade = HandmadeLog().commit(info(inCommitTimestamp=500), protocol(1, 7), metadata(None, (), **properties))
+    assert handmade.log.snapshot().timestamp == 500
 
 
 def test_times_that_commits_carry_count_also_where_a_copy_made_all_files_newer():
