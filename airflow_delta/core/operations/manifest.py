@@ -81,7 +81,8 @@ def update_manifests(snapshot: Snapshot, actions: CommitActions) -> ManifestResu
         As ``generate_manifests``.
     """
     incomplete = actions.removes["partition_values"].null_count  # old writers do not say where a removed file was
-    if incomplete or not snapshot.partition_columns or not _has_any(snapshot.store):
+    # with other metadata the partition columns may be others, and the directories too
+    if incomplete or actions.metadata or not snapshot.partition_columns or not _has_any(snapshot.store):
         return generate_manifests(snapshot)
     live = _with_directory(_listable_files(snapshot), snapshot.partition_columns)
     changed = [_with_directory(each, snapshot.partition_columns)["directory"] for each in (actions.adds, actions.removes)]

@@ -9,6 +9,7 @@ import pytest
 from airflow_delta.core.errors import ManifestUnsupportedError
 from airflow_delta.core.log.commit_reader import read_commit
 from airflow_delta.core.operations.manifest import ManifestResult, update_manifests
+from airflow_delta.core.table_changes import NewTable
 from tests.core.builders import HandmadeLog, add, metadata, protocol, remove, vector
 
 ENABLED = {"delta.compatibility.symlinkFormatManifest.enabled": "true"}
@@ -112,6 +113,15 @@ def test_a_removed_file_without_partition_values_makes_all_manifests_anew():
     snapshot = log.log.snapshot()
     assert update_manifests(snapshot, read_commit(log.store, 1)).files == 1
     assert in_store(log) == {"p=a/manifest": "memory://handmade/p=a/g\n"}
+
+
+def test_a_table_that_is_partitioned_by_other_columns_keeps_no_manifest_of_the_former_ones(real_table):
+    table = real_table(**ENABLED)
+    table.commit(adds=table.add("p=a/f.parquet", 1, "a"))
+    assert set(manifests(table.root)) == {"p=a"}
+    schema = table.log.snapshot().schema
+    table.log.create(NewTable(schema=schema, partition_columns=["n"], properties=ENABLED), mode="replace")
+    assert manifests(table.root) == {}
 
 
 def test_a_commit_stands_though_its_manifests_cannot_be_written(real_table, monkeypatch):
