@@ -13,11 +13,12 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from airflow_delta.core.actions import CommitActions
+from airflow_delta.core.actions import CommitActions, Metadata
 from airflow_delta.core.log.file_names import checksum_path
 from airflow_delta.core.log.version_checksum import VersionChecksum
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.core.transaction.table_properties import transaction_retention
 
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
 _IN_MIB = (1, 2, *range(4, 41, 4), *range(48, 121, 8), *range(124, 145, 4), *range(160, 577, 16), *range(640, 1409, 64))
@@ -57,7 +58,9 @@ def next_checksum(previous: VersionChecksum | None, actions: CommitActions) -> V
         metadata=metadata,
         txn_id=info.get("txnId"),
         in_commit_timestamp=info.get("inCommitTimestamp"),
-        transactions=_merged(previous.transactions if previous else (), actions.transactions, "app_id"),
+        transactions=None
+        if _forgets_transactions(metadata)
+        else _merged(previous.transactions if previous else (), actions.transactions, "app_id"),
         domains=_merged(previous.domains if previous else (), actions.domains, "domain"),
         histogram=_moved(previous.histogram if previous else _NO_FILES, added, removed),
     )
@@ -76,7 +79,7 @@ def counted_checksum(carried: VersionChecksum | None, snapshot: Snapshot, *, fil
         metadata=snapshot.metadata,
         txn_id=info.get("txnId"),
         in_commit_timestamp=info.get("inCommitTimestamp"),
-        transactions=tuple(snapshot.transactions.values()),
+        transactions=None if _forgets_transactions(snapshot.metadata) else tuple(snapshot.transactions.values()),
         domains=tuple(snapshot.domains.values()),
     )
 
@@ -91,6 +94,11 @@ def write_checksum(store: LogStore, version: int, checksum: VersionChecksum) -> 
 def _may_add_again(actions: CommitActions) -> bool:
     """Whether the commit may name files that are there already, to say more about them (statistics, row ids)."""
     return not len(actions.removes) and not pc.all(actions.adds["data_change"], min_count=0).as_py()
+
+
+def _forgets_transactions(metadata: Metadata) -> bool:
+    """Whether the progress of applications ends with time, so that it depends on the checkpoint who still knows of it."""
+    return transaction_retention(metadata.configuration) is not None
 
 
 def _merged(before: tuple[Any, ...] | None, news: tuple[Any, ...], key: str) -> tuple[Any, ...] | None:

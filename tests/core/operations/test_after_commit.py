@@ -107,6 +107,15 @@ def test_the_checksum_of_a_dropped_table_is_not_carried_on_into_the_one_made_at_
     assert told(read_checksum(log.store, 2)) == counted(log, 2)
 
 
+def test_a_checksum_does_not_tell_of_applications_that_checkpoints_forget():
+    log = new_log(**{"delta.setTransactionRetentionDuration": "interval 1 day", "delta.checkpointInterval": "2"})
+    long_ago = SetTransaction(app_id="app", version=1, last_updated=1)
+    for number in range(3):
+        log.start_transaction().commit(adds=files(str(number)), transactions=[long_ago][number:], operation=WRITE)
+    assert [dict(log.snapshot(version).transactions) for version in (1, 3)] == [{"app": long_ago}, {}]
+    assert [DeltaLog(log.store).snapshot(version).verify_checksum() for version in range(4)] == [()] * 4
+
+
 def test_a_checkpoint_sets_right_what_was_carried_on_wrongly():
     log = new_log()
     log.start_transaction().commit(adds=files("a"), operation=WRITE)
