@@ -23,7 +23,11 @@ StorageOptions = Annotated[
     typer.Option("--storage-option", "-o", metavar="KEY=VALUE", help="Of the table's fsspec filesystem; may be repeated."),
 ]
 Version = Annotated[int | None, typer.Option("--version", "-v", help="The table at this version.")]
-Timestamp = Annotated[str | None, typer.Option("--timestamp", "-t", help="The table at this time (ISO; UTC without a zone).")]
+Timestamp = Annotated[
+    str | None, typer.Option("--timestamp", "-t", help="The table at this time (ISO; UTC without a zone; or milliseconds).")
+]
+
+_DATE_DIGITS, _LONG_DIGITS = 8, 18  # of a date without dashes, and of the longest number of milliseconds
 
 
 @app.command()
@@ -54,8 +58,8 @@ def detail(
     from airflow_delta.cli import output
     from airflow_delta.cli.open_table import open_table
 
-    _check_one_at_most(version, timestamp)
-    output.detail(open_table(table, storage_option).snapshot(version, timestamp), as_json=as_json)
+    snapshot = open_table(table, storage_option).snapshot(version, _moment(timestamp, version))
+    output.detail(snapshot, as_json=as_json)
 
 
 @app.command()
@@ -74,8 +78,8 @@ def files(
     from airflow_delta.cli import output
     from airflow_delta.cli.open_table import open_table
 
-    _check_one_at_most(version, timestamp)
-    output.files(open_table(table, storage_option).snapshot(version, timestamp).files(where), as_json=as_json)
+    snapshot = open_table(table, storage_option).snapshot(version, _moment(timestamp, version))
+    output.files(snapshot.files(where), as_json=as_json)
 
 
 @app.command()
@@ -153,7 +157,7 @@ def restore(
         typer.confirm(f"Restore {table} to {f'version {version}' if timestamp is None else timestamp}?", abort=True, err=True)
     with output.working("Looking for the files") as progress:
         log = open_observed_table(table, storage_option, progress)
-        result = log.restore(version, timestamp, ignore_missing_files=ignore_missing_files)
+        result = log.restore(version, _moment(timestamp, version), ignore_missing_files=ignore_missing_files)
     output.result(result, as_json=as_json)
 
 
@@ -180,9 +184,12 @@ def doctor(
     raise typer.Exit(0 if health.is_sound else 1)
 
 
-def _check_one_at_most(version: int | None, timestamp: str | None) -> None:
-    if version is not None and timestamp is not None:
+def _moment(timestamp: str | None, version: int | None) -> int | str | None:
+    """What ``--timestamp`` says; a number of milliseconds is how ``history --json`` tells a time."""
+    if timestamp is not None and version is not None:
         raise typer.BadParameter("give either --version or --timestamp, not both")
+    is_number = timestamp is not None and timestamp.isdecimal() and _DATE_DIGITS < len(timestamp) <= _LONG_DIGITS
+    return int(timestamp) if timestamp and is_number else timestamp
 
 
 def main(arguments: list[str] | None = None) -> Any:
