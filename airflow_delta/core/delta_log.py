@@ -144,11 +144,11 @@ class DeltaLog:
     def _carried_on(self, known: LogReplay) -> LogReplay:
         try:
             segment = find_later_commits(self.store, known.segment)
-        except LogGapError:  # commits right after the known version were cleaned up: begin at a later checkpoint
-            segment = None
-        if segment is None:
-            return self._from_the_start()
-        return known if segment is known.segment else known.followed_by(segment)
+            if segment is not None:
+                return known if segment is known.segment else known.followed_by(segment)
+        except LogGapError:  # commits right after the known version were or are cleaned up: begin at a later checkpoint
+            pass
+        return self._from_the_start()
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """The commits that the log still holds, newest first; also of tables that cannot be read here.

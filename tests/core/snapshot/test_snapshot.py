@@ -136,6 +136,21 @@ def test_refresh_begins_at_a_later_checkpoint_when_the_commits_since_were_cleane
     assert log.refresh().files()["path"].to_pylist() == ["x"]
 
 
+def test_refresh_begins_at_a_later_checkpoint_when_commits_are_cleaned_up_after_they_were_listed(monkeypatch):
+    handmade = HandmadeLog().create(add("a"))
+    log = handmade.log
+    log.refresh()
+    handmade.commit(add("b")).commit(add("c")).checkpoint(2, protocol(), metadata(), add("x"))
+    read = handmade.store.read
+
+    def read_after_the_cleanup(path):
+        handmade.remove_commits(0, 1)
+        return read(path)
+
+    monkeypatch.setattr(handmade.store, "read", read_after_the_cleanup)
+    assert log.refresh().files()["path"].to_pylist() == ["x"]
+
+
 def test_refresh_sees_that_the_table_was_dropped():
     handmade = HandmadeLog().create(add("a")).commit(add("b"))
     log = handmade.log
