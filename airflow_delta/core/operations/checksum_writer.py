@@ -20,6 +20,8 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.transaction.table_properties import transaction_retention
 
+_MOST_TOLD = 1_000  # applications or domains: every commit writes all of them again
+
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
 _IN_MIB = (1, 2, *range(4, 41, 4), *range(48, 121, 8), *range(124, 145, 4), *range(160, 577, 16), *range(640, 1409, 64))
 _IN_LARGER_STEPS = (*range(1536, 2049, 128), *range(2304, 3841, 256))
@@ -79,8 +81,10 @@ def counted_checksum(carried: VersionChecksum | None, snapshot: Snapshot, *, fil
         metadata=snapshot.metadata,
         txn_id=info.get("txnId"),
         in_commit_timestamp=info.get("inCommitTimestamp"),
-        transactions=None if _forgets_transactions(snapshot.metadata) else tuple(snapshot.transactions.values()),
-        domains=tuple(snapshot.domains.values()),
+        transactions=None
+        if _forgets_transactions(snapshot.metadata)
+        else _merged((), tuple(snapshot.transactions.values()), "app_id"),
+        domains=_merged((), tuple(snapshot.domains.values()), "domain"),
     )
 
 
@@ -102,11 +106,12 @@ def _forgets_transactions(metadata: Metadata) -> bool:
 
 
 def _merged(before: tuple[Any, ...] | None, news: tuple[Any, ...], key: str) -> tuple[Any, ...] | None:
-    """The latest of each key that is not removed; None where it is not known what there was before."""
+    """The latest of each key that is not removed; None where it is not known what there was before, or there are too many."""
     if before is None:
         return None
     latest = {getattr(each, key): each for each in (*before, *news)}
-    return tuple(each for each in latest.values() if not getattr(each, "removed", False))
+    told = tuple(each for each in latest.values() if not getattr(each, "removed", False))
+    return told if len(told) <= _MOST_TOLD else None
 
 
 def _moved(histogram: Mapping[str, Any] | None, added: list[int], removed: list[int]) -> Mapping[str, Any] | None:

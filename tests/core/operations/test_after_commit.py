@@ -116,6 +116,15 @@ def test_a_checksum_does_not_tell_of_applications_that_checkpoints_forget():
     assert [DeltaLog(log.store).snapshot(version).verify_checksum() for version in range(4)] == [()] * 4
 
 
+def test_checksums_stay_small_however_many_applications_write():
+    log = new_log(**{"delta.checkpointInterval": "2"})
+    many = [SetTransaction(app_id=f"app{number}", version=1) for number in range(2_000)]
+    for number in range(3):
+        log.start_transaction().commit(adds=files(str(number)), transactions=many[number * 2_000 :], operation=WRITE)
+    assert [read_checksum(log.store, version).transactions for version in range(4)] == [(), None, None, None]
+    assert [DeltaLog(log.store).snapshot(version).verify_checksum() for version in range(4)] == [()] * 4
+
+
 def test_a_checkpoint_sets_right_what_was_carried_on_wrongly():
     log = new_log()
     log.start_transaction().commit(adds=files("a"), operation=WRITE)
