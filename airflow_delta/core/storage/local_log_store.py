@@ -186,7 +186,10 @@ def _make_directory(directory: Path) -> None:
     """Make the directory and those above it where they are missing, so that a power cut takes none of them."""
     if not directory.is_dir():
         _make_directory(directory.parent)
-        directory.mkdir(exist_ok=True)
+        try:
+            directory.mkdir(exist_ok=True)
+        except FileExistsError as error:  # which would say that a commit is there
+            raise NotADirectoryError(errno.ENOTDIR, "not a directory", str(directory)) from error
         with suppress(PermissionError):  # one may be allowed to make directories where one may not read
             _sync_directory(directory.parent)
 

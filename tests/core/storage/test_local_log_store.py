@@ -126,6 +126,14 @@ def test_the_directories_of_a_new_table_are_as_durable_as_its_first_commit(tmp_p
     }
 
 
+def test_a_file_or_a_broken_link_at_the_root_is_not_taken_for_a_commit(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere" / "at all")
+    for name in ("file", "link"):
+        with pytest.raises(NotADirectoryError):
+            LocalLogStore(str(tmp_path / name)).write_if_absent("_delta_log/0", b"x")
+
+
 def test_a_time_is_in_milliseconds(tmp_path):
     (tmp_path / "x").touch()
     os.utime(tmp_path / "x", ns=(0, 1_600_000_000_123_999_999))
