@@ -377,5 +377,6 @@ class FsspecLogStore(ABC):
 
     @property
     def _secrets(self) -> set[str]:
-        options = {**self._options, **(self._options.get("client_kwargs") or {})}
+        client = self._options.get("client_kwargs")
+        options = {**self._options, **(client if isinstance(client, Mapping) else {})}
         return {value for name, value in options.items() if name in _SECRETS and isinstance(value, str) and value}

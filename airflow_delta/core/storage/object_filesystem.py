@@ -28,6 +28,7 @@ def object_filesystem(location: ObjectLocation, storage_options: Mapping[str, An
 
     Raises:
         UnsupportedStorageError: Its package is not installed, or does not take these options.
+        OSError: Whoever issues or checks the credentials gives no answer.
     """
     module, name = _CLASSES[location.service]
     uri = f"{location.service}://{location.path}"
@@ -40,8 +41,10 @@ def object_filesystem(location: ObjectLocation, storage_options: Mapping[str, An
     options = {name: value for name, value in storage_options.items() if name != ALLOW_UNSAFE}
     try:
         return filesystem(**{**_account(location), **options, **_REMEMBER_NOTHING})
-    except (TypeError, ValueError, KeyError) as error:
-        # The text of the error may show a secret.
+    # The text of an error may show a secret.
+    except OSError as error:
+        raise OSError(f"{uri}: no answer about the credentials ({type(error).__name__})") from None
+    except Exception as error:  # noqa: BLE001 - each service has its own tree of errors
         detail = f"{name} does not take the storage options {sorted(options)} ({type(error).__name__})"
         raise UnsupportedStorageError(uri=uri, detail=detail, cure="correct the storage options") from None
 
