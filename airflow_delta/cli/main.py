@@ -193,7 +193,7 @@ def _moment(timestamp: str | None, version: int | None) -> int | str | None:
 
 
 def main(arguments: list[str] | None = None) -> Any:
-    """Run a command; an error of ours is told in its own words, on the error output, and the exit code is 1."""
+    """Run a command; an error of ours, and of a storage, is told in a few words, on the error output; the exit code is 1."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # an old encoding is no reason to fail
     try:
@@ -201,7 +201,7 @@ def main(arguments: list[str] | None = None) -> Any:
     except Exception as error:
         from airflow_delta.core.errors import DeltaError
 
-        if not isinstance(error, DeltaError):
+        if not isinstance(error, DeltaError | OSError):
             raise
         from airflow_delta.cli import output
 

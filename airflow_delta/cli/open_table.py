@@ -38,18 +38,19 @@ def _store(uri: str, storage_options: Iterable[str] | None) -> LogStore:
         key, separator, value = text.partition("=")
         if not separator:
             raise InvalidStatementError(statement=f"the storage option {key!r}", detail="it is not KEY=VALUE")
-        options[key] = _value(value)
+        options[key] = _value(key, value)
     return log_store_for(uri, options)
 
 
-def _value(text: str) -> Any:
+def _value(key: str, text: str) -> Any:
     """``true``, ``false`` and JSON objects as such; anything else is text, as a key of digits is."""
     if text.lower() in {"true", "false"}:
         return text.lower() == "true"
     try:
         return json.loads(text) if text.startswith("{") else text
     except ValueError:
-        return text
+        detail = "it begins like a JSON object, and is none"
+        raise InvalidStatementError(statement=f"the storage option {key!r}", detail=detail) from None
 
 
 class _ObservedStore:

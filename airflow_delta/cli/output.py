@@ -33,6 +33,7 @@ _CHANGED = re.compile(
 )
 _LONGEST = 80  # characters of a list in a cell
 _WIDE = 10_000  # characters of a line where there is no terminal
+_NO_ANSWER = "STORAGE_UNAVAILABLE"  # code of an error of the operating system or the network
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _EMPTY = (None, "[]", "{}", "0", "")
 _KIBI = 1024
@@ -198,14 +199,20 @@ def health(found: TableHealth, *, as_json: bool) -> None:
     console.print(f"[bold]{escape(found.table)}[/bold]{version}: {verdict}, {len(found.findings)} findings. {figures}".rstrip())
 
 
-def error(found: DeltaError, *, as_json: bool) -> None:
+def error(found: DeltaError | OSError, *, as_json: bool) -> None:
     """What went wrong and what to do about it."""
+    if isinstance(found, DeltaError):
+        code, claim, remedy = found.code, found.claim(), found.remedy.format(**found.attributes())
+        document = found.to_json()
+    else:
+        code, claim, remedy = _NO_ANSWER, str(found), "see that the storage can be reached, and try again"
+        document = {"code": code, "retryable": True, "text": claim, "attributes": {}}
     console = Console(stderr=True)
     if as_json:
-        print(json.dumps(found.to_json(), default=str), file=console.file)
+        print(json.dumps(document, default=str), file=console.file)
     else:
-        console.print(f"[bold red]{found.code}[/bold red] {escape(found.claim())}")
-        console.print(f"[green]remedy:[/green] {escape(found.remedy.format(**found.attributes()))}")
+        console.print(f"[bold red]{code}[/bold red] {escape(claim)}")
+        console.print(f"[green]remedy:[/green] {escape(remedy)}")
 
 
 def _finding(found: Finding) -> str:

@@ -189,3 +189,24 @@ def test_a_storage_option_that_is_none_is_named_without_its_value(capsys):
     with pytest.raises(SystemExit):
         main(["history", "s3://bucket/table", "-o", "key"])
     assert "KEY=VALUE" in capsys.readouterr().err
+
+
+def test_a_storage_option_that_is_no_json_is_named_without_its_value(capsys):
+    with pytest.raises(SystemExit):
+        main(["history", "s3://bucket/table", "-o", 'client_kwargs={"aws_secret_access_key": "hush'])
+    err = capsys.readouterr().err
+    assert "client_kwargs" in err
+    assert "hush" not in err
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_a_storage_that_gives_no_answer_is_told_without_a_traceback(monkeypatch, table, capsys, as_json):
+    def unplugged(*_):
+        raise OSError("s3://bucket/table: could not connect")
+
+    monkeypatch.setattr("airflow_delta.cli.open_table.log_store_for", unplugged)
+    with pytest.raises(SystemExit) as caught:
+        main(["history", table, *(["--json"] if as_json else [])])
+    out, err = capsys.readouterr()
+    assert (caught.value.code, out) == (1, "")
+    assert json.loads(err)["code"] == "STORAGE_UNAVAILABLE" if as_json else "could not connect" in err
