@@ -64,7 +64,7 @@ def drop_feature(log: TableLog, name: str, *, truncate_history: bool = False, or
     feature = feature_named(name, log.table_uri)
     is_in_history = FEATURES[feature].for_readers and feature not in _HARMLESS_IN_HISTORY
     _check_droppable(log, feature, truncates=truncate_history, may_truncate=is_in_history or feature == _PROTECTION)
-    _switch_off(log, feature, origin)
+    _switch_off(log, feature, replace(origin, token=None) if origin else None)  # the token stands for the last commit
     if is_in_history or feature == _PROTECTION:
         _leave_history(log, feature, truncate=truncate_history)
     result = _drop(log, feature, truncated=truncate_history, protect=is_in_history and not truncate_history, origin=origin)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.schema import DataType
@@ -90,8 +90,10 @@ class TableChanges:
             MissingRecordCountError: Row tracking needs the number of rows of a file, which its statistics do not tell.
         """
         if property_changes.enables_row_tracking(properties):
-            self._commit("UPGRADE PROTOCOL", property_changes.support_row_tracking)
-            backfill(lambda: self.start(None), self.origin)
+            # The token stands for the last commit: with an earlier one of a killed task the work would count as done.
+            preparing = replace(self, origin=replace(self.origin, token=None) if self.origin else None)
+            preparing._commit("UPGRADE PROTOCOL", property_changes.support_row_tracking)  # noqa: SLF001 - its own
+            backfill(lambda: self.start(None), preparing.origin)
         return self._commit("SET TBLPROPERTIES", lambda table: property_changes.set_properties(table, properties))
 
     def unset_properties(self, *names: str, if_exists: bool = False) -> CommitResult:

@@ -3,7 +3,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from airflow_delta.core.actions import ADD_FILE, DomainMetadata
+from airflow_delta.core.actions import ADD_FILE, DomainMetadata, Origin
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import (
     FeatureDependencyError,
@@ -146,6 +146,16 @@ def test_row_tracking_takes_its_ids_with_it():
     assert table.operations[3:] == ["SET TBLPROPERTIES", "ROW TRACKING UNBACKFILL", "DROP FEATURE"]
     table.drop("domainMetadata")
     assert table.protocol.min_writer_version == 2
+
+
+def test_only_the_last_commit_of_a_change_that_takes_several_carries_the_token_of_its_task():
+    table = Table()
+    table.append("a")
+    table.log.alter(origin=Origin(token="on", job={"jobName": "j"})).set_properties({"delta.enableRowTracking": "true"})
+    table.log.drop_feature("rowTracking", origin=Origin(token="off", job={"jobName": "j"}))
+    origins = [each.commit_info.origin for each in table.log.history()][:-2]
+    assert [each.token for each in origins] == ["off", None, None, "on", None, None]
+    assert all(each.job["jobName"] == "j" for each in origins)
 
 
 def test_in_commit_timestamps_end_with_their_provenance():
