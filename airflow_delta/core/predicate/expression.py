@@ -179,6 +179,11 @@ def is_exact(expression: Expression) -> bool:
     return not any(isinstance(leaf, Opaque) for leaf in _leaves(expression))
 
 
+def number_of_leaves(expression: Expression) -> int:
+    """How many comparisons and the like it is made of."""
+    return sum(1 for _ in _leaves(expression))
+
+
 def is_partition_only(expression: Expression, partition_columns: Iterable[str]) -> bool:
     """Whether partition columns alone decide it, so that it selects whole files (an opaque one too, once Spark decided it)."""
     return referenced_columns(expression) <= set(partition_columns)

@@ -25,10 +25,12 @@ from airflow_delta.core.predicate.expression import (
     Opaque,
     Or,
     StartsWith,
+    number_of_leaves,
 )
 from airflow_delta.core.schema.arrow_conversion import arrow_type
 from airflow_delta.core.schema.data_types import DOUBLE, FLOAT
 
+_MAX_LEAVES = 2_000  # Arrow brings a filter into a normal form by recursion, and the process dies of 10,000
 _NULL = pa.scalar(None, pa.bool_())
 _KERNELS = {"=": pc.equal, "!=": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
 
@@ -41,8 +43,11 @@ def to_arrow_expression(expression: Expression, *, table: str = "the table") -> 
         table: URI of the table, for the error.
 
     Raises:
-        InvalidPredicateError: A part of it is opaque.
+        InvalidPredicateError: A part of it is opaque, or it has more parts than Arrow can stand.
     """
+    if number_of_leaves(expression) > _MAX_LEAVES:
+        detail = f"it has more than {_MAX_LEAVES} parts; IN takes any number of values"
+        raise InvalidPredicateError(table=table, predicate=f"{expression!s:.80}...", detail=detail)
     value = row_values(expression, lambda column: pc.field(*column.path), table=table)
     return value if isinstance(value, pc.Expression) else pc.scalar(value)
 
@@ -90,7 +95,7 @@ def arrow_scalar(literal: Literal) -> pa.Scalar:
 def _reduced(kernel: Callable[[Any, Any], Any], values: list[Any], *, empty: bool) -> Any:
     # An Arrow function makes an expression only when its first argument is one: constants go last.
     values.sort(key=lambda value: isinstance(value, pa.Scalar))
-    while len(values) > 1:  # in pairs: Arrow walks down an expression by recursion, and dies of a chain of 50,000
+    while len(values) > 1:  # in pairs, so that what Arrow walks down by recursion is not deep
         values = [*map(kernel, values[::2], values[1::2]), *values[len(values) & ~1 :]]
     return values[0] if values else pa.scalar(empty)
 

@@ -12,6 +12,7 @@ from airflow_delta.core.predicate import (
     And,
     Column,
     Comparison,
+    In,
     Literal,
     Not,
     Or,
@@ -106,11 +107,15 @@ def test_zero_and_minus_zero_are_one_number():
     assert counts == [2, 2, 1]
 
 
-def test_a_chain_of_any_length_filters_rows():
-    rows = pa.table({"id": [1, 70_000, 70_001]})
-    chain = Or(tuple(Comparison("=", Column("id"), Literal(number, LONG)) for number in range(70_001)))
-    assert len(rows.filter(to_arrow_expression(chain))) == 2
-    assert len(rows.filter(to_arrow_expression(Not(chain)))) == 1
+def test_a_chain_longer_than_arrow_can_stand_is_refused_and_a_list_is_not():
+    rows = pa.table({"id": [1, 1_999, 70_000]})
+    leaves = [Comparison("=", Column("id"), Literal(number, LONG)) for number in range(2_001)]
+    assert len(rows.filter(to_arrow_expression(Or(tuple(leaves[:-1]))))) == 2
+    assert len(rows.filter(to_arrow_expression(Not(Or(tuple(leaves[:-1])))))) == 1
+    with pytest.raises(InvalidPredicateError, match="more than 2000 parts"):
+        to_arrow_expression(Or(tuple(leaves)))
+    values = tuple(Literal(number, LONG) for number in range(70_001))
+    assert len(rows.filter(to_arrow_expression(In(Column("id"), values)))) == 3
 
 
 def test_a_constant_filters_all_or_nothing():
