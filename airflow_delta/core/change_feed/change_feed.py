@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 
 from airflow_delta.core.change_feed.changed_files import DELETE, changed_files
 from airflow_delta.core.change_feed.changed_range import ChangedRange
-from airflow_delta.core.errors import ChangeDataNotRecordedError, SchemaMismatchError
+from airflow_delta.core.errors import ChangeDataNotRecordedError, CorruptLogError, SchemaMismatchError
 from airflow_delta.core.log.commit_reader import read_commit
+from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.log.history import InCommitTimestamps, commit_timestamp, monotonised
 from airflow_delta.core.log.log_segment import list_log
 from airflow_delta.core.predicate import Expression, parse_predicate, referenced_columns, to_arrow_expression
@@ -101,6 +102,7 @@ class _ChangedRows:
 
     def of(self, version: int, time: int, files: pa.Table, *, going: bool | None) -> Iterator[pa.RecordBatch]:
         """The rows of these files (``CHANGED_FILE``): those that go, those that come, or all of them."""
+        moment = self._moment(version, time)
         for file in files.to_pylist():
             for batch in self._read(version, file):
                 rows, kinds = len(batch), pa.scalar(file["change_type"], pa.string())
@@ -108,10 +110,17 @@ class _ChangedRows:
                     *(batch[name] for name in self._names),
                     pa.repeat(kinds, rows) if kinds.is_valid else batch[CHANGE_TYPE],
                     pa.repeat(pa.scalar(version, pa.int64()), rows),
-                    pa.repeat(pa.scalar(time * 1000, pa.timestamp("us", "UTC")), rows),
+                    pa.repeat(moment, rows),
                 ]
                 changed = pa.RecordBatch.from_arrays(columns, schema=self._schema)
                 yield changed if going is None else changed.filter(pc.equal(pc.is_in(changed[CHANGE_TYPE], _GOING), going))
+
+    def _moment(self, version: int, time: int) -> pa.TimestampScalar:
+        try:
+            return pa.scalar(time * 1000, pa.timestamp("us", "UTC"))
+        except (pa.ArrowException, OverflowError) as error:
+            detail = f"its time {time} ms is none"
+            raise CorruptLogError(table=self._table, file=commit_path(version), detail=detail) from error
 
     def _read(self, version: int, file: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
         if file["partition_values"] is None and self._is_partitioned:

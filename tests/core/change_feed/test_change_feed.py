@@ -13,6 +13,7 @@ from airflow_delta.core import DeltaLog
 from airflow_delta.core.errors import (
     ChangeDataNotRecordedError,
     ChangeSchemaError,
+    CorruptLogError,
     InvalidPredicateError,
     InvalidStatementError,
     SchemaMismatchError,
@@ -227,3 +228,11 @@ def test_a_data_files_own_change_type_column_is_ignored(tmp_path):
     path = tmp_path / log.snapshot().files()["path"][0].as_py()
     pq.write_table(rows((1, "a")).append_column("_change_type", pa.array(["delete"])), path)
     assert found(log.changes(0)) == [(0, "insert", 1, "a")]
+
+
+def test_a_commit_with_an_impossible_time_is_a_corrupt_log():
+    times = {"delta.enableInCommitTimestamps": "true"}
+    info = {"commitInfo": {"inCommitTimestamp": 10**18, "timestamp": 0, "operation": "WRITE"}}
+    log = HandmadeLog().create(**ENABLED, **times).commit(info)
+    with pytest.raises(CorruptLogError):
+        log.log.changes(1).read_all()
