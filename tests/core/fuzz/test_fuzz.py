@@ -22,7 +22,7 @@ def test_a_sample_of_mutated_tables_is_refused_by_a_typed_error_or_read_right():
     failures, answers = run(SEED, 1000)
     assert not failures, told(failures, SEED)
     assert answers["latest answered"] > 300
-    assert answers["rows answered"] > 200
+    assert answers["rows answered"] > 100
     assert answers["latest refused"] > 100
 
 
