@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
+
+# Arrow's allocator asks for huge pages, which the kernel may have to make room for: up to half a second for a large table.
+os.environ.setdefault("MIMALLOC_ALLOW_THP", "0")
 
 app = typer.Typer(
     name="airflow-delta",
@@ -54,12 +58,13 @@ def detail(
     as_json: AsJson = False,
     storage_option: StorageOptions = None,
 ) -> None:
-    """What the table is: columns, properties, features, size."""
+    """What the table is: columns, properties, features, size; and which versions are pinned by whom."""
     from airflow_delta.cli import output
     from airflow_delta.cli.open_table import open_table
+    from airflow_delta.core.operations.pins import read_pins
 
-    snapshot = open_table(table, storage_option).snapshot(version, _moment(timestamp, version))
-    output.detail(snapshot, as_json=as_json)
+    log = open_table(table, storage_option)
+    output.detail(log.snapshot(version, _moment(timestamp, version)), read_pins(log.store), as_json=as_json)
 
 
 @app.command()
@@ -126,7 +131,7 @@ def vacuum(
     as_json: AsJson = False,
     storage_option: StorageOptions = None,
 ) -> None:
-    """Delete the files that no version within the retention needs. A dry run unless told."""
+    """Delete the files that no version within the retention and no pinned one needs. A dry run unless told."""
     from airflow_delta.cli import output
     from airflow_delta.cli.open_table import open_observed_table
 
@@ -182,6 +187,21 @@ def doctor(
             health = examine(open_observed_table(table, storage_option, progress), list_files=not log_only)
     output.health(health, as_json=as_json)
     raise typer.Exit(0 if health.is_sound else 1)
+
+
+@app.command()
+def ship(
+    destination: Annotated[str, typer.Argument(metavar="FOLDER", help="URI of a folder that Spark's drivers can read.")],
+    *,
+    as_json: AsJson = False,
+    storage_option: StorageOptions = None,
+) -> None:
+    """Put this version's code where Spark finds it: the archive for --py-files and the job scripts, named by content."""
+    from airflow_delta.cli import output
+    from airflow_delta.cli.open_table import parsed_options
+    from airflow_delta.shipping.ship import ship
+
+    output.uris(ship(destination, parsed_options(storage_option)), as_json=as_json)
 
 
 def _moment(timestamp: str | None, version: int | None) -> int | str | None:

@@ -33,13 +33,18 @@ def open_observed_table(uri: str, storage_options: Iterable[str] | None, work: W
 
 
 def _store(uri: str, storage_options: Iterable[str] | None) -> LogStore:
+    return log_store_for(uri, parsed_options(storage_options))
+
+
+def parsed_options(storage_options: Iterable[str] | None) -> dict[str, Any]:
+    """What ``--storage-option`` says. Raises ``InvalidStatementError`` for an option that is none."""
     options: dict[str, Any] = {}
     for text in storage_options or ():
         key, separator, value = text.partition("=")
         if not separator:
             raise InvalidStatementError(statement=f"the storage option {key!r}", detail="it is not KEY=VALUE")
         options[key] = _value(key, value)
-    return log_store_for(uri, options)
+    return options
 
 
 def _value(key: str, text: str) -> Any:

@@ -21,6 +21,7 @@ from rich.table import Table
 
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.log.history import HistoryEntry
+from airflow_delta.core.operations.pins import Pin
 from airflow_delta.core.operations.table_health import Finding, Severity, TableHealth
 from airflow_delta.core.operations.vacuum import VacuumResult
 from airflow_delta.core.snapshot.snapshot import Snapshot
@@ -70,6 +71,12 @@ def working(text: str) -> Iterator[Work]:
         yield Work(progress, text)
 
 
+def uris(found: Iterable[str], *, as_json: bool) -> None:
+    """URIs, one a line: they are for copying."""
+    for uri in found:
+        print(json.dumps({"uri": uri}) if as_json else uri)
+
+
 def history(entries: Iterable[HistoryEntry], *, as_json: bool) -> None:
     """The commits, one a row."""
     if as_json:
@@ -98,7 +105,7 @@ def history(entries: Iterable[HistoryEntry], *, as_json: bool) -> None:
     _print(table)
 
 
-def detail(snapshot: Snapshot, *, as_json: bool) -> None:
+def detail(snapshot: Snapshot, pins: Iterable[Pin], *, as_json: bool) -> None:
     """What the table is."""
     counted = snapshot.files(columns=("size", "deletion_vector"))
     protocol, metadata = snapshot.protocol, snapshot.metadata
@@ -119,12 +126,14 @@ def detail(snapshot: Snapshot, *, as_json: bool) -> None:
         "minReaderVersion": protocol.min_reader_version,
         "minWriterVersion": protocol.min_writer_version,
         "tableFeatures": sorted((protocol.reader_features or frozenset()) | (protocol.writer_features or frozenset())),
+        "pins": [asdict(pin) for pin in pins],
     }
     if as_json:
         _print_json(found)
         return
     found |= {"timestamp": _time(snapshot.timestamp), "sizeInBytes": _size(found["sizeInBytes"])}
     found["createdTime"] = metadata.created_time and _time(metadata.created_time)
+    found["pins"] = [_pin(pin) for pin in pins]
     _print(_pairs(found))
 
 
@@ -167,13 +176,14 @@ def vacuum(found: VacuumResult, *, as_json: bool) -> None:
     """What was, or would be, deleted."""
     if as_json:
         document = {"dryRun": found.dry_run, "files": found.files, "bytes": found.bytes, "version": found.version}
-        _print_json({**document, "paths": found.paths.to_pylist()})
+        _print_json({**document, "paths": found.paths.to_pylist(), "pins": [asdict(pin) for pin in found.pins]})
         return
     table = _table("path")
     for path in found.paths.slice(0, _SHOWN).to_pylist():
         table.add_row(escape(path))
     verb = "would be deleted; nothing was, add --run" if found.dry_run else "deleted"
-    _print(table, f"{found.files:,} files, {_size(found.bytes)}: {verb}" + _not_shown(found.files))
+    kept = (escape(f"kept whole: {_pin(pin)}") for pin in found.pins)
+    _print(table, *kept, f"{found.files:,} files, {_size(found.bytes)}: {verb}" + _not_shown(found.files))
 
 
 def result(found: Any, *, as_json: bool) -> None:
@@ -284,6 +294,10 @@ def _made_by(entry: HistoryEntry) -> str:
         if {"dag_id", "task_id"} <= record.keys()
         else info.engine_info or ""
     )
+
+
+def _pin(pin: Pin) -> str:
+    return f"version {pin.version}, pinned by {pin.holder} until {_time(pin.expires)}"
 
 
 def _totals(found: FileTotals) -> str:

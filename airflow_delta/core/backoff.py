@@ -26,10 +26,14 @@ class Backoff:
     sleep: Callable[[float], None] = time.sleep
     jitter: Callable[[], float] = random.random
 
-    def pause(self, number: int) -> None:
-        """Wait after the try of this number, the first of which is 0: between half of the longest pause and all of it."""
+    def length(self, number: int) -> float:
+        """Seconds to wait after the try of this number, the first of which is 0: half of the longest pause to all of it."""
         longest = min(self.most, self.first * 2 ** min(number, 30))
-        self.sleep(longest * (0.5 + self.jitter() / 2))
+        return longest * (0.5 + self.jitter() / 2)
+
+    def pause(self, number: int) -> None:
+        """Wait after the try of this number."""
+        self.sleep(self.length(number))
 
     def numbers(self) -> Iterator[int]:
         """The number of each try; waits before all but the first."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from airflow_delta.core.actions import CommitInfo
 from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import TimestampOutOfRangeError, VersionNotFoundError
 from airflow_delta.core.statements import OperationResult
+
+_DAY = 24 * 3_600_000
 
 SOURCES_KEY = "sources"
 """Key of the versions read, in our record of a commit info."""
@@ -30,6 +33,26 @@ def committed_result(log: DeltaLog, token: str, start_version: int | None) -> Op
     if entry is None or entry.commit_info is None:
         return None
     return result_of_commit(log.table_uri, entry.version, entry.commit_info, already_committed=True)
+
+
+def version_before(log: DeltaLog, time: int) -> int | None:
+    """A version that was there a day before that time, after which a search may begin; None when the log does not tell.
+
+    A day, because the clocks of a storage and of whoever tells the time may differ.
+
+    Args:
+        log: The table's log; there may be no table.
+        time: Milliseconds since the epoch.
+    """
+    if not log.exists():
+        return None
+    limit, latest = time - _DAY, log.refresh()
+    if latest.timestamp <= limit:
+        return latest.version
+    try:
+        return log.snapshot(timestamp=limit).version
+    except (TimestampOutOfRangeError, VersionNotFoundError):
+        return None
 
 
 def result_of_commit(table: str, version: int, info: CommitInfo, *, already_committed: bool) -> OperationResult:

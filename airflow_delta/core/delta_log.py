@@ -36,12 +36,14 @@ from airflow_delta.core.operations.manifest import ManifestResult, generate_mani
 from airflow_delta.core.operations.recompute_statistics import StatisticsResult, recompute_statistics
 from airflow_delta.core.operations.restore import RestoreResult, restore
 from airflow_delta.core.operations.vacuum import VacuumResult, vacuum
+from airflow_delta.core.operations.vacuum_hands import OwnHands, VacuumHands
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.snapshot.stored_vectors import StoredVectors
+from airflow_delta.core.statements import CreateMode
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.resolve import log_store_for
 from airflow_delta.core.table_changes import NewTable, TableChanges, TablePlace, create_table
-from airflow_delta.core.table_changes.create import CreateMode
+from airflow_delta.core.table_changes.create import PlannedTable, plan_table
 from airflow_delta.core.table_features.protocol import protocol_for
 from airflow_delta.core.transaction.commit_loop import RETRIES
 from airflow_delta.core.transaction.commit_result import CommitResult
@@ -138,8 +140,9 @@ class DeltaLog:
         return self._replay
 
     def _from_the_start(self) -> LogReplay:
-        self._after_commit.forget()  # the table may have been made anew at its place
-        return LogReplay.of(self.store)
+        replay = LogReplay.of(self.store)
+        self._after_commit.forget_another_table(replay)
+        return replay
 
     def _carried_on(self, known: LogReplay) -> LogReplay:
         try:
@@ -198,12 +201,17 @@ class DeltaLog:
             InvalidStatementError: The end lies before the start, or a text is no time.
             As ``snapshot``.
         """
+        covered, last = self.changed_range(start, end)
+        feed = change_feed(last, covered, columns=columns, where=where, going_first=as_changelog)
+        return changelog(feed) if as_changelog else feed
+
+    def changed_range(self, start: int | str, end: int | str | None = None) -> tuple[ChangedRange, Snapshot]:
+        """The versions that ``changes`` covers, and the table at the last one. Arguments and errors: as of ``changes``."""
         latest = self.refresh()
         covered = ChangedRange.of(start, end, latest, lambda: CommitTimes(self.store, self._in_commit_timestamps()))
         last = self.snapshot(covered.last)
         check_recorded(self.store, covered, self.snapshot(covered.first), last)
-        feed = change_feed(last, covered, columns=columns, where=where, going_first=as_changelog)
-        return changelog(feed) if as_changelog else feed
+        return covered, last
 
     def find_commit(self, token: str, after: int) -> HistoryEntry | None:
         """The first commit later than version ``after`` that the task with this token asked for; None when there is none.
@@ -253,8 +261,14 @@ class DeltaLog:
 
     def create(self, new: NewTable, *, mode: CreateMode = "error", origin: Origin | None = None) -> CommitResult:
         """Create the table, empty, or put this one in the place of another; see ``table_changes.create``."""
-        place = TablePlace(uri=self.table_uri, now=self.clock(), create=self.create_transaction, latest=self.start_transaction)
-        return create_table(new, place, mode=mode, origin=origin)
+        return create_table(new, self._place(), mode=mode, origin=origin)
+
+    def plan_create(self, new: NewTable, *, mode: CreateMode = "error") -> PlannedTable:
+        """What ``create`` would do; nothing is committed. Errors: as of ``create``."""
+        return plan_table(new, self._place(), mode=mode)
+
+    def _place(self) -> TablePlace:
+        return TablePlace(uri=self.table_uri, now=self.clock(), create=self.create_transaction, latest=self.start_transaction)
 
     def alter(self, *, origin: Origin | None = None) -> TableChanges:
         """The statements that change columns, properties, rules and features of the table; see ``TableChanges``."""
@@ -272,9 +286,9 @@ class DeltaLog:
         """Write consecutive commits as one file beside them. Arguments and errors: ``operations.log_compaction``."""
         return compact_log(self, start=start, end=end)
 
-    def cleanup_log(self) -> CleanupResult:
+    def cleanup_log(self, *, dry_run: bool = False) -> CleanupResult:
         """Delete the files of the log that no version young enough needs. Errors: ``operations.log_cleanup``."""
-        return clean_up_log(self)
+        return clean_up_log(self, dry_run=dry_run)
 
     def vacuum(
         self,
@@ -286,6 +300,7 @@ class DeltaLog:
         inventory: pa.Table | str | None = None,
         protect: Iterable[int] = (),
         origin: Origin | None = None,
+        hands: VacuumHands | None = None,
     ) -> VacuumResult:
         """Delete the files that no version younger than the retention needs. Arguments and errors: ``operations.vacuum``."""
         return vacuum(
@@ -297,6 +312,7 @@ class DeltaLog:
             inventory=inventory,
             protect=protect,
             origin=origin or Origin(),
+            hands=hands or OwnHands(),
         )
 
     @classmethod
@@ -326,9 +342,16 @@ class DeltaLog:
         """List the table's files for readers that do not know Delta; see ``operations.manifest``."""
         return generate_manifests(self.refresh())
 
-    def recompute_statistics(self, where: str | None = None, *, origin: Origin | None = None) -> StatisticsResult:
+    def recompute_statistics(
+        self,
+        where: str | None = None,
+        *,
+        missing_only: bool = False,
+        dry_run: bool = False,
+        origin: Origin | None = None,
+    ) -> StatisticsResult:
         """Give live files the statistics that the table asks for. Arguments and errors: ``operations.recompute_statistics``."""
-        return recompute_statistics(self, where=where, origin=origin or Origin())
+        return recompute_statistics(self, where=where, missing_only=missing_only, dry_run=dry_run, origin=origin or Origin())
 
     def restore(
         self,
@@ -336,6 +359,7 @@ class DeltaLog:
         timestamp: int | str | None = None,
         *,
         ignore_missing_files: bool = False,
+        dry_run: bool = False,
         origin: Origin | None = None,
     ) -> RestoreResult:
         """Make the table as it was at a version or a time. Arguments and errors: ``operations.restore``."""
@@ -344,6 +368,7 @@ class DeltaLog:
             version=version,
             timestamp=timestamp,
             ignore_missing_files=ignore_missing_files,
+            dry_run=dry_run,
             origin=origin or Origin(),
         )
 
@@ -356,13 +381,14 @@ class DeltaLog:
         mode: CreateMode = "error",
         properties: Mapping[str, str] | None = None,
         storage_options: Mapping[str, Any] | None = None,
+        dry_run: bool = False,
         origin: Origin | None = None,
     ) -> CloneResult:
         """Make a new table on this one's files. Arguments and errors: ``snapshot``, ``operations.clone``."""
         if isinstance(target, str):
             target = DeltaLog.for_table(target, storage_options, clock=self.clock)
         source = self.snapshot(version, timestamp)
-        return shallow_clone(source, target, mode=mode, properties=properties or {}, origin=origin or Origin())
+        return shallow_clone(source, target, mode=mode, properties=properties or {}, dry_run=dry_run, origin=origin or Origin())
 
     def _in_commit_timestamps(self) -> InCommitTimestamps:
         return InCommitTimestamps.of(self._refreshed().metadata)

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from airflow_delta.cli.main import app, main
 from airflow_delta.core import DeltaLog
+from airflow_delta.core.operations.pins import Pin, register
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ def test_help_loads_neither_arrow_nor_airflow_nor_spark():
 
 
 def test_every_command_has_help():
-    for command in ("history", "detail", "files", "diff", "checkpoint", "vacuum", "restore", "doctor"):
+    for command in ("history", "detail", "files", "diff", "checkpoint", "vacuum", "restore", "doctor", "ship"):
         assert "Usage" in run(command, "--help")
 
 
@@ -140,6 +141,16 @@ def test_vacuum_deletes_only_when_told(table):
     (wet,) = run_json("vacuum", table, "--retention-hours", 0, "--force", "--run")
     assert (wet["dryRun"], wet["paths"]) == (False, dry["paths"])
     assert not path.exists()
+
+
+def test_detail_and_vacuum_tell_what_is_pinned(table):
+    pin = Pin(id="a", alias="t", version=0, dag_id="d", run_id="[r]", task_id="t", created=0, expires=1 << 42)
+    register(DeltaLog.for_table(table).store, pin)
+    (found,), (dry,) = run_json("detail", table), run_json("vacuum", table, "--retention-hours", 0, "--force")
+    assert [each["version"] for each in found["pins"]] == [each["version"] for each in dry["pins"]] == [0]
+    assert dry["files"] == 0
+    for shown in (run("detail", table), run("vacuum", table, "--retention-hours", 0, "--force")):
+        assert "version 0, pinned by d.t [r] until 2109-05-15" in shown
 
 
 def test_restore_asks_first(table):

@@ -67,9 +67,8 @@ CHANGE_FILE = pa.schema(
 )
 """Columns of files that hold the changes of a commit (``cdc`` in the log)."""
 
-NO_ADDS = ADD_FILE.empty_table()
-NO_REMOVES = REMOVE_FILE.empty_table()
-NO_CHANGES = CHANGE_FILE.empty_table()
+# Not ``empty_table``: it looks whether its arrays are pandas', and DAG files would wait for the import of pandas.
+NO_ADDS, NO_REMOVES, NO_CHANGES = (pa.Table.from_batches([], schema) for schema in (ADD_FILE, REMOVE_FILE, CHANGE_FILE))
 
 
 def removes_of(files: pa.Table, *, deletion_timestamp: int, data_change: bool) -> pa.Table:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from airflow_delta.core.actions import CommitActions, CommitInfo
 from airflow_delta.core.actions.file_actions import DELETION_VECTOR, STRING_MAP
+from airflow_delta.core.data_files.changed_rows import DELETE, INSERT
 from airflow_delta.core.log.action_reconciliation import canonical_paths
 
 CHANGED_FILE = pa.schema(
@@ -27,7 +28,6 @@ CHANGED_FILE = pa.schema(
 ``hidden_by`` never do.
 """
 
-INSERT, DELETE = "insert", "delete"
 _MERGED_ROWS = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
 
 

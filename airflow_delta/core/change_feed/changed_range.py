@@ -14,6 +14,7 @@ from airflow_delta.core.errors import (
 )
 from airflow_delta.core.log.commit_reader import read_metadata
 from airflow_delta.core.log.history import CommitTimes, milliseconds
+from airflow_delta.core.log.log_segment import list_log
 from airflow_delta.core.schema import DataType, StructType, parse_schema
 from airflow_delta.core.schema.column_mapping import MappingMode, mapping_mode, physical_name, without_column_mapping
 from airflow_delta.core.schema.data_types import ArrayType, MapType
@@ -55,7 +56,8 @@ class ChangedRange:
         last = latest.version if end is None else end if isinstance(end, int) else times().last_until(milliseconds(end))
         for version in (first, last):
             if not 0 <= version <= latest.version:
-                raise VersionNotFoundError(table=latest.table_uri, version=version, earliest=0, latest=latest.version)
+                earliest = list_log(latest.store).earliest_readable_version()
+                raise VersionNotFoundError(table=latest.table_uri, version=version, earliest=earliest, latest=latest.version)
         if last < first:
             raise InvalidStatementError(statement=f"changes from {start} to {end}", detail=f"{last} lies before {first}")
         return cls(first=first, last=last)
@@ -90,7 +92,7 @@ def _check(table: str, version: int, metadata: Metadata, last: Snapshot) -> None
     schema = parse_schema(metadata.schema_string)
     if mapping_mode(metadata.configuration) is MappingMode.NONE:
         schema = without_column_mapping(schema)
-    differences = tuple(_lost(schema, last.schema, ""))
+    differences = tuple(lost_columns(schema, last.schema))
     if _physical(schema, metadata.partition_columns) != _physical(last.schema, last.partition_columns):
         differences += (f"partitioned by {list(metadata.partition_columns)}, then by {list(last.partition_columns)}",)
     if differences:
@@ -101,7 +103,7 @@ def _physical(schema: StructType, names: tuple[str, ...]) -> list[str]:
     return [physical_name(each) for each in schema.fields if each.name in names]
 
 
-def _lost(earlier: StructType, later: StructType, prefix: str) -> Iterator[str]:
+def lost_columns(earlier: StructType, later: StructType, prefix: str = "") -> Iterator[str]:
     """What rows of the earlier schema hold and the later one cannot show; columns are one where their physical names are."""
     known = {physical_name(each): each for each in later.fields}
     for field in earlier.fields:
@@ -115,7 +117,7 @@ def _lost(earlier: StructType, later: StructType, prefix: str) -> Iterator[str]:
 def _lost_of_type(earlier: DataType, later: DataType, name: str) -> Iterator[str]:
     match earlier, later:
         case StructType(), StructType():
-            yield from _lost(earlier, later, f"{name}.")
+            yield from lost_columns(earlier, later, f"{name}.")
         case ArrayType(), ArrayType():
             yield from _lost_of_type(earlier.element_type, later.element_type, f"{name}.element")
         case MapType(), MapType():

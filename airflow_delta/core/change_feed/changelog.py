@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_delta.core.change_feed.change_feed import CHANGE_TYPE
+from airflow_delta.core.data_files.changed_rows import CHANGE_TYPE
 
 ROW_KIND = "_row_kind"
 

@@ -23,7 +23,12 @@ _TARGET_BYTES = 2 << 20
 
 
 def write_deletion_vectors(
-    filesystem: pafs.FileSystem, root: str, vectors: Iterable[RowBitmap], *, target_bytes: int = _TARGET_BYTES
+    filesystem: pafs.FileSystem,
+    root: str,
+    vectors: Iterable[RowBitmap],
+    *,
+    directory: str = "",
+    target_bytes: int = _TARGET_BYTES,
 ) -> pa.StructArray:
     """Write the rows to be deleted of each data file into new files under the table's root; an error leaves none of them.
 
@@ -31,6 +36,7 @@ def write_deletion_vectors(
         filesystem: Where the table lies.
         root: The table's root, as the filesystem names it.
         vectors: For each data file the rows deleted from it: all of them, those of an older vector included (``union``).
+        directory: Where the files go, below the root; it must be there. The root itself when empty.
         target_bytes: Size at which a file is full; a greater vector has a file of its own.
 
     Returns:
@@ -42,11 +48,11 @@ def write_deletion_vectors(
     try:
         for pack in _packs(vectors, target_bytes):
             name = uuid.uuid4()
-            written.append(f"{root}/deletion_vector_{name}.bin")
+            written.append("/".join(filter(None, (root, directory, f"deletion_vector_{name}.bin"))))
             with filesystem.open_output_stream(written[-1]) as stream:
                 stream.write(_FORMAT_VERSION)
                 for content, rows in pack:
-                    found.append(_descriptor(name, stream.tell(), len(content), rows))
+                    found.append(_descriptor(directory + z85_encoded(name.bytes), stream.tell(), len(content), rows))
                     stream.write(framed_vector(content))
     except BaseException:
         for path in written:
@@ -71,10 +77,10 @@ def _packs(vectors: Iterable[RowBitmap], target_bytes: int) -> Iterator[list[tup
         yield pack
 
 
-def _descriptor(name: uuid.UUID, offset: int, size: int, rows: int) -> dict[str, Any]:
+def _descriptor(place: str, offset: int, size: int, rows: int) -> dict[str, Any]:
     return {
         "storage_type": "u",
-        "path_or_inline_dv": z85_encoded(name.bytes),
+        "path_or_inline_dv": place,
         "offset": offset,
         "size_in_bytes": size,
         "cardinality": rows,

@@ -19,7 +19,7 @@ SPARK_VERSION_KEY = b"org.apache.spark.version"
 
 _LEGACY_MARKS = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 _FIRST_VERSION_WITHOUT = (3, 1)  # 3.0 wrote INT96 the old way without a mark
-_FIRST_EQUAL_DATE = pa.scalar(dt.date(1582, 10, 15))
+_FIRST_EQUAL_DATE = dt.date(1582, 10, 15)
 _FIRST_EQUAL_INSTANT = dt.datetime(1900, 1, 1, tzinfo=dt.UTC)  # local calendars are equal in every zone from here on
 
 
@@ -52,7 +52,7 @@ def _leaves(array: pa.Array) -> Iterator[pa.Array]:
 
 def _is_ancient(leaf: pa.Array) -> bool:
     if pa.types.is_date32(leaf.type):
-        first = _FIRST_EQUAL_DATE
+        first = pa.scalar(_FIRST_EQUAL_DATE)
     elif pa.types.is_timestamp(leaf.type):
         first = pa.scalar(_FIRST_EQUAL_INSTANT if leaf.type.tz else _FIRST_EQUAL_INSTANT.replace(tzinfo=None), leaf.type)
     else:

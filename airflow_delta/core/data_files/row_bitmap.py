@@ -25,7 +25,7 @@ _BITMAP_BYTES = 8192
 _CONTAINER_ROWS = 1 << 16
 _CONTAINERS_OF_BITMAP = 1 << 16
 _MAX_UPPER_HALF = (1 << 31) - 1  # so that no position is negative in Java
-_NOTHING: pa.BooleanArray = pa.repeat(pa.scalar(False), _CONTAINER_ROWS)
+_NOTHING = pa.BooleanArray.from_buffers(pa.bool_(), _CONTAINER_ROWS, [None, pa.py_buffer(bytes(_BITMAP_BYTES))])
 _UNPERMUTED = pc.InversePermutationOptions(max_index=_CONTAINER_ROWS - 1)
 
 

@@ -15,6 +15,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from airflow_delta.core.data_files.conform import conform
+from airflow_delta.core.data_files.hidden_nulls import has_required_members, without_hidden_nulls
 from airflow_delta.core.data_files.legacy_calendar import SPARK_VERSION_KEY
 from airflow_delta.core.data_files.statistics import RowObserver, footer_statistics
 from airflow_delta.core.data_files.statistics_selection import StatisticsSelection
@@ -89,6 +90,7 @@ class DataFileWriter:
         self._schema = _storable(schema)
         self._arrow_schema = arrow_schema(self._schema)
         self._file_schema = writing_schema(self._schema)
+        self._has_required_members = any(has_required_members(each.type) for each in self._file_schema)
         self._compression = compression
         self._row_group_rows = row_group_rows
         self._row_group_bytes = row_group_bytes
@@ -134,6 +136,8 @@ class DataFileWriter:
                 raise ConstraintViolatedError(table=self._table, constraint=f"NOT NULL of {field.name}", rows=column.null_count)
         stored = conform(conformed, self._file_schema)
         self._observer.observe(stored)
+        if self._has_required_members:
+            stored = without_hidden_nulls(stored)
         position = 0
         while position < stored.num_rows:
             piece = stored.slice(position, self._row_group_rows - self._buffered_rows)
@@ -143,6 +147,11 @@ class DataFileWriter:
             self._buffered_bytes += piece.nbytes
             if self._buffered_rows >= self._row_group_rows or self._buffered_bytes >= self._row_group_bytes:
                 self._flush()
+
+    @property
+    def flushed_bytes(self) -> int:
+        """Bytes of the row groups that are complete: how large the file has become, less what is buffered."""
+        return 0 if self._sink is None else int(self._sink.tell())
 
     def close(self) -> WrittenFile | None:
         """Complete the file; None, and no file, when there were no rows. A second call gives the same answer."""
@@ -161,7 +170,7 @@ class DataFileWriter:
         """Give up: no file is left, and no error raised."""
         if self._parquet is None or self._sink is None:
             return
-        with suppress(pa.ArrowException, OSError):
+        with suppress(pa.ArrowException, OSError, RuntimeError):  # the last: a writer that has failed has no footer
             self._parquet.close()
         with suppress(pa.ArrowException, OSError):
             self._sink.close()

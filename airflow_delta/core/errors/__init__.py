@@ -7,6 +7,9 @@
     ├── TableExistsError               a create met a table
     ├── VersionNotFoundError           a version that the log does not hold
     ├── TimestampOutOfRangeError       a time before the first or after the last commit
+    ├── RunCommitNotFoundError         no commit of the run whose version was asked for
+    ├── TableReplacedError             a pinned version that belonged to another table
+    ├── TablesInMotionError            no moment at which all tables stood still     (retryable)
     ├── TokenHistoryLostError          commits among which a task's own could be were cleaned up
     ├── CorruptLogError                a log file that cannot be read for what it should be
     │   └── LogGapError                a commit file is missing between others
@@ -41,6 +44,8 @@
     ├── RetentionTooShortError         a vacuum that would break readers
     ├── VacuumLiteImpossibleError      commits that a lite vacuum needs were cleaned up
     ├── VacuumIncompleteError          the storage did not delete all files         (retryable)
+    ├── CorruptPinError                a file that pins a version, and cannot be read
+    ├── PinNotRegisteredError          a pin that could not be written beside its table
     ├── DataFilesMissingError          a version whose files were deleted
     ├── CloneTargetNotEmptyError       a clone that would hide rows
     ├── NotConvertibleError            Parquet files that do not make up one table
@@ -79,9 +84,11 @@ from airflow_delta.core.errors.conflict import (
 )
 from airflow_delta.core.errors.operations import (
     CloneTargetNotEmptyError,
+    CorruptPinError,
     DataFilesMissingError,
     ManifestUnsupportedError,
     NotConvertibleError,
+    PinNotRegisteredError,
     VacuumIncompleteError,
     VacuumLiteImpossibleError,
 )
@@ -106,8 +113,11 @@ from airflow_delta.core.errors.table import (
     InvalidSchemaError,
     LegacyCalendarError,
     LogGapError,
+    RunCommitNotFoundError,
     TableExistsError,
     TableNotFoundError,
+    TableReplacedError,
+    TablesInMotionError,
     TimestampOutOfRangeError,
     TokenHistoryLostError,
     VersionNotFoundError,
@@ -145,6 +155,7 @@ __all__ = [
     "ConstraintViolatedError",
     "CorruptDataFileError",
     "CorruptLogError",
+    "CorruptPinError",
     "DataFilesMissingError",
     "DeltaError",
     "DuplicateActionError",
@@ -167,12 +178,16 @@ __all__ = [
     "MissingRecordCountError",
     "MultipleSourceRowsMatchedError",
     "NotConvertibleError",
+    "PinNotRegisteredError",
     "ProtocolChangedError",
     "RetentionTooShortError",
+    "RunCommitNotFoundError",
     "SchemaMismatchError",
     "StorageAccessError",
     "TableExistsError",
     "TableNotFoundError",
+    "TableReplacedError",
+    "TablesInMotionError",
     "TimestampOutOfRangeError",
     "TokenHistoryLostError",
     "UnsupportedFeatureError",

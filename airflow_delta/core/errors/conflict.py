@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +10,14 @@ from airflow_delta.core.errors.base import DeltaError
 
 RECORD_KEY = "airflowDelta"
 """Key of our own record inside a commit info; other engines ignore it."""
+
+_RUN_KEYS = ("dag_id", "task_id", "run_id", "map_index", "try_number", "logical_date")
+
+
+def run_of(info: Mapping[str, Any]) -> dict[str, Any]:
+    """The task run that made a commit, by its commit info: dag_id, task_id, run_id and so on; empty for none of ours."""
+    record = info.get(RECORD_KEY)
+    return {key: record[key] for key in _RUN_KEYS if key in record} if isinstance(record, dict) else {}
 
 
 @dataclass(kw_only=True, eq=False)
@@ -40,9 +49,8 @@ class CommitConflictError(DeltaError):
 
     @property
     def winning_run(self) -> dict[str, Any]:
-        """The task run that made the winner: dag_id, task_id, run_id, map_index, try_number; empty when it was none of ours."""
-        record = self.winner.get(RECORD_KEY)
-        return record if isinstance(record, dict) else {}
+        """The task run that made the winner, as ``run_of`` tells."""
+        return run_of(self.winner)
 
     def claim(self) -> str:
         """What happened and where, and who did it."""

@@ -104,3 +104,27 @@ class ManifestUnsupportedError(DeltaError):
     remedy = "switch delta.compatibility.symlinkFormatManifest.enabled off, or rewrite the table without the feature"
     table: str
     detail: str
+
+
+@dataclass(kw_only=True, eq=False)
+class CorruptPinError(DeltaError):
+    """A file that pins a version cannot be read, so that nobody knows what must stay: nothing is deleted."""
+
+    code = "DELTA_CORRUPT_PIN"
+    message = "{file} of {table} is no pin: {detail}"
+    remedy = "delete the file if no run needs the version that it pinned; until then no vacuum or log cleanup deletes anything"
+    table: str
+    file: str
+    detail: str
+
+
+@dataclass(kw_only=True, eq=False)
+class PinNotRegisteredError(DeltaError):
+    """The pin could not be written beside the table, and was asked to be."""
+
+    code = "DELTA_PIN_NOT_REGISTERED"
+    message = "version {version} of {table} cannot be protected from vacuums: {detail}"
+    remedy = "give this identity write access to {table}/_airflow_delta, or leave must_protect out to pin without protection"
+    table: str
+    version: int
+    detail: str

@@ -55,6 +55,46 @@ class TimestampOutOfRangeError(DeltaError):
 
 
 @dataclass(kw_only=True, eq=False)
+class RunCommitNotFoundError(DeltaError):
+    """The log holds no commit of the run whose version was asked for: it committed nothing, or the commit was cleaned up.
+
+    Attributes:
+        run: The run as it was asked for.
+    """
+
+    code = "DELTA_RUN_COMMIT_NOT_FOUND"
+    message = "no commit of {table} was made by {run}; its log can be read from version {earliest} to {latest}"
+    remedy = "see airflow-delta history for the runs that committed, or ask for a version or a time"
+    table: str
+    run: str
+    earliest: int
+    latest: int
+
+
+@dataclass(kw_only=True, eq=False)
+class TableReplacedError(DeltaError):
+    """A pinned version is no longer the one that was pinned: another table was made at its place."""
+
+    code = "DELTA_TABLE_REPLACED"
+    message = "version {version} of {table} is not the one that was pinned: the table was made anew at its place"
+    remedy = "run the task that pins with refresh=True to pin the table that is there now"
+    table: str
+    version: int
+
+
+@dataclass(kw_only=True, eq=False)
+class TablesInMotionError(DeltaError):
+    """Some of the tables that were to be pinned together were committed to at each look."""
+
+    code = "DELTA_TABLES_IN_MOTION"
+    retryable = True
+    message = "no moment was found at which all of {tables} stood still; they were looked at {looks} times"
+    remedy = "run it again, or pin them at a time: as_of=Timestamp(...)"
+    tables: tuple[str, ...]
+    looks: int
+
+
+@dataclass(kw_only=True, eq=False)
 class TokenHistoryLostError(DeltaError):
     """Whether a task has committed is not known: commits that came since it started were cleaned up.
 

@@ -14,7 +14,7 @@ UNREADABLE = (
     ValueError,
     AttributeError,
     ArithmeticError,
-    NotImplementedError,
+    NotImplementedError,  # Arrow, of a cast or an encoding that it does not have
     MemoryError,
     RecursionError,
 )

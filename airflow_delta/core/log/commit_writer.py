@@ -45,9 +45,9 @@ def _lines(actions: CommitActions) -> Iterator[bytes]:
     for domain in actions.domains:
         yield _line("domainMetadata", domain.to_json())
     # removes before adds: a reader that applies lines in order must not drop a file that only got another deletion vector
-    yield from _file_lines("remove", actions.removes)
-    yield from _file_lines("add", actions.adds)
-    yield from _file_lines("cdc", actions.changes)
+    for action, files in (("remove", actions.removes), ("add", actions.adds), ("cdc", actions.changes)):
+        if len(files):
+            yield from _file_lines(action, files)
 
 
 def _line(action: str, document: dict[str, Any]) -> bytes:

@@ -180,11 +180,14 @@ def find_produced(store: LogStore, in_commit: InCommitTimestamps, wanted: Mappin
 
     Members as operators write them: ``dag_id``, ``task_id``, ``run_id``, ``map_index``, ``logical_date`` (ISO text).
     """
-    for entry in history(store, in_commit):
-        record = entry.commit_info.origin.record if entry.commit_info else {}
-        if record and all(_is(record.get(name), value) for name, value in wanted.items()):
-            return entry
-    return None
+    found = (entry for entry in history(store, in_commit) if entry.commit_info and is_produced_by(entry.commit_info, wanted))
+    return next(found, None)
+
+
+def is_produced_by(info: CommitInfo, wanted: Mapping[str, Any]) -> bool:
+    """Whether the commit's record of the run that asked for it has all the wanted members; see ``find_produced``."""
+    record = info.origin.record
+    return bool(record) and all(_is(record.get(name), value) for name, value in wanted.items())
 
 
 def _is(found: Any, wanted: Any) -> bool:

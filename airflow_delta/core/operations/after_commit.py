@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from airflow_delta.core.actions import CommitActions, Metadata
+from airflow_delta.core.log.log_replay import LogReplay
 from airflow_delta.core.log.version_checksum import VersionChecksum, read_checksum
 from airflow_delta.core.operations.checkpoints import CheckpointResult, write_checkpoint
 from airflow_delta.core.operations.checksum_writer import counted_checksum, next_checksum, write_checksum
@@ -32,9 +33,13 @@ class AfterCommit:
         """In their order: the checkpoint counts the files, which the checksum then says."""
         return self._write_checkpoint, self._write_checksum, self._clean_up, self._update_manifests
 
-    def forget(self) -> None:
-        """Nothing that is remembered may be of this log: it is read from the start."""
-        self._checksum = None
+    def forget_another_table(self, found: LogReplay) -> None:
+        """The log was read from the start: what is remembered may be of a table that was there before."""
+        if self._checksum:
+            version, checksum = self._checksum
+            commit = found.commit_info
+            if commit is None or commit.txn_id is None or (version, checksum.txn_id) != (found.segment.version, commit.txn_id):
+                self._checksum = None
 
     def _write_checkpoint(self, result: CommitResult, _actions: CommitActions, metadata: Metadata) -> None:
         self._checkpoint = None

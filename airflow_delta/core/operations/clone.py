@@ -19,10 +19,10 @@ from airflow_delta.core.operations.absolute_paths import absolute_paths, absolut
 from airflow_delta.core.operations.table_log import TableLog
 from airflow_delta.core.schema.column_mapping import mapping_mode
 from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.statements import CreateMode
 from airflow_delta.core.storage.object_location import ObjectLocation
 from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.core.table_changes.clustering import CLUSTERING
-from airflow_delta.core.table_changes.create import CreateMode
 from airflow_delta.core.table_changes.properties import RequestedProperties, requested
 from airflow_delta.core.table_features.feature import writer_features
 from airflow_delta.core.table_features.protocol import at_least, needed_features, upgraded
@@ -49,7 +49,7 @@ class CloneResult:
     """What a clone did.
 
     Attributes:
-        version: Version of the clone; of the table that was there where that was left.
+        version: Version of the clone; of the table that was there where that was left (-1 for none, in a dry run).
         source_version: The version that was cloned.
         files: Number of files that both tables share.
         bytes: Their size.
@@ -64,7 +64,13 @@ class CloneResult:
 
 
 def shallow_clone(
-    source: Snapshot, target: TableLog, *, mode: CreateMode, properties: Mapping[str, str], origin: Origin
+    source: Snapshot,
+    target: TableLog,
+    *,
+    mode: CreateMode,
+    properties: Mapping[str, str],
+    dry_run: bool = False,
+    origin: Origin,
 ) -> CloneResult:
     """Make ``target`` a table with the schema, the properties and the rows of ``source``, without copying a file.
 
@@ -75,6 +81,7 @@ def shallow_clone(
         target: Where the clone comes to lie.
         mode: What to do where there is a table: fail, leave it as it is, or take the place of an empty one (its history stays).
         properties: Table properties that differ from the source's.
+        dry_run: Only say what would be done.
         origin: The run that asks for it.
 
     Raises:
@@ -100,6 +107,8 @@ def shallow_clone(
     wanted = requested(properties, target.table_uri)
     metadata = cloned_metadata(source.metadata, there.metadata if there else None, wanted.configuration, now=target.clock())
     protocol = cloned_protocol(source.protocol, there.protocol if there else None, metadata, wanted)
+    if dry_run:
+        return replace(result, version=there.version if there else -1, created=False)
     # The promises about rows were kept by those who wrote them.
     if there:
         transaction = target.start_transaction(there, enforces=ROW_FEATURES)

@@ -48,8 +48,8 @@ class ConvertResult:
     """What a conversion did.
 
     Attributes:
-        version: Version of the table.
-        files: Number of Parquet files that belong to it now; 0 where it was a Delta table already.
+        version: Version of the table; -1 where there is none, in a dry run.
+        files: Number of Parquet files that belong to it now (or would); 0 where it was a Delta table already.
         converted: Whether anything was committed.
     """
 
@@ -74,6 +74,7 @@ def convert(
     infer_partitions: bool,
     statistics: bool,
     properties: Mapping[str, str],
+    dry_run: bool = False,
     origin: Origin,
 ) -> ConvertResult:
     """Commit version 0 of a table that consists of the Parquet files below its root; where there is a table, do nothing.
@@ -86,6 +87,7 @@ def convert(
         infer_partitions: Take the partition columns from the directories instead, all as strings.
         statistics: Whether to take statistics from the footers.
         properties: Table properties.
+        dry_run: Only check that the files make up one table.
         origin: The run that asks for it.
 
     Raises:
@@ -123,6 +125,8 @@ def convert(
         created_time=log.clock(),
     )
     definition = new_definition(uri, metadata, wanted)
+    if dry_run:
+        return ConvertResult(version=-1, files=len(files), converted=False)
     maps = pa.array([[(name, value) for name, (_, value) in zip(names, each, strict=True)] for each in partitions], STRING_MAP)
     columns = {
         "path": pa.array([quote(each, safe=_KEPT) for each in files["path"].to_pylist()], pa.string()),
@@ -189,7 +193,7 @@ def _type_named(table: str, column: str, text: str) -> DataType:
     try:
         kind = parse_schema(json.dumps({"type": "struct", "fields": [field]})).fields[0].type
         typed_values(pa.nulls(1, pa.string()), kind, column=column)
-    except (DeltaError, ValueError, LookupError, NotImplementedError) as error:
+    except (DeltaError, ValueError, LookupError, NotImplementedError) as error:  # the last is Arrow's, for a cast it lacks
         raise NotConvertibleError(table=table, problems=(f"{column}: {text!r} is no type of a partition column",)) from error
     return kind
 

@@ -8,12 +8,13 @@ Protocol: PROTOCOL.md, "Protocol Evolution"; protocol_rfcs, "Checkpoint Protecti
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
 from airflow_delta.core.actions import Origin
-from airflow_delta.core.errors import FeatureDependencyError, FeatureDropError, FeatureInHistoryError
+from airflow_delta.core.errors import DeltaError, FeatureDependencyError, FeatureDropError, FeatureInHistoryError
 from airflow_delta.core.log.commit_reader import read_commit
 from airflow_delta.core.log.log_segment import list_log
 from airflow_delta.core.operations.checkpoints import write_checkpoint
@@ -39,6 +40,8 @@ from airflow_delta.core.transaction.commit_result import CommitResult
 from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.core.transaction.table_properties import interval_milliseconds, protected_before
 
+_logger = logging.getLogger(__name__)
+
 _PROTECTION = "checkpointProtection"
 _HARMLESS_IN_HISTORY = ("vacuumProtocolCheck",)
 _TRUNCATED = "delta.dropFeatureTruncateHistory.retentionDuration"
@@ -60,6 +63,7 @@ def drop_feature(log: TableLog, name: str, *, truncate_history: bool = False, or
         FeatureInHistoryError: Versions that must stay for a while use it; properties are switched off, run again later.
         FeatureDropError: The table does not have the feature, or uses it.
         UnsupportedWriterFeatureError: The feature is not known here.
+        A checkpoint that fails after the drop is told in the result's ``hook_failures``.
     """
     feature = feature_named(name, log.table_uri)
     is_in_history = FEATURES[feature].for_readers and feature not in _HARMLESS_IN_HISTORY
@@ -68,8 +72,16 @@ def drop_feature(log: TableLog, name: str, *, truncate_history: bool = False, or
     if is_in_history or feature == _PROTECTION:
         _leave_history(log, feature, truncate=truncate_history)
     result = _drop(log, feature, truncated=truncate_history, protect=is_in_history and not truncate_history, origin=origin)
-    if is_in_history:
+    return _checkpointed(log, result) if is_in_history else result
+
+
+def _checkpointed(log: TableLog, result: CommitResult) -> CommitResult:
+    """The result, after a checkpoint from which readers no longer need the feature. The drop stands without it."""
+    try:
         write_checkpoint(log.snapshot(result.version), now=log.clock())
+    except (DeltaError, OSError) as error:
+        _logger.warning("%s: the feature is dropped, but the checkpoint failed", log.table_uri, exc_info=True)
+        return replace(result, hook_failures=(*result.hook_failures, f"{type(error).__name__}: {error}"))
     return result
 
 

@@ -1,8 +1,8 @@
 """Deleting what the log no longer needs: everything before the newest checkpoint that is older than the retention.
 
-The *barrier* is that checkpoint. It stays, with the commit of its version and all that is later, so that every version from it
-on can still be rebuilt. Whatever is older goes, oldest first: a cleanup that is killed leaves a log that begins somewhere
-before the barrier, and the next one finishes the work.
+The *barrier* is that checkpoint, or an older one where a run has pinned an older version. It stays, with the commit of its
+version and all that is later, so that every version from it on can still be rebuilt. Whatever is older goes, oldest first: a
+cleanup that is killed leaves a log that begins somewhere before the barrier, and the next one finishes the work.
 
 Protocol: PROTOCOL.md, "Metadata Cleanup"; protocol_rfcs, "Checkpoint Protection".
 """
@@ -19,7 +19,9 @@ from airflow_delta.core.log.file_names import LAST_CHECKPOINT, LOG_DIRECTORY, SI
 from airflow_delta.core.log.history import CommitTimes, InCommitTimestamps
 from airflow_delta.core.log.last_checkpoint import hinted_version
 from airflow_delta.core.log.log_replay import LogReplay
+from airflow_delta.core.log.log_segment import list_log
 from airflow_delta.core.operations.checkpoints.sidecar_references import sidecars_of
+from airflow_delta.core.operations.pins import pinned_versions
 from airflow_delta.core.operations.table_log import TableLog
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.log_store import LogStore
@@ -34,7 +36,7 @@ _CHECKPOINTS = {LogFileKind.CLASSIC_CHECKPOINT, LogFileKind.CHECKPOINT_PART, Log
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupResult:
-    """What was deleted.
+    """What was, or in a dry run would be, deleted.
 
     Attributes:
         barrier: Version of the checkpoint from which on everything is kept; None where there is none old enough, and nothing
@@ -50,30 +52,37 @@ class CleanupResult:
     temporaries: tuple[str, ...] = ()
 
 
-def clean_up_log(log: TableLog, *, cutoff: int | None = None) -> CleanupResult:
+def clean_up_log(log: TableLog, *, cutoff: int | None = None, dry_run: bool = False) -> CleanupResult:
     """Delete the files of the log that are older than ``delta.logRetentionDuration`` and not needed for any later version.
 
     Args:
         log: The table.
         cutoff: The time, milliseconds since the epoch, instead of the table's retention before the last midnight.
+        dry_run: Only say what would be deleted; of sidecars only those that no checkpoint names now.
 
     Raises:
         UnsupportedWriterFeatureError: The table needs writers that know more.
+        CorruptPinError: What a run has pinned cannot be read; nothing is deleted.
         As ``DeltaLog.snapshot``.
     """
     snapshot, now = log.refresh(), log.clock()
     check_writable(snapshot.table_uri, snapshot.protocol, snapshot.metadata)
     if cutoff is None:
         cutoff = _midnight(now - log_retention(snapshot.metadata.configuration))
-    barrier = _barrier(log.store, snapshot, cutoff)
+    barrier = _barrier(log.store, snapshot, _newest_until(log.store, snapshot, cutoff))
     expired = tuple(_expired(log.store, barrier)) if barrier is not None else ()
-    if expired and (hinted_version(log.store) or 0) < (barrier or 0):
-        log.store.delete([LAST_CHECKPOINT])  # it would lead readers to a checkpoint that is about to go
-    _delete(log.store, expired)
+    if expired and (pinned := _oldest_pinned(log.store, now)) is not None and pinned < (barrier or 0):
+        barrier = _barrier(log.store, snapshot, pinned)
+        expired = tuple(_expired(log.store, barrier)) if barrier is not None else ()
+    if not dry_run:
+        if expired and (hinted_version(log.store) or 0) < (barrier or 0):
+            log.store.delete([LAST_CHECKPOINT])  # it would lead readers to a checkpoint that is about to go
+        _delete(log.store, expired)
     sidecars = tuple(_unreferenced_sidecars(log.store, _midnight(now) - _DAY))
-    log.store.delete(sidecars)
     temporaries = tuple(_temporaries(log.store, _midnight(now) - _DAY))
-    _delete(log.store, temporaries)
+    if not dry_run:
+        log.store.delete(sidecars)
+        _delete(log.store, temporaries)
     return CleanupResult(barrier=barrier, log_files=expired, sidecars=sidecars, temporaries=temporaries)
 
 
@@ -82,16 +91,25 @@ def _midnight(time: int) -> int:
     return time - time % _DAY
 
 
-def _barrier(store: LogStore, snapshot: Snapshot, cutoff: int) -> int | None:
-    """Version of the newest checkpoint that is not newer than the newest commit until ``cutoff``, and can be read.
+def _newest_until(store: LogStore, snapshot: Snapshot, cutoff: int) -> int:
+    """The newest commit until then; -1 where there is none."""
+    try:
+        return CommitTimes(store, InCommitTimestamps.of(snapshot.metadata)).last_until(cutoff)
+    except TimestampOutOfRangeError:
+        return -1
+
+
+def _oldest_pinned(store: LogStore, now: int) -> int | None:
+    """The oldest of the pinned versions that can still be opened; None where there is none."""
+    earliest = list_log(store).earliest_readable_version()
+    return min((version for version in pinned_versions(store, now) if version >= earliest), default=None)
+
+
+def _barrier(store: LogStore, snapshot: Snapshot, version: int) -> int | None:
+    """Version of the newest checkpoint that is not newer than ``version``, and can be read.
 
     None also where the table asks for its old checkpoints to go only together with newer ones.
     """
-    times = CommitTimes(store, InCommitTimestamps.of(snapshot.metadata))
-    try:
-        version = times.last_until(cutoff)
-    except TimestampOutOfRangeError:
-        return None
     while version >= 0:
         try:
             checkpoint = LogReplay.of(store, version).segment.checkpoint

@@ -65,7 +65,9 @@ class StatisticsResult:
     skipped: int
 
 
-def recompute_statistics(log: TableLog, *, where: str | None, origin: Origin) -> StatisticsResult:
+def recompute_statistics(
+    log: TableLog, *, where: str | None, missing_only: bool, dry_run: bool = False, origin: Origin
+) -> StatisticsResult:
     """Give the live files the statistics that the table's properties ask for, by one commit that changes no data.
 
     Files that somebody removes, or gives another deletion vector, while their footers are read keep what they have.
@@ -73,6 +75,8 @@ def recompute_statistics(log: TableLog, *, where: str | None, origin: Origin) ->
     Args:
         log: The table.
         where: Only files that can hold rows for which this is true.
+        missing_only: Only files that have none; no other footer is read.
+        dry_run: Only say what would be done.
         origin: The run that asks for it; its token is not recorded, as a repeated call finds nothing to do.
 
     Raises:
@@ -84,8 +88,13 @@ def recompute_statistics(log: TableLog, *, where: str | None, origin: Origin) ->
     snapshot = log.refresh()
     check_writable(log.table_uri, snapshot.protocol, snapshot.metadata)
     files = snapshot.files(where)
+    if missing_only:
+        files = files.filter(without_statistics(files))
     stats = _Reader.of(snapshot).statistics(files)
     changed = pa.array([_differ(*each) for each in zip(files["stats"].to_pylist(), stats.to_pylist(), strict=True)], pa.bool_())
+    if dry_run:
+        would = sum(changed.to_pylist())
+        return StatisticsResult(version=snapshot.version, read=len(files), changed=would, skipped=stats.null_count)
     keys, texts = file_keys(files).filter(changed), stats.filter(changed)
     operation = Operation(name="COMPUTE STATS", parameters={"predicate": [where] if where else []}, changes_data=False)
     origin = Origin(job=origin.job, record=origin.record, user_metadata=origin.user_metadata)
@@ -100,6 +109,11 @@ def recompute_statistics(log: TableLog, *, where: str | None, origin: Origin) ->
             continue
         return StatisticsResult(version=committed.version, read=len(files), changed=len(adds), skipped=stats.null_count)
     raise CommitAttemptsExhaustedError(table=log.table_uri, read_version=snapshot.version, attempts=_ATTEMPTS)
+
+
+def without_statistics(files: pa.Table) -> pa.ChunkedArray:
+    """For each file whether its statistics do not even tell its rows, so that no predicate on data columns can skip it."""
+    return pc.invert(pc.match_substring(pc.fill_null(files["stats"], ""), '"numRecords"'))
 
 
 def _differ(old: str | None, new: str | None) -> bool:

@@ -43,7 +43,7 @@ class RestoreResult:
     """What a restore did; names and units as in Delta's operation metrics (files, bytes).
 
     Attributes:
-        version: Version of the commit.
+        version: Version of the commit; of the table in a dry run.
         restored_version: The version that came back.
     """
 
@@ -82,7 +82,13 @@ class FileDifference:
 
 
 def restore(
-    log: TableLog, *, version: int | None, timestamp: int | str | None, ignore_missing_files: bool, origin: Origin
+    log: TableLog,
+    *,
+    version: int | None,
+    timestamp: int | str | None,
+    ignore_missing_files: bool,
+    dry_run: bool = False,
+    origin: Origin,
 ) -> RestoreResult:
     """Make the table as it was at a version or a time, by one commit that passes no other.
 
@@ -94,6 +100,7 @@ def restore(
         version: The version to come back.
         timestamp: Or the time: milliseconds since the epoch, or ISO text.
         ignore_missing_files: Leave out files that are gone, instead of refusing.
+        dry_run: Only say what would be done.
         origin: The run that asks for it.
 
     Raises:
@@ -124,7 +131,7 @@ def restore(
         raise DataFilesMissingError(table=log.table_uri, version=target.version, missing=len(gone), examples=examples)
     added = difference.added.filter(pc.invert(pc.is_in(file_keys(difference.added), file_keys(gone))))
     result = RestoreResult(
-        version=-1,
+        version=latest.version,
         restored_version=target.version,
         table_size_after_restore=_bytes(target.files()) - _bytes(gone),
         num_of_files_after_restore=len(target.files()) - len(gone),
@@ -133,6 +140,8 @@ def restore(
         removed_files_size=_bytes(difference.removed),
         restored_files_size=_bytes(added),
     )
+    if dry_run:
+        return result
     metadata = restored_metadata(target.metadata, latest.metadata)
     transaction.set_metadata(_without_row_tracking(metadata) if _row_ids_are_lost(target, latest) else metadata)
     transaction.set_protocol(restored_protocol(target.protocol, latest.protocol))

@@ -8,7 +8,6 @@ directories stay (``numVacuumedDirectories`` is 0), and the protocol is checked 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,21 +15,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_delta.core.actions import Metadata, Origin
-from airflow_delta.core.errors import InvalidStatementError, RetentionTooShortError, VacuumIncompleteError
+from airflow_delta.core.errors import (
+    InvalidStatementError,
+    RetentionTooShortError,
+    VersionNotFoundError,
+)
 from airflow_delta.core.log.history import InCommitTimestamps
+from airflow_delta.core.operations.bulk_delete import LOCAL_SCHEMES
+from airflow_delta.core.operations.pins import Pin, live_pins, read_pins, release
 from airflow_delta.core.operations.table_log import TableLog
 from airflow_delta.core.operations.unneeded_files import named_paths, unneeded_files
 from airflow_delta.core.operations.vacuum_candidates import (
     due_commits,
     inventoried_files,
-    listed_files,
     newest_due_commit,
     note_vacuumed,
     removed_files,
 )
+from airflow_delta.core.operations.vacuum_hands import VacuumHands
 from airflow_delta.core.schema.column_mapping import physical_name
 from airflow_delta.core.snapshot.snapshot import Snapshot
-from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.core.table_features.support import check_writable
 from airflow_delta.core.transaction.operation import Operation
@@ -38,10 +42,8 @@ from airflow_delta.core.transaction.table_properties import deleted_file_retenti
 
 _HOUR = 3_600_000  # milliseconds
 _MOST_HOURS = 1e9  # longer ago there was no file
-_DELETED_AT_ONCE = 1000
-_THREADS = 8  # requests on their way to an object store; a local disk gains nothing by more than one
-_LOCAL_SCHEMES = {"file", "memory"}
-_LOGGED_SCHEMES = _LOCAL_SCHEMES | {"hdfs", "gs", "abfs", "abfss", "wasb", "wasbs", "adl"}
+_ANY_TIME = 1 << 62
+_LOGGED_SCHEMES = LOCAL_SCHEMES | {"hdfs", "gs", "abfs", "abfss", "wasb", "wasbs", "adl"}
 """Where Delta records the begin and the end of a vacuum: not on S3, whose Spark writers are not safe beside each other."""
 
 
@@ -54,6 +56,7 @@ class VacuumResult:
         files: Their number.
         bytes: Their size; of a lite vacuum as far as the log tells.
         version: Version of the commit that recorded the end; None where nothing was deleted or nothing is recorded.
+        pins: The unexpired pins: every file of their versions stays, as long as the log can open the version.
     """
 
     paths: pa.Array
@@ -61,6 +64,7 @@ class VacuumResult:
     bytes: int
     dry_run: bool
     version: int | None = None
+    pins: tuple[Pin, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,8 +108,12 @@ def vacuum(
     inventory: pa.Table | str | None,
     protect: Iterable[int],
     origin: Origin,
+    hands: VacuumHands,
 ) -> VacuumResult:
     """Delete the files below the table's root that are older than the retention and belong to no version younger than it.
+
+    What a run has pinned stays too. A pin whose version the log cannot open any more (another engine cleaned it up) keeps
+    nothing: nobody can read that version. Expired pins are deleted.
 
     Only files below the root are ever deleted, whatever the log says. Names that begin with ``_`` or a dot are not touched,
     except partition directories, ``_change_data``, ``_delta_index`` and what our killed statements left. Nor is a directory
@@ -122,12 +130,14 @@ def vacuum(
         inventory: Look only at the files that it names; see ``vacuum_candidates.inventoried_files``.
         protect: Versions of which every file stays, however old.
         origin: The run that asks for it; its token is not recorded, as a repeated vacuum simply runs again.
+        hands: Who lists and deletes.
 
     Raises:
         RetentionTooShortError: Readers or writers at work could lose files.
         VacuumLiteImpossibleError: Commits that tell what a lite vacuum is to delete were cleaned up.
         VacuumIncompleteError: The storage did not delete all; a repeated vacuum goes on.
         VersionNotFoundError: A version to protect is not in the log.
+        CorruptPinError: What a run has pinned cannot be read; nothing is deleted.
         UnsupportedWriterFeatureError: The table needs writers that know more.
         CorruptLogError: A log file, or the place of a deletion vector, cannot be read.
         InvalidStatementError: The inventory is none, or is given for a lite vacuum.
@@ -147,15 +157,19 @@ def vacuum(
     elif inventory is not None:
         candidates, due = inventoried_files(inventory, snapshot.table_uri), -1
     else:
-        candidates, due = listed_files(snapshot.store), newest_due_commit(snapshot.store, in_commit, cutoff)
+        candidates, due = hands.listed(snapshot), newest_due_commit(snapshot.store, in_commit, cutoff)
     snapshot = _writable(log.refresh())  # after the listing: what was committed while it ran is kept
     needed = named_paths([*_needed_files(snapshot, cutoff), *protected], table=snapshot.table_uri)
     doomed = unneeded_files(candidates, needed, _partition_names(snapshot), cutoff)
-    result = _result(doomed, dry_run=dry_run)
+    pins = live_pins(log.store, log.clock())
+    doomed = _without_pinned(log, doomed, pins)
+    result = _result(doomed, pins, dry_run=dry_run)
     if not dry_run and result.files:
-        result = _deleted(log, snapshot, doomed, retention, replace(origin, token=None))
-    if not dry_run and not protected:  # what only a protected version keeps is still to be deleted
-        note_vacuumed(snapshot.store, due)
+        result = _deleted(log, snapshot, doomed, pins, retention, origin=replace(origin, token=None), hands=hands)
+    if not dry_run:
+        release(log.store, [pin for pin in read_pins(log.store) if pin.expires <= log.clock()])
+        if not protected:  # what only a protected or pinned version keeps was removed after it, and is still to be deleted
+            note_vacuumed(snapshot.store, min([due, *(pin.version for pin in result.pins)]))
     return result
 
 
@@ -172,35 +186,59 @@ def _needed_files(snapshot: Snapshot, cutoff: int) -> list[pa.Table]:
     return [each.select(["path", "deletion_vector"]) for each in (snapshot.files(), recent)]
 
 
+def _without_pinned(log: TableLog, doomed: pa.Table, pins: Iterable[Pin]) -> pa.Table:
+    """Those of the files that no pinned version names; one version after the other, as each may have a million files."""
+    snapshot = log.refresh()
+    for version in sorted({pin.version for pin in pins}):
+        if not len(doomed):
+            break
+        try:
+            pinned = log.snapshot(version).files().select(["path", "deletion_vector"])
+        except VersionNotFoundError:  # nobody can open it
+            continue
+        doomed = unneeded_files(doomed, named_paths([pinned], table=snapshot.table_uri), _partition_names(snapshot), _ANY_TIME)
+    return doomed
+
+
 def _partition_names(snapshot: Snapshot) -> set[str]:
     """Logical and physical names of the partition columns: directories are named by either."""
     fields = [each for each in snapshot.schema.fields if each.name in snapshot.partition_columns]
     return {*snapshot.partition_columns, *map(physical_name, fields)}
 
 
-def _result(doomed: pa.Table, *, dry_run: bool) -> VacuumResult:
+def _result(doomed: pa.Table, pins: tuple[Pin, ...], *, dry_run: bool) -> VacuumResult:
     size = pc.sum(doomed["size"], min_count=0).as_py()
-    return VacuumResult(paths=doomed["path"].combine_chunks(), files=len(doomed), bytes=size, dry_run=dry_run)
+    return VacuumResult(paths=doomed["path"].combine_chunks(), files=len(doomed), bytes=size, dry_run=dry_run, pins=pins)
 
 
-def _deleted(log: TableLog, snapshot: Snapshot, doomed: pa.Table, retention: Retention, origin: Origin) -> VacuumResult:
+def _deleted(
+    log: TableLog,
+    snapshot: Snapshot,
+    doomed: pa.Table,
+    pins: tuple[Pin, ...],
+    retention: Retention,
+    *,
+    origin: Origin,
+    hands: VacuumHands,
+) -> VacuumResult:
     """Delete the files, and record it where Delta does."""
     is_logged = scheme_of(snapshot.table_uri) in _LOGGED_SCHEMES
-    result = _result(doomed, dry_run=False)
     if is_logged:
         parameters = {
             "retentionCheckEnabled": retention.enforced,
             "specifiedRetentionMillis": retention.milliseconds if retention.specified else None,
             "defaultRetentionMillis": retention.default,
         }
-        metrics = {"numFilesToDelete": result.files, "sizeOfDataToDelete": result.bytes}
-        _record(log, "VACUUM START", parameters, metrics, origin)
+        found = _result(doomed, pins, dry_run=False)
+        _record(log, "VACUUM START", parameters, {"numFilesToDelete": found.files, "sizeOfDataToDelete": found.bytes}, origin)
     latest = _writable(log.refresh())
     if latest.version > snapshot.version + is_logged:  # what somebody has brought back (RESTORE) stays
         named = named_paths([latest.files()], table=snapshot.table_uri)
-        result = _result(doomed.filter(pc.invert(pc.is_in(doomed["path"], named))), dry_run=False)
+        doomed = doomed.filter(pc.invert(pc.is_in(doomed["path"], named)))
+    newly = tuple(pin for pin in live_pins(log.store, log.clock()) if pin not in pins)
+    result = _result(_without_pinned(log, doomed, newly), (*pins, *newly), dry_run=False)
     try:
-        _delete(snapshot.store, result.paths)
+        hands.delete(snapshot.store, result.paths)
     except BaseException:
         if is_logged:
             _record(log, "VACUUM END", {"status": "FAILED"}, {}, origin)
@@ -209,32 +247,6 @@ def _deleted(log: TableLog, snapshot: Snapshot, doomed: pa.Table, retention: Ret
         return result
     metrics = {"numDeletedFiles": result.files, "numVacuumedDirectories": 0}
     return replace(result, version=_record(log, "VACUUM END", {"status": "COMPLETED"}, metrics, origin))
-
-
-def _delete(store: LogStore, paths: pa.Array) -> None:
-    """Delete the files, many at once; what fails does not keep the others.
-
-    Raises:
-        VacuumIncompleteError: Some are left.
-    """
-    pieces = [paths.slice(start, _DELETED_AT_ONCE) for start in range(0, len(paths), _DELETED_AT_ONCE)]
-
-    def delete(piece: pa.Array) -> OSError | None:
-        try:
-            store.delete(piece.to_pylist())
-        except OSError as error:
-            return error
-        return None
-
-    threads = 1 if scheme_of(store.table_uri) in _LOCAL_SCHEMES else _THREADS
-    with ThreadPoolExecutor(threads) as pool:
-        failed = [(piece, error) for piece, error in zip(pieces, pool.map(delete, pieces), strict=True) if error]
-    if failed:
-        left = sum(len(piece) for piece, _ in failed)
-        piece, error = failed[0]
-        raise VacuumIncompleteError(
-            table=store.table_uri, deleted=len(paths) - left, left=left, example=piece[0].as_py(), detail=str(error)
-        ) from error
 
 
 def _record(log: TableLog, name: str, parameters: dict[str, Any], metrics: dict[str, int], origin: Origin) -> int:

@@ -6,7 +6,7 @@ the predicate is TRUE for it; FALSE and NULL do not select.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 from typing import Literal as OneOf
@@ -205,7 +205,13 @@ def _leaves(expression: Expression) -> Iterator[Leaf | Opaque | Literal]:
 
 def partition_part(expression: Expression, partition_columns: Iterable[str]) -> Expression:
     """The strongest predicate on partition columns that holds for every selected row: other leaves become TRUE."""
-    return _weakened(with_negation_at_leaves(expression), set(partition_columns))
+    columns = set(partition_columns)
+    return _weakened(with_negation_at_leaves(expression), lambda leaf: is_partition_only(leaf, columns))
+
+
+def exact_part(expression: Expression) -> Expression:
+    """The strongest predicate that holds for every selected row and that is decided here: opaque leaves become TRUE."""
+    return _weakened(with_negation_at_leaves(expression), is_exact)
 
 
 def with_negation_at_leaves(expression: Expression) -> Expression:
@@ -237,11 +243,11 @@ def _negated(expression: Expression) -> Expression:
             return Not(expression)
 
 
-def _weakened(expression: Expression, partition_columns: set[str]) -> Expression:
+def _weakened(expression: Expression, stays: Callable[[Expression], bool]) -> Expression:
     match expression:
         case And(operands):
-            return conjunction(_weakened(each, partition_columns) for each in operands)
+            return conjunction(_weakened(each, stays) for each in operands)
         case Or(operands):
-            return disjunction(_weakened(each, partition_columns) for each in operands)
+            return disjunction(_weakened(each, stays) for each in operands)
         case _:
-            return expression if is_partition_only(expression, partition_columns) else TRUE
+            return expression if stays(expression) else TRUE

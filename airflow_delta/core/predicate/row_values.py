@@ -31,7 +31,7 @@ from airflow_delta.core.schema.arrow_conversion import arrow_type
 from airflow_delta.core.schema.data_types import DOUBLE, FLOAT
 
 _MAX_LEAVES = 2_000  # Arrow brings a filter into a normal form by recursion, and the process dies of 10,000
-_NULL = pa.scalar(None, pa.bool_())
+_NULL = pa.nulls(1, pa.bool_())[0]
 _KERNELS = {"=": pc.equal, "!=": pc.not_equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
 
 

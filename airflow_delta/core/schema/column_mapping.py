@@ -84,6 +84,8 @@ def physical_schema(schema: StructType) -> StructType:
 
 def without_column_mapping(schema: StructType) -> StructType:
     """The schema whose columns are what they are called: ids and physical names mean nothing to a table in mode ``none``."""
+    if not any(_KEYS & each.metadata.keys() for each in all_fields(schema)):
+        return schema
     return _each_struct(
         schema,
         lambda fields: (

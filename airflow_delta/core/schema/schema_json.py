@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from typing import Any
 
 from airflow_delta.core.errors import InvalidSchemaError
@@ -26,6 +27,7 @@ _DEFAULT_DECIMAL = DecimalType(10, 0)
 _MOST_DIGITS = 38
 
 
+@lru_cache(maxsize=64)  # every version of a table, and every table made alike, says it again
 def parse_schema(text: str) -> StructType:
     """The schema that a metaData action's ``schemaString`` holds; type names that are not known here are kept.
 

@@ -31,7 +31,7 @@ from airflow_delta.core.schema.data_types import (
 
 _SECONDS, _ZONE = r"(:\d\d(?:\.\d+)?)", r"([Zz]|[+-]\d\d(?::?\d\d)?)$"
 _ZONED_TIME = _SECONDS + _ZONE
-_TRUE, _FALSE = pa.array(["t", "true", "y", "yes", "1"]), pa.array(["f", "false", "n", "no", "0"])
+_TRUE, _FALSE = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
 _LOOSE_DATE = re.compile(r"([+-]?\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?")
 _DIGITS = Context(prec=76, rounding=ROUND_HALF_UP)
 _EPOCH_ORDINAL = dt.date(1970, 1, 1).toordinal()
@@ -84,7 +84,7 @@ def _first_that_can(texts: pa.Array, arrow: pa.DataType, parse: Callable[[str], 
 
 
 def _booleans(texts: pa.Array) -> pa.Array:
-    true, false = pc.is_in(texts, _TRUE), pc.is_in(texts, _FALSE)
+    true, false = (pc.is_in(texts, pa.array(words)) for words in (_TRUE, _FALSE))
     if pc.any(pc.and_(pc.is_valid(texts), pc.invert(pc.or_(true, false)))).as_py():
         raise ValueError("neither true nor false")
     return pc.if_else(pc.is_valid(texts), true, pa.scalar(None, pa.bool_()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from functools import cached_property
 
 import pyarrow as pa
@@ -140,6 +141,13 @@ class Snapshot:
     def domains(self) -> Mapping[str, DomainMetadata]:
         """The metadata domains, by name."""
         return self.replay.domains
+
+    def redefined(self, metadata: Metadata, protocol: Protocol) -> Snapshot:
+        """The same files as a commit that gives the table this definition will have them read."""
+        other = copy(self)
+        other.metadata, other.protocol = metadata, protocol
+        other.__dict__.pop("schema", None)  # what the other definition made of it
+        return other
 
     def files(self, where: str | Expression | None = None, columns: Sequence[str] | None = None) -> pa.Table:
         """The live files that can hold rows for which ``where`` is true; it may be more, never fewer.

@@ -11,10 +11,10 @@ from airflow_delta.core.data_files.deletion_vector import inline_vector, stored_
 from airflow_delta.core.data_files.deletion_vector_writer import write_deletion_vectors
 from airflow_delta.core.data_files.row_bitmap import RowBitmap
 from airflow_delta.core.errors import CorruptDataFileError
-from airflow_delta.core.snapshot.rows import Locator
+from airflow_delta.core.storage.file_locator import FileLocator
 from airflow_delta.core.storage.log_store import LogStore
 
-_NO_ROWS = pa.array([], pa.int64())
+_NO_ROWS = pa.nulls(0, pa.int64())
 
 
 class StoredVectors:
@@ -22,7 +22,7 @@ class StoredVectors:
 
     def __init__(self, store: LogStore) -> None:
         self._store = store
-        self._locate = Locator(store)
+        self._locate = FileLocator(store.data_filesystem)
 
     def read(self, vectors: pa.StructArray) -> list[pa.Int64Array]:
         """For each vector (``DELETION_VECTOR``) the deleted rows, ascending; none for NULL.

@@ -3,33 +3,136 @@
 One statement is one commit (or none). Every value is frozen, checked when it is made, and goes through JSON unchanged.
 """
 
-from airflow_delta.core.statements.clauses import UPSERT, Clause, MatchedDelete, MatchedUpdate, NotMatchedInsert
+from airflow_delta.core.statements.alter import (
+    AddColumns,
+    AddConstraint,
+    AddFeature,
+    AllowNull,
+    AlterStatement,
+    ClusterBy,
+    CommentColumn,
+    DropColumns,
+    DropConstraint,
+    DropFeature,
+    MoveColumn,
+    RenameColumn,
+    SetDefault,
+    SetProperties,
+    TableChange,
+    UnsetProperties,
+    UpgradeProtocol,
+    WidenColumn,
+)
+from airflow_delta.core.statements.clauses import (
+    UPSERT,
+    Clause,
+    MatchedDelete,
+    MatchedUpdate,
+    NotMatchedBySourceDelete,
+    NotMatchedBySourceUpdate,
+    NotMatchedInsert,
+)
 from airflow_delta.core.statements.expectation import Expectation
-from airflow_delta.core.statements.maintenance import CheckpointStatement, OptimizeStatement, VacuumStatement
+from airflow_delta.core.statements.health import HealthStatement, MaintenanceStatement
+from airflow_delta.core.statements.maintenance import (
+    CheckpointStatement,
+    CleanUpLogStatement,
+    CompactLogStatement,
+    ManifestStatement,
+    OptimizeStatement,
+    ReorgStatement,
+    StatisticsStatement,
+    VacuumStatement,
+)
 from airflow_delta.core.statements.merge import MergeStatement
+from airflow_delta.core.statements.new_tables import CloneStatement, ConvertStatement, CreateMode, CreateStatement
+from airflow_delta.core.statements.pin import AsOf, PinnedTable, PinStatement, ProducedBy, Timestamp, Version
+from airflow_delta.core.statements.restore import RestoreStatement
 from airflow_delta.core.statements.result import OperationResult
+from airflow_delta.core.statements.row_statements import DeleteStatement, UpdateStatement
 from airflow_delta.core.statements.sources import FileSource, Source, SqlSource, TableSource
 from airflow_delta.core.statements.write import WriteMode, WriteStatement
 
-Statement = MergeStatement | WriteStatement | OptimizeStatement | VacuumStatement | CheckpointStatement
+Statement = (
+    MergeStatement
+    | DeleteStatement
+    | UpdateStatement
+    | WriteStatement
+    | CreateStatement
+    | AlterStatement
+    | CloneStatement
+    | ConvertStatement
+    | RestoreStatement
+    | PinStatement
+    | OptimizeStatement
+    | ReorgStatement
+    | VacuumStatement
+    | CheckpointStatement
+    | HealthStatement
+    | MaintenanceStatement
+    | CompactLogStatement
+    | CleanUpLogStatement
+    | StatisticsStatement
+    | ManifestStatement
+)
 
 __all__ = [
     "UPSERT",
+    "AddColumns",
+    "AddConstraint",
+    "AddFeature",
+    "AllowNull",
+    "AlterStatement",
+    "AsOf",
     "CheckpointStatement",
     "Clause",
+    "CleanUpLogStatement",
+    "CloneStatement",
+    "ClusterBy",
+    "CommentColumn",
+    "CompactLogStatement",
+    "ConvertStatement",
+    "CreateMode",
+    "CreateStatement",
+    "DeleteStatement",
+    "DropColumns",
+    "DropConstraint",
+    "DropFeature",
     "Expectation",
     "FileSource",
+    "HealthStatement",
+    "MaintenanceStatement",
+    "ManifestStatement",
     "MatchedDelete",
     "MatchedUpdate",
     "MergeStatement",
+    "MoveColumn",
+    "NotMatchedBySourceDelete",
+    "NotMatchedBySourceUpdate",
     "NotMatchedInsert",
     "OperationResult",
     "OptimizeStatement",
+    "PinStatement",
+    "PinnedTable",
+    "ProducedBy",
+    "RenameColumn",
+    "ReorgStatement",
+    "RestoreStatement",
+    "SetDefault",
+    "SetProperties",
     "Source",
     "SqlSource",
     "Statement",
+    "StatisticsStatement",
+    "TableChange",
     "TableSource",
+    "Timestamp",
+    "UnsetProperties",
+    "UpdateStatement",
+    "UpgradeProtocol",
     "VacuumStatement",
+    "Version",
+    "WidenColumn",
     "WriteMode",
     "WriteStatement",
 ]

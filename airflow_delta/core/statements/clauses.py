@@ -1,4 +1,4 @@
-"""What a MERGE does with matched and with not matched rows.
+"""What a MERGE does with rows that match and with those that do not, on either side.
 
 Expressions are Spark SQL in which ``target`` and ``source`` name the two sides. Of several clauses of a kind the first whose
 condition holds is taken, so only the last one may lack a condition.
@@ -64,6 +64,42 @@ class NotMatchedInsert:
         _check_assignments(self, self.assignments)
 
 
+@dataclass(frozen=True, slots=True)
+class NotMatchedBySourceUpdate:
+    """Change the target row that no source row matches.
+
+    Attributes:
+        condition: Only these rows, over ``target``; None is all.
+        assignments: Target column to expression over ``target``.
+    """
+
+    _: KW_ONLY
+    condition: str | None = None
+    assignments: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        _check_condition(self, self.condition)
+        if self.assignments is None:
+            detail = "it needs assignments: there is no source row to take every column from"
+            raise InvalidStatementError(statement=type(self).__name__, detail=detail)
+        _check_assignments(self, self.assignments)
+
+
+@dataclass(frozen=True, slots=True)
+class NotMatchedBySourceDelete:
+    """Remove the target row that no source row matches.
+
+    Attributes:
+        condition: Only these rows, over ``target``; None is all.
+    """
+
+    _: KW_ONLY
+    condition: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_condition(self, self.condition)
+
+
 def _check_condition(clause: object, condition: object) -> None:
     if condition is not None and (not isinstance(condition, str) or not condition.strip()):
         detail = f"the condition must be a text or None, but is {condition!r}"
@@ -82,7 +118,7 @@ def _check_assignments(clause: object, assignments: object) -> None:
         raise InvalidStatementError(statement=type(clause).__name__, detail=detail)
 
 
-Clause = MatchedUpdate | MatchedDelete | NotMatchedInsert
+Clause = MatchedUpdate | MatchedDelete | NotMatchedInsert | NotMatchedBySourceUpdate | NotMatchedBySourceDelete
 
 UPSERT: tuple[Clause, ...] = (MatchedUpdate(), NotMatchedInsert())
 """Update what is there, insert what is not."""

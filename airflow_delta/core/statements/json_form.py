@@ -3,40 +3,114 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import MISSING, Field, fields, replace
 from typing import Any
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements import (
+    AddColumns,
+    AddConstraint,
+    AddFeature,
+    AllowNull,
+    AlterStatement,
     CheckpointStatement,
+    CleanUpLogStatement,
+    CloneStatement,
+    ClusterBy,
+    CommentColumn,
+    CompactLogStatement,
+    ConvertStatement,
+    CreateStatement,
+    DeleteStatement,
+    DropColumns,
+    DropConstraint,
+    DropFeature,
     Expectation,
     FileSource,
+    HealthStatement,
+    MaintenanceStatement,
+    ManifestStatement,
     MatchedDelete,
     MatchedUpdate,
     MergeStatement,
+    MoveColumn,
+    NotMatchedBySourceDelete,
+    NotMatchedBySourceUpdate,
     NotMatchedInsert,
     OptimizeStatement,
+    PinnedTable,
+    PinStatement,
+    ProducedBy,
+    RenameColumn,
+    ReorgStatement,
+    RestoreStatement,
+    SetDefault,
+    SetProperties,
     SqlSource,
     Statement,
+    StatisticsStatement,
     TableSource,
+    Timestamp,
+    UnsetProperties,
+    UpdateStatement,
+    UpgradeProtocol,
     VacuumStatement,
+    Version,
+    WidenColumn,
     WriteStatement,
 )
 
 TYPE_KEY = "$type"
 
 TYPES: dict[str, Any] = {
+    "add_columns": AddColumns,
+    "add_constraint": AddConstraint,
+    "add_feature": AddFeature,
+    "allow_null": AllowNull,
+    "alter": AlterStatement,
     "checkpoint": CheckpointStatement,
+    "clean_up_log": CleanUpLogStatement,
+    "clone": CloneStatement,
+    "cluster_by": ClusterBy,
+    "comment_column": CommentColumn,
+    "compact_log": CompactLogStatement,
+    "convert": ConvertStatement,
+    "create": CreateStatement,
+    "delete": DeleteStatement,
+    "drop_columns": DropColumns,
+    "drop_constraint": DropConstraint,
+    "drop_feature": DropFeature,
     "expectation": Expectation,
     "files": FileSource,
+    "health": HealthStatement,
+    "maintenance": MaintenanceStatement,
+    "manifest": ManifestStatement,
     "matched_delete": MatchedDelete,
     "matched_update": MatchedUpdate,
     "merge": MergeStatement,
+    "move_column": MoveColumn,
+    "not_matched_by_source_delete": NotMatchedBySourceDelete,
+    "not_matched_by_source_update": NotMatchedBySourceUpdate,
     "not_matched_insert": NotMatchedInsert,
     "optimize": OptimizeStatement,
+    "pin": PinStatement,
+    "pinned_table": PinnedTable,
+    "produced_by": ProducedBy,
+    "rename_column": RenameColumn,
+    "reorg": ReorgStatement,
+    "restore": RestoreStatement,
+    "set_default": SetDefault,
+    "set_properties": SetProperties,
     "sql": SqlSource,
+    "statistics": StatisticsStatement,
     "table": TableSource,
+    "timestamp": Timestamp,
+    "unset_properties": UnsetProperties,
+    "update": UpdateStatement,
+    "upgrade_protocol": UpgradeProtocol,
     "vacuum": VacuumStatement,
+    "version": Version,
+    "widen_column": WidenColumn,
     "write": WriteStatement,
 }
 """The name in JSON to the type. A name, once released, keeps its meaning."""
@@ -49,9 +123,23 @@ def is_statement_value(value: Any) -> bool:
     return type(value) in _NAMES
 
 
-def to_json(value: Any) -> dict[str, Any]:
-    """A statement, or a part of one, as a JSON object. Raises ``InvalidStatementError`` for what has no JSON form."""
-    document = _encode(value)
+def type_name(value: Any) -> str:
+    """What the type of a statement, or of a part of one, is called in JSON."""
+    return _NAMES[type(value)]
+
+
+def to_json(value: Any, *, with_defaults: bool = True) -> dict[str, Any]:
+    """A statement, or a part of one, as a JSON object.
+
+    Args:
+        value: The statement.
+        with_defaults: Whether fields that say nothing are there too; without them a field that a later version adds makes no
+            difference.
+
+    Raises:
+        InvalidStatementError: It has no JSON form.
+    """
+    document = _encode(value, with_defaults=with_defaults)
     if not isinstance(document, dict) or TYPE_KEY not in document:
         raise InvalidStatementError(statement=type(value).__name__, detail="it is no statement")
     return document
@@ -71,35 +159,57 @@ def statement_from_json(document: Any) -> Statement:
 
 def map_texts(value: Any, change: Callable[[str], Any]) -> Any:
     """The value built again with each text in it (not the keys of mappings) replaced by what ``change`` makes of it."""
-    if isinstance(value, str):
-        return change(value)
+    return change(value) if isinstance(value, str) else _rebuilt(value, lambda _, part: map_texts(part, change))
+
+
+def map_tables(value: Any, change: Callable[[str], str]) -> Any:
+    """The value built again with each name of a Delta table in it changed: such fields are called ``table``."""
+
+    def changed(name: str, part: Any) -> Any:
+        return change(part) if name == "table" and isinstance(part, str) else map_tables(part, change)
+
+    return _rebuilt(value, changed)
+
+
+def _rebuilt(value: Any, changed: Callable[[str, Any], Any]) -> Any:
+    """The value built again of its parts, each as ``changed`` makes it of the field's name ("" elsewhere) and the part."""
     if is_statement_value(value):
-        return TYPES[_NAMES[type(value)]](**{each.name: map_texts(getattr(value, each.name), change) for each in fields(value)})
+        parts = {each.name: changed(each.name, getattr(value, each.name)) for each in fields(value)}
+        return TYPES[_NAMES[type(value)]](**parts)
     if isinstance(value, Mapping):
-        return {key: map_texts(each, change) for key, each in value.items()}
+        return {key: changed("", each) for key, each in value.items()}
     if isinstance(value, tuple | list):
-        return tuple(map_texts(each, change) for each in value)
+        return tuple(changed("", each) for each in value)
     return value
 
 
-def _encode(value: Any) -> Any:
+def _encode(value: Any, *, with_defaults: bool) -> Any:
     if isinstance(value, TableSource):
         value = replace(value, version=value.version_number)  # a template that was never rendered must not travel
     if is_statement_value(value):
-        return {TYPE_KEY: _NAMES[type(value)]} | {each.name: _encode(getattr(value, each.name)) for each in fields(value)}
+        told = [each.name for each in fields(value) if with_defaults or not _says_nothing(value, each)]
+        return {
+            TYPE_KEY: _NAMES[type(value)],
+            **{name: _encode(getattr(value, name), with_defaults=with_defaults) for name in told},
+        }
     if isinstance(value, Mapping):
         if TYPE_KEY in value or not all(isinstance(key, str) for key in value):
             raise InvalidStatementError(
                 statement="mapping", detail=f"keys must be texts other than {TYPE_KEY}: {dict(value)!r}"
             )
-        return {key: _encode(each) for key, each in value.items()}
+        return {key: _encode(each, with_defaults=with_defaults) for key, each in value.items()}
     if isinstance(value, tuple | list):
-        return [_encode(each) for each in value]
+        return [_encode(each, with_defaults=with_defaults) for each in value]
     if isinstance(value, str):
         return str(value)
     if value is None or isinstance(value, bool | int | float):
         return value
     raise InvalidStatementError(statement=type(value).__name__, detail=f"{value!r} has no JSON form")
+
+
+def _says_nothing(value: Any, field: Field[Any]) -> bool:
+    default = field.default if field.default_factory is MISSING else field.default_factory()
+    return default is not MISSING and bool(getattr(value, field.name) == default)
 
 
 def _decode(document: Any) -> Any:

@@ -5,29 +5,71 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from airflow_delta.core.errors import InvalidStatementError
-from airflow_delta.core.statements.validation import require_text
+from airflow_delta.core.statements.validation import require_choice, require_text, require_type, texts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizeStatement:
-    """Rewrite small files into larger ones.
+    """Rewrite small files into larger ones, or all files so that rows that are alike lie together.
+
+    A table with clustering columns is clustered by these: new files, and those of clusters that are still small.
 
     Attributes:
         table: URI of the table's root.
         where: Spark SQL over partition columns; None is the whole table.
         target_file_size: Bytes of a rewritten file; None takes the table's ``delta.targetFileSize``, or 1 GiB.
+        small_file_size: Bytes below which a file is rewritten; None takes every file below the target. Only where rows stay in
+            their order.
+        min_files: A partition that has fewer files to rewrite is left alone.
         dry_run: Plan, but rewrite nothing.
+        z_order_by: Columns (paths such as ``a.b``) by whose values the rows of each partition are put together.
+        full: Cluster a table with clustering columns anew from the ground up.
     """
 
     table: str
     where: str | None = None
     target_file_size: int | None = None
+    small_file_size: int | None = None
+    min_files: int = 2
     dry_run: bool = False
+    z_order_by: tuple[str, ...] = ()
+    full: bool = False
 
     def __post_init__(self) -> None:
         require_text("OPTIMIZE", "table", self.table)
-        if self.target_file_size is not None and self.target_file_size <= 0:
-            raise InvalidStatementError(statement="OPTIMIZE", detail=f"target_file_size is {self.target_file_size} bytes")
+        object.__setattr__(self, "z_order_by", texts("OPTIMIZE", "z_order_by", self.z_order_by, may_be_empty=True))
+        if self.z_order_by and self.full:
+            detail = "full is about the table's clustering columns, which exclude z_order_by"
+            raise InvalidStatementError(statement="OPTIMIZE", detail=detail)
+        if self.z_order_by and self.small_file_size is not None:
+            detail = "z_order_by takes all files of a partition, so that small_file_size means nothing"
+            raise InvalidStatementError(statement="OPTIMIZE", detail=detail)
+        for name in ("target_file_size", "small_file_size"):
+            size = getattr(self, name)
+            if size is not None and size <= 0:
+                raise InvalidStatementError(statement="OPTIMIZE", detail=f"{name} is {size} bytes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReorgStatement:
+    """Purge what is deleted but still in the files: rows that deletion vectors hide, and columns that were dropped.
+
+    A vacuum after the retention then removes it from the storage.
+
+    Attributes:
+        table: URI of the table's root.
+        where: Spark SQL over partition columns; None is the whole table.
+        dry_run: Look, but rewrite nothing.
+    """
+
+    table: str
+    where: str | None = None
+    dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        require_text("REORG", "table", self.table)
+        if self.where is not None:
+            require_text("REORG", "where", self.where)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,15 +82,24 @@ class VacuumStatement:
             ``delta.deletedFileRetentionDuration``, or a week.
         dry_run: List, but delete nothing.
         enforce_retention: Refuse a retention below the table's.
+        lite: Look only at the files that commits since the last vacuum removed, instead of listing the table.
+        inventory: Look only at the files that this Parquet file names (URI): ``path``, ``length``, ``isDir``,
+            ``modificationTime``.
     """
 
     table: str
     retention_hours: float | None = None
     dry_run: bool = True
     enforce_retention: bool = True
+    lite: bool = False
+    inventory: str | None = None
 
     def __post_init__(self) -> None:
         require_text("VACUUM", "table", self.table)
+        if self.inventory is not None:
+            require_text("VACUUM", "inventory", self.inventory)
+            if self.lite:
+                raise InvalidStatementError(statement="VACUUM", detail="lite and inventory exclude each other")
         if self.retention_hours is not None and self.retention_hours < 0:
             raise InvalidStatementError(statement="VACUUM", detail=f"retention_hours is {self.retention_hours}")
 
@@ -60,10 +111,86 @@ class CheckpointStatement:
     Attributes:
         table: URI of the table's root.
         version: Version to write it of; None is the latest.
+        kind: How: ``classic``, ``multi-part``, ``v2-json`` or ``v2-parquet``; None as the table asks for.
     """
 
     table: str
     version: int | None = None
+    kind: str | None = None
 
     def __post_init__(self) -> None:
         require_text("CHECKPOINT", "table", self.table)
+        if self.kind is not None:
+            require_choice("CHECKPOINT", "kind", self.kind, ("classic", "multi-part", "v2-json", "v2-parquet"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactLogStatement:
+    """Write consecutive commits as one file beside them, so that readers need fewer requests.
+
+    Attributes:
+        table: URI of the table's root.
+        start: First of the commits; None is the first that neither a checkpoint nor a compacted file covers.
+        end: The last one; None is the latest version.
+    """
+
+    table: str
+    start: int | None = None
+    end: int | None = None
+
+    def __post_init__(self) -> None:
+        require_text("COMPACT LOG", "table", self.table)
+        require_type("COMPACT LOG", "start", self.start, int | None)
+        require_type("COMPACT LOG", "end", self.end, int | None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanUpLogStatement:
+    """Delete what the log no longer needs: all before the newest checkpoint older than ``delta.logRetentionDuration``.
+
+    Attributes:
+        table: URI of the table's root.
+        dry_run: List, but delete nothing.
+    """
+
+    table: str
+    dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        require_text("CLEAN UP LOG", "table", self.table)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatisticsStatement:
+    """Give files the statistics that the table's properties ask for; their rows stay as they are.
+
+    Attributes:
+        table: URI of the table's root.
+        where: Only files that can hold rows for which this SQL is true; None is all.
+        missing_only: Only files that have none.
+        dry_run: Read the files, but commit nothing.
+    """
+
+    table: str
+    where: str | None = None
+    missing_only: bool = False
+    dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        require_text("COMPUTE STATS", "table", self.table)
+        if self.where is not None:
+            require_text("COMPUTE STATS", "where", self.where)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestStatement:
+    """List the table's files for readers that know Parquet and Hive partitions, but not Delta.
+
+    Attributes:
+        table: URI of the table's root.
+    """
+
+    table: str
+
+    def __post_init__(self) -> None:
+        require_text("MANIFEST", "table", self.table)

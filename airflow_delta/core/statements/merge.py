@@ -5,10 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from airflow_delta.core.errors import InvalidStatementError
-from airflow_delta.core.statements.clauses import UPSERT, Clause, NotMatchedInsert
+from airflow_delta.core.statements.clauses import (
+    UPSERT,
+    Clause,
+    MatchedDelete,
+    MatchedUpdate,
+    NotMatchedBySourceDelete,
+    NotMatchedBySourceUpdate,
+    NotMatchedInsert,
+)
 from airflow_delta.core.statements.expectation import Expectation
 from airflow_delta.core.statements.sources import Source
 from airflow_delta.core.statements.validation import expectations, require_text, require_type
+
+_KINDS = (NotMatchedInsert, MatchedUpdate | MatchedDelete, NotMatchedBySourceUpdate | NotMatchedBySourceDelete)
+"""Clauses that are asked in turn about the same rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +31,8 @@ class MergeStatement:
         source: The rows; they are ``source`` in expressions.
         on: Which rows match: Spark SQL over ``target`` and ``source``.
         clauses: What happens, in order.
+        schema_evolution: Whether the table gets the columns that only the source has, at any depth, where a clause takes every
+            column or assigns them by name; nothing is ever dropped. Types get wider where the table lets them.
         expect: Checks on the rows to be written.
         dry_run: Plan, match and check, but commit nothing.
     """
@@ -28,6 +41,7 @@ class MergeStatement:
     source: Source
     on: str
     clauses: tuple[Clause, ...] = UPSERT
+    schema_evolution: bool = False
     expect: tuple[Expectation, ...] = ()
     dry_run: bool = False
 
@@ -46,10 +60,9 @@ def _check_clauses(clauses: tuple[Clause, ...]) -> None:
         raise InvalidStatementError(statement="MERGE", detail="it has no clause, so it would do nothing")
     for each in clauses:
         require_type("MERGE", "a clause", each, Clause)
-    inserts = [each for each in clauses if isinstance(each, NotMatchedInsert)]
-    matched = [each for each in clauses if not isinstance(each, NotMatchedInsert)]
-    for kind in (inserts, matched):
-        if any(each.condition is None for each in kind[:-1]):
+    for kind in _KINDS:
+        of_kind = [each for each in clauses if isinstance(each, kind)]
+        if any(each.condition is None for each in of_kind[:-1]):
             raise InvalidStatementError(
                 statement="MERGE", detail="only the last clause of a kind may lack a condition; the ones behind it never run"
             )

@@ -24,6 +24,7 @@ class OperationResult:
         conflicts: The commits that won a race against this one and were got past, oldest first; JSON values.
         attempts: How often the statement was computed or its commit was tried.
         sources: The versions that were read, as ``{"table": ..., "version": ...}``: with them the result can be made again.
+        details: What the operation has to say beyond numbers, such as the findings of an examination; JSON values.
     """
 
     table: str
@@ -36,6 +37,7 @@ class OperationResult:
     conflicts: tuple[Mapping[str, Any], ...] = ()
     attempts: int = 1
     sources: tuple[Mapping[str, Any], ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """The result as a JSON object, by field names."""

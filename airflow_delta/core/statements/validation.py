@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from airflow_delta.core.errors import InvalidStatementError
@@ -19,6 +19,43 @@ def require_type(statement: str, name: str, value: Any, types: Any) -> None:
     """Raise ``InvalidStatementError`` unless the value is one of these types."""
     if not isinstance(value, types):
         raise InvalidStatementError(statement=statement, detail=f"{name} cannot be {value!r}")
+
+
+def require_texts(value: object, *names: str) -> None:
+    """Raise ``InvalidStatementError`` unless these attributes of a value are texts with something in them."""
+    for name in names:
+        require_text(type(value).__name__, name, getattr(value, name))
+
+
+def require_mapping(statement: str, name: str, value: Any) -> None:
+    """Raise ``InvalidStatementError`` unless the value maps texts to texts."""
+    if not isinstance(value, Mapping) or not all(isinstance(part, str) for each in value.items() for part in each):
+        raise InvalidStatementError(statement=statement, detail=f"{name} must map texts to texts, but is {value!r}")
+
+
+def require_choice(statement: str, name: str, value: Any, choices: Iterable[str]) -> None:
+    """Raise ``InvalidStatementError`` unless the value is one of these texts."""
+    known = tuple(choices)
+    if value not in known:
+        raise InvalidStatementError(statement=statement, detail=f"the {name} {value!r} is none of {', '.join(known)}")
+
+
+def require_point(statement: str, version: Any, timestamp: Any) -> None:
+    """Raise ``InvalidStatementError`` unless either a version or a time says which version of a table is meant."""
+    if (version is None) == (timestamp is None):
+        raise InvalidStatementError(statement=statement, detail="it needs a version or a timestamp, and not both")
+    require_type(statement, "version", version, int | None)
+    require_type(statement, "timestamp", timestamp, int | str | None)
+
+
+def texts(statement: str, name: str, values: Iterable[str] | str, *, may_be_empty: bool = False) -> tuple[str, ...]:
+    """The texts; a single one needs no list. Raises ``InvalidStatementError`` for none, unless that may be, and for others."""
+    listed = (values,) if isinstance(values, str) else tuple(values)
+    if not listed and not may_be_empty:
+        raise InvalidStatementError(statement=statement, detail=f"{name} are none")
+    for each in listed:
+        require_text(statement, f"each of {name}", each)
+    return listed
 
 
 def expectations(statement: str, values: Iterable[Expectation | str] | Expectation | str) -> tuple[Expectation, ...]:

@@ -1,23 +1,35 @@
-"""Writing a source's rows into a table: append, overwrite, replace a range."""
+"""Writing a source's rows into a table: append, overwrite, replace a range, or put another table in the place of one."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.expectation import Expectation
 from airflow_delta.core.statements.sources import Source
-from airflow_delta.core.statements.validation import expectations, require_text, require_type
+from airflow_delta.core.statements.validation import expectations, require_mapping, require_text, require_type, texts
 
 
 class WriteMode(StrEnum):
-    """What happens to the rows that are there."""
+    """What happens to the rows that are there.
+
+    ``CREATE`` fails where there is a table. ``CREATE_OR_REPLACE`` puts a new one in its place: columns, partitioning,
+    clustering and properties are those of the statement, and only the history stays. ``DYNAMIC_OVERWRITE`` drops the rows of
+    those partitions that new rows come into; of a table without partitions, all.
+    """
 
     APPEND = "append"
     OVERWRITE = "overwrite"
     REPLACE_WHERE = "replace_where"
+    DYNAMIC_OVERWRITE = "dynamic_overwrite"
+    CREATE = "create"
+    CREATE_OR_REPLACE = "create_or_replace"
+
+
+_MADE_ANEW = (WriteMode.CREATE, WriteMode.CREATE_OR_REPLACE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,11 +39,19 @@ class WriteStatement:
     Attributes:
         table: URI of the table's root.
         source: The rows.
-        mode: Keep the rows that are there, drop them all, or drop those of ``replace_where``.
-        replace_where: Spark SQL over the table's partition columns; every written row must fulfil it.
+        mode: What happens to the rows that are there.
+        replace_where: Spark SQL over the table's columns: the rows that are replaced; every written row must fulfil it. Where
+            partition columns alone decide it, no file is opened.
         partition_by: Partition columns when the table is made; must equal the table's where it exists, or be empty.
+        cluster_by: Paths of clustering columns, likewise; not together with partition columns.
+        merge_schema: Whether columns that only the rows have are added to the table, at any depth; types get wider where the
+            table lets them.
+        overwrite_schema: Whether the table gets the columns and the partitioning of the rows; only with the mode ``overwrite``.
         expect: Checks on the rows to be written.
         properties: Table properties when the table is made.
+        txn: Name of an application and a number of its own that grows with each of its writes: a write whose number is not
+            greater than the table's last one for that application commits nothing.
+        user_metadata: Text that the commit carries for people.
         dry_run: Check, but commit nothing.
     """
 
@@ -40,8 +60,13 @@ class WriteStatement:
     mode: WriteMode = WriteMode.APPEND
     replace_where: str | None = None
     partition_by: tuple[str, ...] = ()
+    cluster_by: tuple[str, ...] = ()
+    merge_schema: bool = False
+    overwrite_schema: bool = False
     expect: tuple[Expectation, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
+    txn: tuple[str, int] | None = None
+    user_metadata: str | None = None
     dry_run: bool = False
 
     def __post_init__(self) -> None:
@@ -50,11 +75,27 @@ class WriteStatement:
         object.__setattr__(self, "mode", _mode(self.mode))
         if self.mode is WriteMode.REPLACE_WHERE:
             require_text("WRITE", "replace_where", self.replace_where)
-        elif self.replace_where is not None:
-            raise InvalidStatementError(statement="WRITE", detail=f"replace_where does not go with the mode {self.mode}")
-        partition_by = (self.partition_by,) if isinstance(self.partition_by, str) else tuple(self.partition_by)
-        object.__setattr__(self, "partition_by", partition_by)
+        for name in ("partition_by", "cluster_by"):
+            object.__setattr__(self, name, texts("WRITE", name, getattr(self, name), may_be_empty=True))
+        for is_wrong, detail in (
+            (
+                self.mode is not WriteMode.REPLACE_WHERE and self.replace_where is not None,
+                f"replace_where does not go with the mode {self.mode}",
+            ),
+            (
+                self.mode is not WriteMode.OVERWRITE and self.overwrite_schema,
+                f"overwrite_schema does not go with the mode {self.mode}",
+            ),
+            (self.mode in _MADE_ANEW and self.merge_schema, f"merge_schema does not go with the mode {self.mode}"),
+            (self.merge_schema and self.overwrite_schema, "merge_schema and overwrite_schema exclude each other"),
+            (bool(self.partition_by and self.cluster_by), "partition_by and cluster_by exclude each other"),
+        ):
+            if is_wrong:
+                raise InvalidStatementError(statement="WRITE", detail=detail)
         object.__setattr__(self, "expect", expectations("WRITE", self.expect))
+        require_mapping("WRITE", "properties", self.properties)
+        object.__setattr__(self, "txn", _txn(self.txn))
+        require_type("WRITE", "user_metadata", self.user_metadata, str | None)
 
 
 def _mode(text: str) -> WriteMode:
@@ -63,3 +104,18 @@ def _mode(text: str) -> WriteMode:
     except ValueError:
         known = ", ".join(WriteMode)
         raise InvalidStatementError(statement="WRITE", detail=f"the mode {text!r} is none of {known}") from None
+
+
+def _txn(given: Any) -> tuple[str, int] | None:
+    """The application and its number, which a rendered template gives as text."""
+    if given is None:
+        return None
+    try:
+        app_id, number = given
+        version = int(number)
+    except (TypeError, ValueError):
+        app_id, version = None, -1
+    if not isinstance(app_id, str) or not app_id.strip() or version < 0:
+        detail = f"txn must be the name of an application and a number from 0, but is {given!r}"
+        raise InvalidStatementError(statement="WRITE", detail=detail)
+    return app_id, version

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.fs
 
 from airflow_delta.core.errors import UnsupportedStorageError
+from airflow_delta.core.storage.ambient_options import ambient_options
 from airflow_delta.core.storage.object_filesystem import ALLOW_UNSAFE, object_filesystem
 from airflow_delta.core.storage.object_location import ObjectLocation, ObjectService
 from airflow_delta.core.storage.table_uri import local_path, scheme_of
@@ -48,7 +49,8 @@ def data_filesystem(uri: str, storage_options: Mapping[str, Any] | None = None) 
 
     Args:
         uri: A local path, or a URI of ``file``, ``s3``/``s3a``/``s3n``, ``gs``/``gcs``, ``abfs``/``abfss``/``az`` or ``hdfs``.
-        storage_options: As fsspec's filesystem of that service takes them; the ambient credentials where they name none.
+        storage_options: As fsspec's filesystem of that service takes them; without any, those of the environment
+            (``ambient_options``), else the ambient credentials.
 
     Raises:
         UnsupportedStorageError: There is no filesystem for the scheme, it cannot be used here, or not with these options.
@@ -60,7 +62,7 @@ def data_filesystem(uri: str, storage_options: Mapping[str, Any] | None = None) 
     location = ObjectLocation.of(uri)
     try:
         if location:
-            return _object_filesystem(location, dict(storage_options or {})), location.path
+            return _object_filesystem(location, dict(storage_options or ambient_options(location))), location.path
         if scheme in _HADOOP:
             authority, slash, path = uri[len(scheme) + 1 :].removeprefix("//").partition("/")
             return pyarrow.fs.FileSystem.from_uri(f"{scheme}://{authority}/")[0], slash + path

@@ -8,7 +8,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
@@ -19,21 +19,17 @@ from fsspec.asyn import sync
 
 from airflow_delta.core.backoff import Backoff
 from airflow_delta.core.errors import StorageAccessError, UnsupportedStorageError
-from airflow_delta.core.storage.data_filesystem import data_filesystem
 from airflow_delta.core.storage.log_store import FileStatus
-from airflow_delta.core.storage.object_filesystem import ALLOW_UNSAFE, object_filesystem
+from airflow_delta.core.storage.object_filesystem import ALLOW_UNSAFE, object_filesystem, secrets_of
 from airflow_delta.core.storage.object_location import ObjectLocation
 from airflow_delta.core.storage.object_streams import RangeReader, WholeUpload
 from airflow_delta.core.storage.storage_answers import Meaning, described, meaning_of
+from airflow_delta.core.storage.table_filesystems import TableFilesystems
 
 _logger = logging.getLogger(__name__)
 
 _TAIL = 1 << 20  # bytes that come with the first request: a Parquet footer, or a whole small file
 _AT_ONCE = 64 << 20  # bytes: larger files are sent in parts
-_SECRETS = frozenset(
-    {"key", "secret", "token", "username", "password", "account_key", "sas_token", "client_secret", "connection_string"}
-    | {"aws_access_key_id", "aws_secret_access_key", "aws_session_token"}
-)
 _READS = Backoff(tries=3)
 _CREATES = Backoff(tries=8)  # some ten seconds: a conflict ends when the other request does
 
@@ -103,6 +99,7 @@ class FsspecLogStore(ABC):
         self._location = location
         self._options = dict(storage_options)
         self._filesystem: AbstractFileSystem = object_filesystem(location, self._options)
+        self._data_filesystems = TableFilesystems(self._table_uri, self._options)
         self._reads = reads
         self._creates = creates
 
@@ -182,18 +179,14 @@ class FsspecLogStore(ABC):
         while some := list(islice(keys, self.deleted_at_once)):
             self._read("", self._delete, some)
 
-    def data_filesystem(self, uri: str | None = None) -> tuple[pyarrow.fs.FileSystem, str]:
-        """Arrow's filesystem of the table's data files, or of another file, and the path there.
+    @property
+    def storage_options(self) -> Mapping[str, Any]:
+        """As they were given."""
+        return self._options
 
-        The options go with a URI only to the service and account that they were given for.
-        """
-        location = self._location if uri is None else ObjectLocation.of(uri)
-        ours = location is not None and (location.service, location.host) == (self._location.service, self._location.host)
-        if not ours:
-            return data_filesystem(self._table_uri if uri is None else uri)
-        if location and location.container == self._location.container:
-            return self._data_filesystem, location.path
-        return data_filesystem(self._table_uri if uri is None else uri, self._options)
+    def data_filesystem(self, uri: str | None = None) -> tuple[pyarrow.fs.FileSystem, str]:
+        """Arrow's filesystem of the table's data files, or of another file, and the path there: see ``TableFilesystems``."""
+        return self._data_filesystems(uri)
 
     # -- what each service does in its own way; keys are whole, names of containers are not in them
 
@@ -318,10 +311,6 @@ class FsspecLogStore(ABC):
                 _logger.warning("%s: could not delete %s: %s", self._table_uri, probe, error)
         return False
 
-    @cached_property
-    def _data_filesystem(self) -> pyarrow.fs.FileSystem:
-        return data_filesystem(self._table_uri, self._options)[0]
-
     def _key(self, path: str) -> str:
         """The key of the object; a path that would leave the table is a mistake of the caller."""
         if path.startswith("/") or ".." in path.split("/"):
@@ -359,7 +348,7 @@ class FsspecLogStore(ABC):
             raise self._translated(path, error) from None  # the texts of the original may show secrets
 
     def _translated(self, path: str, error: Exception) -> Exception:
-        detail = described(error, self._secrets)
+        detail = described(error, secrets_of(self._options))
         text = f"{self._table_uri}/{path}: {detail}"
         match meaning_of(error):
             case Meaning.ABSENT:
@@ -374,9 +363,3 @@ class FsspecLogStore(ABC):
                 return StorageAccessError(uri=self._table_uri, detail=detail)
             case Meaning.EMPTY | Meaning.UNKNOWN:
                 return OSError(text)
-
-    @property
-    def _secrets(self) -> set[str]:
-        client = self._options.get("client_kwargs")
-        options = {**self._options, **(client if isinstance(client, Mapping) else {})}
-        return {value for name, value in options.items() if name in _SECRETS and isinstance(value, str) and value}

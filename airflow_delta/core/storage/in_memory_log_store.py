@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import io
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pyarrow.fs
 
@@ -90,6 +90,11 @@ class InMemoryLogStore:
         with self._lock:
             for path in paths:
                 self._files.pop(path, None)
+
+    @property
+    def storage_options(self) -> Mapping[str, Any]:
+        """None are needed."""
+        return {}
 
     def data_filesystem(self, uri: str | None = None) -> tuple[pyarrow.fs.FileSystem, str]:
         """Arrow's filesystem of the table's data files, or of another file, and the path there."""

@@ -6,11 +6,11 @@ import errno
 import io
 import os
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO
+from typing import Any, BinaryIO, Self
 
 import pyarrow.fs
 
@@ -85,7 +85,7 @@ class LocalLogStore:
 
     def open_output(self, path: str) -> BinaryIO:
         """A stream whose content becomes the file when it is closed."""
-        return _WholeFile(self._locate(path))
+        return _WholeFile.beside(self._locate(path))
 
     def list_from(self, directory: str, start: str = "") -> Iterator[FileStatus]:
         """The files right below ``directory`` from the name ``start`` on; a status is asked for when its turn comes."""
@@ -130,6 +130,11 @@ class LocalLogStore:
             if not linked[parent]:
                 file.unlink(missing_ok=True)
 
+    @property
+    def storage_options(self) -> Mapping[str, Any]:
+        """None are needed."""
+        return {}
+
     def data_filesystem(self, uri: str | None = None) -> tuple[pyarrow.fs.FileSystem, str]:
         """Arrow's filesystem of the table's data files, or of another file, and the path there."""
         return data_filesystem(str(self._root) if uri is None else uri)  # which a change of the directory does not move
@@ -144,10 +149,16 @@ class LocalLogStore:
 class _WholeFile(io.BufferedWriter):
     """Writes beside the target and takes its place on ``close``; a stream that is dropped unclosed leaves nothing."""
 
-    def __init__(self, target: Path) -> None:
+    def __init__(self, target: Path, temporary: Path, file: io.FileIO) -> None:
         self._target = target
-        self._temporary = _temporary_beside(target)
-        super().__init__(io.FileIO(self._temporary, "wb"))
+        self._temporary = temporary
+        super().__init__(file)
+
+    @classmethod
+    def beside(cls, target: Path) -> Self:
+        """Opened; nothing is left to be closed when that fails."""
+        temporary = _temporary_beside(target)
+        return cls(target, temporary, io.FileIO(temporary, "wb"))
 
     def close(self) -> None:
         if self.closed:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import pyarrow.fs
 
@@ -82,6 +82,11 @@ class LogStore(Protocol):
 
     def delete(self, paths: Iterable[str]) -> None:
         """Delete the files, in bulk where the storage can; those already gone are no error."""
+        ...
+
+    @property
+    def storage_options(self) -> Mapping[str, Any]:
+        """What other processes need to reach the table's data files, as fsspec names it; may be secret. Empty: nothing."""
         ...
 
     def data_filesystem(self, uri: str | None = None) -> tuple[pyarrow.fs.FileSystem, str]:

@@ -64,6 +64,7 @@ class _LogStoreHandler(pafs.FileSystemHandler):  # type: ignore[misc]
         return pa.PythonFile(self._store.open_output(path.strip("/")), mode="w")
 
     def open_append_stream(self, path: str, metadata: Mapping[Any, Any]) -> pa.NativeFile:
+        # Arrow's own answer of a filesystem that cannot append, not work left to do.
         raise NotImplementedError("files of a table are never appended to")
 
     def create_dir(self, path: str, recursive: bool) -> None:  # noqa: FBT001 - Arrow's signature

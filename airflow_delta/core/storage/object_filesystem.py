@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
+from urllib.parse import unquote
 
 from fsspec import AbstractFileSystem
 
@@ -20,6 +22,12 @@ _CLASSES = {
     ObjectService.GCS: ("gcsfs.core", "GCSFileSystem"),
     ObjectService.AZURE: ("adlfs", "AzureBlobFileSystem"),
 }
+_SECRETS = frozenset(
+    {"key", "secret", "token", "username", "password", "account_key", "sas_token", "client_secret", "connection_string"}
+    | {"aws_access_key_id", "aws_secret_access_key", "aws_session_token", "private_key", "private_key_id", "refresh_token"}
+)
+_WORDS = frozenset({"anon", "browser", "cache", "cloud", "google_default"})  # what gcsfs takes for a token
+_PART = re.compile(r"(?:AccountKey|SharedAccessSignature|sig)=([^;&]+)")
 _REMEMBER_NOTHING = {"use_listings_cache": False, "skip_instance_cache": True}
 
 
@@ -47,6 +55,18 @@ def object_filesystem(location: ObjectLocation, storage_options: Mapping[str, An
     except Exception as error:  # noqa: BLE001 - each service has its own tree of errors
         detail = f"{name} does not take the storage options {sorted(options)} ({type(error).__name__})"
         raise UnsupportedStorageError(uri=uri, detail=detail, cure="correct the storage options") from None
+
+
+def secrets_of(storage_options: Mapping[str, Any]) -> set[str]:
+    """The secrets among storage options, also those inside others, in each form in which a text may tell them."""
+    found: set[str] = set()
+    for name, value in storage_options.items():
+        if isinstance(value, Mapping):
+            found |= secrets_of(value)
+        elif name in _SECRETS and isinstance(value, str) and value and value not in _WORDS:
+            parts = _PART.findall(value)
+            found |= {value, *parts, *map(unquote, parts)}
+    return found
 
 
 def _account(location: ObjectLocation) -> dict[str, str]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_delta.core.errors import InvalidStatementError, UnsupportedStorageError
+from airflow_delta.core.storage.ambient_options import ambient_options
 from airflow_delta.core.storage.azure_log_store import AzureLogStore
 from airflow_delta.core.storage.fsspec_log_store import FsspecLogStore
 from airflow_delta.core.storage.gcs_log_store import GcsLogStore
@@ -33,7 +34,8 @@ def log_store_for(uri: str, storage_options: Mapping[str, Any] | None = None) ->
     Args:
         uri: A local path, ``file:``, ``memory://`` (tables of this process), ``s3://``, ``gs://``, ``abfss://`` or ``az://``.
         storage_options: Credentials and endpoint of an object store, as its fsspec filesystem takes them, and ``allow_unsafe``
-            (see ``object_filesystem``); the ambient credentials where they name none. Local tables take none.
+            (see ``object_filesystem``); without any, those of the environment (``ambient_options``), else the ambient
+            credentials. Local tables take none.
 
     Raises:
         InvalidStatementError: The URI is blank, as of a template that found no value (nobody means the root of all), or it
@@ -52,5 +54,5 @@ def log_store_for(uri: str, storage_options: Mapping[str, Any] | None = None) ->
             return _memory_tables.setdefault(uri.rstrip("/"), InMemoryLogStore(uri))
     location = ObjectLocation.of(uri)
     if location:
-        return _OBJECT_STORES[location.service](uri, storage_options or {})
+        return _OBJECT_STORES[location.service](uri, storage_options or ambient_options(location))
     raise UnsupportedStorageError(uri=uri, detail=f"no atomic create is known for {scheme}:// here")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_delta.core.actions import Origin
@@ -10,11 +10,10 @@ from airflow_delta.core.schema import DataType
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.table_changes import column_changes, property_changes
 from airflow_delta.core.table_changes.columns import NewColumn, Position
-from airflow_delta.core.table_changes.definition import Definition, changed_definition
 from airflow_delta.core.table_changes.refusal import refusals
 from airflow_delta.core.table_changes.row_tracking import backfill
-from airflow_delta.core.table_changes.table_state import Change, Decision, TableState
-from airflow_delta.core.table_changes.verification import check_rows
+from airflow_delta.core.table_changes.steps import Plan, Step, constraint, planned, properties_set, support_row_tracking
+from airflow_delta.core.table_changes.table_state import Decision, TableState
 from airflow_delta.core.transaction.commit_result import CommitResult
 from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
@@ -89,12 +88,7 @@ class TableChanges:
             InvalidTablePropertyError: A property does not exist or cannot have its value.
             MissingRecordCountError: Row tracking needs the number of rows of a file, which its statistics do not tell.
         """
-        if property_changes.enables_row_tracking(properties):
-            # The token stands for the last commit: with an earlier one of a killed task the work would count as done.
-            preparing = replace(self, origin=replace(self.origin, token=None) if self.origin else None)
-            preparing._commit("UPGRADE PROTOCOL", property_changes.support_row_tracking)  # noqa: SLF001 - its own
-            backfill(lambda: self.start(None), preparing.origin)
-        return self._commit("SET TBLPROPERTIES", lambda table: property_changes.set_properties(table, properties))
+        return self.together(properties_set(properties))
 
     def unset_properties(self, *names: str, if_exists: bool = False) -> CommitResult:
         """Take table properties away, so that their defaults hold; features stay supported.
@@ -132,15 +126,7 @@ class TableChanges:
             ConstraintViolatedError: Rows that are there break it.
             ConcurrentAppendError: Rows came since that were not checked.
         """
-
-        def check(transaction: OptimisticTransaction) -> None:
-            transaction.read_whole_table()
-            if verified is None:
-                check_rows(transaction.snapshot, name, sql)
-
-        return self._commit(
-            "ADD CONSTRAINT", lambda table: property_changes.add_constraint(table, name, sql), check, basis=verified
-        )
+        return self.together(constraint(name, sql, verified=verified), basis=verified)
 
     def drop_constraint(self, name: str, *, if_exists: bool = False) -> CommitResult:
         """Take a CHECK constraint away."""
@@ -150,32 +136,46 @@ class TableChanges:
         """Cluster later files by these columns, at most four; by none, when there are no names."""
         return self._commit("CLUSTER BY", lambda table: property_changes.cluster_by(table, names))
 
-    def _commit(
-        self,
-        operation: str,
-        decide: Decision,
-        check: Callable[[OptimisticTransaction], None] | None = None,
-        *,
-        basis: Snapshot | None = None,
-    ) -> CommitResult:
+    # -- several at once
+
+    def together(self, *steps: Step, basis: Snapshot | None = None) -> CommitResult:
+        """Make the changes, one after the other, as one commit; all of them, or none.
+
+        Args:
+            steps: What to change. Where one needs row ids, the commits that give them come before.
+            basis: The version to decide on; the latest one when None.
+        """
         transaction = self.start(basis)
-        table = TableState.of(transaction.snapshot)
-        with refusals(table.uri, operation):
-            change = decide(table)
-            definition = _defined(table, change)
-            if check:
-                check(transaction)
-        if definition.metadata != table.metadata:
-            transaction.set_metadata(definition.metadata)
-        if definition.protocol != table.protocol:
-            transaction.set_protocol(definition.protocol)
+        plan = self._planned(transaction, steps)
+        if any(step.needs_row_ids for step in steps):
+            # The token stands for the last commit: with an earlier one of a killed task the work would count as done.
+            preparing = replace(self, origin=replace(self.origin, token=None) if self.origin else None)
+            preparing.together(support_row_tracking())
+            backfill(lambda: self.start(None), preparing.origin)
+            transaction = self.start(basis)
+            plan = self._planned(transaction, steps)
+        before = transaction.snapshot
+        if plan.table.metadata != before.metadata:
+            transaction.set_metadata(plan.table.metadata)
+        if plan.table.protocol != before.protocol:
+            transaction.set_protocol(plan.table.protocol)
         return transaction.commit(
-            domains=change.domains,
-            operation=Operation(name=operation, parameters=change.parameters, changes_data=False),
+            domains=[each for name, each in plan.table.domains.items() if each != before.domains.get(name)],
+            operation=Operation(name=plan.operation, parameters=plan.parameters, changes_data=False),
             origin=self.origin,
         )
 
+    def plan(self, *steps: Step) -> Plan:
+        """What the changes would make of the table; nothing is committed. Raises as ``together``."""
+        return self._planned(self.start(None), steps)
 
-def _defined(table: TableState, change: Change) -> Definition:
-    before = Definition(metadata=table.metadata, protocol=table.protocol)
-    return changed_definition(table.uri, before, change.metadata, change.wanted, features=change.features)
+    def _planned(self, transaction: OptimisticTransaction, steps: Sequence[Step]) -> Plan:
+        plan = planned(TableState.of(transaction.snapshot), steps)
+        for step in steps:
+            if step.check:
+                with refusals(transaction.snapshot.table_uri, step.operation):
+                    step.check(transaction)
+        return plan
+
+    def _commit(self, operation: str, decide: Decision) -> CommitResult:
+        return self.together(Step(operation=operation, decide=decide))

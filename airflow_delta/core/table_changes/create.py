@@ -5,23 +5,26 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from types import MappingProxyType
+
+import pyarrow as pa
 
 from airflow_delta.core.actions import NO_REMOVES, DomainMetadata, Metadata, Origin, Protocol, removes_of
 from airflow_delta.core.errors import AppendOnlyTableError, InvalidTableDefinitionError, TableExistsError, TableNotFoundError
 from airflow_delta.core.schema import StructType, schema_json
+from airflow_delta.core.statements import CreateMode
 from airflow_delta.core.table_changes.clustering import CLUSTERING, CLUSTERING_FEATURE, clustering_domain
 from airflow_delta.core.table_changes.column_path import ColumnPath, parse_path, path_text
 from airflow_delta.core.table_changes.definition import Definition, new_definition
 from airflow_delta.core.table_changes.definition_rules import check_clustering
+from airflow_delta.core.table_changes.expressions import CONSTRAINT_PREFIX, columns_in
 from airflow_delta.core.table_changes.properties import requested
 from airflow_delta.core.table_changes.refusal import Refusal
+from airflow_delta.core.table_changes.schema_edit import find_column
 from airflow_delta.core.transaction.commit_result import CommitResult
 from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
 from airflow_delta.core.transaction.table_properties import is_append_only
-
-CreateMode = Literal["error", "ignore", "replace"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +36,7 @@ class NewTable:
         partition_columns: Names of columns, in order.
         clustering_columns: Paths of columns, at most four; never together with partition columns.
         properties: ``delta.*`` properties, of which those about the protocol are obeyed, and the user's own.
+        constraints: CHECK constraints: name to condition.
         name: What people call it.
         description: What people say of it.
     """
@@ -41,6 +45,7 @@ class NewTable:
     partition_columns: Sequence[str] = ()
     clustering_columns: Sequence[str] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
+    constraints: Mapping[str, str] = field(default_factory=dict)
     name: str | None = None
     description: str | None = None
 
@@ -65,6 +70,40 @@ class TablePlace:
     now: int
     create: Callable[[Metadata, Protocol], OptimisticTransaction]
     latest: Callable[[], OptimisticTransaction]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedTable:
+    """What a statement would make.
+
+    Attributes:
+        operation: Delta's name of it; None where the table that is there would be left as it is.
+        read_version: Version of that table; -1 where there is none.
+        definition: The table afterwards.
+        removed_files: How many files would go from it.
+    """
+
+    operation: str | None
+    read_version: int
+    definition: Definition
+    removed_files: int = 0
+
+
+def plan_table(new: NewTable, place: TablePlace, *, mode: CreateMode = "error") -> PlannedTable:
+    """What ``create_table`` would do; nothing is committed. Arguments and errors: as of ``create_table``."""
+    try:
+        transaction = place.latest()
+    except TableNotFoundError:
+        return PlannedTable(operation=_name(mode), read_version=-1, definition=table_definition(new, place.uri, place.now)[0])
+    version = transaction.read_version
+    match mode:
+        case "error":
+            raise TableExistsError(table=place.uri, version=version)
+        case "ignore":
+            return PlannedTable(operation=None, read_version=version, definition=_defined(transaction))
+        case "replace":
+            definition, _, files = _replacement(new, place, transaction)
+            return PlannedTable(operation=_name(mode), read_version=version, definition=definition, removed_files=len(files))
 
 
 def create_table(new: NewTable, place: TablePlace, *, mode: CreateMode = "error", origin: Origin | None = None) -> CommitResult:
@@ -100,31 +139,45 @@ def create_table(new: NewTable, place: TablePlace, *, mode: CreateMode = "error"
 
 
 def _created(new: NewTable, place: TablePlace, mode: CreateMode, origin: Origin | None) -> CommitResult:
-    definition, clustering = _definition(new, place, None)
+    definition, clustering = table_definition(new, place.uri, place.now)
     transaction = place.create(definition.metadata, definition.protocol)
-    name = "CREATE OR REPLACE TABLE" if mode == "replace" else "CREATE TABLE"
-    return transaction.commit(domains=clustering, operation=_operation(name, new, definition.metadata), origin=origin)
+    return transaction.commit(domains=clustering, operation=_operation(_name(mode), new, definition.metadata), origin=origin)
 
 
 def _replaced(new: NewTable, place: TablePlace, transaction: OptimisticTransaction, origin: Origin | None) -> CommitResult:
     snapshot = transaction.snapshot
-    before = Definition(metadata=snapshot.metadata, protocol=snapshot.protocol)
-    definition, clustering = _definition(new, place, before)
+    definition, clustering, files = _replacement(new, place, transaction)
+    transaction.set_metadata(definition.metadata)
+    if definition.protocol != snapshot.protocol:
+        transaction.set_protocol(definition.protocol)
+    return transaction.commit(
+        removes=removes_of(files, deletion_timestamp=place.now, data_change=True) if len(files) else NO_REMOVES,
+        domains=clustering,
+        operation=_operation(_name("replace"), new, definition.metadata),
+        origin=origin,
+    )
+
+
+def _replacement(
+    new: NewTable, place: TablePlace, transaction: OptimisticTransaction
+) -> tuple[Definition, tuple[DomainMetadata, ...], pa.Table]:
+    """The table that takes the place of another one, its clustering, and the files that go (``ADD_FILE``)."""
+    before = _defined(transaction)
+    definition, clustering = table_definition(new, place.uri, place.now, before, transaction.snapshot.domains)
     transaction.read_whole_table()
     files = transaction.files()
     if len(files) and is_append_only(before.metadata.configuration):
         raise AppendOnlyTableError(table=place.uri)
-    transaction.set_metadata(definition.metadata)
-    if definition.protocol != before.protocol:
-        transaction.set_protocol(definition.protocol)
-    if not clustering and (old := snapshot.domains.get(CLUSTERING)):
-        clustering = (replace(old, removed=True),)
-    return transaction.commit(
-        removes=removes_of(files, deletion_timestamp=place.now, data_change=True) if len(files) else NO_REMOVES,
-        domains=clustering,
-        operation=_operation("CREATE OR REPLACE TABLE", new, definition.metadata),
-        origin=origin,
-    )
+    return definition, clustering, files
+
+
+def _defined(transaction: OptimisticTransaction) -> Definition:
+    """The table as the transaction read it."""
+    return Definition(metadata=transaction.snapshot.metadata, protocol=transaction.snapshot.protocol)
+
+
+def _name(mode: CreateMode) -> str:
+    return "CREATE OR REPLACE TABLE" if mode == "replace" else "CREATE TABLE"
 
 
 def _left_alone(place: TablePlace, transaction: OptimisticTransaction) -> CommitResult:
@@ -132,27 +185,62 @@ def _left_alone(place: TablePlace, transaction: OptimisticTransaction) -> Commit
     return CommitResult(version=version, timestamp=place.now, read_version=version, committed=False)
 
 
-def _definition(new: NewTable, place: TablePlace, replaced: Definition | None) -> tuple[Definition, tuple[DomainMetadata, ...]]:
-    wanted = requested(new.properties, place.uri)
+def table_definition(
+    new: NewTable,
+    table: str,
+    now: int,
+    replaced: Definition | None = None,
+    domains: Mapping[str, DomainMetadata] = MappingProxyType({}),
+) -> tuple[Definition, tuple[DomainMetadata, ...]]:
+    """The table as it will be, and the metadata domains that the commit sets for its clustering.
+
+    Args:
+        new: What it is to be.
+        table: URI of the table, for the errors.
+        now: Milliseconds since the epoch.
+        replaced: The table that it takes the place of.
+        domains: The metadata domains of that table, by name.
+
+    Raises:
+        InvalidTableDefinitionError: No table can be like this.
+        InvalidTablePropertyError: A property does not exist or cannot have its value.
+        UnsupportedWriterFeatureError: It needs a feature that is not known here.
+    """
+    wanted = requested(new.properties, table)
     metadata = Metadata(
         id=replaced.metadata.id if replaced else str(uuid.uuid4()),
         schema_string=schema_json(new.schema),
         partition_columns=new.partition_by(),
-        configuration=wanted.configuration,
+        configuration={**wanted.configuration, **_constraints(new, table)},
         name=new.name,
         description=new.description,
-        created_time=place.now,
+        created_time=now,
     )
     features = (CLUSTERING_FEATURE,) if new.clustering_columns else ()
-    definition = new_definition(place.uri, metadata, wanted, features=features, replaced=replaced)
+    definition = new_definition(table, metadata, wanted, features=features, replaced=replaced)
     if not new.clustering_columns:
-        return definition, ()
+        old = domains.get(CLUSTERING)
+        return definition, () if old is None else (replace(old, removed=True),)
     try:
         columns = _paths(new.clustering_columns)
-        check_clustering(place.uri, definition.metadata, columns)
+        check_clustering(table, definition.metadata, columns)
         return definition, (clustering_domain(definition.schema, columns),)
     except Refusal as refusal:
-        raise InvalidTableDefinitionError(table=place.uri, reasons=(refusal.detail,)) from refusal
+        raise InvalidTableDefinitionError(table=table, reasons=(refusal.detail,)) from refusal
+
+
+def _constraints(new: NewTable, table: str) -> dict[str, str]:
+    """The constraints as table properties; an empty table satisfies each."""
+    for name, sql in new.constraints.items():
+        columns = columns_in(sql)
+        if columns is None:
+            raise InvalidTableDefinitionError(table=table, reasons=(f"the constraint {name} ({sql!r}) is no SQL condition",))
+        try:
+            for path in columns:
+                find_column(new.schema, path)
+        except Refusal as refusal:
+            raise InvalidTableDefinitionError(table=table, reasons=(f"the constraint {name}: {refusal.detail}",)) from refusal
+    return {f"{CONSTRAINT_PREFIX}{name.lower()}": sql for name, sql in new.constraints.items()}
 
 
 def _paths(names: Sequence[str]) -> tuple[ColumnPath, ...]:

@@ -48,8 +48,8 @@ MAX_CLUSTERING_COLUMNS = 4
 
 _CHANGE_FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 _PARTITION_TYPES = {*INTEGERS, FLOAT, DOUBLE, BOOLEAN, STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ}
-_ORDERED_TYPES = {*INTEGERS, FLOAT, DOUBLE, STRING, DATE, TIMESTAMP, TIMESTAMP_NTZ}
-"""Types whose statistics have bounds, as clustering needs them."""
+ORDERED_TYPES = {*INTEGERS, FLOAT, DOUBLE, STRING, DATE, TIMESTAMP, TIMESTAMP_NTZ}
+"""Types whose statistics have bounds, as clustering needs them; decimals have them too."""
 
 
 def definition_reasons(metadata: Metadata) -> Iterator[str]:
@@ -185,7 +185,7 @@ def _clustering_reasons(metadata: Metadata, columns: Sequence[ColumnPath]) -> It
         kind = leaves.get(folded(path))
         if kind is None:
             yield f"the clustering column {path_text(path)} is not among the columns"
-        elif not (kind in _ORDERED_TYPES or isinstance(kind, DecimalType)):
+        elif not (kind in ORDERED_TYPES or isinstance(kind, DecimalType)):
             yield f"{path_text(path)} is {kind}, which has no bounds to cluster by"
         elif folded(path) not in with_statistics:
             yield f"{path_text(path)} has no statistics, which clustering needs (see delta.dataSkippingStatsColumns)"

@@ -5,11 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
-import sqlglot
-from sqlglot import exp
-from sqlglot.errors import SqlglotError
-
 from airflow_delta.core.actions import Metadata
+from airflow_delta.core.predicate import named_columns
 from airflow_delta.core.schema import StructField, StructType, all_fields
 from airflow_delta.core.table_changes.column_path import ColumnPath, overlap, path_text
 from airflow_delta.core.table_changes.columns import GENERATION_EXPRESSION
@@ -29,11 +26,7 @@ def check_constraints(configuration: Mapping[str, str]) -> dict[str, str]:
 
 def columns_in(sql: str) -> frozenset[ColumnPath] | None:
     """Paths that the expression names; None when it cannot be told."""
-    try:
-        tree = sqlglot.parse_one(sql, into=exp.Condition, dialect="spark")
-    except (SqlglotError, RecursionError):
-        return None
-    return frozenset(tuple(part.name for part in column.parts) for column in tree.find_all(exp.Column))
+    return named_columns(sql)
 
 
 def check_not_used(metadata: Metadata, schema: StructType, path: ColumnPath, change: str) -> None:

@@ -112,7 +112,7 @@ _CHECKS: dict[str, Check] = {
     "isolationLevel": _one_of("Serializable"),
     "minReaderVersion": _number(1, FEATURES_READER_VERSION),
     "minWriterVersion": _number(1, FEATURES_WRITER_VERSION),
-    "parquet.compression.codec": _any,
+    "parquet.compression.codec": _one_of("none", "uncompressed", "snappy", "gzip", "zstd", "lz4", "lz4_raw"),
     "randomPrefixLength": _number(1),
     "targetFileSize": _size,
     "universalFormat.enabledFormats": _one_of(""),

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from airflow_delta.core.errors import ConstraintViolatedError, InvalidPredicateError
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.table_changes.refusal import Refusal
+
+RowsCheck = Callable[[Snapshot, str, str], None]
+"""Returns if a condition, given by name and SQL, is true for every row of a version; raises as ``check_rows``."""
 
 
 def check_rows(snapshot: Snapshot, constraint: str, sql: str) -> None:

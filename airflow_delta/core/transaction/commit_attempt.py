@@ -17,7 +17,7 @@ from airflow_delta.core.transaction.deletion_vector_union import VectorFiles
 from airflow_delta.core.transaction.isolation_level import IsolationLevel
 from airflow_delta.core.transaction.rewrite_bins import RewriteBins
 
-NO_PATHS = pa.array([], pa.string())
+NO_PATHS = pa.nulls(0, pa.string())
 
 SettleAdded: TypeAlias = Callable[[pa.Table], pa.Table]
 """Of files (``ADD_FILE``) that a winner added and whose statistics admit rows that the attempt looked for: those that really

@@ -67,8 +67,12 @@ def check_no_duplicates(table: str, actions: CommitActions) -> None:
         both = actions.adds.filter(pc.is_in(file_keys(actions.adds), file_keys(actions.removes).combine_chunks()))
         if len(both):
             raise DuplicateActionError(table=table, action="add and remove", path=both["path"][0].as_py())
-    _check_distinct(table, "txn", pa.array([each.app_id for each in actions.transactions], pa.string()))
-    _check_distinct(table, "domainMetadata", pa.array([each.domain for each in actions.domains], pa.string()))
+    for action, names in (
+        ("txn", [each.app_id for each in actions.transactions]),
+        ("domainMetadata", [each.domain for each in actions.domains]),
+    ):
+        if len(names) > 1:
+            _check_distinct(table, action, pa.array(names, pa.string()))
 
 
 def is_empty(actions: CommitActions) -> bool:
@@ -125,7 +129,7 @@ def _changes_data(files: pa.Table) -> bool:
 
 
 def _check_distinct(table: str, action: str, names: pa.Array) -> None:
-    if len(names) > 1 and pc.count_distinct(names).as_py() < len(names):
+    if pc.count_distinct(names).as_py() < len(names):
         counts = pc.value_counts(names)
         twice = counts.filter(pc.greater(counts.field("counts"), 1))
         raise DuplicateActionError(table=table, action=action, path=twice[0]["values"].as_py())

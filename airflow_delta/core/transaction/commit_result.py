@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow_delta.core.actions import CommitInfo
 from airflow_delta.core.errors import CommitConflictError
+from airflow_delta.core.errors.conflict import run_of
 from airflow_delta.core.transaction.winning_commit import WinningCommit
 
 
@@ -20,7 +21,7 @@ class CommitResult:
         read_version: Version the transaction was computed from; -1 for a new table.
         attempts: How often a version was tried.
         conflicts: Every winner met on the way, as JSON objects: ``version``, ``operation``, ``rule`` (code of the error; None
-            for a winner that did no harm) and ``job``.
+            for a winner that did no harm), ``job`` and ``run`` (the task run, when it was one of ours: dag_id, run_id, ...).
         committed: Whether there is a commit.
         already_committed: Whether that commit was made by another try of the same task (same token), not by this one.
         commit_info: The commit's provenance; None when there is no commit.
@@ -51,4 +52,10 @@ def redone(error: CommitConflictError) -> dict[str, Any]:
 
 
 def _entry(version: int, info: dict[str, Any], rule: str | None) -> dict[str, Any]:
-    return {"version": version, "operation": info.get("operation"), "rule": rule, "job": info.get("job")}
+    return {
+        "version": version,
+        "operation": info.get("operation"),
+        "rule": rule,
+        "job": info.get("job"),
+        "run": run_of(info) or None,
+    }

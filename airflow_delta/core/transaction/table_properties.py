@@ -18,6 +18,8 @@ _MILLISECONDS = {
     "week": 604_800_000,
 }
 _NUMBER = re.compile(r"\d{1,18}")  # what 64 bits hold
+_SIZE = re.compile(r"(\d{1,15})\s*([kmgt]?)b?")
+_SIZE_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 _TERM = re.compile(r"(\d{1,18})\s*([a-z]+?)s?(?:\s+|$)")
 
 DEFAULT_CHECKPOINT_INTERVAL = 10
@@ -55,6 +57,24 @@ def cleans_up_log(configuration: Mapping[str, str]) -> bool:
 def protected_before(configuration: Mapping[str, str]) -> int:
     """Checkpoints before this version go only together, and none may be added there (the feature ``checkpointProtection``)."""
     return _number(configuration.get("delta.requireCheckpointProtectionBeforeVersion", "")) or 0
+
+
+def target_file_size(configuration: Mapping[str, str]) -> int | None:
+    """Bytes that data files should have at most; None where the table does not say."""
+    match = _SIZE.fullmatch(configuration.get("delta.targetFileSize", "").strip().lower())
+    return int(match[1]) << _SIZE_UNITS[match[2]] or None if match else None
+
+
+def optimizes_writes(configuration: Mapping[str, str]) -> bool:
+    """Whether rows are to be spread over files of a good size before they are written."""
+    texts = (configuration.get(f"delta.autoOptimize{name}", "") for name in ("", ".optimizeWrite"))
+    return any(text.strip().lower() == "true" for text in texts)
+
+
+def compacts_after_commits(configuration: Mapping[str, str]) -> bool:
+    """Whether small files are to be put together after each commit that leaves many of them."""
+    texts = (configuration.get(f"delta.autoOptimize{name}", "") for name in ("", ".autoCompact"))
+    return any(text.strip().lower() in {"true", "auto", "legacy"} for text in texts)
 
 
 def is_append_only(configuration: Mapping[str, str]) -> bool:

@@ -100,6 +100,15 @@ def test_a_range_that_the_table_does_not_have_is_refused(table, start, end, erro
         table.changes(start, end)
 
 
+def test_a_version_that_is_not_there_is_told_with_those_that_are(table, tmp_path):
+    table.checkpoint()
+    for version in range(3):
+        (tmp_path / commit_path(version)).unlink()
+    with pytest.raises(VersionNotFoundError) as caught:
+        DeltaLog.for_table(str(tmp_path)).changes(9)
+    assert (caught.value.earliest, caught.value.latest) == (3, 3)
+
+
 def test_an_unknown_column_and_an_undecidable_condition_are_refused_at_once(table):
     with pytest.raises(SchemaMismatchError):
         table.changes(0, columns=["x"])

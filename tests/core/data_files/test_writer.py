@@ -138,6 +138,35 @@ def test_null_inside_a_list_that_takes_none_is_refused_and_leaves_no_file(data_f
     assert list(tmp_path.iterdir()) == []
 
 
+def test_null_inside_a_struct_that_takes_none_is_refused_and_leaves_no_file(data_files, tmp_path):
+    schema = StructType((StructField("s", StructType((StructField("x", LONG, nullable=False),))),))
+
+    with (
+        pytest.raises(SchemaMismatchError),
+        DataFileWriter(data_files.LOCAL, str(tmp_path / "f"), schema) as writer,
+    ):
+        writer.write(pa.record_batch({"s": [{"x": 1}, None, {"x": None}]}))
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_struct_that_is_null_hides_members_that_must_not_be(data_files, tmp_path):
+    inner = StructType((StructField("y", PrimitiveType("string"), nullable=False),))
+    members = (StructField("x", LONG, nullable=False), StructField("m", inner, nullable=False))
+    schema = StructType((StructField("s", StructType(members)), StructField("l", ArrayType(StructType(members[:1])))))
+    full = {"x": 1, "m": {"y": "a"}}
+    nothing = [full, {"x": None, "m": None}, full]
+    hidden = pa.array(nothing)
+    masked = pa.StructArray.from_arrays(hidden.flatten(), fields=list(hidden.type), mask=pa.array([False, True, False]))
+    rows = pa.record_batch({"s": masked, "l": [[{"x": 2}, None], None, []]}).slice(1)
+
+    with DataFileWriter(data_files.LOCAL, str(tmp_path / "f"), schema) as writer:
+        writer.write(rows)
+
+    assert pq.read_table(tmp_path / "f").to_pylist() == [{"s": None, "l": None}, {"s": full, "l": []}]
+    assert rows.to_pylist() == [{"s": None, "l": None}, {"s": full, "l": []}]
+
+
 def test_rows_of_another_type_are_refused_with_the_column(data_files, tmp_path):
     with pytest.raises(SchemaMismatchError) as caught, DataFileWriter(data_files.LOCAL, str(tmp_path / "f"), IDS) as writer:
         writer.write(pa.record_batch({"id": ["1"]}))

@@ -24,7 +24,6 @@ from airflow_delta.core.schema import StructField, StructType
 from airflow_delta.core.schema.data_types import LONG
 from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
 from airflow_delta.core.table_changes import NewTable
-from airflow_delta.core.table_features.support import WRITABLE
 from airflow_delta.core.transaction.operation import Operation
 from tests.core.builders import HandmadeLog, add, vector
 
@@ -226,7 +225,6 @@ def test_a_clone_maps_its_columns_as_its_source_does():
         cloned_metadata(original, None, {"delta.columnMapping.mode": "name"}, now=0)
 
 
-@pytest.mark.skipif("deletionVectors" not in WRITABLE, reason="deletion vectors are not written here yet")
 @pytest.mark.parametrize("name", ["dv_basic", "dv_optimized", "restored"])
 def test_a_clone_of_a_table_of_spark_hides_the_same_rows(shared_table, tmp_path, name):
     root = shared_table(name)

@@ -203,6 +203,22 @@ def test_versions_in_which_readers_need_the_feature_are_protected():
     assert table.checkpoints == {2, 3}
 
 
+def test_a_checkpoint_that_fails_after_the_drop_does_not_undo_it():
+    table = Table(delta_enableDeletionVectors="true")
+    open_output = table.store.open_output
+
+    def full(path):
+        if path.endswith("2.checkpoint.parquet"):
+            raise OSError("no space left")
+        return open_output(path)
+
+    table.store.open_output = full
+    result = table.drop("deletionVectors")
+    assert (result.version, result.hook_failures) == (2, ("OSError: no space left",))
+    assert table.protocol.min_reader_version == 1
+    assert table.checkpoints == {1}
+
+
 def test_a_lost_race_protects_the_version_that_it_became():
     table = Table(delta_enableDeletionVectors="true")
 

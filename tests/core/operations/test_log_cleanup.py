@@ -314,3 +314,13 @@ def test_other_engines_read_and_clean_up_what_is_left(real_table, tmp_path):
     assert sorted(other.to_pyarrow_table()["n"].to_pylist()) == list(range(4))
     DeltaTable(copy).cleanup_metadata()
     assert DeltaLog.for_table(str(copy)).refresh().version == 6
+
+
+def test_a_dry_run_says_what_would_go_and_deletes_nothing():
+    table = AgingTable().commit(45)
+    table.log.checkpoint(12)
+    before = table.names()
+    said = table.log.cleanup_log(dry_run=True)
+    assert table.names() == before
+    assert said == table.log.cleanup_log()
+    assert set(said.log_files) == before - table.names()

@@ -14,7 +14,6 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import CorruptDataFileError, InvalidPredicateError
 from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.operations.recompute_statistics import StatisticsResult
-from airflow_delta.core.table_features.support import WRITABLE
 from airflow_delta.core.transaction.operation import Operation
 from tests.core.builders import HandmadeLog, add, metadata, protocol
 
@@ -55,6 +54,16 @@ def test_files_get_the_statistics_they_lack_by_a_commit_without_data_change(real
     assert [json.loads(line)["add"]["dataChange"] for line in lines if '"add"' in line] == [False, False]
     assert DeltaTable(table.root).to_pyarrow_table()["n"].to_pylist() == [7, 8]
     assert table.log.recompute_statistics() == StatisticsResult(version=2, read=2, changed=0, skipped=0)
+
+
+def test_on_request_only_files_without_statistics_are_read(real_table):
+    table = real_table()
+    told, bare = table.add("p=a/f.parquet", 1, "a"), table.add("p=b/f.parquet", 2, "b")
+    bare = bare.set_column(bare.schema.get_field_index("stats"), "stats", pa.nulls(1, pa.string()))
+    table.commit(adds=pa.concat_tables([told, bare]))
+    (table.root / "p=a" / "f.parquet").unlink()
+    assert table.log.recompute_statistics(missing_only=True) == StatisticsResult(version=2, read=1, changed=1, skipped=0)
+    assert table.log.recompute_statistics(missing_only=True) == StatisticsResult(version=2, read=0, changed=0, skipped=0)
 
 
 def test_only_files_that_can_hold_the_rows_asked_for_are_read(real_table):
@@ -167,7 +176,6 @@ def test_many_files_are_read_in_pieces(real_table, monkeypatch):
     assert sorted(each["minValues"]["n"] for each in statistics(table.log)) == list(range(10))
 
 
-@pytest.mark.skipif("deletionVectors" not in WRITABLE, reason="deletion vectors are not written here yet")
 @pytest.mark.parametrize("name", ["dv_basic", "restored", "column_mapping_name", "plain", "scalar_types", "row_tracking"])
 def test_statistics_of_a_table_of_spark_stay_true(shared_table, name):
     root = shared_table(name)

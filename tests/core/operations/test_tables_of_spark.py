@@ -11,7 +11,6 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import (
     AppendOnlyTableError,
     LegacyCalendarError,
-    UnsupportedFeatureError,
     VacuumLiteImpossibleError,
 )
 from airflow_delta.core.transaction.operation import Operation
@@ -31,10 +30,7 @@ def table(request, shared_table):
         if path.is_file() and "_delta_log" not in path.parts:
             os.utime(path, (1, 1))
     log = DeltaLog.for_table(str(root), clock=lambda: time.time_ns() // 1_000_000 + 10 * DAY)
-    try:
-        log.start_transaction().commit(operation=OPERATION, allow_empty=True)
-    except UnsupportedFeatureError as error:
-        pytest.skip(f"not written here: {error.features}")
+    log.start_transaction().commit(operation=OPERATION, allow_empty=True)
     return log
 
 

@@ -4,16 +4,32 @@ import pytest
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements import (
+    AddColumns,
+    AlterStatement,
+    CheckpointStatement,
+    CloneStatement,
+    CompactLogStatement,
+    ConvertStatement,
+    CreateStatement,
+    DropColumns,
+    DropFeature,
     Expectation,
     FileSource,
     MatchedDelete,
     MatchedUpdate,
     MergeStatement,
+    MoveColumn,
     NotMatchedInsert,
     OperationResult,
     OptimizeStatement,
+    RenameColumn,
+    ReorgStatement,
+    RestoreStatement,
+    SetDefault,
+    SetProperties,
     SqlSource,
     TableSource,
+    UpgradeProtocol,
     VacuumStatement,
     WriteMode,
     WriteStatement,
@@ -40,8 +56,49 @@ FEED = TableSource("feed")
         lambda: WriteStatement(table="t", source=FEED, mode="upsert"),
         lambda: WriteStatement(table="t", source=FEED, mode="replace_where"),
         lambda: WriteStatement(table="t", source=FEED, mode="append", replace_where="day = 1"),
+        lambda: WriteStatement(table="t", source=FEED, overwrite_schema=True),
+        lambda: WriteStatement(table="t", source=FEED, mode="create_or_replace", merge_schema=True),
+        lambda: WriteStatement(table="t", source=FEED, mode="overwrite", merge_schema=True, overwrite_schema=True),
+        lambda: WriteStatement(table="t", source=FEED, partition_by="a", cluster_by="b"),
+        lambda: WriteStatement(table="t", source=FEED, txn=("app", "one")),
+        lambda: WriteStatement(table="t", source=FEED, txn=("app", -1)),
+        lambda: WriteStatement(table="t", source=FEED, txn="app"),
+        lambda: WriteStatement(table="t", source=FEED, txn=(" ", 1)),
+        lambda: WriteStatement(table="t", source=FEED, user_metadata={"a": 1}),
+        lambda: WriteStatement(table="t", source=FEED, properties={"a": 1}),
         lambda: OptimizeStatement(table="t", target_file_size=0),
+        lambda: OptimizeStatement(table="t", z_order_by=("a", " ")),
+        lambda: OptimizeStatement(table="t", z_order_by="a", full=True),
+        lambda: OptimizeStatement(table="t", z_order_by="a", small_file_size=1),
+        lambda: ReorgStatement(table="t", where=" "),
         lambda: VacuumStatement(table="t", retention_hours=-1),
+        lambda: VacuumStatement(table="t", lite=True, inventory="files.parquet"),
+        lambda: CheckpointStatement(table="t", kind="quick"),
+        lambda: CompactLogStatement(table="t", start="1"),
+        lambda: CreateStatement(table="t", columns=""),
+        lambda: CreateStatement(table="t", columns={}),
+        lambda: CreateStatement(table="t", columns={"a": None}),
+        lambda: CreateStatement(table="t", columns=["a INT"]),
+        lambda: CreateStatement(table="t", columns="a INT", mode="overwrite"),
+        lambda: CreateStatement(table="t", columns="a INT", partition_by="a", cluster_by="a"),
+        lambda: CreateStatement(table="t", columns="a INT", properties={"a": 1}),
+        lambda: CreateStatement(table="t", columns="a INT", constraints=["a > 0"]),
+        lambda: CloneStatement(table="t", source=FileSource("path", format="csv")),
+        lambda: ConvertStatement(table="t", partition_by={"day": "DATE"}, infer_partitions=True),
+        lambda: RestoreStatement(table="t"),
+        lambda: RestoreStatement(table="t", version=1, timestamp="2013-01-01"),
+        lambda: RestoreStatement(table="t", version="1"),
+        lambda: AlterStatement(table="t", changes=()),
+        lambda: AlterStatement(table="t", changes=["ADD COLUMN a INT"]),
+        lambda: AlterStatement(table="t", changes=[DropFeature("f"), DropColumns("a")]),
+        lambda: AlterStatement(table="t", changes=DropFeature("f"), dry_run=True),
+        lambda: AddColumns("a INT", first=True, after="b"),
+        lambda: MoveColumn("a"),
+        lambda: RenameColumn("a", " "),
+        lambda: DropColumns(()),
+        lambda: SetProperties({}),
+        lambda: SetDefault("a", ""),
+        lambda: UpgradeProtocol("3", 7),
         lambda: TableSource("t", version=1, timestamp="2013-01-01"),
         lambda: TableSource(" "),
         lambda: FileSource("path", format=""),
@@ -60,10 +117,30 @@ def test_the_last_clause_of_each_kind_may_lack_a_condition():
 
 
 def test_plain_texts_and_lists_are_taken_for_what_they_mean():
-    statement = WriteStatement(table="t", source=FEED, mode="overwrite", partition_by="day", expect="rows > 0")
+    statement = WriteStatement(
+        table="t", source=FEED, mode="overwrite", partition_by="day", expect="rows > 0", txn=["app", "7"]
+    )
+    assert statement.txn == ("app", 7)
     assert statement.mode is WriteMode.OVERWRITE
     assert statement.partition_by == ("day",)
     assert statement.expect == (Expectation("rows > 0"),)
+
+
+@pytest.mark.parametrize(
+    ("columns", "text"),
+    [
+        ("id BIGINT, day DATE", "id BIGINT, day DATE"),
+        ({"id": "BIGINT", "day": "DATE"}, "`id` BIGINT, `day` DATE"),
+        ({"a.b c": "INT"}, "`a.b c` INT"),
+        ({"`a``b`": "INT"}, "`a``b` INT"),
+    ],
+)
+def test_columns_are_one_text_in_which_order_matters(columns, text):
+    assert CreateStatement(table="t", columns=columns).columns == text
+
+
+def test_of_columns_that_are_added_a_name_is_a_path():
+    assert AddColumns({"address.zip": "INT", "`a.b`": "INT"}).columns == "`address`.`zip` INT, `a.b` INT"
 
 
 def test_a_version_written_as_text_is_a_number():

@@ -37,13 +37,15 @@ def paths(log):
 
 def test_a_passed_winner_is_listed_with_its_run(table, added):
     late = table.start_transaction()
-    origin = Origin(token="other", job={"jobName": "hourly"})
+    run = {"dag_id": "flights", "task_id": "hourly", "run_id": "r1"}
+    origin = Origin(token="other", job={"jobName": "hourly"}, record={**run, "sources": []})
     table.start_transaction().commit(adds=added(("a", "1", None)), operation=WRITE, origin=origin)
 
     result = late.commit(adds=added(("b", "1", None)), operation=WRITE)
 
     assert (result.version, result.read_version, result.attempts) == (2, 0, 2)
-    assert result.conflicts == ({"version": 1, "operation": "WRITE", "rule": None, "job": {"jobName": "hourly"}},)
+    (conflict,) = result.conflicts
+    assert conflict == {"version": 1, "operation": "WRITE", "rule": None, "job": {"jobName": "hourly"}, "run": run}
 
 
 def test_a_conflict_names_the_rule_and_can_be_listed(table, added):
@@ -55,7 +57,8 @@ def test_a_conflict_names_the_rule_and_can_be_listed(table, added):
         late.commit(adds=added(("b", "1", None)), operation=MERGE)
 
     assert caught.value.path == "a"
-    assert redone(caught.value) == {"version": 1, "operation": "WRITE", "rule": "DELTA_CONCURRENT_APPEND", "job": None}
+    told = {"version": 1, "operation": "WRITE", "rule": "DELTA_CONCURRENT_APPEND", "job": None, "run": None}
+    assert redone(caught.value) == told
     assert paths(table) == ["a"]
 
 

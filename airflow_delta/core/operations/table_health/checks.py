@@ -12,6 +12,7 @@ from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.log.action_reconciliation import canonical_paths
 from airflow_delta.core.log.file_names import LAST_CHECKPOINT, LOG_DIRECTORY, checksum_path, commit_path, parse_name
 from airflow_delta.core.log.last_checkpoint import hinted_version
+from airflow_delta.core.operations.recompute_statistics import without_statistics
 from airflow_delta.core.operations.table_health.evidence import SMALL_FILE, Evidence
 from airflow_delta.core.operations.table_health.finding import Finding, Severity
 from airflow_delta.core.operations.unneeded_files import lies_below_the_root, unencoded
@@ -167,8 +168,7 @@ def missing_statistics(evidence: Evidence) -> Iterator[Finding]:
     """Files that no predicate on data columns can skip."""
     if evidence.snapshot is None:
         return
-    told = pc.match_substring(pc.fill_null(evidence.files["stats"], ""), '"numRecords"')
-    without = evidence.files["path"].filter(pc.invert(told))
+    without = evidence.files["path"].filter(without_statistics(evidence.files))
     if len(without):
         yield _hint(
             "STATISTICS_MISSING",

@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 
 from airflow_delta.core.actions import ADD_FILE, REMOVE_FILE, DomainMetadata, Metadata, Protocol, SetTransaction, removes_of
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.errors import UnsupportedFeatureError, UnsupportedWriterFeatureError
+from airflow_delta.core.errors import UnsupportedWriterFeatureError
 from airflow_delta.core.log.checkpoint_reader import read_header
 from airflow_delta.core.log.file_names import LAST_CHECKPOINT, checkpoint_path, commit_path
 from airflow_delta.core.log.json_checksum import json_checksum
@@ -337,12 +337,9 @@ def test_other_engines_write_on_top_of_our_checkpoint(real_table, tmp_path):
 def test_a_table_that_spark_wrote_is_read_the_same_from_our_checkpoint(name, tmp_path, duckdb_connection):
     source = SHARED_TABLES / name / "table"
     shutil.copytree(source, tmp_path / "with", ignore=shutil.ignore_patterns("*.crc"))
-    try:
-        log = DeltaLog.for_table(str(tmp_path / "with"))
-        before = log.refresh()
-        log.checkpoint()
-    except UnsupportedFeatureError as refused:
-        pytest.skip(f"refused: {refused.features}")
+    log = DeltaLog.for_table(str(tmp_path / "with"))
+    before = log.refresh()
+    log.checkpoint()
     after = DeltaLog.for_table(str(only_the_checkpoint(tmp_path / "with", tmp_path / "copy", before.version))).refresh()
     assert after.segment.commits == {}
     assert (after.protocol, after.metadata) == (before.protocol, replace(before.metadata))

@@ -1,0 +1,29 @@
+"""The codec of data files, as a table asks for it (``delta.parquet.compression.codec``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+PROPERTY: Final = "delta.parquet.compression.codec"
+DEFAULT: Final = "snappy"
+
+_FOR_ARROW = {"uncompressed": "none", "lz4_raw": "lz4"}
+_WRITTEN = ("none", "snappy", "gzip", "zstd", "lz4", "brotli")
+
+
+def asked_codec(configuration: Mapping[str, str]) -> str | None:
+    """The codec in the words of Spark and Delta; None where the table says nothing of it."""
+    return configuration.get(PROPERTY, "").strip().lower() or None
+
+
+def codec_for_arrow(configuration: Mapping[str, str]) -> str:
+    """The codec as Arrow names it; the default where the table says nothing, or what nobody here can write."""
+    asked = asked_codec(configuration) or DEFAULT
+    codec = _FOR_ARROW.get(asked, asked)
+    return codec if codec in _WRITTEN else DEFAULT
+
+
+def ending(codec: str) -> str:
+    """How the names of files with this codec (as Arrow names it) end; only people look at it."""
+    return ".parquet" if codec == "none" else f".{codec}.parquet"

@@ -1,0 +1,112 @@
+"""The rows of a table's data files, without those that deletion vectors hide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_delta.core.data_files.deletion_vector import inline_vector, stored_vector, vector_path
+from airflow_delta.core.data_files.reader import open_data_file
+from airflow_delta.core.data_files.row_bitmap import RowBitmap
+from airflow_delta.core.errors import CorruptDataFileError
+from airflow_delta.core.schema import StructType, physical_name
+from airflow_delta.core.storage.file_locator import FileLocator
+
+
+class FileRows:
+    """The rows of a table's data files, one file after the other, as one schema shows them."""
+
+    def __init__(
+        self,
+        locate: FileLocator,
+        schema: StructType,
+        partition_columns: Sequence[str],
+        *,
+        table: str,
+        **options: Any,
+    ) -> None:
+        """Take the columns wanted, partition columns among them included.
+
+        Args:
+            locate: Finds the files.
+            schema: The columns wanted.
+            partition_columns: Logical names of those that partition the table.
+            table: Name of the table, for errors.
+            options: ``batch_rows``, ``by_id``, ``with_row_index`` and ``use_threads`` of ``open_data_file``.
+        """
+        self._table = table
+        self._schema = schema
+        self._partitions = [physical_name(each) for each in schema.fields if each.name in partition_columns]
+        self._options = options
+        self._locate = locate
+
+    def of(
+        self,
+        path: str,
+        partition_values: Mapping[str, str | None],
+        *,
+        shown_by: Mapping[str, Any] | None = None,
+        hidden_by: Mapping[str, Any] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of one file, as ``arrow_schema`` of the columns wanted.
+
+        Args:
+            path: As in the log.
+            partition_values: As in the log; a missing one is NULL.
+            shown_by: A deletion vector: only the rows in it count.
+            hidden_by: A deletion vector: the rows in it do not count.
+
+        Raises:
+            CorruptDataFileError: The file or a deletion vector is not what the log says.
+        """
+        for batch, kept in self.masked(path, partition_values, shown_by=shown_by, hidden_by=hidden_by):
+            yield batch if kept is None else batch.filter(kept)
+
+    def masked(
+        self,
+        path: str,
+        partition_values: Mapping[str, str | None],
+        *,
+        shown_by: Mapping[str, Any] | None = None,
+        hidden_by: Mapping[str, Any] | None = None,
+    ) -> Iterator[tuple[pa.RecordBatch, pa.BooleanArray | None]]:
+        """As ``of``, but with all rows, and beside them which count; None where all do."""
+        filesystem, place = self._locate(path)
+        shown, hidden = (None if each is None else self.hidden(path, each) for each in (shown_by, hidden_by))
+        constants = {name: partition_values.get(name) for name in self._partitions}
+        first = 0
+        for batch in open_data_file(filesystem, place, self._schema, constants, **self._options, table=self._table):
+            rows, first = batch.num_rows, first + batch.num_rows
+            with self._believing_vectors(path):
+                kept = _kept(first - rows, rows, shown, hidden)
+            yield batch, kept
+
+    def hidden(self, file: str, vector: Mapping[str, Any]) -> RowBitmap:
+        """The rows that a deletion vector of this file names.
+
+        Raises:
+            CorruptDataFileError: It is not what the log says.
+        """
+        with self._believing_vectors(file):
+            path = vector_path(vector)
+            return inline_vector(vector) if path is None else stored_vector(vector, *self._locate(path))
+
+    @contextmanager
+    def _believing_vectors(self, file: str) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, TypeError, ValueError) as error:
+            detail = f"its deletion vector: {error}"
+            raise CorruptDataFileError(table=self._table, file=file, detail=detail) from error
+
+
+def _kept(first: int, rows: int, shown: RowBitmap | None, hidden: RowBitmap | None) -> pa.BooleanArray | None:
+    """Which of the rows from position ``first`` on count; None when all do."""
+    kept = None if shown is None else shown.mask(first, rows)
+    if hidden is not None and (mask := hidden.mask(first, rows)).true_count:
+        kept = pc.invert(mask) if kept is None else pc.and_not(kept, mask)
+    return kept

@@ -1,0 +1,56 @@
+"""NULLs that nobody sees, because the struct around them is NULL.
+
+Arrow's writer refuses them in members that are NOT NULL, although no row breaks that promise.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_kinds = pa.types
+
+
+def without_hidden_nulls(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows, in which members that are NOT NULL have any value where a struct around them is NULL."""
+    columns = [_shown(column, None, is_required=False) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def has_required_members(kind: pa.DataType) -> bool:
+    """Whether a struct somewhere inside has a member that is NOT NULL."""
+    fields = [kind.field(index) for index in range(kind.num_fields)]
+    return any((_kinds.is_struct(kind) and not each.nullable) or has_required_members(each.type) for each in fields)
+
+
+def _shown(array: pa.Array, hidden: pa.Array | None, *, is_required: bool) -> pa.Array:
+    """The values; ``hidden`` are those below a struct that is NULL."""
+    kind = array.type
+    if not _kinds.is_nested(kind):
+        return _valid(array) if _are_hidden(array, hidden, is_required=is_required) else array
+    nulls = array.is_null()
+    is_valid = not array.null_count or _are_hidden(array, hidden, is_required=is_required)
+    if _kinds.is_struct(kind):
+        below = nulls if hidden is None else pc.or_(nulls, hidden)
+        members = [_shown(array.field(at), below, is_required=not each.nullable) for at, each in enumerate(kind)]
+        return pa.StructArray.from_arrays(members, fields=list(kind), mask=None if is_valid else nulls)
+    if _kinds.is_map(kind):
+        items = [_shown(each, None, is_required=False) for each in (array.keys, array.items)]
+        values = pa.StructArray.from_arrays(items, fields=[kind.key_field, kind.item_field])
+    else:
+        values = _shown(array.values, None, is_required=False)
+    validity, offsets = array.buffers()[:2]
+    count = 0 if is_valid else array.null_count
+    return pa.Array.from_buffers(kind, len(array), [None if is_valid else validity, offsets], count, array.offset, [values])
+
+
+def _are_hidden(array: pa.Array, hidden: pa.Array | None, *, is_required: bool) -> bool:
+    """Whether there are NULLs where none must be, and all of them are hidden."""
+    if not is_required or hidden is None or not array.null_count:
+        return False
+    return bool(pc.all(pc.or_(array.is_valid(), hidden)).as_py())
+
+
+def _valid(array: pa.Array) -> pa.Array:
+    """The values with whatever stands where they are NULL."""
+    return pa.Array.from_buffers(array.type, len(array), [None, *array.buffers()[1:]], 0, array.offset)

@@ -1,0 +1,166 @@
+"""Resolving versions of several tables as one set, and registering the pins.
+
+What is guaranteed: of the tables whose latest version is asked for, there was one moment at which all of them had the versions
+that are returned. Versions only grow, so that is certain when two looks at all tables, one after the other, find the same.
+Tables pinned at one time have the versions that were their latest ones then, by the times that their commits carry (or their
+files have, where they carry none); how well these agree is up to the clocks that made them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from airflow_delta.core.errors import (
+    DeltaError,
+    InvalidStatementError,
+    PinNotRegisteredError,
+    RunCommitNotFoundError,
+    StorageAccessError,
+    TableReplacedError,
+    TablesInMotionError,
+)
+from airflow_delta.core.log.history import CommitTimes, InCommitTimestamps, find_produced, milliseconds
+from airflow_delta.core.log.log_segment import find_segment, list_log
+from airflow_delta.core.operations.pins import Pin, register, release
+from airflow_delta.core.operations.table_log import TableLog
+from airflow_delta.core.statements.pin import AsOf, PinnedTable, PinStatement, ProducedBy, Timestamp, Version
+
+_LOOKS = 20
+_CLOCKS = 60_000  # milliseconds by which the clocks of two machines may differ
+_HOUR = 3_600_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinnedVersion:
+    """A version that is pinned.
+
+    Attributes:
+        table: The table's root.
+        table_id: The id in the table's metadata, by which a table made anew at its place is known.
+        timestamp: When the version was committed, milliseconds since the epoch.
+        unprotected: Why no vacuum knows of the pin; None where it is registered.
+    """
+
+    alias: str
+    table: str
+    version: int
+    table_id: str
+    timestamp: int
+    unprotected: str | None = None
+
+
+def pin_versions(
+    statement: PinStatement, open_log: Callable[[str], TableLog], record: Mapping[str, Any]
+) -> tuple[PinnedVersion, ...]:
+    """Pin a version of each table. Nothing is written before every version is known and can be opened.
+
+    Args:
+        statement: What to pin.
+        open_log: Gives the log of a table.
+        record: The asking run (``Origin.record``): ``dag_id``, ``run_id``, ``task_id``, ``map_index``.
+
+    Raises:
+        TableNotFoundError: There is no table.
+        VersionNotFoundError: The log does not hold the version, or no longer.
+        TimestampOutOfRangeError: The time lies before the first version.
+        RunCommitNotFoundError: No commit of that run is in the log.
+        TableReplacedError: The table was made anew since it was pinned.
+        TablesInMotionError: Tables whose latest versions are asked for never stood still.
+        PinNotRegisteredError: A pin could not be written, and must be.
+        InvalidStatementError: A time is none, or lies in the future; a version is no number.
+        As ``DeltaLog.snapshot``.
+    """
+    logs = {each.alias: open_log(each.table) for each in statement.tables}
+    latest = _standing_versions({each.alias: logs[each.alias] for each in statement.tables if each.as_of is None})
+    versions = {
+        each.alias: latest[each.alias] if each.as_of is None else _version(logs[each.alias], each.as_of)
+        for each in statement.tables
+    }
+    opened = [_opened(logs[each.alias], each, versions[each.alias]) for each in statement.tables]
+    return tuple(_registered(logs[each.alias], each, statement, record) for each in opened)
+
+
+def _standing_versions(logs: Mapping[str, TableLog]) -> dict[str, int]:
+    """The latest versions that all tables had at one moment."""
+    found = {alias: log.refresh().version for alias, log in logs.items()}
+    for _ in range(_LOOKS):
+        before, found = found, found if len(logs) <= 1 else {alias: log.refresh().version for alias, log in logs.items()}
+        if before == found:
+            return found
+    raise TablesInMotionError(tables=tuple(log.table_uri for log in logs.values()), looks=_LOOKS + 1)
+
+
+def _version(log: TableLog, as_of: AsOf) -> int:
+    match as_of:
+        case Version(version=int(version)):
+            return version
+        case Version(version=text):
+            raise InvalidStatementError(statement="PIN", detail=f"the version {text!r} of {log.table_uri} is no number")
+        case Timestamp(timestamp=timestamp):
+            return _version_at(log, milliseconds(timestamp))
+        case ProducedBy():
+            return _produced_version(log, as_of)
+
+
+def _version_at(log: TableLog, time: int) -> int:
+    """The latest version at a time; for times since the last commit that one (``version_at`` refuses them)."""
+    if time > log.clock() + _CLOCKS:
+        detail = f"{time} ms lies in the future: which version will be the latest one then is not known yet"
+        raise InvalidStatementError(statement="PIN", detail=detail)
+    return CommitTimes(log.store, InCommitTimestamps.of(log.refresh().metadata)).last_until(time)
+
+
+def _produced_version(log: TableLog, run: ProducedBy) -> int:
+    found = find_produced(log.store, InCommitTimestamps.of(log.refresh().metadata), run.record)
+    if found is not None:
+        return found.version
+    listing = list_log(log.store)
+    raise RunCommitNotFoundError(
+        table=log.table_uri,
+        run=", ".join(f"{name} {value}" for name, value in run.record.items()),
+        earliest=listing.earliest_readable_version(),
+        latest=listing.latest_version or 0,
+    )
+
+
+def _opened(log: TableLog, asked: PinnedTable, version: int) -> PinnedVersion:
+    """The version, after a look that it can be read and is of the same table as before."""
+    snapshot = log.snapshot(version)
+    if asked.table_id not in {None, snapshot.metadata.id}:
+        raise TableReplacedError(table=log.table_uri, version=version)
+    return PinnedVersion(
+        alias=asked.alias,
+        table=asked.table,
+        version=version,
+        table_id=snapshot.metadata.id,
+        timestamp=snapshot.timestamp,
+    )
+
+
+def _registered(log: TableLog, pinned: PinnedVersion, statement: PinStatement, record: Mapping[str, Any]) -> PinnedVersion:
+    now = log.clock()
+    pin = Pin(
+        id=statement.id,
+        alias=pinned.alias,
+        version=pinned.version,
+        dag_id=record.get("dag_id", ""),
+        run_id=record.get("run_id", ""),
+        task_id=record.get("task_id", ""),
+        map_index=record.get("map_index", -1),
+        created=now,
+        expires=now + round(statement.keep_for_hours * _HOUR),
+    )
+    try:
+        register(log.store, pin)
+    except (OSError, StorageAccessError) as error:
+        if statement.must_protect:
+            raise PinNotRegisteredError(table=log.table_uri, version=pinned.version, detail=str(error)) from error
+        return replace(pinned, unprotected=str(error))
+    try:
+        find_segment(log.store, pinned.version)  # a cleanup of the log may have been faster
+    except DeltaError:
+        release(log.store, [pin])
+        raise
+    return pinned

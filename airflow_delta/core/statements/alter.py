@@ -1,0 +1,290 @@
+"""ALTER TABLE: what a table is, changed by one commit.
+
+A column is named by its path (``address.zip``, ``stops.element.airport``); backticks around a part that holds a dot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+
+from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.statements.columns import Columns, columns_text
+from airflow_delta.core.statements.validation import require_mapping, require_text, require_texts, require_type, texts
+
+
+@dataclass(frozen=True, slots=True)
+class AddColumns:
+    """Add columns; they are NULL in all rows that are there.
+
+    Attributes:
+        columns: As of a new table, without NOT NULL and without values of their own; a name may be the path of a member.
+        first: Whether they come in front of all others.
+        after: Behind which column they come; the end of their struct when None.
+        if_not_exists: Whether columns that are there already are left as they are.
+    """
+
+    columns: Columns
+    _: KW_ONLY
+    first: bool = False
+    after: str | None = None
+    if_not_exists: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", columns_text("AddColumns", self.columns, paths=True))
+        _check_position(self, first=self.first, after=self.after)
+
+
+@dataclass(frozen=True, slots=True)
+class RenameColumn:
+    """Call a column otherwise; no data file changes. Needs ``delta.columnMapping.mode = name``."""
+
+    column: str
+    to: str
+
+    def __post_init__(self) -> None:
+        require_texts(self, "column", "to")
+
+
+@dataclass(frozen=True, slots=True)
+class DropColumns:
+    """Take columns away; their values stay in the files until these are rewritten. Needs ``delta.columnMapping.mode = name``.
+
+    Attributes:
+        columns: Their paths.
+        if_exists: Whether those that are not there are no error.
+    """
+
+    columns: tuple[str, ...]
+    _: KW_ONLY
+    if_exists: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", texts("DropColumns", "columns", self.columns))
+
+
+@dataclass(frozen=True, slots=True)
+class WidenColumn:
+    """Give a column, or the element, key or value of one, a wider type. Needs ``delta.enableTypeWidening = true``."""
+
+    column: str
+    to: str
+
+    def __post_init__(self) -> None:
+        require_texts(self, "column", "to")
+
+
+@dataclass(frozen=True, slots=True)
+class AllowNull:
+    """Let a column be NULL that never was (DROP NOT NULL)."""
+
+    column: str
+
+    def __post_init__(self) -> None:
+        require_texts(self, "column")
+
+
+@dataclass(frozen=True, slots=True)
+class CommentColumn:
+    """Say something about a column."""
+
+    column: str
+    comment: str
+
+    def __post_init__(self) -> None:
+        require_texts(self, "column")
+        require_type("CommentColumn", "comment", self.comment, str)
+
+
+@dataclass(frozen=True, slots=True)
+class SetDefault:
+    """Give later rows that do not name the column the value of an SQL expression; None takes the default away."""
+
+    column: str
+    sql: str | None
+
+    def __post_init__(self) -> None:
+        require_texts(self, "column")
+        if self.sql is not None:
+            require_texts(self, "sql")
+
+
+@dataclass(frozen=True, slots=True)
+class MoveColumn:
+    """Put a column at another place of its struct: first, or behind a column."""
+
+    column: str
+    _: KW_ONLY
+    first: bool = False
+    after: str | None = None
+
+    def __post_init__(self) -> None:
+        require_texts(self, "column")
+        _check_position(self, first=self.first, after=self.after)
+        if not self.first and self.after is None:
+            raise InvalidStatementError(statement="MoveColumn", detail="it needs first=True, or after")
+
+
+@dataclass(frozen=True, slots=True)
+class SetProperties:
+    """Set table properties, with the features that stand behind them; ``comment`` is the table's description."""
+
+    properties: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        require_mapping("SetProperties", "properties", self.properties)
+        if not self.properties:
+            raise InvalidStatementError(statement="SetProperties", detail="there is no property")
+
+
+@dataclass(frozen=True, slots=True)
+class UnsetProperties:
+    """Take table properties away, so that their defaults hold.
+
+    Attributes:
+        names: Of properties.
+        if_exists: Whether those that are not set are no error.
+    """
+
+    names: tuple[str, ...]
+    _: KW_ONLY
+    if_exists: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", texts("UnsetProperties", "names", self.names))
+
+
+@dataclass(frozen=True, slots=True)
+class AddConstraint:
+    """Add a CHECK constraint, once every row that is there has been found to satisfy it.
+
+    Attributes:
+        name: Of the constraint.
+        sql: A condition in Spark SQL; NULL does not satisfy it.
+    """
+
+    name: str
+    sql: str
+
+    def __post_init__(self) -> None:
+        require_texts(self, "name", "sql")
+
+
+@dataclass(frozen=True, slots=True)
+class DropConstraint:
+    """Take a CHECK constraint away.
+
+    Attributes:
+        name: Of the constraint.
+        if_exists: Whether it is no error that there is none.
+    """
+
+    name: str
+    _: KW_ONLY
+    if_exists: bool = False
+
+    def __post_init__(self) -> None:
+        require_texts(self, "name")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterBy:
+    """Cluster later files by these columns, at most four; by none, when there are none."""
+
+    columns: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", texts("ClusterBy", "columns", self.columns, may_be_empty=True))
+
+
+@dataclass(frozen=True, slots=True)
+class AddFeature:
+    """Support a table feature, and those that it requires."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        require_texts(self, "name")
+
+
+@dataclass(frozen=True, slots=True)
+class DropFeature:
+    """Take a feature from the table's protocol, once nothing uses it. It may take several commits: the only change.
+
+    Attributes:
+        name: Of the feature.
+        truncate_history: Whether older versions are deleted, instead of protecting those in which readers need the feature.
+    """
+
+    name: str
+    _: KW_ONLY
+    truncate_history: bool = False
+
+    def __post_init__(self) -> None:
+        require_texts(self, "name")
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeProtocol:
+    """Ask for these versions of the protocol at least; 3 and 7 make room for features."""
+
+    reader_version: int
+    writer_version: int
+
+    def __post_init__(self) -> None:
+        require_type("UpgradeProtocol", "reader_version", self.reader_version, int)
+        require_type("UpgradeProtocol", "writer_version", self.writer_version, int)
+
+
+TableChange = (
+    AddColumns
+    | RenameColumn
+    | DropColumns
+    | WidenColumn
+    | AllowNull
+    | CommentColumn
+    | SetDefault
+    | MoveColumn
+    | SetProperties
+    | UnsetProperties
+    | AddConstraint
+    | DropConstraint
+    | ClusterBy
+    | AddFeature
+    | DropFeature
+    | UpgradeProtocol
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterStatement:
+    """Change what a table is, as one commit: all of it or nothing.
+
+    Attributes:
+        table: URI of the table's root.
+        changes: In order; each finds the table as those before it leave it.
+        dry_run: Tell what the table would become, but commit nothing.
+    """
+
+    table: str
+    changes: tuple[TableChange, ...]
+    dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        require_text("ALTER", "table", self.table)
+        changes = (self.changes,) if isinstance(self.changes, TableChange) else tuple(self.changes)
+        if not changes:
+            raise InvalidStatementError(statement="ALTER", detail="it has no change")
+        for each in changes:
+            require_type("ALTER", "a change", each, TableChange)
+        if any(isinstance(each, DropFeature) for each in changes) and (len(changes) > 1 or self.dry_run):
+            detail = "DropFeature takes commits of its own: it must be the only change, and cannot be tried"
+            raise InvalidStatementError(statement="ALTER", detail=detail)
+        object.__setattr__(self, "changes", changes)
+
+
+def _check_position(value: object, *, first: bool, after: str | None) -> None:
+    if first and after is not None:
+        raise InvalidStatementError(statement=type(value).__name__, detail="first and after exclude each other")
+    if after is not None:
+        require_text(type(value).__name__, "after", after)

@@ -1,0 +1,81 @@
+"""Statements that look at the whole of a table: what is wrong with it, what is due."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.statements.maintenance import OptimizeStatement
+from airflow_delta.core.statements.validation import require_text
+
+STEPS = ("optimize", "statistics", "vacuum", "checkpoint", "compact_log", "clean_up_log")
+"""The steps of a maintenance in their order: a checkpoint covers the commits of those before it, the log goes last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthStatement:
+    """Tell what is wrong with a table; nothing is changed.
+
+    Attributes:
+        table: URI of the table's root.
+        list_files: Whether the data files are looked at too: one flat listing of the whole table.
+    """
+
+    table: str
+    list_files: bool = True
+
+    def __post_init__(self) -> None:
+        require_text("HEALTH", "table", self.table)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaintenanceStatement:
+    """Do what is due on a table, and nothing else.
+
+    Attributes:
+        table: URI of the table's root.
+        steps: Which of ``STEPS`` may be done; their order is always that of ``STEPS``.
+        where: Spark SQL over partition columns: where small files are looked for; None is the whole table.
+        target_file_size: Bytes of a rewritten file; None takes the table's ``delta.targetFileSize``, or 1 GiB.
+        small_file_size: Bytes below which a file is small; at most half of the target counts.
+        min_small_files: So many small files in one partition make an OPTIMIZE of this partition due.
+        max_commits: More commits since the last checkpoint make one due; None takes the table's ``delta.checkpointInterval``.
+        max_uncompacted_commits: More commits that neither a checkpoint nor a compacted file covers make a log compaction due.
+        retention_hours: Vacuum keeps files removed in the last so many hours; None takes the table's
+            ``delta.deletedFileRetentionDuration``, or a week. Less than that is refused.
+        dry_run: Tell what is due and why, but do nothing.
+    """
+
+    table: str
+    steps: tuple[str, ...] = STEPS
+    where: str | None = None
+    target_file_size: int | None = None
+    small_file_size: int = 16 << 20
+    min_small_files: int = 10
+    max_commits: int | None = None
+    max_uncompacted_commits: int = 50
+    retention_hours: float | None = None
+    dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        require_text("MAINTENANCE", "table", self.table)
+        object.__setattr__(self, "steps", tuple(self.steps))
+        if unknown := [each for each in self.steps if each not in STEPS]:
+            detail = f"{unknown[0]!r} is no step; the steps are {', '.join(STEPS)}"
+            raise InvalidStatementError(statement="MAINTENANCE", detail=detail)
+        least = {"min_small_files": 2, "max_commits": 0, "max_uncompacted_commits": 1, "retention_hours": 0}
+        for name, limit in least.items():
+            value = getattr(self, name)
+            if value is not None and not value >= limit:
+                raise InvalidStatementError(statement="MAINTENANCE", detail=f"{name} is {value}, and must be {limit} or more")
+        self.optimize()  # refuses sizes that cannot be
+
+    def optimize(self) -> OptimizeStatement:
+        """The statement of the step ``optimize``."""
+        return OptimizeStatement(
+            table=self.table,
+            where=self.where,
+            target_file_size=self.target_file_size,
+            small_file_size=self.small_file_size,
+            min_files=self.min_small_files,
+        )

@@ -1,0 +1,109 @@
+"""Statements that make a table without writing a row: CREATE, CLONE, CONVERT."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.statements.columns import Columns, columns_text
+from airflow_delta.core.statements.sources import TableSource
+from airflow_delta.core.statements.validation import require_choice, require_mapping, require_text, require_type, texts
+
+CreateMode = Literal["error", "ignore", "replace"]
+"""What happens where there is a table: the statement fails, leaves it as it is, or takes its place (the history stays)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateStatement:
+    """Make a table, empty.
+
+    Attributes:
+        table: URI of the table's root.
+        columns: Names, types and what else Spark's DDL says of a column: ``NOT NULL``, ``DEFAULT 0``, ``COMMENT 'text'``,
+            ``GENERATED ALWAYS AS (CAST(at AS DATE))``, ``GENERATED ALWAYS AS IDENTITY (START WITH 1 INCREMENT BY 1)``.
+        partition_by: Names of partition columns.
+        cluster_by: Paths of clustering columns, at most four; not together with partition columns.
+        properties: Table properties.
+        constraints: CHECK constraints: name to condition.
+        comment: What people say of the table.
+        mode: What happens where there is a table.
+        dry_run: Check, but commit nothing.
+    """
+
+    table: str
+    columns: Columns
+    partition_by: tuple[str, ...] = ()
+    cluster_by: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    constraints: Mapping[str, str] = field(default_factory=dict)
+    comment: str | None = None
+    mode: CreateMode = "error"
+    dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        require_text("CREATE", "table", self.table)
+        object.__setattr__(self, "columns", columns_text("CREATE", self.columns))
+        for name in ("partition_by", "cluster_by"):
+            object.__setattr__(self, name, texts("CREATE", name, getattr(self, name), may_be_empty=True))
+        if self.partition_by and self.cluster_by:
+            raise InvalidStatementError(statement="CREATE", detail="partition_by and cluster_by exclude each other")
+        require_mapping("CREATE", "properties", self.properties)
+        require_mapping("CREATE", "constraints", self.constraints)
+        require_type("CREATE", "comment", self.comment, str | None)
+        require_choice("CREATE", "mode", self.mode, get_args(CreateMode))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloneStatement:
+    """Make a new table on the files of another one, without copying a file.
+
+    Attributes:
+        table: URI of the new table's root.
+        source: The table to clone, and which version of it.
+        mode: What happens where there is a table; only one without files can be replaced.
+        properties: Table properties that differ from the source's.
+        dry_run: Check, but commit nothing.
+    """
+
+    table: str
+    source: TableSource
+    mode: CreateMode = "error"
+    properties: Mapping[str, str] = field(default_factory=dict)
+    dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        require_text("CLONE", "table", self.table)
+        require_type("CLONE", "source", self.source, TableSource)
+        require_choice("CLONE", "mode", self.mode, get_args(CreateMode))
+        require_mapping("CLONE", "properties", self.properties)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertStatement:
+    """Make a directory of Parquet files a table, in place; where there is a table, do nothing.
+
+    Attributes:
+        table: URI of the directory.
+        partition_by: The partition columns with their types, in the order of the directories; None where there are none.
+        infer_partitions: Take the partition columns from the directories instead, all as strings.
+        statistics: Whether to take statistics from the footers.
+        properties: Table properties.
+        dry_run: Check all files, but commit nothing.
+    """
+
+    table: str
+    partition_by: Columns | None = None
+    infer_partitions: bool = False
+    statistics: bool = True
+    properties: Mapping[str, str] = field(default_factory=dict)
+    dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        require_text("CONVERT", "table", self.table)
+        if self.partition_by is not None:
+            object.__setattr__(self, "partition_by", columns_text("CONVERT", self.partition_by))
+            if self.infer_partitions:
+                raise InvalidStatementError(statement="CONVERT", detail="partition_by and infer_partitions exclude each other")
+        require_mapping("CONVERT", "properties", self.properties)

@@ -1,0 +1,128 @@
+"""Pinning: which version of each of several tables a run reads, said once for all of its tasks and tries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.statements.validation import require_text, require_type
+
+_ALIAS = re.compile(r"\w[\w.-]{0,99}")
+_DATE_DIGITS = 8  # of a date without dashes: more digits are milliseconds
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """The version of this number; digits as text become a number, any other text is a template that is not rendered yet."""
+
+    version: int | str
+
+    def __post_init__(self) -> None:
+        if isinstance(self.version, str) and self.version.strip().isdecimal():
+            object.__setattr__(self, "version", int(self.version))
+
+
+@dataclass(frozen=True, slots=True)
+class Timestamp:
+    """The version that was the latest one at a time: milliseconds since the epoch, or ISO text (UTC where it names no zone)."""
+
+    timestamp: int | str
+
+    def __post_init__(self) -> None:
+        if isinstance(self.timestamp, str) and self.timestamp.strip().isdecimal() and len(self.timestamp) > _DATE_DIGITS:
+            object.__setattr__(self, "timestamp", int(self.timestamp))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducedBy:
+    """The version that a task run of this package's operators committed; its newest one where it committed several times.
+
+    Attributes:
+        logical_date: ISO text of the DAG run's logical date; it or ``run_id`` says which run is meant.
+        map_index: Of a mapped task; digits as text become a number, any other text is a template that is not rendered yet.
+            None is the newest commit of all its indexes.
+    """
+
+    dag_id: str
+    task_id: str
+    logical_date: str | None = None
+    run_id: str | None = None
+    map_index: int | str | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.map_index, str) and self.map_index.strip().removeprefix("-").isdecimal():
+            object.__setattr__(self, "map_index", int(self.map_index))
+        require_text("ProducedBy", "dag_id", self.dag_id)
+        require_text("ProducedBy", "task_id", self.task_id)
+        if not self.logical_date and not self.run_id:
+            raise InvalidStatementError(
+                statement="ProducedBy", detail="neither logical_date nor run_id says which run is meant"
+            )
+
+    @property
+    def record(self) -> dict[str, str | int]:
+        """What stands in the commit, as ``DeltaLog.produced_by`` takes it."""
+        return {name: value for name, value in asdict(self).items() if value not in {None, ""}}
+
+
+AsOf = Version | Timestamp | ProducedBy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinnedTable:
+    """One table to pin.
+
+    Attributes:
+        alias: What the run calls it.
+        table: URI of the table's root.
+        as_of: Which version; None is the latest.
+        table_id: The id that the table must have at that version; None does not ask. By it a table is known that was made
+            anew since it was pinned.
+    """
+
+    alias: str
+    table: str
+    as_of: AsOf | None = None
+    table_id: str | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.alias, str) or not _ALIAS.fullmatch(self.alias):
+            detail = f"the alias {self.alias!r} is no name of letters, digits, dots, dashes and underscores"
+            raise InvalidStatementError(statement="PIN", detail=detail)
+        require_text("PIN", "table", self.table)
+        require_type("PIN", "as_of", self.as_of, AsOf | None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinStatement:
+    """Resolve a version of each table, and protect it from vacuums.
+
+    Attributes:
+        tables: The tables; no alias twice.
+        id: Names the pins; the same in all tries of a task run. Letters and digits.
+        keep_for_hours: After so many hours the pins expire.
+        must_protect: Fail where a pin cannot be written beside its table, instead of telling so.
+    """
+
+    tables: Sequence[PinnedTable]
+    id: str
+    keep_for_hours: float = 720.0
+    must_protect: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tables", tuple(self.tables))
+        for each in self.tables:
+            require_type("PIN", "a table", each, PinnedTable)
+        if not self.tables or len({each.alias for each in self.tables}) < len(self.tables):
+            raise InvalidStatementError(statement="PIN", detail="it needs one table or more, each under an alias of its own")
+        if not isinstance(self.id, str) or not self.id.isalnum():
+            raise InvalidStatementError(statement="PIN", detail=f"the id {self.id!r} is no text of letters and digits")
+        if not self.keep_for_hours > 0:
+            raise InvalidStatementError(statement="PIN", detail=f"keep_for_hours is {self.keep_for_hours}")
+
+    @property
+    def table(self) -> str:
+        """The first table: beside it the job leaves its result, where nothing else is configured."""
+        return self.tables[0].table

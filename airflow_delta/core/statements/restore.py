@@ -1,0 +1,30 @@
+"""RESTORE: an older version of a table becomes the newest one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_delta.core.statements.validation import require_point, require_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreStatement:
+    """Make a table as it was, as one commit; the versions in between stay in its history.
+
+    Attributes:
+        table: URI of the table's root.
+        version: The version to come back.
+        timestamp: Or the time: milliseconds since the epoch, or ISO 8601 text.
+        ignore_missing_files: Leave out files that are gone, instead of refusing.
+        dry_run: Tell which files would come and go, but commit nothing.
+    """
+
+    table: str
+    version: int | None = None
+    timestamp: int | str | None = None
+    ignore_missing_files: bool = False
+    dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        require_text("RESTORE", "table", self.table)
+        require_point("RESTORE", self.version, self.timestamp)

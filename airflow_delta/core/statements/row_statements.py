@@ -1,0 +1,62 @@
+"""DELETE and UPDATE: rows of a table that a condition names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.statements.expectation import Expectation
+from airflow_delta.core.statements.validation import expectations, require_text, require_type
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteStatement:
+    """Delete rows, as one commit.
+
+    Attributes:
+        table: URI of the table's root.
+        where: Which rows: Spark SQL over the table's columns; None is all of them.
+        dry_run: Count, but commit nothing.
+    """
+
+    table: str
+    where: str | None = None
+    dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        require_text("DELETE", "table", self.table)
+        if self.where is not None:
+            require_text("DELETE", "where", self.where)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateStatement:
+    """Give rows new values, as one commit.
+
+    Attributes:
+        table: URI of the table's root.
+        assignments: Column to Spark SQL over the row as it was.
+        where: Which rows: Spark SQL over the table's columns; None is all of them.
+        expect: Checks on the updated rows.
+        dry_run: Plan and check, but commit nothing.
+    """
+
+    table: str
+    assignments: Mapping[str, str]
+    where: str | None = None
+    expect: tuple[Expectation, ...] = ()
+    dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        require_text("UPDATE", "table", self.table)
+        if self.where is not None:
+            require_text("UPDATE", "where", self.where)
+        require_type("UPDATE", "assignments", self.assignments, Mapping)
+        if not self.assignments:
+            raise InvalidStatementError(statement="UPDATE", detail="it assigns no column, so it would do nothing")
+        for column, value in self.assignments.items():
+            require_text("UPDATE", f"the value of {column}", value)
+        object.__setattr__(self, "assignments", MappingProxyType(dict(self.assignments)))
+        object.__setattr__(self, "expect", expectations("UPDATE", self.expect))

@@ -1,0 +1,63 @@
+"""Storage options that a process was started with: how the credentials of an Airflow connection reach a Spark job.
+
+The variable ``AIRFLOW_DELTA_STORAGE_OPTIONS`` holds a JSON object, such as ``{"s3": {"key": "...", "secret": "..."}}``; a
+Kubernetes secret can set it too. It holds secrets: never to be shown or sent.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.storage.object_filesystem import secrets_of
+from airflow_delta.core.storage.object_location import ObjectLocation
+
+VARIABLE = "AIRFLOW_DELTA_STORAGE_OPTIONS"
+
+
+def ambient_options(location: ObjectLocation) -> Mapping[str, Any]:
+    """The options that the environment has for this place; empty when it names none.
+
+    Raises:
+        InvalidStatementError: The variable holds no JSON object of objects.
+    """
+    options = _told().get(location.service, {})
+    return options if are_for(options, location) else {}
+
+
+def ambient_secrets() -> set[str]:
+    """The secrets among the options of the environment, so that they can be taken out of texts."""
+    try:
+        return secrets_of(_told())
+    except InvalidStatementError:
+        return set()
+
+
+def _told() -> Mapping[str, Mapping[str, Any]]:
+    text = os.environ.get(VARIABLE) or "{}"
+    try:
+        told = json.loads(text)
+    except ValueError:
+        told = None
+    if not isinstance(told, dict) or not all(isinstance(each, dict) for each in told.values()):
+        # Never shown: it holds secrets.
+        raise InvalidStatementError(statement=VARIABLE, detail='it must be JSON such as {"s3": {"key": "..."}}') from None
+    return told
+
+
+def are_for(options: Mapping[str, Any], location: ObjectLocation) -> bool:
+    """Whether options of the location's service are for its account too: no key shall go to another account of Azure's.
+
+    Only Azure's URIs name accounts; one without an account, and options without one, go with any.
+    """
+    account = account_of(options)
+    return location.account is None or account is None or account == location.account
+
+
+def account_of(options: Mapping[str, Any]) -> str | None:
+    """The Azure account that storage options name; None where they name none."""
+    connection_string = dict(each.partition("=")[::2] for each in str(options.get("connection_string") or "").split(";"))
+    return options.get("account_name") or connection_string.get("AccountName")

@@ -1,0 +1,49 @@
+"""The filesystems of a table's data files, here and in the Python workers of Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import pyarrow.fs
+
+from airflow_delta.core.storage.data_filesystem import data_filesystem
+from airflow_delta.core.storage.object_location import ObjectLocation
+
+
+class TableFilesystems:
+    """Where the data files of a table lie: nearly all below its root, some (of clones) elsewhere.
+
+    Travels to other processes by its URI and options; the filesystems are made there.
+    """
+
+    def __init__(self, table_uri: str, storage_options: Mapping[str, Any] | None = None) -> None:
+        """Nothing is opened yet; the options are those of fsspec, and may be secret."""
+        self._table_uri = table_uri
+        self._options = dict(storage_options or {})
+        self._location = ObjectLocation.of(table_uri)
+
+    def __reduce__(self) -> tuple[type[TableFilesystems], tuple[str, dict[str, Any]]]:
+        return type(self), (self._table_uri, self._options)
+
+    def __call__(self, uri: str | None = None) -> tuple[pyarrow.fs.FileSystem, str]:
+        """The filesystem of the root, or of a file that the log names by this URI, and the path there.
+
+        The options go with a URI only to the service and account that they were given for.
+
+        Raises:
+            UnsupportedStorageError: There is none, or it cannot be used here.
+        """
+        if uri is None:
+            return self._root
+        location, own = ObjectLocation.of(uri), self._location
+        if location is None or own is None or (location.service, location.host) != (own.service, own.host):
+            return data_filesystem(uri)
+        if location.container == own.container:
+            return self._root[0], location.path
+        return data_filesystem(uri, self._options)
+
+    @cached_property
+    def _root(self) -> tuple[pyarrow.fs.FileSystem, str]:
+        return data_filesystem(self._table_uri, self._options)

@@ -1,0 +1,310 @@
+"""Columns as Spark SQL writes them: ``id BIGINT NOT NULL, day DATE GENERATED ALWAYS AS (CAST(at AS DATE)) COMMENT 'text'``.
+
+Expressions (of defaults and generated columns) are kept as they were written: other engines read them in the log.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.schema import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructField, StructType
+from airflow_delta.core.schema.data_types import STRING
+from airflow_delta.core.table_changes.column_path import ColumnPath, path_text
+from airflow_delta.core.table_changes.columns import COMMENT, generated, identity, with_default
+from airflow_delta.core.table_changes.expressions import columns_in
+
+Part = TypeVar("Part")
+
+CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
+"""Where Spark keeps ``char(n)`` or ``varchar(n)`` of a column that is a string in the log."""
+
+_NAMES = {
+    "tinyint": "byte",
+    "smallint": "short",
+    "int": "integer",
+    "bigint": "long",
+    "real": "float",
+    "timestamp_ltz": "timestamp",
+    **{name: name for name in ("byte", "short", "integer", "long", "float", "double", "boolean", "string", "binary", "date")},
+    **{name: name for name in ("timestamp", "timestamp_ntz", "variant")},
+}
+_DECIMAL = ("decimal", "dec", "numeric")
+_MAX_PRECISION = 38
+_CLAUSES = ("COMMENT", "GENERATED", "DEFAULT")
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+        (?P<quoted>`(?:[^`]|``)+`)
+      | (?P<text>[rR]?'(?:[^'\\]|\\.|'')*'|[rR]?"(?:[^"\\]|\\.|"")*")
+      | (?P<word>\w+)
+      | (?P<sign>\S)
+    )""",
+    re.VERBOSE | re.DOTALL,
+)
+
+_ESCAPE = re.compile(r"\\(?:u(?P<code>[0-9A-Fa-f]{4})|(?P<sign>.))", re.DOTALL)
+_ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
+"""What a sign behind a backslash means in Spark SQL; any other means itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnText:
+    """One column of a text.
+
+    Attributes:
+        path: Its name; of a member of a struct with the way to it.
+        field: What it is; its name is the last part of the path.
+    """
+
+    path: ColumnPath
+    field: StructField
+
+
+def parse_columns(text: str) -> tuple[ColumnText, ...]:
+    """The columns that the text describes, in order.
+
+    Raises:
+        InvalidStatementError: It does not; the error says where.
+    """
+    parser = _Parser(text)
+    return parser.all(lambda: parser.separated(parser.column))
+
+
+def parse_struct(text: str) -> StructType:
+    """The columns of a new table.
+
+    Raises:
+        InvalidStatementError: The text describes no columns, or one within another.
+    """
+    columns = parse_columns(text)
+    for each in columns:
+        if len(each.path) > 1:
+            raise InvalidStatementError(statement="columns", detail=f"{path_text(each.path)} is only a part of a column")
+    return StructType(tuple(each.field for each in columns))
+
+
+def parse_type(text: str) -> DataType:
+    """The type of this name.
+
+    Raises:
+        InvalidStatementError: There is none.
+    """
+    parser = _Parser(text)
+    return parser.all(parser.type)
+
+
+class _Parser:
+    """Reads a text from left to right; names and keywords mean the same in any case."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = [match for match in _TOKEN.finditer(text) if match.lastgroup]
+        self._next = 0
+
+    def all(self, read: Callable[[], Part]) -> Part:
+        """What ``read`` makes of the whole text."""
+        try:
+            found = read()
+        except RecursionError:
+            raise InvalidStatementError(statement="columns", detail="types are nested too deeply") from None
+        if self._next < len(self._tokens):
+            raise self._unexpected("the end")
+        return found
+
+    def separated(self, read: Callable[[], Part]) -> tuple[Part, ...]:
+        """What ``read`` makes of each of the parts between commas."""
+        found = [read()]
+        while self._take(","):
+            found.append(read())
+        return tuple(found)
+
+    def column(self) -> ColumnText:
+        path = [self._name()]
+        while self._take("."):
+            path.append(self._name())
+        limit = self._limited_string()
+        field = StructField(path[-1], STRING, metadata={CHAR_VARCHAR: limit}) if limit else StructField(path[-1], self.type())
+        while more := self._clause(field):
+            field = more
+        return ColumnText(path=tuple(path), field=field)
+
+    def type(self) -> DataType:
+        word = self._word("a type").lower()
+        match word:
+            case "array":
+                return self._within("<", ">", lambda: ArrayType(self.type()))
+            case "map":
+                return self._within("<", ">", self._map)
+            case "struct":
+                return self._within("<", ">", lambda: StructType(self.separated(self._member)))
+            case _ if word in _DECIMAL:
+                return self._decimal()
+            case _ if word in _NAMES:
+                return PrimitiveType(_NAMES[word])
+        self._next -= 1
+        raise self._unexpected("a type")
+
+    def _map(self) -> MapType:
+        key = self.type()
+        self._expect(",")
+        return MapType(key, self.type())
+
+    def _member(self) -> StructField:
+        name = self._name()
+        self._take(":")
+        field = StructField(name, self.type())
+        if self._take("NOT", "NULL"):
+            field = replace(field, nullable=False)
+        return self._commented(field) or field
+
+    def _decimal(self) -> DecimalType:
+        precision, scale = 10, 0
+        if self._take("("):
+            precision = self._number()
+            scale = self._number() if self._take(",") else 0
+            self._expect(")")
+        if not 0 < precision <= _MAX_PRECISION or not 0 <= scale <= precision:
+            raise InvalidStatementError(statement="columns", detail=f"there is no type decimal({precision},{scale})")
+        return DecimalType(precision, scale)
+
+    def _limited_string(self) -> str | None:
+        """``char(n)`` or ``varchar(n)`` if that comes next."""
+        for kind in ("char", "varchar"):
+            if self._take(kind, "("):
+                length = self._number()
+                self._expect(")")
+                return f"{kind}({length})"
+        return None
+
+    def _clause(self, field: StructField) -> StructField | None:
+        """The column with what is said of it next; None where nothing is."""
+        if self._take("NOT", "NULL"):
+            return replace(field, nullable=False)
+        if self._take("DEFAULT"):
+            return with_default(field, self._checked(self._expression()))
+        if self._take("GENERATED", "ALWAYS", "AS", "("):
+            start = self._next
+            self._skip_to_closing()
+            return generated(field, self._checked(self._between(start, self._next - 1)))
+        if self._take("GENERATED", "ALWAYS", "AS", "IDENTITY"):
+            return self._identity(field, allow_explicit_insert=False)
+        if self._take("GENERATED", "BY", "DEFAULT", "AS", "IDENTITY"):
+            return self._identity(field, allow_explicit_insert=True)
+        return self._commented(field)
+
+    def _identity(self, field: StructField, *, allow_explicit_insert: bool) -> StructField:
+        start = step = 1
+        if self._take("("):
+            start = self._number() if self._take("START", "WITH") else 1
+            step = self._number() if self._take("INCREMENT", "BY") else 1
+            self._expect(")")
+        return identity(field, start=start, step=step, allow_explicit_insert=allow_explicit_insert)
+
+    def _commented(self, field: StructField) -> StructField | None:
+        if not self._take("COMMENT"):
+            return None
+        token = self._peek()
+        if token is None or token.lastgroup != "text":
+            raise self._unexpected("a text in quotes")
+        self._next += 1
+        return replace(field, metadata={**field.metadata, COMMENT: _unquoted(token["text"])})
+
+    def _expression(self) -> str:
+        """The text up to the next clause or column."""
+        start, depth = self._next, 0
+        while (token := self._peek()) is not None:
+            sign = token[0].strip()
+            ends = sign in ",)" or (token.lastgroup == "word" and sign.upper() in _CLAUSES) or self._is("NOT", "NULL")
+            if depth == 0 and ends and self._next > start:
+                break
+            depth += (sign in "([") - (sign in ")]")
+            self._next += 1
+        return self._between(start, self._next)
+
+    def _skip_to_closing(self) -> None:
+        depth = 1
+        while depth:
+            token = self._peek()
+            if token is None:
+                raise self._unexpected(")")
+            depth += (token["sign"] == "(") - (token["sign"] == ")")
+            self._next += 1
+
+    def _checked(self, sql: str) -> str:
+        if not sql or columns_in(sql) is None:
+            raise InvalidStatementError(statement="columns", detail=f"{sql!r} is no SQL expression")
+        return sql
+
+    # -- tokens
+
+    def _between(self, start: int, end: int) -> str:
+        """The text of these tokens."""
+        if start >= end:
+            return ""
+        return self._text[self._tokens[start].start() : self._tokens[end - 1].end()].strip()
+
+    def _peek(self) -> re.Match[str] | None:
+        return self._tokens[self._next] if self._next < len(self._tokens) else None
+
+    def _is(self, *words: str) -> bool:
+        """Whether these words or signs come next."""
+        coming = self._tokens[self._next : self._next + len(words)]
+        return [each[0].strip().upper() for each in coming] == [each.upper() for each in words]
+
+    def _take(self, *words: str) -> bool:
+        found = self._is(*words)
+        self._next += len(words) * found
+        return found
+
+    def _expect(self, sign: str) -> None:
+        if not self._take(sign):
+            raise self._unexpected(sign)
+
+    def _within(self, opening: str, closing: str, read: Callable[[], Part]) -> Part:
+        self._expect(opening)
+        found = read()
+        self._expect(closing)
+        return found
+
+    def _word(self, wanted: str) -> str:
+        token = self._peek()
+        if token is None or token.lastgroup != "word":
+            raise self._unexpected(wanted)
+        self._next += 1
+        return token["word"]
+
+    def _name(self) -> str:
+        token = self._peek()
+        if token is not None and token.lastgroup == "quoted":
+            self._next += 1
+            return token["quoted"][1:-1].replace("``", "`")
+        return self._word("a column's name")
+
+    def _number(self) -> int:
+        sign = -1 if self._take("-") else 1
+        word = self._word("a number")
+        if not word.isdecimal():
+            self._next -= 1
+            raise self._unexpected("a number")
+        return sign * int(word)
+
+    def _unexpected(self, wanted: str) -> InvalidStatementError:
+        token = self._peek()
+        found = "the text ends" if token is None else f"there is {self._text[token.start() :].strip()[:40]!r}"
+        return InvalidStatementError(statement="columns", detail=f"{found} where {wanted} is expected, in {self._text!r}")
+
+
+def _unquoted(text: str) -> str:
+    """What a text in quotes says."""
+    if text[0] in "rR":
+        return text[2:-1]
+    quote = text[0]
+    return _ESCAPE.sub(_escaped, text[1:-1].replace(quote * 2, quote))
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return chr(int(match["code"], 16)) if match["code"] else _ESCAPED.get(match["sign"], match["sign"])
