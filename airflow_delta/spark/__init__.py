@@ -1,1 +1,50 @@
-"""Data operations on Spark DataFrames: reading, writing, merging, compacting. No Airflow, no Delta JAR."""
+"""Data operations on Spark DataFrames: reading, writing, merging, compacting. No Airflow, no Delta JAR.
+
+For scripts: ``DeltaTable`` and its builders, ``delta_writer``, and ``register`` for ``format("delta")``. They are imported when
+they are asked for, so that importing a module below needs no more than that module.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from airflow_delta.spark.data_source import DeltaDataSource, configure_spark_with_delta_pip, register
+    from airflow_delta.spark.table.delta_table import DeltaTable
+    from airflow_delta.spark.table.frame_writer import DeltaFrameWriter, delta_writer
+    from airflow_delta.spark.table.merge_builder import DeltaMergeBuilder
+    from airflow_delta.spark.table.optimize_builder import DeltaOptimizeBuilder
+    from airflow_delta.spark.table.table_builder import DeltaTableBuilder, IdentityGenerator
+
+__all__ = [
+    "DeltaDataSource",
+    "DeltaFrameWriter",
+    "DeltaMergeBuilder",
+    "DeltaOptimizeBuilder",
+    "DeltaTable",
+    "DeltaTableBuilder",
+    "IdentityGenerator",
+    "configure_spark_with_delta_pip",
+    "delta_writer",
+    "register",
+]
+
+_MODULES = {
+    "DeltaDataSource": "data_source",
+    "DeltaFrameWriter": "table.frame_writer",
+    "DeltaMergeBuilder": "table.merge_builder",
+    "DeltaOptimizeBuilder": "table.optimize_builder",
+    "DeltaTable": "table.delta_table",
+    "DeltaTableBuilder": "table.table_builder",
+    "IdentityGenerator": "table.table_builder",
+    "configure_spark_with_delta_pip": "data_source",
+    "delta_writer": "table.frame_writer",
+    "register": "data_source",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -39,3 +39,108 @@ class ExpectationUnreadableError(DeltaError):
     remedy = "correct its SQL; the table is unchanged"
     expectation: str
     detail: str
+
+
+@dataclass(kw_only=True, eq=False)
+class TableRuleUnreadableError(DeltaError):
+    """A constraint, invariant, default or generated column of the table is no SQL here, so no row can be written by it."""
+
+    code = "DELTA_TABLE_RULE_UNREADABLE"
+    message = "the table's rule {rule} cannot be followed: {detail}"
+    remedy = "drop the constraint or correct the column; the table is unchanged"
+    rule: str
+    detail: str
+
+
+@dataclass(kw_only=True, eq=False)
+class StreamChangeError(DeltaError):
+    """A commit removes rows that a stream may have passed on. Spark: ``DELTA_SOURCE_TABLE_IGNORE_CHANGES``.
+
+    Attributes:
+        version: Version of the commit.
+        operation: What made it.
+    """
+
+    code = "DELTA_SOURCE_TABLE_IGNORE_CHANGES"
+    message = "version {version} of {table} ({operation}) removes rows, which a stream of new rows cannot tell"
+    remedy = (
+        "pass over such commits with skipChangeCommits=true, take the files they write with ignoreChanges=true, or start anew "
+        "with another checkpoint"
+    )
+    table: str
+    version: int
+    operation: str
+
+
+@dataclass(kw_only=True, eq=False)
+class StreamSchemaChangedError(DeltaError):
+    """The table's columns changed while a stream ran. Spark: ``DELTA_SCHEMA_CHANGED``."""
+
+    code = "DELTA_SCHEMA_CHANGED"
+    retryable = True
+    message = "version {version} of {table} changes the columns that the stream began with"
+    remedy = "start the query again: it goes on where it is, with the new columns"
+    table: str
+    version: int
+
+
+@dataclass(kw_only=True, eq=False)
+class StreamLogLostError(DeltaError):
+    """Commits that a stream has not read yet were cleaned up.
+
+    Attributes:
+        version: The version it would have read next.
+        earliest: Earliest version whose commit is there.
+    """
+
+    code = "DELTA_STREAM_LOG_LOST"
+    message = "the stream has to read version {version} of {table}, but its log reaches back to {earliest} only"
+    remedy = "start anew with another checkpoint; let delta.logRetentionDuration be longer than the stream may stand still"
+    table: str
+    version: int
+    earliest: int
+
+
+@dataclass(kw_only=True, eq=False)
+class StreamTableReplacedError(DeltaError):
+    """At the place of a stream's table lies another one. Spark: ``DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE``."""
+
+    code = "DELTA_STREAM_TABLE_REPLACED"
+    message = "{table} is not the table that the stream's checkpoint is about: it was made anew"
+    remedy = "start anew with another checkpoint"
+    table: str
+
+
+@dataclass(kw_only=True, eq=False)
+class ExpressionNotTextError(DeltaError):
+    """A condition or value whose meaning cannot be written as SQL text for sure: a Python function, a lambda."""
+
+    code = "DELTA_EXPRESSION_NOT_TEXT"
+    message = "the expression {expression!r} cannot be written as SQL text that surely means the same"
+    remedy = "pass the condition or value as SQL text; name a Python function by spark.udf.register and call it by that"
+    expression: str
+
+
+@dataclass(kw_only=True, eq=False)
+class TableNameUnsupportedError(DeltaError):
+    """A table is asked for by its name in a catalog; tables are known here by their paths alone."""
+
+    code = "DELTA_TABLE_NAME_UNSUPPORTED"
+    message = "{name!r} names a table of a catalog; tables are found by their path here"
+    remedy = "use the path: DeltaTable.forPath(spark, path), delta.`path`, location(path), load(path) or save(path)"
+    name: str
+
+
+@dataclass(kw_only=True, eq=False)
+class UnsuitableColumnsError(DeltaError):
+    """OPTIMIZE cannot put the rows in order by these columns. Spark: ``DELTA_ZORDERING_ON_COLUMN_WITHOUT_STATS`` and others.
+
+    Attributes:
+        reasons: Every reason why not.
+    """
+
+    code = "DELTA_OPTIMIZE_COLUMNS"
+    message = "the rows of {table} cannot be put in order as asked: {reasons}"
+    remedy = "name columns of the table that have statistics; give others statistics with delta.dataSkippingStatsColumns"
+    table: str
+    reasons: tuple[str, ...]

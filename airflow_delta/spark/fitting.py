@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -12,6 +13,8 @@ from pyspark.sql import types as spark_types
 from airflow_delta.core.errors import SchemaMismatchError
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.schema.differences import schema_differences
+from airflow_delta.spark.promises.identity import NumberedRows
+from airflow_delta.spark.promises.values import completed, has_value_when_missing, refused_value
 from airflow_delta.spark.session import session_settings
 from airflow_delta.spark.spark_schema import from_spark, to_spark
 
@@ -25,19 +28,30 @@ def repeated_names(schema: StructType) -> Iterator[str]:
             yield f"{name}: {count} columns of this name"
 
 
-def fitted(frame: DataFrame, schema: StructType, *, table: str) -> DataFrame:
-    """The rows with exactly the columns of the table, by name and at any depth; columns that they lack are NULL.
+def fitted(frame: DataFrame, schema: StructType, *, table: str) -> NumberedRows:
+    """The rows with exactly the columns of the table, by name and at any depth.
 
-    A number that its column cannot hold fails the job that meets it. NOT NULL is left to the writer.
+    A column that they lack has the table's own value (its default, what it is generated from, its number), else NULL. A number
+    that its column cannot hold fails the job that meets it. What the table promises of its rows is left to the writer.
+
+    Returns:
+        The rows, and how far they have used up the numbers of identity columns; a commit of them says so (``with_marks``).
 
     Raises:
-        SchemaMismatchError: The rows do not fit, by the rules of ``schema_differences``.
+        SchemaMismatchError: The rows do not fit, by the rules of ``schema_differences``, or number themselves what the table
+            numbers.
+        TableRuleUnreadableError: The text of a default or of a generated column means nothing to Spark.
+        ConstraintViolatedError: An identity column has no numbers left.
     """
     rows = from_spark(frame.schema)
-    if differences := (*repeated_names(rows), *schema_differences(rows, schema, missing_as_null=True)):
+    given = {each.name for each in schema.fields if rows.find(each.name) is not None}
+    own = {each.name for each in schema.fields if each.name not in given and has_value_when_missing(each)}
+    may_lack = StructType(tuple(replace(each, nullable=True) if each.name in own else each for each in schema.fields))
+    refused = (text for each in schema.fields if each.name in given and (text := refused_value(each)) is not None)
+    if differences := (*repeated_names(rows), *schema_differences(rows, may_lack, missing_as_null=True), *refused):
         raise SchemaMismatchError(table=table, differences=differences)
     with session_settings(frame.sparkSession, _SETTINGS):
-        return frame.to(_nullable(to_spark(schema)))
+        return completed(frame.to(_nullable(to_spark(schema))), schema, given, table=table)
 
 
 def _nullable(data_type: Any) -> Any:

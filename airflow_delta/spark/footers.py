@@ -11,7 +11,9 @@ from pyspark.sql import SparkSession
 
 from airflow_delta.core.data_files import StatisticsSelection, describe_file
 from airflow_delta.core.schema import StructType
-from airflow_delta.core.storage.data_filesystem import data_filesystem
+from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.core.storage.table_filesystems import TableFilesystems
+from airflow_delta.spark.data_paths import hadoop_uri
 
 FOOTERS = pa.schema([("path", pa.string()), ("num_records", pa.int64()), ("stats", pa.string())])
 """One row per file; ``path`` as it was given."""
@@ -21,28 +23,31 @@ _DRIVER_FILES = 2000  # a footer takes the driver about a millisecond, a Spark j
 
 
 def read_footers(
-    spark: SparkSession, table_uri: str, paths: Sequence[str], schema: StructType, configuration: Mapping[str, str]
+    spark: SparkSession, store: LogStore, paths: Sequence[str], schema: StructType, configuration: Mapping[str, str]
 ) -> pa.Table:
     """Rows and statistics of files (``FOOTERS``, in no order), read by threads here or, when they are many, by Spark's workers.
 
     Args:
         spark: The session.
-        table_uri: Says which filesystem the files are on.
-        paths: As that filesystem names them.
+        store: The table's, which says how the files are reached.
+        paths: As ``store.data_filesystem`` names them.
         schema: The table's schema without partition columns.
         configuration: The table's properties, which choose the columns with statistics.
     """
-    read = _reader(table_uri, schema, StatisticsSelection.from_properties(configuration))
+    selection = StatisticsSelection.from_properties(configuration)
     if len(paths) <= _DRIVER_FILES:
-        return pa.Table.from_batches([read(paths)], FOOTERS)
+        return pa.Table.from_batches([_reader(store.data_filesystem, schema, selection)(paths)], FOOTERS)
+    read = _reader(TableFilesystems(hadoop_uri(store.table_uri), store.storage_options), schema, selection)
     tasks = spark.sparkContext.defaultParallelism * 4
     frame = spark.createDataFrame(pa.table({"path": paths})).repartition(tasks)
     return frame.mapInArrow(_in_worker(read), "path string, num_records long, stats string").toArrow().cast(FOOTERS)
 
 
-def _reader(table_uri: str, schema: StructType, selection: StatisticsSelection) -> Callable[[Sequence[str]], pa.RecordBatch]:
+def _reader(
+    data_filesystem: Callable[[], tuple[pafs.FileSystem, str]], schema: StructType, selection: StatisticsSelection
+) -> Callable[[Sequence[str]], pa.RecordBatch]:
     def read(paths: Sequence[str]) -> pa.RecordBatch:
-        filesystem, _ = data_filesystem(table_uri)
+        filesystem, _ = data_filesystem()
         with ThreadPoolExecutor(_THREADS) as threads:
             footers = list(threads.map(lambda path: _footer(filesystem, path, schema, selection), paths))
         return pa.RecordBatch.from_pylist(

@@ -7,36 +7,30 @@ as many rows as were observed on their way into the writer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.fs as pafs
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
-from airflow_delta.core.actions import ADD_FILE, NO_ADDS, Metadata
+from airflow_delta.core.actions import ADD_FILE, CHANGE_FILE, NO_ADDS, Metadata
+from airflow_delta.core.data_files.changed_rows import CHANGE_TYPE_FIELD
 from airflow_delta.core.errors import ConstraintViolatedError
-from airflow_delta.core.schema import StructType, parse_schema
-from airflow_delta.spark import not_null
+from airflow_delta.core.schema import StructType
 from airflow_delta.spark.errors import StagedFilesError
-from airflow_delta.spark.footers import read_footers
 from airflow_delta.spark.partition_transport import PartitionTransport, partition_maps
-from airflow_delta.spark.session import session_settings
-from airflow_delta.spark.spark_schema import quoted
+from airflow_delta.spark.promises.violations import as_stored, violations
+from airflow_delta.spark.row_sink import write_files
+from airflow_delta.spark.row_tracking import statistics_of
 from airflow_delta.spark.staging import StagingArea
+from airflow_delta.spark.sunk_rows import SunkRows
+from airflow_delta.spark.table_files import schema_of
 
-_OPTIONS = {
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # Spark's default is INT96: no statistics, no order
-    "spark.sql.parquet.writeLegacyFormat": "false",
-    "mapreduce.fileoutputcommitter.algorithm.version": "1",  # 2 shows files of tasks that fail later
-    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
-}
-_SETTINGS = {"spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED"}  # the one that no option of a write reaches
 _ROWS, _PARTITIONS, _VIOLATIONS = "__rows", "__partitions", "__violations"
+_NO_COLUMNS = StructType(())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -67,60 +61,92 @@ def write_rows(
     folder: str = "rows",
     observed: Mapping[str, Column] | None = None,
     data_change: bool = True,
+    extra: StructType = _NO_COLUMNS,
 ) -> StagedRows:
     """Write the rows below ``staging`` and describe the files as a commit adds them.
 
     Args:
-        frame: Has the table's columns, by name and of its types; the writer drops further ones after observing them.
+        frame: Has the table's columns and ``extra``, by name and of their types; the writer drops further ones after observing
+            them.
         staging: Where to write; the caller's block ends it.
         metadata: The table's metadata, existing or to be created.
         folder: Name of a directory below ``staging`` that no other write uses.
         observed: Aggregates to be taken over the rows in the same pass, by name.
         data_change: Whether the commit adds data, rather than rearranges it.
+        extra: Columns that files hold beside the table's; they have no statistics. Rows that had an id before carry it so, see
+            ``row_tracking.row_id_column``.
 
     Raises:
-        ConstraintViolatedError: NULL where the schema promises a value.
+        ConstraintViolatedError: A row breaks what the table promises of its rows.
+        TableRuleUnreadableError: A rule of the table means nothing to Spark.
         InvalidPartitionValueError: A partition value that the log cannot hold.
         StagedFilesError: The files are not what Spark said that it wrote.
     """
-    schema = parse_schema(metadata.schema_string)
+    # Rows that only move were checked when they came; a rule about times may mean something else in this session's zone.
+    promises = violations(metadata, schema_of(metadata)) if data_change else {}
+    frame = as_stored(frame, metadata) if promises else frame
+    broken = {f"{_VIOLATIONS}{index}": F.count_if(condition) for index, condition in enumerate(promises.values())}
+    sunk, partitions = _sunk(frame, staging, metadata, folder=folder, aggregates={**broken, **(observed or {})}, extra=extra)
+    for promise, counter in zip(promises, broken, strict=True):
+        if rows := sunk.observed[counter]:
+            raise ConstraintViolatedError(table=staging.table_uri, constraint=promise, rows=rows)
+    adds = _described(sunk.files, partitions, staging.table_uri, ADD_FILE, data_change=data_change)
+    return StagedRows(adds=adds, rows=_counted(sunk, staging), observed={name: sunk.observed[name] for name in observed or {}})
+
+
+def write_change_rows(frame: DataFrame, staging: StagingArea, metadata: Metadata, *, folder: str = "rows") -> pa.Table:
+    """Write rows that say what changed below ``staging.changes``, as ``CHANGE_FILE``.
+
+    Protocol: PROTOCOL.md, "Change Data Files". A commit with one such file tells all that it changed by such files.
+
+    Args:
+        frame: Has the table's columns and ``_change_type``.
+        staging: Where to write; the caller's block ends it.
+        metadata: The table's metadata.
+        folder: Name of a directory below ``staging.changes`` that no other write uses.
+
+    Raises:
+        InvalidPartitionValueError: A partition value that the log cannot hold.
+        StagedFilesError: The files are not what Spark said that it wrote.
+    """
+    kind = StructType((CHANGE_TYPE_FIELD,))
+    sunk, partitions = _sunk(frame, staging.changes, metadata, folder=folder, aggregates={}, extra=kind)
+    _counted(sunk, staging)
+    return _described(sunk.files, partitions, staging.table_uri, CHANGE_FILE, data_change=False)
+
+
+def _sunk(
+    frame: DataFrame,
+    staging: StagingArea,
+    metadata: Metadata,
+    *,
+    folder: str,
+    aggregates: Mapping[str, Column],
+    extra: StructType,
+) -> tuple[SunkRows, Mapping[str, Mapping[str, str | None]]]:
+    """The rows as files, and the partition values behind the names of their directories."""
+    schema = schema_of(metadata)
     stored = schema.without(metadata.partition_columns)
     transport = PartitionTransport(tuple(each for each in schema.fields if each.name in metadata.partition_columns))
-    directory = _directory_column(schema) if transport.fields else None
-    promises = not_null.violations(schema, metadata.partition_columns)
-    aggregates = {
-        _ROWS: F.count(F.lit(1)),
-        **{f"{_VIOLATIONS}{index}": F.count_if(broken) for index, broken in enumerate(promises.values())},
-        **(observed or {}),
-    }
+    columns = StructType((*stored.fields, *extra.fields))
+    directory = _directory_column(StructType((*schema.fields, *extra.fields))) if transport.fields else None
+    aggregates = {_ROWS: F.count(F.lit(1)), **aggregates}
     if directory:
         # A partition becomes one file, or some where it is large, instead of one for each task that holds rows of it.
         frame = frame.withColumn(directory, transport.directory_id()).hint("rebalance", directory)
         aggregates[_PARTITIONS] = transport.observed(directory)
-    found = _write(frame, f"{staging.uri}/{folder}", stored.names, directory, aggregates)
-    for index, promise in enumerate(promises):
-        if broken_rows := found[f"{_VIOLATIONS}{index}"]:
-            raise ConstraintViolatedError(table=staging.table_uri, constraint=promise, rows=broken_rows)
-    files = staging.list_files(folder)
-    footers = read_footers(frame.sparkSession, staging.table_uri, [each.path for each in files], stored, metadata.configuration)
-    if (in_files := pc.sum(footers["num_records"]).as_py() or 0) != found[_ROWS]:
-        detail = f"Spark wrote {found[_ROWS]} rows, the footers of {len(files)} files count {in_files}"
+    configuration = statistics_of(stored, metadata.configuration) if extra.fields else metadata.configuration
+    sunk = write_files(frame, staging, folder, columns, directory=directory, aggregates=aggregates, configuration=configuration)
+    return sunk, transport.understood(sunk.observed.get(_PARTITIONS, ()), staging.table_uri)
+
+
+def _counted(sunk: SunkRows, staging: StagingArea) -> int:
+    """How many rows are in the files. Raises ``StagedFilesError`` if others went in."""
+    in_files: int = pc.sum(sunk.files["num_records"]).as_py() or 0
+    if in_files != sunk.observed[_ROWS]:
+        detail = f"Spark wrote {sunk.observed[_ROWS]} rows, the footers of {len(sunk.files)} files count {in_files}"
         raise StagedFilesError(table=staging.table_uri, detail=detail)
-    partitions = transport.understood(found.get(_PARTITIONS, ()), staging.table_uri)
-    adds = _adds(staging, files, footers, partitions, data_change=data_change)
-    return StagedRows(adds=adds, rows=in_files, observed={name: found[name] for name in observed or {}})
-
-
-def _write(
-    frame: DataFrame, uri: str, columns: Sequence[str], directory: str | None, aggregates: Mapping[str, Column]
-) -> dict[str, Any]:
-    """Write the columns, spread over directories by one more, and return the aggregates over the rows as they were written."""
-    observation = Observation()
-    rows = frame.observe(observation, *(aggregate.alias(name) for name, aggregate in aggregates.items()))
-    spread = [directory] if directory else []
-    with session_settings(frame.sparkSession, _SETTINGS):
-        rows.select(*spread, *map(quoted, columns)).write.options(**_OPTIONS).partitionBy(*spread).parquet(uri)
-    return observation.get
+    return in_files
 
 
 def _directory_column(schema: StructType) -> str:
@@ -131,33 +157,26 @@ def _directory_column(schema: StructType) -> str:
     return name
 
 
-def _adds(
-    staging: StagingArea,
-    files: list[pafs.FileInfo],
-    footers: pa.Table,
+def _described(
+    files: pa.Table,
     partitions: Mapping[str, Mapping[str, str | None]],
+    table: str,
+    schema: pa.Schema,
     *,
     data_change: bool,
 ) -> pa.Table:
-    """The files that hold rows, as ``ADD_FILE``.
+    """The files (``SUNK_FILE``) that hold rows, in the columns of an action.
 
     Raises:
         StagedFilesError: A directory that no observed row belongs to.
     """
-    listed = {each.path: each for each in files}
-    found = footers.filter(pc.greater(footers["num_records"], 0))
-    described = [listed[path] for path in found["path"].to_pylist()]
-    ids = [PurePosixPath(each.path).parent.name.rpartition("=")[2] for each in described] if partitions else []
+    filled = files.filter(pc.greater(files["num_records"], 0))
+    ids = filled["directory"].to_pylist() if partitions else []
     if unknown := set(ids) - partitions.keys():
-        raise StagedFilesError(
-            table=staging.table_uri, detail=f"the directories {sorted(unknown)} hold rows that nobody observed"
-        )
+        raise StagedFilesError(table=table, detail=f"the directories {sorted(unknown)} hold rows that nobody observed")
     columns = {
-        "path": pa.array([staging.log_path(each.path) for each in described], pa.string()),
-        "partition_values": partition_maps([partitions[each] for each in ids] if partitions else [{}] * len(described)),
-        "size": pa.array([each.size for each in described], pa.int64()),
-        "modification_time": pa.array([each.mtime_ns // 1_000_000 for each in described], pa.int64()),
-        "data_change": pa.repeat(pa.scalar(data_change), len(described)),
-        "stats": found["stats"],
+        **{name: filled[name] for name in ("path", "size", "modification_time", "stats")},
+        "partition_values": partition_maps([partitions[each] for each in ids] if partitions else [{}] * len(filled)),
+        "data_change": pa.repeat(pa.scalar(data_change), len(filled)),
     }
-    return pa.table([columns.get(each.name, pa.nulls(len(described), each.type)) for each in ADD_FILE], schema=ADD_FILE)
+    return pa.table([columns.get(each.name, pa.nulls(len(filled), each.type)) for each in schema], schema=schema)

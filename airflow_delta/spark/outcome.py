@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.committed import SOURCES_KEY, committed_result, result_of_commit
 from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OperationResult
 from airflow_delta.core.transaction.commit_result import CommitResult
 from airflow_delta.spark.sources import Pin
@@ -51,6 +52,22 @@ def result_of(
         metrics=result.metrics if commit.already_committed else dict(metrics),
         conflicts=(*redone, *commit.conflicts),
         attempts=commit.attempts + len(redone),
+    )
+
+
+def uncommitted(
+    snapshot: Snapshot, operation: str, metrics: Mapping[str, int | str], redone: Sequence[Mapping[str, Any]] = ()
+) -> OperationResult:
+    """The result of a statement that would change nothing, or that only says what it would do."""
+    return OperationResult(
+        table=snapshot.table_uri,
+        version=snapshot.version,
+        read_version=snapshot.version,
+        operation=operation,
+        committed=False,
+        metrics=metrics,
+        conflicts=tuple(redone),
+        attempts=1 + len(redone),
     )
 
 

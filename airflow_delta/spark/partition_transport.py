@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 
 from airflow_delta.core.actions.file_actions import STRING_MAP
 from airflow_delta.core.errors import InvalidPartitionValueError
-from airflow_delta.core.schema import DataType, StructField, serialize
+from airflow_delta.core.schema import DataType, StructField, physical_name, serialize
 from airflow_delta.core.schema.data_types import DATE, DOUBLE, FLOAT, TIMESTAMP, TIMESTAMP_NTZ
 from airflow_delta.spark.errors import StagedFilesError
 from airflow_delta.spark.spark_schema import quoted
@@ -47,7 +47,7 @@ class PartitionTransport:
         return F.collect_set(F.struct(F.col(directory).alias(_ID), *values))
 
     def understood(self, observed: Iterable[Any], table: str) -> dict[str, dict[str, str | None]]:
-        """The partition values, as the log holds them, of each id (as text).
+        """The partition values, as the log holds them (by physical name), of each id (as text).
 
         Raises:
             StagedFilesError: One id stands for two sets of values; it happens once in 2**64 pairs.
@@ -55,7 +55,7 @@ class PartitionTransport:
         """
         understood: dict[str, dict[str, str | None]] = {}
         for row in observed:
-            values = {each.name: _text(row[f"v{position}"], each) for position, each in enumerate(self.fields)}
+            values = {physical_name(each): _text(row[f"v{position}"], each) for position, each in enumerate(self.fields)}
             if understood.setdefault(str(row[_ID]), values) != values:
                 raise StagedFilesError(table=table, detail=f"two partitions share the hash {row[_ID]}")
         return understood

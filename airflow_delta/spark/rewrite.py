@@ -3,6 +3,9 @@
 One primitive serves MERGE (one input, changed rows) and compaction (many inputs, no change). An output is the concatenation of
 its inputs, all of one partition; a change names a row by its position in that concatenation. The changes come from Spark as
 Arrow batches, in the order of (output, row), and are streamed against the inputs, so that memory is bounded by the batch.
+
+What changed is written by the same pass where the table records it (PROTOCOL.md, "Change Data Files"). Where the table tracks
+rows, every row carries its id over, and the version that last changed it; a change leaves the version to the commit.
 """
 
 from __future__ import annotations
@@ -14,13 +17,15 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
-from airflow_delta.core.actions import ADD_FILE, NO_ADDS
+from airflow_delta.core.actions import ADD_FILE, CHANGE_FILE, NO_ADDS, NO_CHANGES
 from airflow_delta.core.clock import Clock, system_clock
 from airflow_delta.core.data_files import StatisticsSelection
+from airflow_delta.core.data_files.compression import codec_for_arrow
+from airflow_delta.core.data_files.row_ids import RowIds
 from airflow_delta.core.snapshot.snapshot import Snapshot
-from airflow_delta.spark.rewrite_worker import RESULT, RESULT_DDL, RewriteWorker
-from airflow_delta.spark.row_changes import DROP, NO_ROW, OUTPUT, ROW
-from airflow_delta.spark.spark_schema import quoted
+from airflow_delta.spark.rewrite_worker import INPUT_COLUMNS, RESULT, RESULT_DDL, RewriteWorker
+from airflow_delta.spark.row_changes import DROP, MARKS, NO_ROW, OUTPUT, ROW
+from airflow_delta.spark.table_files import TableFiles
 from airflow_delta.spark.worker_values import task_count, to_ipc, typed_worker_errors
 
 
@@ -33,12 +38,16 @@ class Rewritten:
         outputs: For each of them the ordinal of its output.
         rows_read: Rows of all inputs.
         rows_written: Rows of all written files.
+        changes: The files that say what changed, ``CHANGE_FILE``.
+        change_rows: Rows in them.
     """
 
     adds: pa.Table = field(default_factory=lambda: NO_ADDS)
     outputs: pa.Array = field(default_factory=lambda: pa.array([], pa.int32()))
     rows_read: int = 0
     rows_written: int = 0
+    changes: pa.Table = field(default_factory=lambda: NO_CHANGES)
+    change_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -49,14 +58,16 @@ class FileRewrite:
         snapshot: The table, for its schema and properties.
         inputs: The input files (``ADD_FILE``), in the order of their rows.
         outputs: For each input the ordinal of its output: int32, ascending from 0 without gaps.
-        directory: Where the new files go, below the table's root; a retried task leaves unnamed files there.
+        directory: Where the new files go, below the table's root; a retried task leaves unnamed files there. None writes none.
+        change_directory: Likewise, of the files that say what changed; None writes none.
         data_change: Whether the outputs hold other rows than the inputs.
     """
 
     snapshot: Snapshot
     inputs: pa.Table
     outputs: pa.Array
-    directory: str
+    directory: str | None
+    change_directory: str | None = None
     data_change: bool
 
     def concatenate(self, spark: SparkSession, *, clock: Clock = system_clock) -> Rewritten:
@@ -71,42 +82,72 @@ class FileRewrite:
         """Write the outputs that the changes name, with the changes applied, and no others.
 
         Args:
-            changes: Columns ``OUTPUT`` (int), ``ROW`` (bigint), ``DROP`` (boolean: the row goes) and those columns of the table
-                that the other rows take their new values from. Two changes of one row only if both drop it.
+            changes: Columns ``OUTPUT`` (int), ``ROW`` (bigint), ``DROP`` (boolean: the row goes), where they are recorded
+                ``LIVES_ON``, and those columns of the table that the other rows take their new values from. Two changes of one
+                row only if both drop it.
             clock: Gives the modification time of the files.
         """
+        row_ids = self._row_ids
+        if row_ids and row_ids.version_column and set(changes.columns) - set(MARKS):
+            changes = changes.withColumn(row_ids.version_column, F.lit(None).cast("bigint"))
         tasks = task_count(changes.sparkSession, self.inputs)
         return self._run(changes.repartitionById(tasks, F.col(OUTPUT)).sortWithinPartitions(OUTPUT, ROW), clock)
 
+    @property
+    def _row_ids(self) -> RowIds | None:
+        """How the rows carry their ids; None where they carry none, or are not written."""
+        return RowIds.of(self.snapshot.metadata.configuration) if self.directory else None
+
     def _run(self, ordered: DataFrame, clock: Clock) -> Rewritten:
-        names = [name for name in ordered.columns if name not in (OUTPUT, ROW, DROP)]
         worker = RewriteWorker(
-            columns=(OUTPUT, ROW, DROP, *names),
-            table_uri=self.snapshot.table_uri,
+            columns=tuple(ordered.columns),
+            table=TableFiles.of(self.snapshot),
             directory=self.directory,
+            change_directory=self.change_directory,
             schema=self.snapshot.schema.without(self.snapshot.partition_columns),
             selection=StatisticsSelection.from_properties(self.snapshot.metadata.configuration),
-            inputs=to_ipc(self.inputs.select(["path"]).append_column(OUTPUT, self.outputs)),
+            codec=codec_for_arrow(self.snapshot.metadata.configuration),
+            row_ids=self._row_ids,
+            inputs=to_ipc(self.inputs.select(INPUT_COLUMNS).append_column(OUTPUT, self.outputs)),
         )
         with typed_worker_errors():
             # Spark parses the names of what it maps: dots and backticks would be syntax.
-            plainly_named = ordered.select(OUTPUT, ROW, DROP, *map(quoted, names)).toDF(*map(str, range(len(names) + 3)))
+            plainly_named = ordered.toDF(*map(str, range(len(ordered.columns))))
             results = plainly_named.mapInArrow(worker, RESULT_DDL).toArrow().cast(RESULT)
-        read, written = (sum(results[name].to_pylist()) for name in ("rows_read", "rows_written"))
-        files = results.filter(results["path"].is_valid()).sort_by("output")
-        outputs = files["output"].combine_chunks()
-        return Rewritten(adds=self._adds(files, clock()), outputs=outputs, rows_read=read, rows_written=written)
+        read, written, changed = (sum(results[name].to_pylist()) for name in ("rows_read", "rows_written", "change_rows"))
+        files, change_files = (results.filter(results[name].is_valid()).sort_by("output") for name in ("path", "change_path"))
+        return Rewritten(
+            adds=self._adds(files, clock()),
+            outputs=files["output"].combine_chunks(),
+            rows_read=read,
+            rows_written=written,
+            changes=self._changes(change_files),
+            change_rows=changed,
+        )
 
     def _adds(self, written: pa.Table, now: int) -> pa.Table:
         """The written files (``RESULT``) as the log takes them; an output stays in the partition of its inputs."""
-        first_inputs = np.searchsorted(self.outputs, written["output"])
         rows = len(written)
         columns = {
             "path": written["path"],
-            "partition_values": self.inputs["partition_values"].take(pa.array(first_inputs)),
+            "partition_values": self._partition_values(written),
             "size": written["size"],
             "modification_time": pa.repeat(pa.scalar(now, pa.int64()), rows),
             "data_change": pa.repeat(pa.scalar(self.data_change), rows),
             "stats": written["stats"],
         }
         return pa.table([columns.get(each.name, pa.nulls(rows, each.type)) for each in ADD_FILE], schema=ADD_FILE)
+
+    def _changes(self, written: pa.Table) -> pa.Table:
+        """The written files of changes (``RESULT``) as the log takes them."""
+        columns = {
+            "path": written["change_path"],
+            "partition_values": self._partition_values(written),
+            "size": written["change_size"],
+            "data_change": pa.repeat(pa.scalar(value=False), len(written)),
+        }
+        return pa.table([columns.get(each.name, pa.nulls(len(written), each.type)) for each in CHANGE_FILE], schema=CHANGE_FILE)
+
+    def _partition_values(self, written: pa.Table) -> pa.ChunkedArray:
+        first_inputs = np.searchsorted(self.outputs, written["output"])
+        return self.inputs["partition_values"].take(pa.array(first_inputs))

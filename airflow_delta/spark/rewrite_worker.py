@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from airflow_delta.core.data_files import DataFileWriter, StatisticsSelection, open_data_file
-from airflow_delta.core.schema import StructType, arrow_schema
-from airflow_delta.core.storage.data_filesystem import data_filesystem
-from airflow_delta.spark.data_paths import file_uri
-from airflow_delta.spark.row_changes import OUTPUT, RowChanges
+from airflow_delta.core.data_files import DataFileWriter, StatisticsSelection
+from airflow_delta.core.data_files.changed_rows import CHANGE_TYPE_FIELD
+from airflow_delta.core.data_files.compression import ending
+from airflow_delta.core.data_files.row_ids import RowIds
+from airflow_delta.core.schema import StructType
+from airflow_delta.spark.row_changes import OUTPUT, RowChanges, changed_rows, with_changes
+from airflow_delta.spark.table_files import TableFiles
 from airflow_delta.spark.worker_values import from_ipc, with_typed_errors
 
 RESULT = pa.schema(
@@ -26,9 +30,20 @@ RESULT = pa.schema(
         ("stats", pa.string()),
         ("rows_read", pa.int64()),
         ("rows_written", pa.int64()),
+        ("change_path", pa.string()),
+        ("change_size", pa.int64()),
+        ("change_rows", pa.int64()),
     ]
 )
-RESULT_DDL = "output int, path string, size bigint, stats string, rows_read bigint, rows_written bigint"
+RESULT_DDL = (
+    "output int, path string, size bigint, stats string, rows_read bigint, rows_written bigint, "
+    "change_path string, change_size bigint, change_rows bigint"
+)
+
+INPUT_COLUMNS = ("path", "deletion_vector", "base_row_id", "default_row_commit_version")
+"""The columns of ``ADD_FILE`` that a worker needs of inputs."""
+
+_NO_STATISTICS = StatisticsSelection(indexed_columns=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,51 +51,123 @@ class RewriteWorker:
     """Turns a partition of ordered changes into files and one ``RESULT`` row for each output.
 
     Attributes:
+        table: Where the files lie.
+        directory: Where the new ones go, below the root; None writes none.
+        change_directory: Where files go that say what changed; None writes none.
         columns: Names of the columns of changes, in the order in which they arrive.
         schema: The table's columns that data files hold.
         selection: Which columns get statistics.
-        inputs: Columns ``path`` (as in the log) and ``OUTPUT``, ordered, as bytes.
+        codec: How the files are compressed, as Arrow names it.
+        row_ids: How rows carry their ids; None where they carry none.
+        inputs: ``INPUT_COLUMNS`` and ``OUTPUT``, ordered, as bytes.
     """
 
-    table_uri: str
-    directory: str
+    table: TableFiles
+    directory: str | None
+    change_directory: str | None
     columns: tuple[str, ...]
     schema: StructType
     selection: StatisticsSelection
+    codec: str
+    row_ids: RowIds | None
     inputs: bytes
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The function that Spark maps over each partition."""
         named = (batch.rename_columns(list(self.columns)) for batch in batches)
-        return with_typed_errors(self._results(RowChanges(named, arrow_schema(self.schema))))
+        return with_typed_errors(self._results(RowChanges(named)))
 
     def _results(self, changes: RowChanges) -> Iterator[pa.RecordBatch]:
         inputs = from_ipc(self.inputs)
-        outputs, paths = inputs[OUTPUT].to_numpy(), inputs["path"]
+        outputs = inputs[OUTPUT].to_numpy()
         while (output := changes.next_output()) is not None:
             first, end = np.searchsorted(outputs, [output, output + 1])
-            result = self._write(output, paths.slice(first, end - first).to_pylist(), changes)
+            result = self._write(output, inputs.slice(first, end - first), changes)
             yield pa.RecordBatch.from_pylist([result], schema=RESULT)
 
-    def _write(self, output: int, paths: list[str], changes: RowChanges) -> Mapping[str, object]:
-        """Stream the inputs with their changes into a new file; no rows make no file."""
-        path = f"{self.directory}/part-{output:05d}-{uuid.uuid4()}-c000.snappy.parquet"
-        filesystem, location = data_filesystem(file_uri(self.table_uri, path))
+    def _write(self, output: int, inputs: pa.Table, changes: RowChanges) -> Mapping[str, object]:
+        """Stream the inputs with their changes into a new file, and what changed into another; no rows make no file."""
+        position = rows_read = 0
+        with ExitStack() as stack:
+            files = self._new_file(stack, self.directory, f"part-{output:05d}", self._stored, self._selection)
+            recorded = self._new_file(stack, self.change_directory, f"cdc-{output:05d}", self._recorded, _NO_STATISTICS)
+            for batch, kept in self._read(inputs):
+                of_batch = changes.take(output, position, batch.num_rows)
+                if files:
+                    files.writer.write(with_changes(batch, position, of_batch, kept))
+                if recorded and of_batch is not None:
+                    for kind, rows in changed_rows(batch, position, of_batch):
+                        kinds = pa.repeat(pa.scalar(kind), rows.num_rows)
+                        recorded.writer.write(rows.append_column(CHANGE_TYPE_FIELD.name, kinds))
+                position += batch.num_rows
+                rows_read += batch.num_rows if kept is None else kept.true_count
+            changes.finish(output)
+        result: dict[str, object] = {"output": output, "rows_read": rows_read, "rows_written": 0, "change_rows": 0}
+        if files and (written := files.writer.close()):
+            result |= {"path": files.path, "size": written.size, "stats": written.stats, "rows_written": written.num_records}
+        if recorded and (written := recorded.writer.close()):
+            result |= {"change_path": recorded.path, "change_size": written.size, "change_rows": written.num_records}
+        return result
+
+    @property
+    def _stored(self) -> StructType:
+        return StructType((*self.schema.fields, *(self.row_ids.fields if self.row_ids else ())))
+
+    @property
+    def _recorded(self) -> StructType:
+        return StructType((*self.schema.fields, CHANGE_TYPE_FIELD))
+
+    @property
+    def _selection(self) -> StatisticsSelection:
+        """Of the table's columns alone: ids have no statistics."""
+        return replace(self.selection, indexed_columns=len(self.selection.leaves(self.schema)))
+
+    def _new_file(
+        self, stack: ExitStack, directory: str | None, name: str, schema: StructType, selection: StatisticsSelection
+    ) -> _NewFile | None:
+        if directory is None:
+            return None
+        path = f"{directory}/{name}-{uuid.uuid4()}-c000{ending(self.codec)}"
+        filesystem, location = self.table.locate(path)
         if isinstance(filesystem, pafs.LocalFileSystem):  # object stores have no directories, HDFS makes them
             filesystem.create_dir(PurePosixPath(location).parent.as_posix())
-        rows_read = 0
-        with DataFileWriter(filesystem, location, self.schema, selection=self.selection, table=self.table_uri) as writer:
-            for batch in self._read(paths):
-                writer.write(changes.apply(output, rows_read, batch))
-                rows_read += batch.num_rows
-            changes.finish(output)
-        written = writer.close()
-        result = {"output": output, "rows_read": rows_read, "rows_written": 0}
-        if written is None:
-            return result
-        return {**result, "path": path, "size": written.size, "stats": written.stats, "rows_written": written.num_records}
+        options: dict[str, Any] = {"compression": self.codec, "selection": selection, "table": self.table.table_uri}
+        writer = DataFileWriter(filesystem, location, schema, **options)
+        return _NewFile(path=path, writer=stack.enter_context(writer))
 
-    def _read(self, paths: list[str]) -> Iterator[pa.RecordBatch]:
-        for path in paths:
-            filesystem, location = data_filesystem(file_uri(self.table_uri, path))
-            yield from open_data_file(filesystem, location, self.schema, {}, table=self.table_uri)
+    def _read(self, inputs: pa.Table) -> Iterator[tuple[pa.RecordBatch, pa.BooleanArray | None]]:
+        return copied_rows(self.table, self._stored, self.row_ids, inputs)
+
+
+def copied_rows(
+    table: TableFiles, stored: StructType, row_ids: RowIds | None, inputs: pa.Table
+) -> Iterator[tuple[pa.RecordBatch, pa.BooleanArray | None]]:
+    """All rows of files as a new file takes them over, and beside them which count; None where all do.
+
+    Args:
+        table: Where the files lie.
+        stored: The columns of the new file, those in which rows carry their ids included.
+        row_ids: How rows carry their ids; None where they carry none.
+        inputs: ``INPUT_COLUMNS`` of the files.
+    """
+    rows = table.rows(stored, with_row_index=row_ids is not None)
+    for path, vector, base_row_id, version in zip(*(inputs[name].to_pylist() for name in INPUT_COLUMNS), strict=True):
+        for batch, kept in rows.masked(path, {}, hidden_by=vector):
+            yield _carrying(row_ids, batch, base_row_id, version) if row_ids else batch, kept
+
+
+def _carrying(row_ids: RowIds, rows: pa.RecordBatch, base_row_id: int | None, version: int | None) -> pa.RecordBatch:
+    """The rows with their ids, and the versions that last changed them, in the columns in which files carry them."""
+    computed = row_ids.columns(rows, base_row_id, version)
+    for name, values in zip((row_ids.id_column, row_ids.version_column), computed, strict=True):
+        if name:
+            rows = rows.set_column(rows.schema.get_field_index(name), name, values)
+    return rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _NewFile:
+    """A file that is being written; ``path`` as in the log."""
+
+    path: str
+    writer: DataFileWriter

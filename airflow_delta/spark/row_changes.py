@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from airflow_delta.core.data_files import conform
+from airflow_delta.core.data_files.changed_rows import DELETE, UPDATE_POSTIMAGE, UPDATE_PREIMAGE
 
 OUTPUT = "__output"
 """Column of changes: ordinal of the file that is written."""
@@ -15,6 +17,11 @@ ROW = "__row"
 """Column of changes: position of the row in all that goes into the file; ``NO_ROW`` only asks for the file."""
 DROP = "__drop"
 """Column of changes: whether the row goes; else it takes the values of the remaining columns."""
+LIVES_ON = "__lives_on"
+"""Column of changes: whether a row that goes is an updated one, written elsewhere. Only where changes are recorded."""
+
+MARKS = (OUTPUT, ROW, DROP, LIVES_ON)
+"""The columns of changes that are none of the table's."""
 
 NO_ROW = -1
 
@@ -26,24 +33,26 @@ class RowChanges:
 
     Args:
         batches: Columns ``OUTPUT``, ``ROW``, ``DROP`` and those columns of the table that take new values.
-        schema: The columns of the rows.
     """
 
-    def __init__(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> None:
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._batches = (each for each in batches if each.num_rows)
-        self._schema = schema
         self._rest: pa.RecordBatch | None = next(self._batches, None)
 
     def next_output(self) -> int | None:
         """The output that the next change is about; None when there are no more."""
         return None if self._rest is None else self._rest.column(OUTPUT)[0].as_py()
 
-    def apply(self, output: int, first_row: int, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows, which start at ``first_row`` of the output, with their changes; the batch itself where there are none."""
-        changes = list(self._until(output, first_row + rows.num_rows))
-        if not changes:
-            return rows
-        return _changed(rows, first_row, pa.Table.from_batches(changes).combine_chunks())
+    def take(self, output: int, first_row: int, rows: int) -> pa.Table | None:
+        """The changes of the next rows; None where there are none.
+
+        Args:
+            output: Where the rows go.
+            first_row: Position of the first of them in all that goes there.
+            rows: How many there are.
+        """
+        changes = list(self._until(output, first_row + rows))
+        return pa.Table.from_batches(changes).combine_chunks() if changes else None
 
     def finish(self, output: int) -> None:
         """Raise ``ValueError`` if a change names a row behind the last one of this output."""
@@ -66,15 +75,28 @@ class RowChanges:
             self._rest = next(self._batches, None)
 
 
-def _changed(rows: pa.RecordBatch, first_row: int, changes: pa.Table) -> pa.RecordBatch:
-    """The rows with each change in its place: each column is taken by positions in the rows and, behind them, the changes."""
+def with_changes(
+    rows: pa.RecordBatch, first_row: int, changes: pa.Table | None, there: pa.BooleanArray | None = None
+) -> pa.RecordBatch:
+    """The rows with each change in its place; the batch itself where there are none.
+
+    Each column is taken by positions in the rows and, behind them, the changes.
+
+    Args:
+        rows: The rows.
+        first_row: Position of the first of them, as changes count.
+        changes: Those of these rows.
+        there: Which of the rows are there at all; all when None. No change is about another one.
+    """
+    if changes is None:
+        return rows if there is None else rows.filter(there)
     positions = changes[ROW].to_numpy() - first_row
     drops = changes[DROP].to_numpy()
-    kept = np.ones(rows.num_rows, dtype=bool)
+    kept = np.ones(rows.num_rows, dtype=bool) if there is None else there.to_numpy(zero_copy_only=False).copy()
     kept[positions[drops]] = False
-    untouched = pa.array(np.flatnonzero(kept)) if drops.any() else None
+    untouched = None if kept.all() else pa.array(np.flatnonzero(kept))
     columns = rows.columns if untouched is None else rows.take(untouched).columns
-    new_names = [name for name in changes.column_names if name not in (OUTPUT, ROW, DROP)]
+    new_names = _new_names(changes)
     if drops.all() or not new_names:
         return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
     order = np.arange(rows.num_rows)
@@ -85,3 +107,37 @@ def _changed(rows: pa.RecordBatch, first_row: int, changes: pa.Table) -> pa.Reco
         both = pa.chunked_array([rows.column(name), *new_values[name].chunks])
         columns[rows.schema.get_field_index(name)] = both.combine_chunks().take(indices)
     return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
+
+
+def changed_rows(rows: pa.RecordBatch, first_row: int, changes: pa.Table) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """What the changes (with ``LIVES_ON``) do to the rows, as the change feed tells it: kinds, each with its rows.
+
+    A row that several changes drop goes once. What becomes of a row that lives on elsewhere is told there.
+
+    Args:
+        rows: The rows as they were.
+        first_row: Position of the first of them, as changes count.
+        changes: Those of these rows.
+    """
+    positions = changes[ROW].to_numpy() - first_row
+    drops, lives_on = (changes[name].to_numpy() for name in (DROP, LIVES_ON))
+    before, updated = np.unique(positions[~drops | lives_on]), positions[~drops]
+    for kind, chosen in ((DELETE, np.unique(positions[drops & ~lives_on])), (UPDATE_PREIMAGE, before)):
+        if len(chosen):
+            yield kind, rows.take(pa.array(chosen))
+    if len(updated):
+        yield UPDATE_POSTIMAGE, _updated(rows.take(pa.array(updated)), changes.filter(pa.array(~drops)))
+
+
+def _updated(rows: pa.RecordBatch, changes: pa.Table) -> pa.RecordBatch:
+    """The rows with the new values of their changes, row by row."""
+    columns: list[Any] = rows.columns
+    new_names = _new_names(changes)
+    new_values = conform(changes.select(new_names), pa.schema([rows.schema.field(name) for name in new_names]))
+    for name in new_names:
+        columns[rows.schema.get_field_index(name)] = new_values[name].combine_chunks()
+    return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
+
+
+def _new_names(changes: pa.Table) -> list[str]:
+    return [name for name in changes.column_names if name not in MARKS]

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.statements import FileSource, Source, SqlSource, TableSource
 from airflow_delta.spark.errors import SourceUnreadableError
+from airflow_delta.spark.hadoop.table_log import table_log
 from airflow_delta.spark.scan import read_table
 from airflow_delta.spark.session import temporary_views
 
@@ -70,7 +70,7 @@ def _open_query(spark: SparkSession, source: SqlSource) -> OpenSource:
 
 def _open_one(spark: SparkSession, source: TableSource | FileSource) -> tuple[DataFrame, tuple[Pin, ...]]:
     if isinstance(source, TableSource):
-        snapshot = DeltaLog.for_table(source.table).snapshot(version=source.version_number, timestamp=source.timestamp)
+        snapshot = table_log(spark, source.table).snapshot(version=source.version_number, timestamp=source.timestamp)
         return read_table(spark, snapshot), (Pin(table=source.table, version=snapshot.version),)
     with _readable(source.path):
         reader = spark.read.format(source.format).options(**source.options)

@@ -11,10 +11,14 @@ from typing import Self
 import pyarrow.fs as pafs
 
 from airflow_delta.core.errors import CommitStateUnknownError, DeltaError
-from airflow_delta.core.storage.data_filesystem import data_filesystem
+from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.core.storage.object_location import ObjectLocation
+from airflow_delta.core.storage.resolve import log_store_for
 from airflow_delta.spark.data_paths import hadoop_uri, log_path
 
 _log = logging.getLogger(__name__)
+
+_CHANGES = "_change_data"
 
 
 class StagingArea:
@@ -25,18 +29,28 @@ class StagingArea:
     with neither ``_`` nor a dot, so that every engine's vacuum reaches what a killed job leaves behind.
 
     Attributes:
+        store: The table's.
         table_uri: The table's root.
         name: The directory, relative to the root.
         uri: The directory as Spark and ``data_filesystem`` take it.
+        root: The table's root as its filesystem names it.
     """
 
-    def __init__(self, table_uri: str) -> None:
-        self.table_uri = table_uri.rstrip("/")
-        self.name = f"write-{uuid.uuid4().hex}"
+    def __init__(self, table: LogStore | str, *, within: str | None = None) -> None:
+        """Nothing is created yet.
+
+        Args:
+            table: The table's store; of a table that is given by its URI, the one that the environment has.
+            within: A directory of the table to lie in; None is the table's own.
+        """
+        self.store = log_store_for(table) if isinstance(table, str) else table
+        self.table_uri = self.store.table_uri
+        self.name = f"{within}/write-{uuid.uuid4().hex}" if within else f"write-{uuid.uuid4().hex}"
         self.uri = f"{hadoop_uri(self.table_uri)}/{self.name}"
-        self._filesystem, self._root = data_filesystem(self.table_uri)
-        self._missing = _missing_directories(self._filesystem, self._root)
+        self._filesystem, self.root = self.store.data_filesystem()
+        self._missing = _missing_directories(self._filesystem, f"{self.root}/{within}" if within else self.root)
         self._entrusted = False
+        self._changes: StagingArea | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -46,9 +60,16 @@ class StagingArea:
             return
         try:
             self.discard()
-        except OSError:
+        except (OSError, DeltaError):
             # The first error is the one to be seen; a vacuum finds what is left.
             _log.exception("could not remove %s", self.uri)
+
+    @property
+    def changes(self) -> StagingArea:
+        """Where the files go that say what changed: a directory below the table's ``_change_data``, which ends as this one."""
+        if self._changes is None:
+            self._changes = StagingArea(self.store, within=_CHANGES)
+        return self._changes
 
     def entrust(self) -> None:
         """Say, right before the commit, that its files now belong to it.
@@ -58,11 +79,19 @@ class StagingArea:
         """
         self._entrusted = True
 
+    def take_back(self) -> None:
+        """Say that the commit has certainly not been made, so that the files are this block's again."""
+        self._entrusted = False
+
     def discard(self) -> None:
         """Delete the files, and every directory that did not exist before."""
         self._entrusted = False
-        directory = f"{self._root}/{self.name}"
-        if self._filesystem.get_file_info(directory).type != pafs.FileType.NotFound:
+        if self._changes is not None:
+            self._changes.discard()
+        directory = f"{self.root}/{self.name}"
+        if ObjectLocation.of(self.table_uri):  # where Arrow would leave an empty object in the name of the table's directory
+            self.store.delete([each.path for each in self.store.list_all(self.name)])
+        elif self._filesystem.get_file_info(directory).type != pafs.FileType.NotFound:
             self._filesystem.delete_dir(directory)
         for each in self._missing:
             try:
@@ -72,13 +101,13 @@ class StagingArea:
 
     def list_files(self, folder: str) -> list[pafs.FileInfo]:
         """The data files below a folder of this directory; sizes in bytes."""
-        selector = pafs.FileSelector(f"{self._root}/{self.name}/{folder}", allow_not_found=True, recursive=True)
+        selector = pafs.FileSelector(f"{self.root}/{self.name}/{folder}", allow_not_found=True, recursive=True)
         files = (each for each in self._filesystem.get_file_info(selector) if each.type == pafs.FileType.File)
         return [each for each in files if each.extension == "parquet" and each.base_name[0] not in "._"]
 
     def log_path(self, path: str) -> str:
         """A listed file of this directory as the log spells it: relative to the table, percent-encoded."""
-        return log_path(path.removeprefix(self._root).lstrip("/"))
+        return log_path(path.removeprefix(self.root).lstrip("/"))
 
 
 def _says_nothing_was_committed(error: BaseException) -> bool:
@@ -86,7 +115,7 @@ def _says_nothing_was_committed(error: BaseException) -> bool:
 
 
 def _missing_directories(filesystem: pafs.FileSystem, root: str) -> list[Path]:
-    """The table's directory and those above it that do not exist yet, deepest first; object stores have none."""
+    """The directory and those above it that do not exist yet, deepest first; object stores have none."""
     if not isinstance(filesystem, pafs.LocalFileSystem):
         return []
     path = Path(root)

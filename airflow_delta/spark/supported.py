@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from airflow_delta.core.actions import Metadata, Protocol
-from airflow_delta.core.table_features.support import check_readable, check_writable
+from airflow_delta.core.table_features.support import ROW_FEATURES, check_readable, check_writable
+from airflow_delta.core.transaction.row_tracking import ROW_TRACKING
 
 _SCANNED = frozenset(
     {
@@ -13,7 +14,8 @@ _SCANNED = frozenset(
         "checkConstraints",
         "checkpointProtection",
         "clustering",
-        "deletionVectors",  # refused file by file: a table that allows them need not have any
+        "columnMapping",
+        "deletionVectors",
         "domainMetadata",
         "generatedColumns",
         "identityColumns",
@@ -21,13 +23,36 @@ _SCANNED = frozenset(
         "invariants",
         "rowTracking",
         "timestampNtz",
+        "typeWidening",
         "v2Checkpoint",
         "vacuumProtocolCheck",
     }
 )
 _WRITTEN = frozenset(
-    {"appendOnly", "checkpointProtection", "inCommitTimestamp", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"}
+    {
+        "allowColumnDefaults",
+        "appendOnly",
+        "changeDataFeed",
+        "checkConstraints",
+        "checkpointProtection",
+        "clustering",
+        "columnMapping",
+        "deletionVectors",  # files are written anew without them
+        "domainMetadata",
+        "generatedColumns",
+        "identityColumns",
+        "inCommitTimestamp",
+        "invariants",
+        ROW_TRACKING,
+        "timestampNtz",
+        "typeWidening",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+    }
 )
+
+ENFORCED = (ROW_FEATURES | {ROW_TRACKING}) & _WRITTEN
+"""Of what a table may ask of its rows: what every write by Spark keeps, and so tells its transaction."""
 
 
 def check_scannable(table: str, protocol: Protocol, metadata: Metadata) -> None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_delta.spark.row_changes import DROP, NO_ROW, OUTPUT, ROW, RowChanges
+from airflow_delta.spark.row_changes import DROP, NO_ROW, OUTPUT, ROW, RowChanges, with_changes
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("tags", pa.list_(pa.string()))])
 CHANGES = pa.schema(
@@ -25,12 +25,12 @@ def in_pieces(rows, lengths, schema):
 
 def applied(files, changes, row_pieces, change_pieces):
     """The rows of each file that changes ask for, after the changes."""
-    stream = RowChanges(iter(in_pieces(changes, change_pieces, CHANGES)), SCHEMA)
+    stream = RowChanges(iter(in_pieces(changes, change_pieces, CHANGES)))
     written = {}
     while (output := stream.next_output()) is not None:
         rows, first = [], 0
         for batch in in_pieces(files[output], row_pieces, SCHEMA):
-            rows += stream.apply(output, first, batch).to_pylist()
+            rows += with_changes(batch, first, stream.take(output, first, batch.num_rows)).to_pylist()
             first += batch.num_rows
         stream.finish(output)
         written[output] = rows
@@ -75,18 +75,18 @@ def test_a_row_that_is_dropped_twice_goes_once():
 
 def test_a_batch_without_changes_is_passed_on_as_it_is():
     batch = pa.RecordBatch.from_pylist([{"id": 1, "name": "a", "tags": []}], schema=SCHEMA)
-    stream = RowChanges(iter(in_pieces([{OUTPUT: 0, ROW: 5, DROP: True}], [1], CHANGES)), SCHEMA)
-    assert stream.apply(0, 0, batch) is batch
+    stream = RowChanges(iter(in_pieces([{OUTPUT: 0, ROW: 5, DROP: True}], [1], CHANGES)))
+    assert with_changes(batch, 0, stream.take(0, 0, 1)) is batch
 
 
 def test_a_change_behind_the_last_row_is_an_error():
-    stream = RowChanges(iter(in_pieces([{OUTPUT: 0, ROW: 5, DROP: True}], [1], CHANGES)), SCHEMA)
+    stream = RowChanges(iter(in_pieces([{OUTPUT: 0, ROW: 5, DROP: True}], [1], CHANGES)))
     with pytest.raises(ValueError, match="behind the last one of output 0"):
         stream.finish(0)
 
 
 def test_changes_of_another_output_than_the_one_written_are_an_error():
     batch = pa.RecordBatch.from_pylist([{"id": 1, "name": "a", "tags": []}], schema=SCHEMA)
-    stream = RowChanges(iter(in_pieces([{OUTPUT: 0, ROW: 0, DROP: True}], [1], CHANGES)), SCHEMA)
+    stream = RowChanges(iter(in_pieces([{OUTPUT: 0, ROW: 0, DROP: True}], [1], CHANGES)))
     with pytest.raises(ValueError, match="out of order"):
-        stream.apply(1, 0, batch)
+        stream.take(1, 0, batch.num_rows)

@@ -10,15 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sqlglot import Dialect, Token, TokenType, exp, parse_one
+from sqlglot import Token, TokenType, exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from airflow_delta.core.schema import StructType
+from airflow_delta.spark.dml.mentions import OPENING, SPARK, TARGET, tokens_of
 
-TARGET, SOURCE = "target", "source"
-
-_SPARK = Dialect.get_or_raise("spark")
-_OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
 
 
@@ -73,31 +70,13 @@ def parse_condition(text: str, schema: StructType) -> MergeCondition:
     return MergeCondition(keys=tuple(keys), others=tuple(others))
 
 
-def mentioned_columns(texts: list[str], schema: StructType) -> StructType:
-    """The columns that these expressions may take from the target.
-
-    These are all whose name stands in a text, unless it is clearly the source's. A star over columns mentions all.
-    """
-    names = {each.casefold() for each in schema.names}
-    mentioned: set[str] = set()
-    for text in texts:
-        tokens = _tokens(text)
-        if tokens is None or any(_is_star_of_columns(tokens, position) for position in range(len(tokens))):
-            return schema
-        for position, token in enumerate(tokens):
-            name = token.text.casefold()
-            if name in names and (SOURCE in names or not _is_qualified(tokens, position, SOURCE)):
-                mentioned.add(name)
-    return StructType(tuple(each for each in schema.fields if each.name.casefold() in mentioned))
-
-
 def _conjuncts(text: str) -> list[str]:
     """The operands of the outermost ANDs, or the whole text.
 
     Cutting at every AND outside parentheses is right exactly when the parser finds as many operands: AND inside BETWEEN and
     CASE, or beside OR, makes the counts differ.
     """
-    tree, tokens = _parsed(text), _tokens(text)
+    tree, tokens = _parsed(text), tokens_of(text)
     if tree is None or not tokens:
         return [text]
     pieces = _split(tokens, TokenType.AND)
@@ -108,7 +87,7 @@ def _conjuncts(text: str) -> list[str]:
 
 
 def _key_equality(text: str, schema: StructType) -> KeyEquality | None:
-    tree, tokens = _parsed(text), _tokens(text)
+    tree, tokens = _parsed(text), tokens_of(text)
     if not isinstance(tree, exp.EQ) or not tokens:
         return None
     sides = _split(tokens, TokenType.EQ)
@@ -127,7 +106,7 @@ def _split(tokens: list[Token], at: TokenType) -> list[list[Token]]:
     pieces: list[list[Token]] = [[]]
     depth = 0
     for token in tokens:
-        depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
+        depth += (token.token_type in OPENING) - (token.token_type in _CLOSING)
         if token.token_type == at and depth == 0:
             pieces.append([])
         else:
@@ -139,33 +118,8 @@ def _is_of(column: exp.Column, side: str) -> bool:
     return column.table.casefold() == side and not column.args.get("db") and not isinstance(column.this, exp.Star)
 
 
-def _is_qualified(tokens: list[Token], position: int, side: str) -> bool:
-    """Whether the token at ``position`` stands right behind ``side.``, which itself follows no dot."""
-    qualifier, dot = position - 2, position - 1
-    return (
-        qualifier >= 0
-        and tokens[dot].token_type == TokenType.DOT
-        and tokens[qualifier].text.casefold() == side
-        and (qualifier == 0 or tokens[qualifier - 1].token_type != TokenType.DOT)
-    )
-
-
-def _is_star_of_columns(tokens: list[Token], position: int) -> bool:
-    """Whether the token is ``*`` for columns that may be the target's, rather than a multiplication or ``source.*``."""
-    if tokens[position].token_type != TokenType.STAR or _is_qualified(tokens, position, SOURCE):
-        return False
-    return position == 0 or tokens[position - 1].token_type in {TokenType.DOT, TokenType.COMMA, *_OPENING}
-
-
 def _parsed(text: str) -> Any:
     try:
-        return parse_one(text, dialect=_SPARK)
-    except SqlglotError:
-        return None
-
-
-def _tokens(text: str) -> list[Token] | None:
-    try:
-        return _SPARK.tokenize(text)
+        return parse_one(text, dialect=SPARK)
     except SqlglotError:
         return None

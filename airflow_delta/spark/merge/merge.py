@@ -2,35 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.errors import CommitConflictError, MetadataChangedError, ProtocolChangedError
-from airflow_delta.core.predicate import conjunction, parse_predicate
+from airflow_delta.core.errors import InvalidPredicateError
+from airflow_delta.core.predicate import TRUE, Expression, conjunction, disjunction, parse_predicate
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import MergeStatement, OperationResult
-from airflow_delta.core.transaction.commit_result import redone
-from airflow_delta.spark.merge.analysis import analyse
-from airflow_delta.spark.merge.clauses import bind_clauses
+from airflow_delta.core.table_changes.definition import Definition
+from airflow_delta.spark.application_progress import done_before
+from airflow_delta.spark.dml.analysis import analyse, no_rows
+from airflow_delta.spark.dml.clauses import bind_clauses
+from airflow_delta.spark.dml.mentions import SOURCE, unqualified
+from airflow_delta.spark.dml.rounds import in_rounds
+from airflow_delta.spark.dml.row_marks import hides_rows
 from airflow_delta.spark.merge.condition import parse_condition
+from airflow_delta.spark.merge.growth import definition_after
+from airflow_delta.spark.merge.one_side import about_one_side
 from airflow_delta.spark.merge.round import MergePlan, run_round
 from airflow_delta.spark.merge.source import materialise
-from airflow_delta.spark.outcome import earlier_result, with_sources
+from airflow_delta.spark.outcome import with_sources
+from airflow_delta.spark.promises.violations import row_rules
 from airflow_delta.spark.session import time_zone
 from airflow_delta.spark.sources import open_source
+from airflow_delta.spark.spark_schema import from_spark
 from airflow_delta.spark.supported import check_rows_writable
-
-_LOST_ROWS = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
-
-MAX_ROUNDS = 20
-"""How often the work is done before a conflict becomes the caller's."""
 
 
 def merge(
@@ -40,6 +42,7 @@ def merge(
     *,
     origin: Origin | None = None,
     start_version: int | None = None,
+    txn: tuple[str, int] | None = None,
 ) -> OperationResult:
     """Run a MERGE and commit it, or raise and leave the table as it is.
 
@@ -53,6 +56,8 @@ def merge(
         origin: Who asks; a commit with its token counts as this statement's.
         start_version: Version of the target when the token was minted, for the search for that commit; None is the version that
             the first round reads.
+        txn: Name of an application and a number that grows with each of its statements: nothing is done where the table has
+            this number, or a greater one, already.
 
     Raises:
         TableNotFoundError: The target does not exist; nothing is created.
@@ -62,30 +67,20 @@ def merge(
         ExpectationFailedError: A gate says no.
         CommitConflictError: Others were faster in every round, or changed what the table is.
     """
-    searched_from = start_version
-    conflicts: list[Mapping[str, Any]] = []
-    plan: MergePlan | None = None
-    for _ in range(MAX_ROUNDS):
-        snapshot = log.refresh()
-        searched_from = snapshot.version if searched_from is None else searched_from
-        # The winner of the last round may be a lost twin of this very task, or stand before one.
-        earlier = earlier_result(log, origin or Origin(), searched_from)
-        if earlier is not None:
-            return replace(earlier, conflicts=tuple(conflicts), attempts=1 + len(conflicts))
-        try:
-            plan = plan or _plan(spark, snapshot, statement, origin)
-            return run_round(spark, log, snapshot, plan, conflicts)
-        except (MetadataChangedError, ProtocolChangedError):
-            raise
-        except CommitConflictError as conflict:
-            lost = conflict
-            conflicts.append(redone(conflict))
-        except (PySparkException, Py4JJavaError) as error:
-            # An executor is gone, and the rows that it kept with it: the statement starts again, source and all.
-            if _LOST_ROWS not in str(error):
-                raise
-            lost, plan = error, None
-    raise lost
+    plans: list[MergePlan] = []  # the last one counts: the source is asked once, while the executors keep its rows
+
+    def once(snapshot: Snapshot, conflicts: Sequence[Mapping[str, Any]]) -> OperationResult:
+        if (done := done_before(snapshot, "MERGE", txn)) is not None:
+            return done
+        if not plans or plans[-1].base != _defined(snapshot):
+            plans.append(replace(_plan(spark, snapshot, statement, origin), txn=txn))
+        return run_round(spark, log, snapshot, plans[-1], conflicts)
+
+    return in_rounds(log, once, origin=origin, start_version=start_version, forget=plans.clear)
+
+
+def _defined(snapshot: Snapshot) -> Definition:
+    return Definition(metadata=snapshot.metadata, protocol=snapshot.protocol)
 
 
 def _plan(spark: SparkSession, snapshot: Snapshot, statement: MergeStatement, origin: Origin | None) -> MergePlan:
@@ -93,22 +88,50 @@ def _plan(spark: SparkSession, snapshot: Snapshot, statement: MergeStatement, or
     table, schema = snapshot.table_uri, snapshot.schema
     check_rows_writable(table, snapshot.protocol, snapshot.metadata)
     opened = open_source(spark, statement.source)
+    after = definition_after(snapshot, statement, from_spark(opened.frame.schema))
+    target_after = snapshot.redefined(after.metadata, after.protocol)
+    check_rows_writable(table, after.protocol, after.metadata)
     clauses = bind_clauses(
-        statement.clauses,
-        schema,
+        tuple(about_one_side(statement.clauses, schema, opened.frame.columns)),
+        target_after.schema,
         snapshot.partition_columns,
         table=table,
-        whole_rows=bool(statement.expect),
+        whole_rows=bool(statement.expect) or hides_rows(snapshot),
+        rules=row_rules(after.metadata, target_after.schema).values(),
+        source_columns=opened.frame.columns,
+        new_columns=set(target_after.schema.names) - set(schema.names) if statement.schema_evolution else None,
     )
-    clauses = analyse(opened.frame, schema, statement.on, clauses, table=table)
+    inserted = opened.frame.alias(SOURCE)
+    target = no_rows(spark, schema)
+    matched = inserted.join(target, F.expr(statement.on), "left")
+    clauses = analyse(
+        clauses,
+        target_after.schema,
+        matched=matched,
+        inserted=inserted,
+        by_source=target,
+        missing_as_null=statement.schema_evolution,
+        table=table,
+    )
     condition = parse_condition(statement.on, schema)
     source = materialise(opened.frame, condition, schema)
-    about_target = (parse_predicate(text, schema, table, time_zone=time_zone(spark)) for text in condition.about_target())
+
+    def predicate(text: str | None) -> Expression:
+        try:
+            return TRUE if text is None else parse_predicate(text, schema, table, time_zone=time_zone(spark))
+        except InvalidPredicateError:  # Spark has understood it: any row may fulfil it
+            return TRUE
+
+    may_match = conjunction([*map(predicate, condition.about_target()), source.matched])
+    unmatched = disjunction(predicate(each.condition and unqualified(each.condition)) for each in clauses.by_source)
     return MergePlan(
         statement=statement,
+        base=_defined(snapshot),
+        after=after,
         clauses=clauses,
         source=source,
-        predicate=conjunction([*about_target, source.matched]),
+        predicate=disjunction([may_match, unmatched]),
+        unmatched=unmatched,
         views=opened.views,
         origin=with_sources(origin, opened.pins),
     )

@@ -4,37 +4,32 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
-from airflow_delta.core.actions import Origin, removes_of
-from airflow_delta.core.clock import Clock
+from airflow_delta.core.actions import Origin
 from airflow_delta.core.committed import SOURCES_KEY
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.predicate import Expression
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import MergeStatement, OperationResult
+from airflow_delta.core.table_changes.definition import Definition
 from airflow_delta.core.transaction.operation import Operation
-from airflow_delta.spark.errors import StagedFilesError
-from airflow_delta.spark.expectations import check_expectations
-from airflow_delta.spark.merge.clauses import BoundClauses, ClauseKind
-from airflow_delta.spark.merge.effects import MergeEffects, count_effects
-from airflow_delta.spark.merge.match import MOVED, StagedChanges, stage
-from airflow_delta.spark.merge.position_scan import FILE
-from airflow_delta.spark.merge.position_scan import ROW as MATCHED_ROW
+from airflow_delta.spark.application_progress import progress
+from airflow_delta.spark.dml.application import apply_changes, check_new_rows
+from airflow_delta.spark.dml.clauses import BoundClauses, ClauseKind
+from airflow_delta.spark.dml.effects import RowEffects, count_effects
+from airflow_delta.spark.dml.staged_changes import stage
+from airflow_delta.spark.merge.disjoint import decides_row_by_row, settle_by_keys
+from airflow_delta.spark.merge.match import FROM_SOURCE, join
 from airflow_delta.spark.merge.source import MergeSource
-from airflow_delta.spark.native_write import StagedRows, write_rows
-from airflow_delta.spark.outcome import result_of
-from airflow_delta.spark.rewrite import FileRewrite, Rewritten
-from airflow_delta.spark.row_changes import DROP, OUTPUT, ROW
-from airflow_delta.spark.spark_schema import quoted, to_spark
+from airflow_delta.spark.outcome import result_of, uncommitted
+from airflow_delta.spark.promises.identity import identity_tags, with_marks
 from airflow_delta.spark.staging import StagingArea
-
-_INSERTED_ROWS_PER_TASK = 1_000_000
+from airflow_delta.spark.supported import ENFORCED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -42,27 +37,39 @@ class MergePlan:
     """What is the same in every round.
 
     Attributes:
+        base: What the target is when the plan is made.
+        after: What it is after the commit.
         source: Computed, with its keys.
         predicate: What holds of every target row that can matter.
+        unmatched: What holds of every target row that a clause may change although nothing matches it.
         views: What expectations see beside the staged rows.
         origin: Who asks, and what the source was read from.
+        txn: The application, and its number of this statement.
     """
 
     statement: MergeStatement
+    base: Definition
+    after: Definition
     clauses: BoundClauses
     source: MergeSource
     predicate: Expression
+    unmatched: Expression
     views: Mapping[str, DataFrame]
     origin: Origin
+    txn: tuple[str, int] | None = None
+
+    @property
+    def grows(self) -> bool:
+        """Whether the commit changes what the target is."""
+        return self.after.metadata != self.base.metadata
 
     def operation(self) -> Operation:
         """As the history shows it."""
-        matched = self.clauses.of(ClauseKind.UPDATE, ClauseKind.DELETE)
         parameters = {
             "predicate": [self.statement.on],
-            "matchedPredicates": [each.logged() for each in matched],
+            "matchedPredicates": [each.logged() for each in self.clauses.about_matches],
             "notMatchedPredicates": [each.logged() for each in self.clauses.of(ClauseKind.INSERT)],
-            "notMatchedBySourcePredicates": [],
+            "notMatchedBySourcePredicates": [each.logged() for each in self.clauses.by_source],
         }
         return Operation(name="MERGE", parameters=parameters)
 
@@ -80,93 +87,77 @@ def run_round(
         conflicts: The winners that made earlier rounds wrong.
     """
     started = time.monotonic()
-    transaction = log.start_transaction(snapshot)
+    transaction = log.start_transaction(snapshot, enforces=ENFORCED)
     # Before anything is pruned: a row with one of these keys that somebody else adds must not go unseen.
     transaction.record_read(plan.predicate)
     candidates = snapshot.files(plan.predicate).sort_by([("size", "descending")])
-    staged = stage(spark, snapshot, plan.source, plan.clauses, candidates)
-    effects = count_effects(staged, plan.source)
-    transaction.record_read_files(candidates["path"].take(effects.matched_files))
-    _check_expectations(spark, plan, staged)
+    pairs = join(spark, snapshot, plan.source, plan.clauses, candidates, unmatched=plan.unmatched)
+    target_after = snapshot.redefined(plan.after.metadata, plan.after.protocol) if plan.grows else snapshot
+    staged = stage(pairs, target_after, plan.clauses, candidates, in_source=F.col(FROM_SOURCE).isNotNull())
+    effects = count_effects(staged, are_matches_unique=plan.source.are_keys_unique)
+    by_source = bool(plan.clauses.by_source)  # then a row without match matters as one with a match does
+    transaction.record_read_files(candidates["path"] if by_source else candidates["path"].take(effects.matched_files))
+    check_new_rows(spark, plan.statement.expect, staged, plan.views)
     scanned = time.monotonic()
-    uncommitted = OperationResult(
-        table=snapshot.table_uri,
-        version=snapshot.version,
-        read_version=snapshot.version,
-        operation="MERGE",
-        committed=False,
-        metrics=effects.metrics(),
-        conflicts=tuple(conflicts),
-        attempts=1 + len(conflicts),
-        sources=tuple(plan.origin.record.get(SOURCES_KEY, ())),
-    )
-    if plan.statement.dry_run or effects.is_nothing:
-        return uncommitted
-    with StagingArea(snapshot.table_uri) as staging:
-        rewritten = _rewrite(staged, effects, staging, log.clock)
-        written = _write(staged, effects, staging)
+    counted = _counted(effects, plan.source)
+    transactions = progress(transaction, plan.txn, log.clock())
+    if plan.statement.dry_run or (effects.is_nothing and not transactions and not plan.grows):
+        sources = tuple(plan.origin.record.get(SOURCES_KEY, ()))
+        return replace(uncommitted(snapshot, "MERGE", counted, conflicts), sources=sources)
+    if staged.marks or plan.grows:
+        metadata = target_after.metadata
+        transaction.set_metadata(with_marks(metadata, staged.marks) if staged.marks else metadata)
+    if plan.grows and plan.after.protocol != snapshot.protocol:
+        transaction.set_protocol(plan.after.protocol)
+    if effects.is_nothing:
+        noted = transaction.commit(transactions=transactions, operation=plan.operation(), metrics=counted, origin=plan.origin)
+        return result_of(snapshot.table_uri, noted, counted, conflicts)
+    with StagingArea(snapshot.store) as staging:
+        applied = apply_changes(staged, effects, staging, log.clock)
         now = time.monotonic()
-        adds = pa.concat_tables([rewritten.adds, written.adds])
-        removes = removes_of(candidates.take(effects.touched_files), deletion_timestamp=log.clock(), data_change=True)
-        metrics = effects.metrics() | {
-            "numTargetRowsCopied": rewritten.rows_written - effects.updated_in_place,
-            "numOutputRows": rewritten.rows_written + written.rows,
-            "numTargetFilesAdded": len(adds),
-            "numTargetBytesAdded": sum(adds["size"].to_pylist()),
-            "numTargetBytesRemoved": sum(removes["size"].to_pylist()),
+        metrics = counted | {
+            "numTargetRowsCopied": applied.copied,
+            "numOutputRows": applied.written,
+            "numTargetFilesRemoved": applied.removed_files,
+            "numTargetFilesAdded": applied.new_files,
+            "numTargetChangeFilesAdded": len(applied.changes),
+            "numTargetDeletionVectorsAdded": applied.vectors_added,
+            "numTargetDeletionVectorsRemoved": applied.vectors_removed,
+            "numTargetDeletionVectorsUpdated": applied.vectors_updated,
+            "numTargetBytesAdded": applied.bytes_added,
+            "numTargetBytesRemoved": applied.bytes_removed,
             "executionTimeMs": round((now - started) * 1000),
             "scanTimeMs": round((scanned - started) * 1000),
             "rewriteTimeMs": round((now - scanned) * 1000),
         }
         staging.entrust()
-        result = transaction.commit(adds=adds, removes=removes, operation=plan.operation(), metrics=metrics, origin=plan.origin)
+        result = transaction.commit(
+            adds=applied.adds,
+            removes=applied.removes,
+            changes=applied.changes,
+            transactions=transactions,
+            operation=plan.operation(),
+            metrics=metrics,
+            tags=identity_tags(snapshot.metadata, transaction.metadata),
+            origin=plan.origin,
+            row_wise=decides_row_by_row(snapshot, plan.clauses),
+            settle_added=settle_by_keys(spark, snapshot, plan.source, plan.clauses),
+        )
         if result.already_committed:
             staging.discard()
     return result_of(snapshot.table_uri, result, metrics, conflicts)
 
 
-def _check_expectations(spark: SparkSession, plan: MergePlan, staged: StagedChanges) -> None:
-    """Show the expectations the rows that are inserted, and those that are updated as they become."""
-    if not plan.statement.expect:
-        return
-    schema = staged.snapshot.schema
-    if staged.clauses.of(ClauseKind.UPDATE, ClauseKind.INSERT):
-        new = staged.rows.where(staged.of(ClauseKind.UPDATE, ClauseKind.INSERT)).select(*map(quoted, schema.names))
-    else:
-        new = spark.createDataFrame([], to_spark(schema))
-    check_expectations(spark, plan.statement.expect, new, plan.views, table=staged.snapshot.table_uri)
-
-
-def _rewrite(staged: StagedChanges, effects: MergeEffects, staging: StagingArea, clock: Clock) -> Rewritten:
-    """Write the touched files anew, without the rows that go and with those that change in their place."""
-    if not len(effects.touched_files):
-        return Rewritten()
-    snapshot = staged.snapshot
-    changes = staged.rows.where(staged.of(ClauseKind.UPDATE, ClauseKind.DELETE)).select(
-        F.col(FILE).alias(OUTPUT),
-        F.col(MATCHED_ROW).alias(ROW),
-        (staged.of(ClauseKind.DELETE) | F.col(MOVED)).alias(DROP),
-        *map(quoted, staged.clauses.updated.without(snapshot.partition_columns).names),
-    )
-    rewrite = FileRewrite(
-        snapshot=snapshot,
-        inputs=staged.candidates,
-        outputs=pa.array(range(len(staged.candidates)), pa.int32()),
-        directory=staging.name,
-        data_change=True,
-    )
-    rewritten = rewrite.change(changes, clock=clock)
-    if (expected := rewritten.rows_read - effects.deleted - effects.moved) != rewritten.rows_written:
-        detail = f"{rewritten.rows_written} rows were written, {expected} should have been"
-        raise StagedFilesError(table=snapshot.table_uri, detail=detail)
-    return rewritten
-
-
-def _write(staged: StagedChanges, effects: MergeEffects, staging: StagingArea) -> StagedRows:
-    """Write the rows that are new in their partition."""
-    rows = effects.inserted + effects.moved
-    if not rows:
-        return StagedRows()
-    new = staged.rows.where(staged.of(ClauseKind.INSERT) | F.col(MOVED)).select(*map(quoted, staged.snapshot.schema.names))
-    new = new.coalesce(rows // _INSERTED_ROWS_PER_TASK + 1)
-    return write_rows(new, staging, staged.snapshot.metadata, folder="inserted")
+def _counted(effects: RowEffects, source: MergeSource) -> dict[str, int]:
+    """By Delta's names."""
+    return {
+        "numSourceRows": source.rows,
+        "numTargetRowsInserted": effects.inserted,
+        "numTargetRowsUpdated": effects.updated,
+        "numTargetRowsDeleted": effects.deleted,
+        "numTargetRowsMatchedUpdated": effects.updated - effects.updated_by_source,
+        "numTargetRowsMatchedDeleted": effects.deleted - effects.deleted_by_source,
+        "numTargetRowsNotMatchedBySourceUpdated": effects.updated_by_source,
+        "numTargetRowsNotMatchedBySourceDeleted": effects.deleted_by_source,
+        "numTargetFilesRemoved": len(effects.touched_files),
+    }

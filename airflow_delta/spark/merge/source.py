@@ -14,7 +14,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 from airflow_delta.core.predicate.expression import Column, Expression, In, Literal, conjunction, range_predicate
 from airflow_delta.core.schema import DecimalType, StructField, StructType, arrow_type
 from airflow_delta.core.schema.data_types import BINARY, DATE, INTEGERS, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ
-from airflow_delta.spark.merge.condition import SOURCE, TARGET, KeyEquality, MergeCondition
+from airflow_delta.spark.dml.mentions import SOURCE, TARGET
+from airflow_delta.spark.merge.condition import KeyEquality, MergeCondition
 from airflow_delta.spark.spark_schema import from_spark, quoted
 
 _SIMPLE = (*INTEGERS, STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ)
@@ -22,6 +23,8 @@ _MAX_KEYS = 1_000_000
 _MAX_KEY_BYTES = 64 << 20
 _MAX_LISTED_VALUES = 64
 _KEY = "__key_"
+IN_SOURCE = "__in_source"
+"""Column of the source's rows that is never NULL."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -29,7 +32,7 @@ class MergeSource:
     """The rows of the source, fixed for the statement and all its attempts.
 
     Attributes:
-        frame: The source's columns, and one for each key.
+        frame: The source's columns, one for each key, and ``IN_SOURCE``.
         rows: How many there are.
         keys: The distinct keys that can match (no NULLs), columns named as the target's; integers are int64. None when the
             condition equates no keys, or when there are too many to be handed to every worker.
@@ -71,7 +74,7 @@ def materialise(source: DataFrame, condition: MergeCondition, schema: StructType
     count = Observation()
     frame = (
         source.alias(SOURCE)
-        .select(f"{SOURCE}.*", *computed)
+        .select(f"{SOURCE}.*", *computed, F.lit(True).alias(IN_SOURCE))
         .observe(count, F.count(F.lit(1)).alias("rows"), F.sum(size).alias("bytes"))
         .localCheckpoint(eager=True)
     )

@@ -1,82 +1,96 @@
-"""What a table is made as, when the first write makes it."""
+"""What a table becomes, when a write makes it or gives it the columns of its rows."""
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
-from airflow_delta.core.actions import Metadata
-from airflow_delta.core.errors import SchemaMismatchError, UnsupportedWriterFeatureError
-from airflow_delta.core.schema import (
-    ArrayType,
-    DataType,
-    MapType,
-    StructField,
-    StructType,
-    schema_json,
-)
+from airflow_delta.core.actions import DomainMetadata
+from airflow_delta.core.errors import InvalidTableDefinitionError, SchemaMismatchError
+from airflow_delta.core.schema import StructType, schema_json
+from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import WriteStatement
-from airflow_delta.core.table_changes.definition_rules import definition_reasons
+from airflow_delta.core.table_changes import NewTable
+from airflow_delta.core.table_changes.clustering import CLUSTERING, CLUSTERING_FEATURE, clustering_columns, clustering_domain
+from airflow_delta.core.table_changes.column_path import ColumnPath, parse_path
+from airflow_delta.core.table_changes.create import table_definition
+from airflow_delta.core.table_changes.definition import Definition, changed_definition
+from airflow_delta.core.table_changes.definition_rules import check_clustering
+from airflow_delta.core.table_changes.refusal import refusals
+from airflow_delta.spark.write.evolution import as_new
 
-_KEPT_COLUMN_METADATA = ("comment", "__CHAR_VARCHAR_TYPE_STRING")
-_UNKNOWN_SETTINGS = (("delta.columnmapping.mode", "name"), ("delta.columnmapping.mode", "id"), ("delta.checkpointpolicy", "v2"))
+Domains = tuple[DomainMetadata, ...]
 
 
-def new_table(statement: WriteStatement, rows: StructType, *, created: int) -> Metadata:
-    """Metadata of a table that holds these rows.
+def new_table(
+    statement: WriteStatement, rows: StructType, *, now: int, replaced: Snapshot | None = None
+) -> tuple[Definition, Domains]:
+    """A table that holds these rows, and the metadata domains that its commit sets.
 
-    All columns may be NULL, as in a table that Delta-Spark makes from a DataFrame. Of the columns' metadata only what describes
-    them is kept: the rules of the table that they come from stay there.
+    All columns may be NULL, as in a table that Delta-Spark makes from a DataFrame.
 
     Args:
-        statement: Names the partition columns and the properties.
+        statement: Names the partition or clustering columns, and the properties.
         rows: The schema of the rows.
-        created: Milliseconds since the epoch.
+        now: Milliseconds since the epoch.
+        replaced: The table that it takes the place of.
 
     Raises:
         SchemaMismatchError: Rows that no table can hold, or partition columns that are none.
-        UnsupportedWriterFeatureError: A property that switches on what is not known here.
+        InvalidTablePropertyError: A property does not exist or cannot have its value.
+        UnsupportedWriterFeatureError: A property switches on what is not known here.
     """
-    schema = StructType(tuple(map(_as_new, rows.fields)))
-    partition_by = tuple(found.name if (found := schema.find(name)) else name for name in statement.partition_by)
-    metadata = Metadata(
-        id=str(uuid.uuid4()),
-        schema_string=schema_json(schema),
-        partition_columns=partition_by,
-        configuration=dict(statement.properties),
-        created_time=created,
+    new = NewTable(
+        schema=as_new(rows),
+        partition_columns=statement.partition_by,
+        clustering_columns=statement.cluster_by,
+        properties=statement.properties,
     )
-    if unknown := tuple(sorted(_unknown_properties(statement.properties))):
-        raise UnsupportedWriterFeatureError(table=statement.table, features=unknown)
-    if differences := tuple(definition_reasons(metadata)):
-        raise SchemaMismatchError(table=statement.table, differences=differences)
-    return metadata
+    before = (definition_of(replaced), replaced.domains) if replaced else ()
+    try:
+        return table_definition(new, statement.table, now, *before)
+    except InvalidTableDefinitionError as error:
+        raise SchemaMismatchError(table=statement.table, differences=error.reasons) from error
 
 
-def _as_new(field: StructField) -> StructField:
-    metadata = {key: value for key, value in field.metadata.items() if key in _KEPT_COLUMN_METADATA}
-    return StructField(field.name, _nullable(field.type), True, metadata)
+def overwritten_table(statement: WriteStatement, rows: StructType, snapshot: Snapshot) -> tuple[Definition, Domains]:
+    """The table with the columns of the rows, partitioned as the statement says, and the domains that its commit sets.
+
+    As in Delta, properties stay, and so does the clustering unless the statement says another or partitions the table.
+
+    Raises:
+        SchemaMismatchError: Rows that no table can hold, or partition or clustering columns that are none.
+        UnsupportedWriterFeatureError: The columns need what is not known here.
+    """
+    table, before, schema = statement.table, definition_of(snapshot), as_new(rows)
+    metadata = replace(
+        before.metadata,
+        schema_string=schema_json(schema),
+        partition_columns=tuple(found.name if (found := schema.find(name)) else name for name in statement.partition_by),
+    )
+    clustered = _clustering(statement, snapshot)
+    try:
+        with refusals(table, "WRITE"):
+            features = (CLUSTERING_FEATURE,) if clustered else ()
+            after = changed_definition(table, before, metadata, features=features)
+            check_clustering(table, after.metadata, clustered)
+            if clustered:
+                return after, (clustering_domain(after.schema, clustered),)
+    except InvalidTableDefinitionError as error:
+        raise SchemaMismatchError(table=table, differences=error.reasons) from error
+    old = snapshot.domains.get(CLUSTERING)
+    return after, () if old is None else (replace(old, removed=True),)
 
 
-def _nullable(data_type: DataType) -> DataType:
-    match data_type:
-        case StructType(fields):
-            return StructType(tuple(map(_as_new, fields)))
-        case ArrayType(element):
-            return ArrayType(_nullable(element))
-        case MapType(key, value):
-            return MapType(_nullable(key), _nullable(value))
-        case _:
-            return data_type
+def definition_of(snapshot: Snapshot) -> Definition:
+    """A table's version, as what defines it."""
+    return Definition(metadata=snapshot.metadata, protocol=snapshot.protocol)
 
 
-def _unknown_properties(properties: Mapping[str, str]) -> Iterator[str]:
-    """Properties that ask for a protocol that new tables do not get here."""
-    for key, value in properties.items():
-        name, is_on = key.lower(), value.lower() == "true"
-        if (
-            name.startswith(("delta.feature.", "delta.constraints.", "delta.minreaderversion", "delta.minwriterversion"))
-            or (name.startswith("delta.enable") and is_on)
-            or (name, value.lower()) in _UNKNOWN_SETTINGS
-        ):
-            yield key
+def _clustering(statement: WriteStatement, snapshot: Snapshot) -> tuple[ColumnPath, ...]:
+    """The columns that the table is to be clustered by. Raises ``Refusal`` for a text that is no path."""
+    if statement.cluster_by:
+        with refusals(statement.table, "WRITE"):
+            return tuple(map(parse_path, statement.cluster_by))
+    if statement.partition_by:
+        return ()
+    return clustering_columns(snapshot.table_uri, definition_of(snapshot).schema, snapshot.domains)

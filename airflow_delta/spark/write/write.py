@@ -1,70 +1,64 @@
-"""Append, overwrite, replace a range: one statement, one commit."""
+"""Append, overwrite, replace a range, replace the table: one statement, one commit."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
-from airflow_delta.core.actions import NO_ADDS, NO_REMOVES, Metadata, Origin, removes_of
+from airflow_delta.core.actions import NO_CHANGES, Origin
+from airflow_delta.core.data_files.changed_rows import CHANGE_TYPE, INSERT
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import (
     CommitConflictError,
     ConstraintViolatedError,
-    InvalidPredicateError,
+    InvalidSchemaError,
     SchemaMismatchError,
     TableExistsError,
 )
-from airflow_delta.core.predicate import ALL, Expression, evaluate_files, is_exact, is_partition_only, parse_predicate
-from airflow_delta.core.schema import StructType, parse_schema
-from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.schema import StructType
 from airflow_delta.core.statements import OperationResult, WriteMode, WriteStatement
 from airflow_delta.core.transaction.commit_result import redone
-from airflow_delta.core.transaction.operation import Operation
-from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
+from airflow_delta.spark.application_progress import done_before, progress
 from airflow_delta.spark.expectations import check_expectations
 from airflow_delta.spark.fitting import fitted
-from airflow_delta.spark.native_write import StagedRows, write_rows
+from airflow_delta.spark.native_write import StagedRows, write_change_rows, write_rows
 from airflow_delta.spark.outcome import earlier_result, result_of, with_sources
-from airflow_delta.spark.scan import read_files
-from airflow_delta.spark.session import time_zone
-from airflow_delta.spark.sources import Pin, open_source
+from airflow_delta.spark.promises.identity import identity_tags, only_numbers_differ
+from airflow_delta.spark.promises.violations import as_stored
+from airflow_delta.spark.scan import SCANNED_COLUMNS, read_files
+from airflow_delta.spark.session import session_settings
+from airflow_delta.spark.sources import OpenSource, open_source
 from airflow_delta.spark.spark_schema import from_spark
 from airflow_delta.spark.staging import StagingArea
-from airflow_delta.spark.supported import check_rows_writable
-from airflow_delta.spark.write.new_table import new_table
+from airflow_delta.spark.table_files import TableFiles
+from airflow_delta.spark.write.file_sizes import balanced, size_settings
+from airflow_delta.spark.write.history import metrics_of, operation_of
+from airflow_delta.spark.write.room import Room, make_room, outside, range_of
+from airflow_delta.spark.write.target import Target
 
 MAX_REDOS = 20
 """How often the commit is prepared again after a conflict; then the conflict is the task's."""
 
+_OUTSIDE = "__outside"
+
+
+class _NumbersTakenError(Exception):
+    """The rows of a try have numbers in identity columns that another commit has given by now."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Target:
-    """The table as the statement finds it, or will make it.
+class _Write:
+    """What does not change while the statement runs."""
 
-    Attributes:
-        snapshot: The version to commit on; None when the commit makes the table.
-        replaced: Which rows make room for the new ones; None unless the statement replaces a range.
-    """
-
-    snapshot: Snapshot | None
-    metadata: Metadata
-    replaced: Expression | None
-
-    @property
-    def schema(self) -> StructType:
-        return parse_schema(self.metadata.schema_string)
-
-    def at(self, newest: Snapshot) -> _Target | None:
-        """The same target at a later version; None when the staged files may not fit that any more."""
-        known, found = self.metadata, newest.metadata
-        fits = (known.schema_string, known.partition_columns) == (found.schema_string, found.partition_columns)
-        return replace(self, snapshot=newest, metadata=found) if fits else None
+    spark: SparkSession
+    log: DeltaLog
+    statement: WriteStatement
+    origin: Origin
 
 
 def write(
@@ -88,158 +82,172 @@ def write(
         start_version: Version of the table when the origin's token was minted.
 
     Raises:
-        SchemaMismatchError: The rows or the partition columns do not fit the table.
-        ConstraintViolatedError: A row breaks NOT NULL, or lies outside the replaced range.
-        InvalidPredicateError: ``replace_where`` is not decided by partition columns.
+        TableExistsError: The mode is ``create``, and there is a table.
+        SchemaMismatchError: The rows, the partitioning or the clustering do not fit the table.
+        ConstraintViolatedError: A row breaks a promise of the table, or lies outside the replaced range.
+        InvalidPredicateError: ``replace_where`` means nothing, or does not fit the table.
+        InvalidTablePropertyError: A property of the new table does not exist or cannot have its value.
         ExpectationFailedError: A check on the rows failed.
         CommitConflictError: Another writer changed the table so that this cannot be redone, or too often.
         DeltaError: As reading the source and the table raise it. In all cases nothing is committed, and no file left.
     """
-    found = earlier_result(log, origin or Origin(), start_version)
+    origin = origin or Origin()
+    found = earlier_result(log, origin, start_version)
     if found is not None:
         return found
-    source = open_source(spark, statement.source)
-    target = _target(log, statement, from_spark(source.frame.schema), time_zone(spark))
-    rows = fitted(source.frame, target.schema, table=log.table_uri)
-    with StagingArea(log.table_uri) as staging:
-        staged = write_rows(rows, staging, target.metadata)
-        _check_range(target, staged, statement)
-        if statement.expect:
-            files = read_files(spark, log.table_uri, staged.adds, target.schema, target.metadata.partition_columns)
-            check_expectations(spark, statement.expect, files, source.views, table=log.table_uri)
-        if statement.dry_run:
-            return _checked(log, statement, target, staged=staged, pins=source.pins)
-        origin = with_sources(origin, source.pins)
-        return _commit(log, statement, target, staged=staged, staging=staging, origin=origin)
+    if statement.user_metadata is not None:
+        origin = replace(origin, user_metadata=statement.user_metadata)
+    run = _Write(spark=spark, log=log, statement=statement, origin=origin)
+    try:
+        return _numbered_right(run)
+    except TableExistsError:
+        if statement.mode is WriteMode.CREATE or not log.exists():
+            raise
+        return _numbered_right(run)  # somebody has made it meanwhile, and otherwise than it would have been made here
 
 
-def _target(log: DeltaLog, statement: WriteStatement, rows: StructType, session_time_zone: str) -> _Target:
-    snapshot = log.refresh() if log.exists() else None
-    if snapshot is None:
-        metadata = new_table(statement, rows, created=log.clock())
-    else:
-        metadata = snapshot.metadata
-        check_rows_writable(log.table_uri, snapshot.protocol, metadata)
-        _check_partitioning(log.table_uri, statement.partition_by, metadata.partition_columns)
-    target = _Target(snapshot=snapshot, metadata=metadata, replaced=None)
-    if statement.replace_where is None:
-        return target
-    predicate = parse_predicate(statement.replace_where, target.schema, log.table_uri, time_zone=session_time_zone)
-    for is_right, detail in (
-        (is_partition_only(predicate, metadata.partition_columns), "it names columns that do not partition the table"),
-        (is_exact(predicate), "it cannot be decided from partition values alone"),
-    ):
-        if not is_right:
-            raise InvalidPredicateError(table=log.table_uri, predicate=statement.replace_where, detail=detail)
-    return replace(target, replaced=predicate)
-
-
-def _check_partitioning(table: str, asked: tuple[str, ...], found: tuple[str, ...]) -> None:
-    if asked and [name.casefold() for name in asked] != [name.casefold() for name in found]:
-        difference = f"the table is partitioned by ({', '.join(found)}), not by ({', '.join(asked)})"
-        raise SchemaMismatchError(table=table, differences=(difference,))
-
-
-def _check_range(target: _Target, staged: StagedRows, statement: WriteStatement) -> None:
-    """Return if every staged row lies in the range that it is to replace. Spark: ``DELTA_REPLACE_WHERE_MISMATCH``."""
-    if target.replaced is None:
-        return
-    verdicts = evaluate_files(target.replaced, staged.adds, target.schema, target.metadata.partition_columns)
-    outside = staged.adds.filter(pc.not_equal(verdicts, ALL))
-    if len(outside):
-        rows = sum(json.loads(stats)["numRecords"] for stats in outside["stats"].to_pylist())
-        constraint = f"replace_where {statement.replace_where}"
-        raise ConstraintViolatedError(table=statement.table, constraint=constraint, rows=rows)
-
-
-def _commit(
-    log: DeltaLog, statement: WriteStatement, target: _Target, *, staged: StagedRows, staging: StagingArea, origin: Origin
-) -> OperationResult:
-    lost: list[dict[str, Any]] = []
+def _numbered_right(run: _Write) -> OperationResult:
+    """The result with numbers that nobody else has given: where somebody was faster, rows are written and numbered anew."""
+    lost: list[Mapping[str, Any]] = []
     while True:
-        transaction, removed = _begin(log, statement, target)
-        metrics = _metrics(statement, staged, removed)
-        staging.entrust()
         try:
-            commit = transaction.commit(
-                adds=staged.adds,
-                removes=removes_of(removed, deletion_timestamp=log.clock(), data_change=True) if len(removed) else NO_REMOVES,
-                operation=_operation(statement, target),
-                metrics=metrics,
-                origin=origin,
-                allow_empty=True,
-            )
-        except (CommitConflictError, TableExistsError) as error:
-            lost.append(_lost_to(error))
-            newest = log.refresh()
-            # Behind the winner a lost twin of this very task may have committed.
-            twin = earlier_result(log, origin, transaction.read_version)
-            if twin is not None:
-                staging.discard()
-                return replace(twin, conflicts=tuple(lost), attempts=1 + len(lost))
-            again = target.at(newest)
-            if again is None or len(lost) > MAX_REDOS:
-                raise
-            target = again
+            return _written(run, lost)
+        except _NumbersTakenError:
             continue
-        if commit.already_committed:
-            staging.discard()
-        return result_of(log.table_uri, commit, metrics, lost)
 
 
-def _begin(log: DeltaLog, statement: WriteStatement, target: _Target) -> tuple[OptimisticTransaction, pa.Table]:
-    """A transaction, and the files whose rows make room (they are read, in terms of the conflict rules)."""
-    if target.snapshot is None:
-        return log.create_transaction(target.metadata), NO_ADDS
-    transaction = log.start_transaction(target.snapshot)
-    match statement.mode:
-        case WriteMode.APPEND:
-            return transaction, NO_ADDS
-        case WriteMode.OVERWRITE:
-            return transaction, transaction.files()
-        case WriteMode.REPLACE_WHERE:
-            return transaction, transaction.files(target.replaced)
+def _written(run: _Write, lost: list[Mapping[str, Any]]) -> OperationResult:
+    """One try; ``lost`` are the winners that made earlier ones wrong, and gets further ones.
+
+    Raises:
+        _NumbersTakenError: Somebody was faster and has given the numbers that these rows have got.
+    """
+    log, statement = run.log, run.statement
+    snapshot = log.refresh() if log.exists() else None
+    if snapshot is not None and (done := done_before(snapshot, "WRITE", statement.txn)) is not None:
+        return done
+    source = open_source(run.spark, statement.source)
+    target = Target.of(log, statement, snapshot, _columns(source.frame, log.table_uri))
+    _check_range(run, target)
+    rows = fitted(source.frame, target.schema, table=log.table_uri)
+    target = replace(target, marks=rows.marks)
+    with StagingArea(log.store) as staging:
+        staged = _staged(run, target, rows.frame, staging)
+        _check_expectations(run, target, staged, source)
+        run = replace(run, origin=with_sources(run.origin, source.pins))
+        result = _committed(run, target, staged, staging, lost)
+        return replace(result, sources=tuple(each.to_json() for each in source.pins)) if statement.dry_run else result
 
 
-def _lost_to(error: CommitConflictError | TableExistsError) -> dict[str, Any]:
+def _columns(frame: DataFrame, table: str) -> StructType:
+    """The columns of the rows."""
+    try:
+        return from_spark(frame.schema)
+    except InvalidSchemaError as error:
+        raise SchemaMismatchError(table=table, differences=(f"in the source: {error.detail}",)) from error
+
+
+def _check_range(run: _Write, target: Target) -> None:
+    """Return if the replaced range means something, before any row is computed."""
+    if run.statement.replace_where is not None and target.snapshot is not None:
+        range_of(run.spark, target.snapshot, run.statement.replace_where)
+
+
+def _staged(run: _Write, target: Target, frame: DataFrame, staging: StagingArea) -> StagedRows:
+    """The rows in their files, each of them inside the range that it is to replace.
+
+    Spark: ``DELTA_REPLACE_WHERE_MISMATCH``.
+    """
+    where, table, metadata = run.statement.replace_where, run.log.table_uri, target.metadata
+    rows = balanced(frame if where is None else as_stored(frame, metadata), metadata)
+    observed = {} if where is None else {_OUTSIDE: outside(run.spark, target.schema, where, table=table)}
+    with session_settings(run.spark, size_settings(metadata, target.snapshot)):
+        staged = write_rows(rows, staging, metadata, observed=observed)
+    if outsiders := staged.observed.get(_OUTSIDE):
+        raise ConstraintViolatedError(table=table, constraint=f"replace_where {where}", rows=outsiders)
+    return staged
+
+
+def _check_expectations(run: _Write, target: Target, staged: StagedRows, source: OpenSource) -> None:
+    if run.statement.expect:
+        files = read_files(run.spark, staged.adds.select(SCANNED_COLUMNS), TableFiles.to_be(run.log.store, target.metadata))
+        check_expectations(run.spark, run.statement.expect, files, source.views, table=run.log.table_uri)
+
+
+def _committed(
+    run: _Write, target: Target, staged: StagedRows, staging: StagingArea, lost: list[Mapping[str, Any]]
+) -> OperationResult:
+    log, statement = run.log, run.statement
+    while True:
+        # What is written to make room is of this round only.
+        with StagingArea(log.store) as aside:
+            transaction = target.begin(log)
+            room = make_room(run.spark, log, statement, transaction, new_files=staged.adds, staging=aside)
+            metrics = metrics_of(statement, staged, room)
+            operation = operation_of(statement, target)
+            if statement.dry_run:
+                return _checked(log, target, operation.name, metrics)
+            changes = _recorded(run, target, staged, room, aside)
+            staging.entrust()
+            aside.entrust()
+            try:
+                commit = transaction.commit(
+                    adds=pa.concat_tables([staged.adds, room.adds]),
+                    removes=room.removes(log.clock()),
+                    changes=changes,
+                    transactions=progress(transaction, statement.txn, log.clock()),
+                    domains=target.domains,
+                    operation=operation,
+                    metrics=metrics,
+                    tags=identity_tags(target.snapshot.metadata if target.snapshot else None, transaction.metadata),
+                    origin=run.origin,
+                    allow_empty=True,
+                )
+            except (CommitConflictError, TableExistsError) as error:
+                aside.discard()
+                staging.take_back()
+                lost.append(_lost_to(error))
+                newest = log.refresh()
+                # Behind the winner a lost twin of this very task may have committed.
+                done = earlier_result(log, run.origin, transaction.read_version) or done_before(newest, "WRITE", statement.txn)
+                if done is not None:
+                    staging.discard()
+                    return replace(done, conflicts=tuple(lost), attempts=1 + len(lost))
+                again = target.at(newest)
+                if len(lost) > MAX_REDOS:
+                    raise
+                if again is None:
+                    before = target.snapshot.metadata if target.snapshot is not None and target.marks else newest.metadata
+                    if only_numbers_differ(before, newest.metadata):
+                        raise _NumbersTakenError from error
+                    raise
+                target = again
+                continue
+            if commit.already_committed:
+                staging.discard()
+                aside.discard()
+            return result_of(log.table_uri, commit, metrics, lost)
+
+
+def _recorded(run: _Write, target: Target, staged: StagedRows, room: Room, aside: StagingArea) -> pa.Table:
+    """The files that say what changes (``CHANGE_FILE``): where rows of a file go and others stay, of the new rows too."""
+    gone = NO_CHANGES if room.rewritten is None else room.rewritten.changes
+    if not len(gone):
+        return NO_CHANGES
+    rows = read_files(run.spark, staged.adds.select(SCANNED_COLUMNS), TableFiles.to_be(run.log.store, target.metadata))
+    come = write_change_rows(rows.withColumn(CHANGE_TYPE, F.lit(INSERT)), aside, target.metadata)
+    return pa.concat_tables([gone, come])
+
+
+def _lost_to(error: CommitConflictError | TableExistsError) -> Mapping[str, Any]:
     if isinstance(error, CommitConflictError):
         return redone(error)
     return {"version": error.version, "operation": None, "rule": error.code, "job": None}
 
 
-def _operation(statement: WriteStatement, target: _Target) -> Operation:
-    partition_by = list(target.metadata.partition_columns)
-    if target.snapshot is None:
-        made = {
-            "isManaged": "false",
-            "partitionBy": partition_by,
-            "clusterBy": [],
-            "properties": dict(target.metadata.configuration),
-        }
-        return Operation(name="CREATE TABLE AS SELECT", parameters=made)
-    mode = "Append" if statement.mode is WriteMode.APPEND else "Overwrite"
-    return Operation(name="WRITE", parameters={"mode": mode, "partitionBy": partition_by, "predicate": statement.replace_where})
-
-
-def _metrics(statement: WriteStatement, staged: StagedRows, removed: pa.Table) -> dict[str, int]:
-    metrics = {"numFiles": len(staged.adds), "numOutputRows": staged.rows, "numOutputBytes": staged.size}
-    if statement.mode is WriteMode.APPEND:
-        return metrics
-    return {**metrics, "numRemovedFiles": len(removed), "numRemovedBytes": pc.sum(removed["size"]).as_py() or 0}
-
-
-def _checked(
-    log: DeltaLog, statement: WriteStatement, target: _Target, *, staged: StagedRows, pins: Iterable[Pin]
-) -> OperationResult:
+def _checked(log: DeltaLog, target: Target, operation: str, metrics: Mapping[str, int]) -> OperationResult:
     """What a dry run tells: the commit that would have been."""
-    version = -1 if target.snapshot is None else target.snapshot.version
-    _, removed = _begin(log, statement, target)
+    version = target.read_version
     return OperationResult(
-        table=log.table_uri,
-        version=version,
-        read_version=version,
-        operation=_operation(statement, target).name,
-        committed=False,
-        metrics=_metrics(statement, staged, removed),
-        sources=tuple(each.to_json() for each in pins),
+        table=log.table_uri, version=version, read_version=version, operation=operation, committed=False, metrics=metrics
     )

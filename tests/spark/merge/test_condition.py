@@ -3,7 +3,8 @@
 import pytest
 
 from airflow_delta.core.schema import PrimitiveType, StructField, StructType
-from airflow_delta.spark.merge.condition import mentioned_columns, parse_condition
+from airflow_delta.spark.dml.mentions import mentioned_columns, qualified, unqualified
+from airflow_delta.spark.merge.condition import parse_condition
 
 SCHEMA = StructType(tuple(StructField(name, PrimitiveType("long")) for name in ("id", "day", "x", "a b")))
 
@@ -82,6 +83,39 @@ def test_conjuncts_that_may_depend_on_more_are_no_predicates_on_the_table(text):
 )
 def test_every_column_that_a_text_may_take_from_the_target_is_mentioned(texts, expected):
     assert mentioned_columns(texts, SCHEMA).names == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("target.id = 1", "id = 1"),
+        ("target.s.a > 1 AND Target.s.b.c.d = 2", "s.a > 1 AND s.b.c.d = 2"),
+        ("s.a > 1", "s.a > 1"),
+        ("s.target.a > 1", "s.target.a > 1"),
+        ("no SQL ((", "no SQL (("),
+    ],
+)
+def test_a_text_about_the_table_alone_needs_no_name_for_it(text, expected):
+    assert unqualified(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("id > 3 AND source.id = id -- id", "target.id > 3 AND source.id = target.id -- id"),
+        ("transform(a, id -> id + x)", "transform(a, id -> id + target.x)"),
+        ("'id' || `id`", "'id' || target.`id`"),
+        ("day(id) + other", "day(target.id) + other"),
+        (
+            "x.a > 1 AND source.x.a = x.a.b.c.d AND other.x = 1",
+            "target.x.a > 1 AND source.x.a = target.x.a.b.c.d AND other.x = 1",
+        ),
+        ("id IN (SELECT id FROM t)", "id IN (SELECT id FROM t)"),
+        ("no SQL ((", "no SQL (("),
+    ],
+)
+def test_columns_that_both_sides_have_get_the_name_of_the_side_that_a_clause_sees(text, expected):
+    assert qualified(text, "target", {"id", "x"}) == expected
 
 
 def test_a_target_column_named_source_makes_every_name_a_mention():

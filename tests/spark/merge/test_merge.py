@@ -29,6 +29,7 @@ from airflow_delta.core.statements import (
     NotMatchedInsert,
     SqlSource,
 )
+from airflow_delta.spark.dml.staged_changes import scan_positions
 from airflow_delta.spark.merge.merge import merge
 
 pytestmark = pytest.mark.spark
@@ -313,6 +314,25 @@ def test_a_dry_run_counts_and_writes_nothing(run_merge, table):
     result = run_merge("VALUES (2L, 'B'), (9L, 'i') AS t(id, v)", dry_run=True)
     assert (result.committed, result.metrics["numTargetRowsUpdated"], result.metrics["numTargetRowsInserted"]) == (False, 1, 1)
     assert everything(table) == before
+
+
+def test_a_merge_that_only_inserts_reads_keys_and_rewrites_nothing(run_merge, judged, table, monkeypatch):
+    for first in (0, 100):
+        write_deltalake(table, pa.table({"id": range(first, first + 5), "v": ["x"] * 5}), mode="append")
+    before, scanned = active_files(table), []
+
+    def scan(spark, snapshot, files, columns, **options):
+        scanned.append((len(files), columns.names))
+        return scan_positions(spark, snapshot, files, columns, **options)
+
+    monkeypatch.setattr("airflow_delta.spark.merge.match.scan_positions", scan)
+    result = run_merge("SELECT id, 'new' AS v FROM range(3, 7)", clauses=NotMatchedInsert(condition="source.id <> 6"))
+
+    assert scanned == [(1, ("id",))]
+    assert before < active_files(table)
+    counts = [result.metrics[f"numTarget{name}"] for name in ("FilesRemoved", "FilesAdded", "RowsCopied", "RowsInserted")]
+    assert counts == [0, 1, 0, 1]
+    assert [row for row in judged() if row[1] == "new"] == [(5, "new")]
 
 
 def test_all_rows_of_a_file_may_go(run_merge, judged, table):

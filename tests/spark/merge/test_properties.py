@@ -11,15 +11,26 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from airflow_delta.core.errors import MultipleSourceRowsMatchedError
-from airflow_delta.core.statements import FileSource, MatchedDelete, MatchedUpdate, NotMatchedInsert
+from airflow_delta.core.statements import (
+    FileSource,
+    MatchedDelete,
+    MatchedUpdate,
+    NotMatchedBySourceDelete,
+    NotMatchedBySourceUpdate,
+    NotMatchedInsert,
+)
 
 pytestmark = pytest.mark.spark
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("v", pa.int64())])
+WIDER = SCHEMA.append(pa.field("extra", pa.int64()))
 
 # Conditions and assignments as SQL, and as functions of the two rows.
 ON_ID = ("target.id = source.id", lambda t, s: t["id"] == s["id"])
-ON_BOTH = ("target.p = source.p AND target.id = source.id", lambda t, s: t["id"] == s["id"] and t["p"] == s["p"])
+ON_BOTH = (
+    "target.p = source.p AND target.id = source.id",
+    lambda t, s: t["id"] == s["id"] and t["p"] == s["p"] is not None,
+)
 ON_SUM = ("target.id = source.id + 1 AND target.v IS NOT NULL", lambda t, s: t["id"] == s["id"] + 1 and t["v"] is not None)
 MATCHED_CONDITIONS = [
     (None, lambda _t, _s: True),
@@ -34,10 +45,22 @@ ASSIGNMENTS = [
     ({"p": "source.p"}, lambda t, s: t | {"p": s["p"]}),
     ({"v": "source.v", "id": "-target.id"}, lambda t, s: t | {"v": s["v"], "id": -t["id"]}),
 ]
+TARGET_CONDITIONS = [
+    (None, lambda _t: True),
+    ("target.id > 3", lambda t: t["id"] is not None and t["id"] > 3),
+    ("v IS NULL OR p = 'a'", lambda t: t["v"] is None or t["p"] == "a"),
+    ("coalesce(target.v, 0) % 2 = 0", lambda t: (t["v"] or 0) % 2 == 0),
+]
+TARGET_ASSIGNMENTS = [
+    ({"v": "coalesce(v, 0) - 10"}, lambda t: t | {"v": (t["v"] or 0) - 10}),
+    ({"p": "'b'", "v": "target.id"}, lambda t: t | {"p": "b", "v": t["id"]}),
+]
 INSERTS = [
     (None, dict),
     ({"id": "source.id", "v": "source.v * 2"}, lambda s: {"id": s["id"], "p": None, "v": s["v"] and s["v"] * 2}),
 ]
+KINDS = ["update", "delete", "insert", "update_alone", "delete_alone"]
+BY_SOURCE = {"update_alone", "delete_alone"}
 
 
 def rows(keys):
@@ -53,24 +76,37 @@ def with_unique_keys(found):
 def clauses(draw):
     """Clauses as the statement takes them, and as (kind, condition, effect)."""
     statement, meaning = [], []
-    for kind in draw(st.lists(st.sampled_from(["update", "delete", "insert"]), min_size=1, max_size=4)):
-        if kind == "insert":
+    for kind in draw(st.lists(st.sampled_from(KINDS), min_size=1, max_size=5)):
+        if kind in BY_SOURCE:
+            (condition, holds), (values, effect) = (
+                draw(st.sampled_from(TARGET_CONDITIONS)),
+                draw(st.sampled_from(TARGET_ASSIGNMENTS)),
+            )
+            update = NotMatchedBySourceUpdate(condition=condition, assignments=values)
+            clause = update if kind == "update_alone" else NotMatchedBySourceDelete(condition=condition)
+        elif kind == "insert":
             (condition, holds), (values, effect) = draw(st.sampled_from(SOURCE_CONDITIONS)), draw(st.sampled_from(INSERTS))
             clause = NotMatchedInsert(condition=condition, assignments=values)
         else:
             (condition, holds), (values, effect) = draw(st.sampled_from(MATCHED_CONDITIONS)), draw(st.sampled_from(ASSIGNMENTS))
             update = MatchedUpdate(condition=condition, assignments=values)
             clause = update if kind == "update" else MatchedDelete(condition=condition)
-        former = [each for each in statement if isinstance(each, NotMatchedInsert) == (kind == "insert")]
+        former = [each for each, (other, *_) in zip(statement, meaning, strict=True) if about(other) == about(kind)]
         if not former or former[-1].condition is not None:
             statement.append(clause)
             meaning.append((kind, holds, effect))
     return statement, meaning
 
 
+def about(kind):
+    """Which rows a clause is about."""
+    return "insert" if kind == "insert" else "alone" if kind in BY_SOURCE else "matched"
+
+
 def merged(target, source, matches, meaning):
     """The rows afterwards; None when a row has several matches that matter."""
-    matched = [each for each in meaning if each[0] != "insert"]
+    matched = [each for each in meaning if about(each[0]) == "matched"]
+    alone = [each for each in meaning if each[0] in BY_SOURCE]
     inserts = [each for each in meaning if each[0] == "insert"]
     only_a_delete = len(matched) == 1 and matched[0][0] == "delete" and matched[0][1] is MATCHED_CONDITIONS[0][1]
     after, met = [], set()
@@ -79,11 +115,12 @@ def merged(target, source, matches, meaning):
         met.update(partners)
         if len(partners) > 1 and matched and not only_a_delete:
             return None
-        taken = next((each for each in matched if partners and each[1](row, source[partners[0]])), None)
+        seen = (row, source[partners[0]]) if partners else (row,)
+        taken = next((each for each in (matched if partners else alone) if each[1](*seen)), None)
         if taken is None:
             after.append(row)
-        elif taken[0] == "update":
-            after.append(taken[2](row, source[partners[0]]))
+        elif taken[0] in {"update", "update_alone"}:
+            after.append(taken[2](*seen))
     for i, row in enumerate(source):
         taken = next((each for each in inserts if i not in met and each[1](row)), None)
         if taken is not None:
@@ -92,18 +129,26 @@ def merged(target, source, matches, meaning):
 
 
 def as_counts(found):
-    return Counter(tuple(row[name] for name in SCHEMA.names) for row in found)
+    return Counter(tuple(row.get(name) for name in WIDER.names) for row in found)
 
 
-def check(run_merge, check_statistics, table, tmp_path, *, target, source, on, both, partitioned):
+def check(run_merge, check_statistics, table, tmp_path, *, target, source, on, both, partitioned, grows):
     statement, meaning = both
     shutil.rmtree(table, ignore_errors=True)
     for part in (target[::2], target[1::2]):
         data = pa.Table.from_pylist(part, schema=SCHEMA)
         write_deltalake(table, data, partition_by=["p"] if partitioned else None, mode="append")
-    pq.write_table(pa.Table.from_pylist(source, schema=SCHEMA), tmp_path / "source.parquet")
+    if grows:
+        source = [each | {"extra": number} for number, each in enumerate(source)]
+    rows = pa.Table.from_pylist(source, schema=WIDER if grows else SCHEMA)
+    pq.write_table(rows, tmp_path / "source.parquet")
     expected = merged(target, source, on[1], meaning)
-    merge = {"source": FileSource(str(tmp_path / "source.parquet"), format="parquet"), "on": on[0], "clauses": statement}
+    merge = {
+        "source": FileSource(str(tmp_path / "source.parquet"), format="parquet"),
+        "on": on[0],
+        "clauses": statement,
+        "schema_evolution": grows,
+    }
     if expected is None:
         with pytest.raises(MultipleSourceRowsMatchedError):
             run_merge(**merge)
@@ -122,6 +167,7 @@ CASES = {
     "on": st.sampled_from([ON_ID, ON_BOTH, ON_SUM]),
     "both": clauses(),
     "partitioned": st.booleans(),
+    "grows": st.booleans(),
 }
 RUN = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], phases=[Phase.generate], deadline=None)
 

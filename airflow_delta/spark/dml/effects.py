@@ -1,38 +1,48 @@
-"""What a MERGE does to which file, counted before anything is written."""
+"""What a statement does to which file, counted before anything is written."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import pyarrow as pa
+from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
-from airflow_delta.core.errors import MultipleSourceRowsMatchedError
-from airflow_delta.spark.merge.clauses import ClauseKind
-from airflow_delta.spark.merge.match import CHOICE, MOVED, StagedChanges
-from airflow_delta.spark.merge.position_scan import FILE, ROW
-from airflow_delta.spark.merge.source import MergeSource
+from airflow_delta.core.data_files.row_ids import ROW_ID
+from airflow_delta.core.errors import ConstraintViolatedError, MultipleSourceRowsMatchedError
+from airflow_delta.spark.dml.clauses import ClauseKind
+from airflow_delta.spark.dml.position_scan import FILE, ROW
+from airflow_delta.spark.dml.staged_changes import CHOICE, MOVED, StagedChanges
+from airflow_delta.spark.promises.not_null import violations
+from airflow_delta.spark.promises.violations import row_violations
+
+_BY_SOURCE, _BROKEN = "by_source_", "broken_"
+_MARKS = (FILE, ROW, CHOICE, MOVED, ROW_ID)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MergeEffects:
+class RowEffects:
     """How many rows of the target are inserted, updated, deleted.
 
     Attributes:
         matched_files: Ordinals of the files in which a row matches.
         touched_files: Ordinals of those in which a row changes.
+        deleted_by_file: For each of these the rows deleted from it.
         updated: Rows updated, moved ones included.
         moved: Rows updated into another partition.
-        source_rows: Rows of the source.
+        updated_by_source: Of the updated rows those that no source row matches.
+        deleted_by_source: Of the deleted rows those that no source row matches.
     """
 
     matched_files: pa.Array
     touched_files: pa.Array
+    deleted_by_file: pa.Array
     inserted: int
     updated: int
     deleted: int
     moved: int
-    source_rows: int
+    updated_by_source: int = 0
+    deleted_by_source: int = 0
 
     @property
     def updated_in_place(self) -> int:
@@ -44,53 +54,54 @@ class MergeEffects:
         """Whether the table stays as it is."""
         return not self.inserted and not len(self.touched_files)
 
-    def metrics(self) -> dict[str, int]:
-        """By Delta's names."""
-        return {
-            "numSourceRows": self.source_rows,
-            "numTargetRowsInserted": self.inserted,
-            "numTargetRowsUpdated": self.updated,
-            "numTargetRowsDeleted": self.deleted,
-            "numTargetRowsMatchedUpdated": self.updated,
-            "numTargetRowsMatchedDeleted": self.deleted,
-            "numTargetFilesRemoved": len(self.touched_files),
-        }
 
-
-def count_effects(staged: StagedChanges, source: MergeSource) -> MergeEffects:
+def count_effects(staged: StagedChanges, *, are_matches_unique: bool) -> RowEffects:
     """Count, in one pass over the staged rows; one row of the answer is one file.
 
     Args:
         staged: What happens to which row.
-        source: Tells whether a target row can have several matches at all.
+        are_matches_unique: Whether certainly no target row has several matches.
 
     Raises:
+        ConstraintViolatedError: An updated row breaks what the table promises of its rows.
         MultipleSourceRowsMatchedError: Several source rows match a target row, whether or not a clause applies to them. As in
             Delta, a single unconditional delete does not mind.
     """
+    snapshot, is_updated, updated = staged.snapshot, staged.of(ClauseKind.UPDATE), staged.clauses.updated
+    promises: dict[str, Column] = {}
+    if updated.fields:
+        promises = violations(updated, snapshot.partition_columns)
+        promises |= row_violations(snapshot.metadata, snapshot.schema, updated)
     counted = staged.rows.groupBy(FILE).agg(
         F.count(ROW).alias("pairs"),
-        (F.count(ROW) if source.are_keys_unique else F.count_distinct(ROW)).alias("rows"),
+        (F.count(ROW) if are_matches_unique else F.count_distinct(ROW)).alias("rows"),
         *(F.count_if(staged.of(kind)).alias(kind.value) for kind in ClauseKind),
         F.count_if(MOVED).alias("moved"),
+        *(F.count_if(staged.by_source(kind)).alias(f"{_BY_SOURCE}{kind}") for kind in (ClauseKind.UPDATE, ClauseKind.DELETE)),
+        *(F.count_if(F.when(is_updated, broken)).alias(f"{_BROKEN}{at}") for at, broken in enumerate(promises.values())),
     )
     files = counted.toArrow().to_pylist()
     matched = [each for each in files if each[FILE] is not None]
     if staged.clauses.tolerates_several_matches:
         for each in matched:
-            each[ClauseKind.DELETE] = min(each[ClauseKind.DELETE], each["rows"])
+            each[ClauseKind.DELETE] -= (each["pairs"] - each["rows"]) if staged.clauses.deletes_matches else 0
     elif any(each["pairs"] > each["rows"] for each in matched):
         raise _several_matches(staged)
+    for at, promise in enumerate(promises):
+        if broken_rows := sum(each[f"{_BROKEN}{at}"] for each in matched):
+            raise ConstraintViolatedError(table=snapshot.table_uri, constraint=promise, rows=broken_rows)
     touched = [each for each in matched if each[ClauseKind.UPDATE] or each[ClauseKind.DELETE]]
-    totals = {name: sum(each[name] for each in files) for name in (*ClauseKind, "moved")}
-    return MergeEffects(
+    totals = {name: sum(each[name] for each in files) for name in counted.columns if name not in (FILE, "pairs", "rows")}
+    return RowEffects(
         matched_files=pa.array([each[FILE] for each in matched], pa.int32()),
         touched_files=pa.array([each[FILE] for each in touched], pa.int32()),
+        deleted_by_file=pa.array([each[ClauseKind.DELETE] for each in touched], pa.int64()),
         inserted=totals[ClauseKind.INSERT],
         updated=totals[ClauseKind.UPDATE],
         deleted=totals[ClauseKind.DELETE],
         moved=totals["moved"],
-        source_rows=source.rows,
+        updated_by_source=totals[f"{_BY_SOURCE}{ClauseKind.UPDATE}"],
+        deleted_by_source=totals[f"{_BY_SOURCE}{ClauseKind.DELETE}"],
     )
 
 
@@ -98,7 +109,7 @@ def _several_matches(staged: StagedChanges) -> MultipleSourceRowsMatchedError:
     several = staged.rows.where(F.col(FILE).isNotNull()).groupBy(FILE, ROW).count().where("count > 1")
     first = several.first()
     path = staged.candidates["path"][first[FILE]]
-    pair = staged.rows.where((F.col(FILE) == first[FILE]) & (F.col(ROW) == first[ROW])).drop(FILE, ROW, CHOICE, MOVED).first()
+    pair = staged.rows.where((F.col(FILE) == first[FILE]) & (F.col(ROW) == first[ROW])).drop(*_MARKS).first()
     values = ", ".join(f"{name} = {value}" for name, value in pair.asDict().items() if value is not None)
     example = f"row {first[ROW]} of {path}, matched by {first['count']} rows" + (f", one with {values}" if values else "")
     return MultipleSourceRowsMatchedError(table=staged.snapshot.table_uri, rows=several.count(), example=example)

@@ -1,43 +1,60 @@
-"""What Spark's analyser says about a MERGE before any row is read."""
+"""What Spark's analyser says about clauses before any row is read."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from airflow_delta.core.errors import SchemaMismatchError
 from airflow_delta.core.schema import DataType, StructType
 from airflow_delta.core.schema.differences import schema_differences
-from airflow_delta.spark.merge.clauses import BoundClauses, ClauseKind, of_source
-from airflow_delta.spark.merge.condition import SOURCE, TARGET
+from airflow_delta.spark.dml.clauses import BoundClauses, ClauseKind, of_source
+from airflow_delta.spark.dml.mentions import TARGET
+from airflow_delta.spark.promises.column_rules import default_text
+from airflow_delta.spark.promises.values import default_value
 from airflow_delta.spark.spark_schema import from_spark, to_spark
 
 
-def analyse(source: DataFrame, schema: StructType, on: str, clauses: BoundClauses, *, table: str) -> BoundClauses:
+def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
+    """The target as expressions see it, without rows."""
+    return spark.createDataFrame([], to_spark(schema)).alias(TARGET)
+
+
+def analyse(
+    clauses: BoundClauses,
+    schema: StructType,
+    *,
+    matched: DataFrame,
+    inserted: DataFrame | None = None,
+    by_source: DataFrame | None = None,
+    missing_as_null: bool = False,
+    table: str,
+) -> BoundClauses:
     """The clauses with the types of their values, if every expression means something and fits its column.
 
     Args:
-        source: The rows of the source, not computed.
-        schema: The target's.
-        on: The statement's condition.
         clauses: Bound to the target.
+        schema: The target's.
+        matched: What the clauses about rows of the target see.
+        inserted: What inserts see: the rows of the source.
+        by_source: What clauses about target rows without match see: the rows of the target.
+        missing_as_null: Whether members that a value lacks are no difference.
         table: URI of the target, for the error.
 
     Raises:
         SchemaMismatchError: With every value that cannot be had or does not fit its column.
+        TableRuleUnreadableError: A default of the table means nothing to Spark.
         AnalysisException: A condition means nothing to Spark; its text tells.
     """
-    rows = source.alias(SOURCE)
-    no_rows = source.sparkSession.createDataFrame([], to_spark(schema))
-    pairs = rows.join(no_rows.alias(TARGET), F.expr(on), "left")
-    available = {name.casefold() for name in source.columns}
+    _check_defaults(matched, schema)
+    available = {name.casefold() for name in inserted.columns} if inserted is not None else set()
     differences: dict[str, None] = {}
     given: dict[tuple[int, str], DataType] = {}
     for position, clause in enumerate(clauses.clauses):
-        visible = rows if clause.kind is ClauseKind.INSERT else pairs
+        visible = (by_source if clause.by_source else inserted if clause.kind is ClauseKind.INSERT else matched) or matched
         if clause.condition is not None:
             visible.where(F.expr(clause.condition))
         for field in schema.fields:
@@ -50,9 +67,16 @@ def analyse(source: DataFrame, schema: StructType, on: str, clauses: BoundClause
                 except AnalysisException as error:
                     differences[f"{field.name}: {text} cannot be had: {str(error).splitlines()[0]}"] = None
                     continue
-                differences |= dict.fromkeys(schema_differences(found, StructType((replace(field, nullable=True),))))
+                wanted = StructType((replace(field, nullable=True),))
+                differences |= dict.fromkeys(schema_differences(found, wanted, missing_as_null=missing_as_null))
                 if str(found.fields[0].type) != str(field.type):
                     given[position, field.name] = found.fields[0].type
     if differences:
         raise SchemaMismatchError(table=table, differences=tuple(differences))
     return replace(clauses, given=given)
+
+
+def _check_defaults(visible: DataFrame, schema: StructType) -> None:
+    for field in schema.fields:
+        if default_text(field) is not None:
+            default_value(visible, field)

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from airflow_delta.core.data_files import ROW_INDEX, open_data_file
+from airflow_delta.core.data_files import ROW_INDEX
+from airflow_delta.core.data_files.row_ids import ROW_ID, RowIds
 from airflow_delta.core.schema import StructType
-from airflow_delta.core.storage.data_filesystem import data_filesystem
-from airflow_delta.spark.data_paths import file_uri
+from airflow_delta.spark.table_files import TableFiles
 from airflow_delta.spark.worker_values import from_ipc, with_typed_errors
 
 FILE = "__file"
@@ -28,13 +29,23 @@ _MIN_SCAN_ROWS = 1 << 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionScan:
-    """Reads every ``tasks``-th file in a Python worker. Tables are held as bytes."""
+    """Reads every ``tasks``-th file in a Python worker. Tables are held as bytes.
 
-    table_uri: str
+    Attributes:
+        keys: Rows that have none of these are left out; None leaves out none.
+        where: Rows for which this is not true are left out.
+        unless: Rows for which this is true stay, whatever their key.
+        row_ids: How rows carry their ids; where it is given, ``ROW_ID`` is one of the columns.
+    """
+
+    table: TableFiles
     columns: StructType
     files: bytes
     tasks: int
-    keys: bytes | None
+    keys: bytes | None = None
+    where: pc.Expression | None = None
+    unless: pc.Expression | None = None
+    row_ids: RowIds | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The function that Spark maps over each partition of task numbers."""
@@ -49,19 +60,30 @@ class PositionScan:
                     yield from self._read(file, files, keys)
 
     def _read(self, file: int, files: pa.Table, keys: pa.Table | None) -> Iterator[pa.RecordBatch]:
-        filesystem, path = data_filesystem(file_uri(self.table_uri, files["path"][file].as_py()))
-        values = dict(files["partition_values"][file].as_py())
+        described = files.slice(file, 1).to_pylist()[0]
         batch_rows = max(_SCAN_VALUES // max(len(self.columns.fields), 1), _MIN_SCAN_ROWS)
-        rows = open_data_file(
-            filesystem, path, self.columns, values, batch_rows=batch_rows, with_row_index=True, table=self.table_uri
+        read = StructType((*self.columns.fields, *(self.row_ids.fields if self.row_ids else ())))
+        rows = self.table.rows(read, batch_rows=batch_rows, with_row_index=True).of(
+            described["path"], dict(described["partition_values"]), hidden_by=described["deletion_vector"]
         )
         for batch in rows:
-            kept = batch if keys is None else batch.take(_positions_of(keys, batch))
+            kept = batch if keys is None else batch.take(self._positions(keys, batch))
+            kept = kept if self.where is None else kept.filter(self.where)
+            if self.row_ids:
+                ids, _ = self.row_ids.columns(kept, described["base_row_id"], None)
+                kept = kept.set_column(kept.schema.get_field_index(ROW_ID), ROW_ID, ids)
             ordinals = pa.repeat(pa.scalar(file, pa.int32()), kept.num_rows)
             positions = kept.column(ROW_INDEX)
             yield pa.RecordBatch.from_arrays(
                 [*(kept.column(name) for name in self.columns.names), ordinals, positions], [*self.columns.names, FILE, ROW]
             )
+
+    def _positions(self, keys: pa.Table, batch: pa.RecordBatch) -> pa.Array:
+        found = _positions_of(keys, batch)
+        if self.unless is None:
+            return found
+        numbered = batch.append_column(ROW, pa.array(np.arange(batch.num_rows)))
+        return pa.array(np.union1d(found, numbered.filter(self.unless).column(ROW)))
 
 
 def _positions_of(keys: pa.Table, batch: pa.RecordBatch) -> pa.Array:

@@ -1,0 +1,77 @@
+"""Putting the code where clusters find it, once for each version instead of with each submit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from fsspec.core import url_to_fs
+
+from airflow_delta.core.errors import StorageAccessError, UnsupportedStorageError
+from airflow_delta.shipping.archive import archive_name, build_archive
+from airflow_delta.shipping.scripts import job_script, job_scripts, shipped_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShippedCode:
+    """What a job is submitted with.
+
+    Attributes:
+        application: The job's script.
+        archive: For ``--py-files``.
+    """
+
+    application: str
+    archive: str
+
+
+def local_code(private: Path, name: str) -> ShippedCode:
+    """The code of the job ``name`` on this machine.
+
+    Args:
+        private: Where the archive goes: a directory of this user alone, because who can replace it runs code on the cluster.
+        name: The job.
+    """
+    return ShippedCode(application=str(job_script(name)), archive=str(build_archive(private)))
+
+
+def shipped_code(code_uri: str, name: str) -> ShippedCode:
+    """The code of the job ``name`` below the place where ``ship`` has put this very version; nothing is looked at."""
+    base = code_uri.rstrip("/")
+    return ShippedCode(application=f"{base}/{shipped_name(job_script(name))}", archive=f"{base}/{archive_name()}")
+
+
+def ship(destination: str, storage_options: Mapping[str, Any] | None = None) -> list[str]:
+    """Put the archive and the scripts into a folder on any filesystem that fsspec knows; what is there stays.
+
+    Args:
+        destination: URI of the folder. Who can write there runs code on the cluster.
+        storage_options: As the filesystem takes them.
+
+    Returns:
+        The URIs of all files of this version, the archive first.
+
+    Raises:
+        UnsupportedStorageError: No filesystem for the URI, or its package is missing.
+        StorageAccessError: The storage refused.
+    """
+    base = destination.rstrip("/")
+    try:
+        filesystem, root = url_to_fs(base, **(storage_options or {}))
+    except (ValueError, ImportError) as error:
+        raise UnsupportedStorageError(uri=base, detail=str(error)) from error
+    with TemporaryDirectory(prefix="airflow-delta-") as private:
+        archive = build_archive(Path(private))
+        files = {archive.name: archive} | {shipped_name(script): script for script in job_scripts()}
+        try:
+            filesystem.makedirs(root, exist_ok=True)
+            for name, path in files.items():
+                place, content = f"{root}/{name}", path.read_bytes()
+                if not (filesystem.exists(place) and filesystem.size(place) == len(content)):
+                    filesystem.pipe_file(place, content)
+        except PermissionError as error:
+            raise StorageAccessError(uri=base, detail=str(error)) from error
+    return [f"{base}/{name}" for name in files]

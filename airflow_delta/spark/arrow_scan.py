@@ -1,0 +1,60 @@
+"""Data files read by Python workers with Arrow: everywhere where Arrow has a filesystem, whatever the log says of a file.
+
+Workers import this module: it knows no parser of predicates.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as spark_types
+
+from airflow_delta.core.schema import StructType
+from airflow_delta.spark.table_files import TableFiles
+from airflow_delta.spark.worker_values import with_typed_errors
+
+_TASKS_PER_CORE = 8
+
+
+def arrow_scan(
+    spark: SparkSession, files: pa.Table, table: TableFiles, columns: StructType, shown: spark_types.StructType
+) -> DataFrame:
+    """The rows that no deletion vector hides; each task takes a like share of the files.
+
+    Args:
+        spark: The session.
+        files: ``SCANNED_COLUMNS``; at least one.
+        table: Where they lie.
+        columns: The columns that are read, partition columns among them.
+        shown: The same as the DataFrame shows them.
+    """
+    described = [
+        json.dumps({"path": path, "partition_values": dict(values), "deletion_vector": vector})
+        for path, values, vector in zip(*(files[name].to_pylist() for name in files.column_names), strict=True)
+    ]
+    tasks = min(len(described), spark.sparkContext.defaultParallelism * _TASKS_PER_CORE)
+    listed = spark.createDataFrame(pa.table({"file": described}))
+    return listed.repartition(tasks).mapInArrow(ArrowReader(table=table, columns=columns), shown)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrowReader:
+    """Turns descriptions of files into their rows, in a worker."""
+
+    table: TableFiles
+    columns: StructType
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The function that Spark maps over each partition."""
+        return with_typed_errors(self._rows(batches))
+
+    def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = self.table.rows(self.columns)
+        for batch in batches:
+            for text in batch.column(0).to_pylist():
+                file = json.loads(text)
+                yield from rows.of(file["path"], file["partition_values"], hidden_by=file["deletion_vector"])

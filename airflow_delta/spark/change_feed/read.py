@@ -1,0 +1,73 @@
+"""The change feed as a DataFrame.
+
+The driver asks the log which files say what changed in which version; workers read them with Arrow, whatever the log says of a
+file (deletion vectors on both sides of a change, columns found by id). Nothing of the feed passes through the driver.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from airflow_delta.core.change_feed import changed_commits
+from airflow_delta.core.data_files.changed_rows import CHANGE_FIELDS
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import SchemaMismatchError
+from airflow_delta.core.schema import StructField, StructType, without_column_mapping
+from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.spark.change_feed.reader import ChangeReader
+from airflow_delta.spark.spark_schema import to_spark
+from airflow_delta.spark.supported import check_scannable
+from airflow_delta.spark.table_files import TableFiles
+
+_TASKS_PER_CORE = 8
+
+
+def read_changes(
+    spark: SparkSession, log: DeltaLog, start: int | str, end: int | str | None = None, *, columns: Sequence[str] | None = None
+) -> DataFrame:
+    """The rows that changed in the versions from ``start`` to ``end``, in no order.
+
+    The columns are those of the table at the last version, then ``_change_type`` (``insert``, ``delete``, ``update_preimage``,
+    ``update_postimage``), ``_commit_version`` (bigint) and ``_commit_timestamp`` (timestamp).
+
+    Args:
+        spark: The session.
+        log: The table's log.
+        start: A version, or ISO text (UTC where it names no zone): the first version committed then or later.
+        end: A version, or ISO text: the last version committed until then; the latest version when None.
+        columns: Names of the table's columns wanted, in this order: others are not read. All when None.
+
+    Raises:
+        ChangeDataNotRecordedError: The table did not record its changes all the time.
+        ChangeSchemaError: A column of an earlier version is gone or has another type.
+        InvalidStatementError: The end lies before the start, or a text is no time.
+        SchemaMismatchError: A column is not in the table.
+        UnsupportedReaderFeatureError: Spark cannot read such a table here.
+        DeltaError: As ``DeltaLog.snapshot`` raises it.
+    """
+    covered, last = log.changed_range(start, end)
+    check_scannable(last.table_uri, last.protocol, last.metadata)
+    wanted = last.schema if columns is None else StructType(tuple(_named(last, name) for name in columns))
+    shown = to_spark(without_column_mapping(StructType((*wanted.fields, *CHANGE_FIELDS))))
+    described = [
+        json.dumps({"version": commit.version, "time": commit.time.value, **file, "partition_values": values})
+        for commit in changed_commits(last, covered)
+        for file in commit.files.to_pylist()
+        for values in [dict(file["partition_values"] or ())]
+    ]
+    if not described:
+        return spark.createDataFrame([], shown)
+    tasks = min(len(described), spark.sparkContext.defaultParallelism * _TASKS_PER_CORE)
+    listed = spark.createDataFrame(pa.table({"file": described}))
+    return listed.repartition(tasks).mapInArrow(ChangeReader(table=TableFiles.of(last), columns=wanted), shown)
+
+
+def _named(snapshot: Snapshot, name: str) -> StructField:
+    field = snapshot.schema.find(name)
+    if field is None:
+        raise SchemaMismatchError(table=snapshot.table_uri, differences=(f"{name}: there is no such column",))
+    return field

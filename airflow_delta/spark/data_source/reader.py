@@ -1,0 +1,96 @@
+"""Reading ``format("delta")``: a worker of the driver lists the files, and each task reads some of them with Arrow.
+
+No filter is taken from Spark to leave out files (``pushFilters``): Spark 4.2 keeps a reader with the filters of one query for
+the next one on the same DataFrame, which would then miss rows. A test holds that.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import types as spark_types
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from airflow_delta.core.schema import StructType
+from airflow_delta.spark.spark_schema import to_spark
+from airflow_delta.spark.table_files import TableFiles
+
+if TYPE_CHECKING:  # workers import this module, and need no parser of predicates
+    from airflow_delta.core.snapshot.snapshot import Snapshot
+
+_TASK_BYTES = 128 << 20
+
+
+@dataclass
+class FilesPartition(InputPartition):  # type: ignore[misc] # PySpark is not typed here
+    """The files of one task, each as JSON text."""
+
+    files: tuple[str, ...]
+
+
+class RowsReader(DataSourceReader):  # type: ignore[misc] # as above
+    """The rows of a table's version."""
+
+    def __init__(self, snapshot: Snapshot, columns: Sequence[str]) -> None:
+        self._snapshot: Snapshot | None = snapshot
+        self._table = TableFiles.of(snapshot)
+        self._columns = StructType(tuple(each for each in snapshot.schema.fields if each.name in columns))
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The files, in tasks of about 128 MiB."""
+        snapshot, self._snapshot = self._snapshot, None  # what follows travels to the workers
+        if snapshot is None:
+            raise RuntimeError("the files of a reader are chosen once")
+        files = snapshot.files(columns=("path", "partition_values", "deletion_vector", "size"))
+        return [FilesPartition(tuple(group)) for group in _grouped(files)] or [FilesPartition(())]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of the files, in a worker."""
+        rows, shown = self._table.rows(self._columns), to_arrow_schema(to_spark(self._columns), timezone="UTC")
+        for text in partition.files if isinstance(partition, FilesPartition) else ():
+            file = json.loads(text)
+            for batch in rows.of(file["path"], file["partition_values"], hidden_by=file["deletion_vector"]):
+                yield _as_shown(batch, shown)
+
+
+class ChangesReader(DataSourceReader):  # type: ignore[misc] # as above
+    """The change feed of a range of versions; one task reads it."""
+
+    def __init__(self, path: str, covered: tuple[int | str, int | str | None], schema: spark_types.StructType) -> None:
+        self._path = path
+        self._covered = covered
+        self._schema = schema
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # noqa: ARG002 - there is one
+        """The changes, in a worker."""
+        from airflow_delta.core.delta_log import DeltaLog  # noqa: PLC0415 - only this reader opens a log in a worker
+
+        shown = to_arrow_schema(self._schema, timezone="UTC")
+        for batch in DeltaLog.for_table(self._path).changes(*self._covered):
+            yield _as_shown(batch, shown)
+
+
+def _grouped(files: pa.Table) -> Iterator[list[str]]:
+    group: list[str] = []
+    size = 0
+    for file in files.to_pylist():
+        if group and size + file["size"] > _TASK_BYTES:
+            yield group
+            group, size = [], 0
+        size += file.pop("size")
+        group.append(json.dumps({**file, "partition_values": dict(file["partition_values"])}))
+    if group:
+        yield group
+
+
+def _as_shown(batch: pa.RecordBatch, shown: pa.Schema) -> pa.RecordBatch:
+    """The batch as Spark wants it: the same values under its own names of list and map members."""
+    if batch.schema.equals(shown):
+        return batch
+    columns = [batch.column(field.name).cast(field.type) for field in shown]
+    return pa.RecordBatch.from_arrays(columns, schema=shown)

@@ -1,0 +1,58 @@
+"""Making a session know ``format("delta")``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+from pyspark.sql import SparkSession
+
+from airflow_delta.spark.data_source.source import DeltaDataSource
+
+_EXTENSIONS, _CATALOG = "spark.sql.extensions", "spark.sql.catalog.spark_catalog"
+_OF_THE_JAR = ("io.delta.", "org.apache.spark.sql.delta.")
+"""How the names of its classes begin."""
+
+
+def register(spark: SparkSession) -> None:
+    """Let this session read and write ``format("delta")``."""
+    spark.dataSource.register(DeltaDataSource)
+
+
+class DeltaSessionBuilder:
+    """A session builder whose sessions know ``format("delta")``. Made by ``configure_spark_with_delta_pip``."""
+
+    def __init__(self, builder: SparkSession.Builder) -> None:
+        self._builder = builder
+
+    def config(self, *arguments: Any, **options: Any) -> Self:
+        """As of Spark's builder."""
+        self._builder.config(*arguments, **options)
+        return self
+
+    def getOrCreate(self) -> SparkSession:  # noqa: N802 - as of Spark's builder
+        """The session, without the classes of Delta's JAR, which nothing here needs."""
+        given = self._builder._options  # noqa: SLF001 - a builder does not tell what it was given
+        if _EXTENSIONS in given:
+            extensions = [each.strip() for each in given[_EXTENSIONS].split(",")]
+            self._builder.config(_EXTENSIONS, ",".join(each for each in extensions if not each.startswith(_OF_THE_JAR)))
+        if _CATALOG not in given or given[_CATALOG].startswith(_OF_THE_JAR):
+            self._builder.config(_CATALOG, "builtin")
+        spark = self._builder.getOrCreate()
+        register(spark)
+        return spark
+
+
+def configure_spark_with_delta_pip(
+    spark_session_builder: SparkSession.Builder,
+    extra_packages: Sequence[str] | None = None,
+) -> DeltaSessionBuilder:
+    """The builder of a script that was written for delta-spark: no JAR is added, and settings that name its classes are undone.
+
+    Args:
+        spark_session_builder: The script's own builder.
+        extra_packages: Maven coordinates that the script needs beside Delta.
+    """
+    if extra_packages:
+        spark_session_builder.config("spark.jars.packages", ",".join(extra_packages))
+    return DeltaSessionBuilder(spark_session_builder)

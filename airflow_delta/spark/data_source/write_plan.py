@@ -1,0 +1,147 @@
+"""What a write through ``format("delta")`` is to do, decided before any row moves; and its commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from airflow_delta.core.actions import ADD_FILE, NO_REMOVES, Origin, removes_of
+from airflow_delta.core.actions.file_actions import STRING_MAP
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import SchemaMismatchError
+from airflow_delta.core.schema import StructType
+from airflow_delta.core.schema.differences import schema_differences
+from airflow_delta.core.table_changes import NewTable
+from airflow_delta.core.table_changes.definition import Definition
+from airflow_delta.core.table_features.support import ROW_FEATURES, check_writable
+from airflow_delta.core.transaction.operation import Operation
+from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
+from airflow_delta.spark.data_paths import log_path
+from airflow_delta.spark.data_source.options import WriteOptions
+from airflow_delta.spark.fitting import repeated_names
+from airflow_delta.spark.write.evolution import as_new
+
+_WRITTEN = frozenset(
+    {
+        "appendOnly",
+        "checkpointProtection",
+        "clustering",
+        "columnMapping",
+        "deletionVectors",
+        "domainMetadata",
+        "inCommitTimestamp",
+        "timestampNtz",
+        "typeWidening",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+    }
+)
+"""Features whose promises rows keep that a Python worker writes; NOT NULL beside them. What takes SQL to be kept is missing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritePlan:
+    """A write, as it travels to the workers and back.
+
+    Attributes:
+        path: The table.
+        version: The version it is planned on; -1 where it makes the table.
+        definition: The table.
+        overwrite: Whether the rows that are there go.
+        user_metadata: The user's own text for the commit.
+    """
+
+    path: str
+    version: int
+    definition: Definition
+    overwrite: bool
+    user_metadata: str | None = None
+
+
+def plan_write(options: WriteOptions, rows: StructType, *, overwrite: bool) -> WritePlan:
+    """Check that these rows may be written so.
+
+    Args:
+        options: Of the writer.
+        rows: The schema of the rows.
+        overwrite: Whether the rows that are there go.
+
+    Raises:
+        SchemaMismatchError: The rows do not fit the table, or no table can hold them.
+        UnsupportedWriterFeatureError: The table makes promises that this way of writing does not keep.
+    """
+    log = DeltaLog.for_table(options.path)
+    if not log.exists():
+        definition, version = log.plan_create(NewTable(schema=as_new(rows))).definition, -1
+    else:
+        snapshot = log.snapshot()
+        check_writable(log.table_uri, snapshot.protocol, snapshot.metadata, known=_WRITTEN)
+        definition, version = Definition(metadata=snapshot.metadata, protocol=snapshot.protocol), snapshot.version
+        if differences := (*repeated_names(rows), *schema_differences(rows, snapshot.schema, missing_as_null=True)):
+            raise SchemaMismatchError(table=log.table_uri, differences=differences)
+    return WritePlan(
+        path=options.path,
+        version=version,
+        definition=definition,
+        overwrite=overwrite,
+        user_metadata=options.user_metadata,
+    )
+
+
+def commit_files(plan: WritePlan, files: Iterable[Mapping[str, Any]]) -> None:
+    """Make the files part of the table, as one commit.
+
+    Args:
+        plan: What was planned before the rows were written.
+        files: ``path`` below the root, not percent-encoded, ``partition_values`` by physical name, ``size``, ``stats``,
+            ``num_records`` and ``modification_time`` of each.
+
+    Raises:
+        CommitConflictError: Another writer changed what the table is, or the rows that go.
+    """
+    described = list(files)
+    log = DeltaLog.for_table(plan.path)
+    transaction = _begin(plan, log)
+    metadata = plan.definition.metadata
+    removed = transaction.files() if plan.overwrite and plan.version >= 0 else None
+    adds = _adds(described)
+    transaction.commit(
+        adds=adds,
+        removes=NO_REMOVES if removed is None else removes_of(removed, deletion_timestamp=log.clock(), data_change=True),
+        operation=Operation(
+            name="WRITE",
+            parameters={
+                "mode": "Overwrite" if plan.overwrite else "Append",
+                "partitionBy": list(metadata.partition_columns),
+            },
+        ),
+        metrics={
+            "numFiles": len(adds),
+            "numOutputRows": sum(each["num_records"] for each in described),
+            "numOutputBytes": sum(each["size"] for each in described),
+        },
+        origin=Origin(user_metadata=plan.user_metadata),
+        allow_empty=True,
+    )
+
+
+def _begin(plan: WritePlan, log: DeltaLog) -> OptimisticTransaction:
+    enforced = ROW_FEATURES & _WRITTEN
+    if plan.version < 0:
+        return log.create_transaction(plan.definition.metadata, plan.definition.protocol, enforces=enforced)
+    return log.start_transaction(log.snapshot(plan.version), enforces=enforced)
+
+
+def _adds(files: list[Mapping[str, Any]]) -> pa.Table:
+    columns = {
+        "path": pa.array([log_path(each["path"]) for each in files], pa.string()),
+        "partition_values": pa.array([list(each["partition_values"].items()) for each in files], STRING_MAP),
+        "size": pa.array([each["size"] for each in files], pa.int64()),
+        "modification_time": pa.array([each["modification_time"] for each in files], pa.int64()),
+        "data_change": pa.repeat(pa.scalar(True), len(files)),
+        "stats": pa.array([each["stats"] for each in files], pa.string()),
+    }
+    return pa.table([columns.get(each.name, pa.nulls(len(files), each.type)) for each in ADD_FILE], schema=ADD_FILE)

@@ -1,0 +1,191 @@
+"""Writing ``format("delta")``: tasks write files with Arrow, and one commit names those of the tasks that came to their end.
+
+A file's name is new in each attempt of a task, so that what a lost attempt leaves belongs to nothing. A directory of its own
+holds the files of one write: it is deleted when nothing was committed for sure, and left alone when nobody knows.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pafs
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from airflow_delta.core.data_files import DataFileWriter, StatisticsSelection
+from airflow_delta.core.data_files.conform import conform
+from airflow_delta.core.errors import CommitStateUnknownError, ConstraintViolatedError, SchemaMismatchError
+from airflow_delta.core.schema import StructType, arrow_schema, physical_name, serialized_values
+from airflow_delta.core.schema.data_types import DOUBLE, FLOAT
+from airflow_delta.core.storage.table_filesystems import TableFilesystems
+from airflow_delta.spark.data_paths import hadoop_uri
+from airflow_delta.spark.data_source.write_plan import WritePlan, commit_files
+from airflow_delta.spark.table_files import schema_of
+
+_FILE_BYTES = 1 << 30
+_OPEN_FILES = 32
+"""Partitions that a task writes at a time; more of them make more files, not more memory."""
+
+_COMMITTING = "_committing"
+
+
+@dataclass
+class WrittenFiles(WriterCommitMessage):  # type: ignore[misc] # PySpark is not typed here
+    """The files of one task; see ``commit_files``."""
+
+    files: tuple[Mapping[str, Any], ...]
+
+
+class DeltaWriter(DataSourceArrowWriter):  # type: ignore[misc] # as above
+    """One write; Spark carries it to the tasks, and to where it is committed or aborted."""
+
+    def __init__(self, plan: WritePlan) -> None:
+        self._plan = plan
+        self._folder = f"write-{uuid.uuid4().hex}"
+        self._filesystems = TableFilesystems(hadoop_uri(plan.path))
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenFiles:
+        """Write the rows of one task, in a worker."""
+        files = _TaskFiles(self._plan, self._filesystems, self._folder)
+        try:
+            for batch in iterator:
+                files.write(batch)
+            return WrittenFiles(tuple(files.close()))
+        except BaseException:
+            files.abort()
+            raise
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Commit the files of all tasks. Raises as ``commit_files``; no file stays then, unless nobody knows the outcome."""
+        filesystem, root = self._filesystems()
+        mark = f"{root}/{self._folder}/{_COMMITTING}"
+        _create_directory(filesystem, mark)
+        filesystem.open_output_stream(mark).close()
+        try:
+            commit_files(self._plan, [file for each in messages if isinstance(each, WrittenFiles) for file in each.files])
+        except CommitStateUnknownError:
+            raise
+        except Exception:
+            filesystem.delete_dir(f"{root}/{self._folder}")
+            raise
+        with suppress(OSError):  # the commit stands, whatever becomes of the mark
+            filesystem.delete_file(mark)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - Spark's signature
+        """Delete the files, unless a commit of them was tried: it cleans up for itself, or nobody knows what became of it.
+
+        Spark does not wait for tasks that are still at work; what these leave is named by nobody, and found by a vacuum.
+        """
+        filesystem, root = self._filesystems()
+        folder = f"{root}/{self._folder}"
+        if filesystem.get_file_info(f"{folder}/{_COMMITTING}").type == pafs.FileType.NotFound:
+            with suppress(FileNotFoundError):
+                filesystem.delete_dir(folder)
+
+
+class _TaskFiles:
+    """The files of one task, one of them open for each partition, up to ``_OPEN_FILES``."""
+
+    def __init__(self, plan: WritePlan, filesystems: TableFilesystems, folder: str) -> None:
+        metadata = plan.definition.metadata
+        self._table = plan.path
+        self._schema = schema_of(metadata)
+        self._rows = arrow_schema(_nullable(self._schema))
+        self._partitions = [each for each in self._schema.fields if each.name in metadata.partition_columns]
+        self._stored = self._schema.without(metadata.partition_columns)
+        self._selection = StatisticsSelection.from_properties(metadata.configuration)
+        self._filesystem, self._root = filesystems()
+        self._folder = folder
+        self._open: dict[tuple[str | None, ...], DataFileWriter] = {}
+        self._written: list[dict[str, Any]] = []
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Raises ``SchemaMismatchError`` for a value that its column cannot hold, ``ConstraintViolatedError`` for NULL."""
+        try:
+            rows = conform(batch, self._rows)
+        except pa.ArrowInvalid as error:
+            raise SchemaMismatchError(table=self._table, differences=(str(error),)) from error
+        for values, part in self._by_partition(rows):
+            writer = self._open.get(values)
+            if writer is not None and writer.flushed_bytes >= _FILE_BYTES:
+                self._end(values)
+                writer = None
+            if writer is None:
+                if len(self._open) >= _OPEN_FILES:
+                    self._end(next(iter(self._open)))
+                writer = self._begin(values)
+            writer.write(part)
+
+    def close(self) -> list[dict[str, Any]]:
+        """The files, complete."""
+        for values in list(self._open):
+            self._end(values)
+        return self._written
+
+    def abort(self) -> None:
+        """Leave no file, as far as the storage still answers; what stays is named by nobody."""
+        for writer in self._open.values():
+            writer.abort()
+        for each in self._written:
+            with suppress(OSError):
+                self._filesystem.delete_file(f"{self._root}/{each['path']}")
+
+    def _by_partition(self, rows: pa.RecordBatch) -> Iterator[tuple[tuple[str | None, ...], pa.RecordBatch]]:
+        """The rows of each partition, with its values as the log holds them."""
+        if not self._partitions:
+            yield (), rows
+            return
+        texts = []
+        for field in self._partitions:
+            column = rows.column(field.name)
+            if not field.nullable and column.null_count:
+                constraint = f"NOT NULL of {field.name}"
+                raise ConstraintViolatedError(table=self._table, constraint=constraint, rows=column.null_count)
+            if field.type in (FLOAT, DOUBLE):  # -0.0 equals 0.0 and must not become a second partition
+                column = pc.add(column, pa.scalar(0.0, column.type))
+            texts.append(serialized_values(column, field.type, column=field.name).to_pylist())
+        places: dict[tuple[str | None, ...], list[int]] = {}
+        for place, values in enumerate(zip(*texts, strict=True)):
+            places.setdefault(values, []).append(place)
+        for values, chosen in places.items():
+            yield values, rows if len(places) == 1 else rows.take(pa.array(chosen, pa.int64()))
+
+    def _begin(self, values: tuple[str | None, ...]) -> DataFileWriter:
+        path = f"{self._root}/{self._folder}/part-{uuid.uuid4()}-c000.snappy.parquet"
+        _create_directory(self._filesystem, path)
+        writer = DataFileWriter(self._filesystem, path, self._stored, selection=self._selection, table=self._table)
+        self._open[values] = writer
+        return writer
+
+    def _end(self, values: tuple[str | None, ...]) -> None:
+        file = self._open.pop(values).close()
+        if file is not None:
+            names = (physical_name(each) for each in self._partitions)
+            self._written.append(
+                {
+                    "path": file.path.removeprefix(self._root).lstrip("/"),
+                    "partition_values": dict(zip(names, values, strict=True)),
+                    "size": file.size,
+                    "stats": file.stats,
+                    "num_records": file.num_records,
+                    "modification_time": time.time_ns() // 1_000_000,
+                }
+            )
+
+
+def _nullable(schema: StructType) -> StructType:
+    """The columns as they may come: that NOT NULL is kept, the writer of each file sees to."""
+    return StructType(tuple(type(each)(each.name, each.type, True, each.metadata) for each in schema.fields))
+
+
+def _create_directory(filesystem: pafs.FileSystem, path: str) -> None:
+    """Make the directory of a file where directories are not just names."""
+    if isinstance(filesystem, pafs.LocalFileSystem):
+        filesystem.create_dir(PurePosixPath(path).parent.as_posix())

@@ -1,0 +1,1 @@
+"""Statements that change rows of a table: which rows, what becomes of them, and the files that follow."""

@@ -1,0 +1,221 @@
+"""From decisions about rows to the files that a commit adds and removes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+
+from airflow_delta.core.actions import NO_ADDS, NO_CHANGES, removes_of
+from airflow_delta.core.clock import Clock
+from airflow_delta.core.data_files.changed_rows import CHANGE_TYPE, INSERT, UPDATE_POSTIMAGE
+from airflow_delta.core.data_files.row_ids import ROW_ID
+from airflow_delta.core.schema import StructType
+from airflow_delta.core.statements import Expectation
+from airflow_delta.spark.change_feed.recording import keep_rows, records_changes
+from airflow_delta.spark.dml.clauses import ClauseKind
+from airflow_delta.spark.dml.effects import RowEffects
+from airflow_delta.spark.dml.position_scan import FILE
+from airflow_delta.spark.dml.position_scan import ROW as POSITION
+from airflow_delta.spark.dml.row_marks import hides_rows, mark_rows
+from airflow_delta.spark.dml.staged_changes import MOVED, StagedChanges
+from airflow_delta.spark.errors import StagedFilesError
+from airflow_delta.spark.expectations import check_expectations
+from airflow_delta.spark.native_write import StagedRows, write_change_rows, write_rows
+from airflow_delta.spark.rewrite import FileRewrite, Rewritten
+from airflow_delta.spark.row_changes import DROP, LIVES_ON, OUTPUT, ROW
+from airflow_delta.spark.row_tracking import row_id_column
+from airflow_delta.spark.spark_schema import quoted, to_spark
+from airflow_delta.spark.staging import StagingArea
+
+_INSERTED_ROWS_PER_TASK = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AppliedChanges:
+    """The files of a statement, written but not committed.
+
+    Attributes:
+        adds: New files, ``ADD_FILE``.
+        removes: The files that they replace, ``REMOVE_FILE``.
+        changes: The files that say what changed, ``CHANGE_FILE``; none where the others tell.
+        new_files: How many of the adds are new; the others are old files with another deletion vector.
+        removed_files: How many files are gone, rather than back with another deletion vector.
+        copied: Rows that went over from the old files unchanged.
+        written: Rows in the new files.
+        vectors_added: Deletion vectors written.
+        vectors_removed: Deletion vectors that the touched files had.
+        vectors_updated: Files of which one takes the place of another.
+    """
+
+    adds: pa.Table
+    removes: pa.Table
+    new_files: int
+    removed_files: int
+    copied: int
+    written: int
+    changes: pa.Table = field(default_factory=lambda: NO_CHANGES)
+    vectors_added: int = 0
+    vectors_removed: int = 0
+    vectors_updated: int = 0
+
+    @property
+    def bytes_added(self) -> int:
+        """Size of the new files."""
+        return pc.sum(self.adds["size"]).as_py() or 0
+
+    @property
+    def bytes_removed(self) -> int:
+        """Size of the old ones."""
+        return pc.sum(self.removes["size"]).as_py() or 0
+
+
+def apply_changes(staged: StagedChanges, effects: RowEffects, staging: StagingArea, clock: Clock) -> AppliedChanges:
+    """Write the files that hold the rows as they become.
+
+    Raises:
+        ConstraintViolatedError: NULL in a column that is NOT NULL.
+        StagedFilesError: Not as many rows were written as should have been.
+    """
+    touched = staged.candidates.take(effects.touched_files)
+    hides = hides_rows(staged.snapshot)
+    records = _records(staged, effects, touched, hides=hides)
+    # Updated rows that are not written in the place of their file: they have all their columns, and take their ids along.
+    elsewhere = staged.of(ClauseKind.UPDATE) if hides else F.col(MOVED)
+    new_rows = effects.inserted + (effects.updated if hides else effects.moved)
+    new = staged.rows.where(staged.of(ClauseKind.INSERT) | elsewhere).coalesce(new_rows // _INSERTED_ROWS_PER_TASK + 1)
+    marked = mark_rows(staged, effects, staging) if hides else NO_ADDS
+    rewritten = _rewrite(staged, effects, staging, clock, elsewhere=elsewhere, writes=not hides, records=records)
+    inserted = _write(staged, new, staging) if new_rows else StagedRows()
+    told = _tell(staged, new, staging) if new_rows and records else NO_CHANGES
+    return AppliedChanges(
+        adds=pa.concat_tables([marked, rewritten.adds, inserted.adds]),
+        removes=removes_of(touched, deletion_timestamp=clock(), data_change=True),
+        changes=pa.concat_tables([rewritten.changes, told]),
+        new_files=len(rewritten.adds) + len(inserted.adds),
+        removed_files=len(touched) - len(marked),
+        copied=0 if hides else rewritten.rows_written - effects.updated_in_place,
+        written=rewritten.rows_written + inserted.rows,
+        **_vector_counts(touched, marked),
+    )
+
+
+def hidden_rows(touched: pa.Table, marked: pa.Table, clock: Clock) -> AppliedChanges:
+    """The files of a statement that only hides rows.
+
+    Args:
+        touched: The files (``ADD_FILE``) with such rows.
+        marked: Those that keep rows, with their new vectors.
+        clock: Gives the time of the removes.
+    """
+    return AppliedChanges(
+        adds=marked,
+        removes=removes_of(touched, deletion_timestamp=clock(), data_change=True),
+        new_files=0,
+        removed_files=len(touched) - len(marked),
+        copied=0,
+        written=0,
+        **_vector_counts(touched, marked),
+    )
+
+
+def _vector_counts(touched: pa.Table, marked: pa.Table) -> dict[str, int]:
+    had = touched.filter(touched["deletion_vector"].is_valid())
+    updated = marked.filter(pc.is_in(marked["path"], had["path"]))
+    return {"vectors_added": len(marked), "vectors_removed": len(had), "vectors_updated": len(updated)}
+
+
+def _records(staged: StagedChanges, effects: RowEffects, touched: pa.Table, *, hides: bool) -> bool:
+    """Whether the commit needs files that say what it changed: vectors tell of deleted rows, whole files of all of theirs."""
+    if not records_changes(staged.snapshot):
+        return False
+    return bool(effects.updated) or (not hides and keep_rows(touched, effects.deleted_by_file))
+
+
+def check_new_rows(
+    spark: SparkSession, expectations: Sequence[Expectation], staged: StagedChanges, views: Mapping[str, DataFrame]
+) -> None:
+    """Show the expectations the rows that are inserted, and those that are updated as they become.
+
+    Raises:
+        ExpectationFailedError: One does not hold.
+        ExpectationUnreadableError: One is no SQL on these rows.
+    """
+    if not expectations:
+        return
+    schema = staged.snapshot.schema
+    if staged.clauses.of(ClauseKind.UPDATE, ClauseKind.INSERT):
+        new = staged.rows.where(staged.of(ClauseKind.UPDATE, ClauseKind.INSERT)).select(*map(quoted, schema.names))
+    else:
+        new = spark.createDataFrame([], to_spark(schema))
+    check_expectations(spark, expectations, new, views, table=staged.snapshot.table_uri)
+
+
+def _rewrite(
+    staged: StagedChanges,
+    effects: RowEffects,
+    staging: StagingArea,
+    clock: Clock,
+    *,
+    elsewhere: Column,
+    writes: bool,
+    records: bool,
+) -> Rewritten:
+    """Stream the touched files against the changes of their rows.
+
+    Args:
+        staged: What happens to which row.
+        effects: How often.
+        staging: Where files go.
+        clock: Gives their time.
+        elsewhere: Whether an updated row is written by somebody else.
+        writes: Whether they are written anew, without the rows that go and with those that change in their place.
+        records: Whether what changes is written, but for the new values of rows that are written elsewhere.
+    """
+    if not len(effects.touched_files) or not (writes or records):
+        return Rewritten()
+    snapshot = staged.snapshot
+    new_values = staged.clauses.updated.without(snapshot.partition_columns).names if writes else ()
+    changes = staged.rows.where(staged.of(ClauseKind.UPDATE, ClauseKind.DELETE)).select(
+        F.col(FILE).alias(OUTPUT),
+        F.col(POSITION).alias(ROW),
+        (staged.of(ClauseKind.DELETE) | elsewhere).alias(DROP),
+        *([elsewhere.alias(LIVES_ON)] if records else []),
+        *map(quoted, new_values),
+    )
+    rewrite = FileRewrite(
+        snapshot=snapshot,
+        inputs=staged.candidates,
+        outputs=pa.array(range(len(staged.candidates)), pa.int32()),
+        directory=staging.name if writes else None,
+        change_directory=staging.changes.name if records else None,
+        data_change=True,
+    )
+    rewritten = rewrite.change(changes, clock=clock)
+    left = rewritten.rows_read - effects.deleted - effects.moved if writes else 0
+    told = effects.deleted + effects.updated + (effects.updated_in_place if writes else 0) if records else 0
+    for kind, rows, expected in (("", rewritten.rows_written, left), (" of changes", rewritten.change_rows, told)):
+        if rows != expected:
+            detail = f"{rows} rows{kind} were written, {expected} should have been"
+            raise StagedFilesError(table=snapshot.table_uri, detail=detail)
+    return rewritten
+
+
+def _write(staged: StagedChanges, new: DataFrame, staging: StagingArea) -> StagedRows:
+    """Write these staged rows, which are complete, into files of their own; updated ones with their ids."""
+    metadata = staged.snapshot.metadata
+    carried = row_id_column(metadata) if ROW_ID in new.columns else StructType(())
+    ids = (F.col(ROW_ID).alias(each) for each in carried.names)
+    rows = new.select(*map(quoted, staged.snapshot.schema.names), *ids)
+    return write_rows(rows, staging, metadata, folder="inserted", extra=carried)
+
+
+def _tell(staged: StagedChanges, new: DataFrame, staging: StagingArea) -> pa.Table:
+    """Write that these staged rows are new, or the new values of an updated row."""
+    kind = F.when(staged.of(ClauseKind.INSERT), INSERT).otherwise(UPDATE_POSTIMAGE).alias(CHANGE_TYPE)
+    rows = new.select(*map(quoted, staged.snapshot.schema.names), kind)
+    return write_change_rows(rows, staging, staged.snapshot.metadata)

@@ -1,0 +1,323 @@
+"""The clauses of a MERGE, bound to a table: every assignment spelled out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import reduce
+from typing import Literal
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+from pyspark.sql.types import DataType as SparkType
+
+from airflow_delta.core.errors import SchemaMismatchError
+from airflow_delta.core.schema import ArrayType, DataType, MapType, StructField, StructType
+from airflow_delta.core.schema.data_types import INTEGERS
+from airflow_delta.core.statements import (
+    Clause,
+    MatchedDelete,
+    MatchedUpdate,
+    NotMatchedBySourceDelete,
+    NotMatchedBySourceUpdate,
+)
+from airflow_delta.spark.dml.mentions import SOURCE, TARGET, mentioned_columns
+from airflow_delta.spark.promises.assignments import inserted, of_star, updated
+from airflow_delta.spark.promises.identity import NumberedRows, numbered
+from airflow_delta.spark.promises.values import with_generated
+from airflow_delta.spark.spark_schema import quoted, to_spark
+
+
+class ClauseKind(StrEnum):
+    """What a clause does; the values are Delta's ``actionType``."""
+
+    UPDATE = "update"
+    DELETE = "delete"
+    INSERT = "insert"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundClause:
+    """One clause of the statement.
+
+    Attributes:
+        condition: SQL; None is every row.
+        values: Target column, as the schema spells it, to SQL. An update also lists the columns that it carries along.
+        by_source: Whether it is about target rows that no source row matches.
+        computed: Generated columns that follow from the row's other new values.
+        numbered: Identity columns that get the next number.
+        is_star: Whether it takes every column from the source. Members of structs that the source lacks then stay as they are.
+    """
+
+    kind: ClauseKind
+    condition: str | None = None
+    values: Mapping[str, str]
+    by_source: bool = False
+    computed: frozenset[str] = frozenset()
+    numbered: frozenset[str] = frozenset()
+    is_star: bool = False
+
+    def logged(self) -> dict[str, str]:
+        """The clause as Delta's operation parameters show it."""
+        condition = {} if self.condition is None else {"predicate": self.condition}
+        return {**condition, "actionType": self.kind.value}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundClauses:
+    """All clauses of a statement, bound to one schema.
+
+    Attributes:
+        clauses: In the statement's order.
+        updated: The columns that updated rows have: those that any update gives a new value, those that the table's rules about
+            these are about too, or all.
+        moves_rows: Whether an update may change the partition of a row.
+        given: Types of the values that are not of their column's type, by ordinal of the clause and column.
+    """
+
+    clauses: tuple[BoundClause, ...]
+    updated: StructType
+    moves_rows: bool
+    given: Mapping[tuple[int, str], DataType] = field(default_factory=dict)
+
+    def of(self, *kinds: ClauseKind) -> list[BoundClause]:
+        """The clauses of these kinds, in order."""
+        return [each for each in self.clauses if each.kind in kinds]
+
+    @property
+    def tolerates_several_matches(self) -> bool:
+        """Whether it does not matter how many source rows match a target row: nothing happens to it, or it goes anyway."""
+        return not self.about_matches or self.deletes_matches
+
+    @property
+    def deletes_matches(self) -> bool:
+        """Whether every target row that has a match goes, whatever matches it."""
+        kinds = [(each.kind, each.condition) for each in self.about_matches]
+        return kinds == [(ClauseKind.DELETE, None)]
+
+    @property
+    def about_matches(self) -> list[BoundClause]:
+        """The clauses about pairs that match, in order."""
+        return [each for each in self.of(ClauseKind.UPDATE, ClauseKind.DELETE) if not each.by_source]
+
+    def texts(self) -> list[str]:
+        """All SQL of the clauses."""
+        conditions = (each.condition for each in self.clauses if each.condition is not None)
+        kept = (of_target(name) for position, name in self.given if self._keeps_members(position, name))
+        return [*conditions, *kept, *(text for each in self.clauses for text in each.values.values())]
+
+    def _keeps_members(self, position: int, column: str) -> bool:
+        """Whether the clause of this ordinal may leave a part of the column as it is."""
+        clause, given = self.clauses[position], self.given.get((position, column))
+        return clause.is_star and clause.kind is ClauseKind.UPDATE and isinstance(given, StructType)
+
+    @property
+    def by_source(self) -> list[BoundClause]:
+        """The clauses about target rows that no source row matches, in order."""
+        return [each for each in self.clauses if each.by_source]
+
+    def choice(self, in_target: Column, in_source: Column) -> Column:
+        """The ordinal of the clause that a joined row takes: the first of its kind whose condition holds; else NULL.
+
+        Args:
+            in_target: Whether the row has a row of the target; never NULL.
+            in_source: Whether it has a row of the source; never NULL.
+        """
+
+        def is_about(clause: BoundClause) -> Column:
+            if clause.by_source:
+                return ~in_source
+            return ~in_target if clause.kind is ClauseKind.INSERT else in_target & in_source
+
+        return _first_of((is_about(each) & _condition(each), F.lit(position)) for position, each in enumerate(self.clauses))
+
+    def new_value(self, column: StructField, choice: Column) -> Column:
+        """A column's new value in a row that takes the clause of this ordinal; NULL where the clause gives none."""
+        branches = [
+            (choice == position, self._value(position, column))
+            for position, each in enumerate(self.clauses)
+            if column.name in each.values
+        ]
+        return (_first_of(branches) if branches else F.lit(None).cast(_spark_type(column.type))).alias(column.name)
+
+    def _value(self, position: int, column: StructField) -> Column:
+        text, given = self.clauses[position].values[column.name], self.given.get((position, column.name))
+        former = F.expr(of_target(column.name)) if self._keeps_members(position, column.name) else None
+        return _cast(F.expr(text), given, column.type, former)
+
+    def is_of(self, choice: Column, *kinds: ClauseKind, by_source: bool = False) -> Column:
+        """Whether the clause of this ordinal is of one of these kinds, and ``by_source`` if so wanted; FALSE for NULL."""
+        positions = [
+            position for position, each in enumerate(self.clauses) if each.kind in kinds and (each.by_source or not by_source)
+        ]
+        return F.coalesce(choice.isin(positions), F.lit(False))
+
+    def with_generated(self, rows: DataFrame, choice: Column, schema: StructType) -> DataFrame:
+        """The rows of new values with generated columns computed from these, where their clause leaves that to the table."""
+        where = {name: self._leave(choice, name, "computed") for each in self.clauses for name in each.computed}
+        return with_generated(rows, where, schema)
+
+    def with_numbers(self, rows: DataFrame, choice: Column, schema: StructType, table: str) -> NumberedRows:
+        """The rows with numbers in identity columns, where their clause leaves that to the table; computed once."""
+        columns = [field for field in schema.fields if any(field.name in each.numbered for each in self.clauses)]
+        if not columns:
+            return NumberedRows(frame=rows)
+        where = {field.name: self._leave(choice, field.name, "numbered") for field in columns}
+        wanted = reduce(Column.__or__, where.values())
+        numbers = numbered(rows.where(wanted), columns, table=table, where=where)
+        return NumberedRows(frame=rows.where(~wanted).unionByName(numbers.frame), marks=numbers.marks)
+
+    def _leave(self, choice: Column, column: str, to: Literal["computed", "numbered"]) -> Column:
+        """Whether the clause of this ordinal leaves the column to the table; FALSE for NULL."""
+        positions = [position for position, each in enumerate(self.clauses) if column in getattr(each, to)]
+        return F.coalesce(choice.isin(positions), F.lit(False))
+
+
+def of_target(name: str) -> str:
+    """SQL of the target's column of this name."""
+    return f"{TARGET}.{quoted(name)}"
+
+
+def of_source(name: str) -> str:
+    """SQL of the source's column of this name."""
+    return f"{SOURCE}.{quoted(name)}"
+
+
+def bind_clauses(
+    clauses: Sequence[Clause],
+    schema: StructType,
+    partition_columns: Sequence[str],
+    *,
+    table: str,
+    whole_rows: bool,
+    rules: Collection[str] = (),
+    source_columns: Collection[str] | None = None,
+    new_columns: Collection[str] | None = None,
+) -> BoundClauses:
+    """Spell out what each clause puts into which column.
+
+    Args:
+        clauses: The statement's.
+        schema: The target's.
+        partition_columns: Names of the columns that decide where a row lies.
+        table: URI of the target, for the error.
+        whole_rows: Whether updated rows are needed with all their columns.
+        rules: SQL that the table promises to be TRUE of every row.
+        source_columns: Names of the source's columns, for ``*``; None where it has all of the target's.
+        new_columns: Names of the columns that the table only gets by the statement; None where it does not grow. Where it may
+            grow, ``*`` leaves alone what the source lacks.
+
+    Raises:
+        SchemaMismatchError: With every assignment to what is no column, to one twice, or to one that only the table fills.
+    """
+    differences: dict[str, None] = {}
+    star = of_star(schema, source_columns)
+    if new_columns is not None:
+        there = {each.casefold() for each in source_columns or ()}
+        star = [each for each in star if each.casefold() in there]
+    bound = tuple(_bind(each, schema, differences, star) for each in clauses)
+    if differences:
+        raise SchemaMismatchError(table=table, differences=tuple(differences))
+    assigned = {name for each in bound if each.kind is ClauseKind.UPDATE for name in (*each.values, *each.computed)}
+    moves_rows = not assigned.isdisjoint(partition_columns)
+    columns = schema if moves_rows or (whole_rows and assigned) else _with_rules(schema, assigned, rules)
+    carried = {name: "NULL" if name in (new_columns or ()) else of_target(name) for name in columns.names}
+    return BoundClauses(
+        clauses=tuple(
+            replace(each, values={**carried, **each.values}) if each.kind is ClauseKind.UPDATE else each for each in bound
+        ),
+        updated=columns,
+        moves_rows=moves_rows,
+    )
+
+
+def _bind(clause: Clause, schema: StructType, differences: dict[str, None], star: Collection[str]) -> BoundClause:
+    by_source = isinstance(clause, NotMatchedBySourceUpdate | NotMatchedBySourceDelete)
+    if isinstance(clause, MatchedDelete | NotMatchedBySourceDelete):
+        return BoundClause(kind=ClauseKind.DELETE, condition=clause.condition, values={}, by_source=by_source)
+    kind = ClauseKind.UPDATE if isinstance(clause, MatchedUpdate | NotMatchedBySourceUpdate) else ClauseKind.INSERT
+    if clause.assignments is None:
+        values = {name: of_source(name) for name in star}
+    else:
+        values = dict(_as_assigned(clause.assignments, schema, differences))
+    assigned = (updated if kind is ClauseKind.UPDATE else inserted)(values, schema, differences)
+    return BoundClause(
+        kind=kind,
+        condition=clause.condition,
+        values=assigned.values,
+        by_source=by_source,
+        computed=assigned.computed,
+        numbered=assigned.numbered,
+        is_star=clause.assignments is None,
+    )
+
+
+def _as_assigned(assignments: Mapping[str, str], schema: StructType, differences: dict[str, None]) -> Iterator[tuple[str, str]]:
+    seen: set[str] = set()
+    for name, text in assignments.items():
+        plain = name.removeprefix(f"{TARGET}.").strip("`")
+        field = schema.find(plain)
+        if field is None:
+            differences[f"{name}: no column of the table"] = None
+        elif field.name in seen:
+            differences[f"{field.name}: assigned twice"] = None
+        else:
+            seen.add(field.name)
+            yield field.name, text
+
+
+def _with_rules(schema: StructType, names: set[str], rules: Collection[str]) -> StructType:
+    """The columns of these names, and those that any rule is about beside one of them."""
+    fields = StructType(tuple(each for each in schema.fields if each.name in names))
+    about = [text for text in rules if mentioned_columns([text], fields).fields]
+    beside = set(mentioned_columns(about, schema).names) if about else set()
+    return StructType(tuple(each for each in schema.fields if each.name in names | beside))
+
+
+def _cast(value: Column, given: DataType | None, wanted: DataType, former: Column | None = None) -> Column:
+    """The value as its column takes it: members of structs by name, where Spark's cast would go by position.
+
+    Members that it lacks are those of ``former``, or NULL.
+
+    ``given`` is None where the types are equal. A number that the column cannot hold fails the job, also in a session whose
+    casts would wrap it round or make it NULL (``spark.sql.ansi.enabled`` false).
+    """
+    match given, wanted:
+        case None, _:
+            return value
+        case StructType(), StructType():
+            members = []
+            for each in wanted.fields:
+                member, left = given.find(each.name), None if former is None else former.getField(each.name)
+                if member is None:
+                    part = (F.lit(None) if left is None else left).cast(_spark_type(each.type))
+                else:
+                    part = _cast(value.getField(member.name), member.type, each.type, left)
+                members.append(part.alias(each.name))
+            return F.when(value.isNotNull(), F.struct(*members))
+        case ArrayType(), ArrayType():
+            return F.transform(value, lambda each: _cast(each, given.element_type, wanted.element_type))
+        case MapType(), MapType():
+            keys = F.transform(F.map_keys(value), lambda each: _cast(each, given.key_type, wanted.key_type))
+            return F.map_from_arrays(
+                keys, F.transform(F.map_values(value), lambda each: _cast(each, given.value_type, wanted.value_type))
+            )
+        case _:
+            cast = value.cast(_spark_type(wanted))
+            holds = cast == value if given in INTEGERS and wanted in INTEGERS else cast.isNotNull()
+            lost = F.raise_error(F.concat(value.cast("string"), F.lit(f" does not fit the type {wanted}")))
+            return F.when(value.isNull() | holds, cast).otherwise(lost)
+
+
+def _spark_type(data_type: DataType) -> SparkType:
+    return to_spark(StructType((StructField("value", data_type),))).fields[0].dataType
+
+
+def _condition(clause: BoundClause) -> Column:
+    return F.lit(True) if clause.condition is None else F.expr(clause.condition)
+
+
+def _first_of(branches: Iterable[tuple[Column, Column]]) -> Column:
+    (condition, value), *others = branches
+    return reduce(lambda column, branch: column.when(*branch), others, F.when(condition, value))

@@ -1,0 +1,104 @@
+"""Which columns of a table an SQL text may be about, told by its words alone: only Spark analyses it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from sqlglot import Dialect, Token, TokenType, exp, parse_one
+from sqlglot.errors import SqlglotError
+
+from airflow_delta.core.schema import StructType
+
+TARGET, SOURCE = "target", "source"
+"""What a statement's SQL calls the table, and the rows that are merged into it."""
+
+SPARK = Dialect.get_or_raise("spark")
+OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
+
+
+def mentioned_columns(texts: list[str], schema: StructType) -> StructType:
+    """The columns that these expressions may take from the target.
+
+    These are all whose name stands in a text, unless it is clearly the source's. A star over columns mentions all.
+    """
+    names = {each.casefold() for each in schema.names}
+    mentioned: set[str] = set()
+    for text in texts:
+        tokens = tokens_of(text)
+        if tokens is None or any(_is_star_of_columns(tokens, position) for position in range(len(tokens))):
+            return schema
+        for position, token in enumerate(tokens):
+            name = token.text.casefold()
+            if name in names and (SOURCE in names or not _is_qualified(tokens, position, SOURCE)):
+                mentioned.add(name)
+    return StructType(tuple(each for each in schema.fields if each.name.casefold() in mentioned))
+
+
+def tokens_of(text: str) -> list[Token] | None:
+    """The words of an SQL text; None when it has unclosed quotes or the like."""
+    try:
+        return SPARK.tokenize(text)
+    except SqlglotError:
+        return None
+
+
+def _is_qualified(tokens: list[Token], position: int, side: str) -> bool:
+    """Whether the token at ``position`` stands right behind ``side.``, which itself follows no dot."""
+    qualifier, dot = position - 2, position - 1
+    return (
+        qualifier >= 0
+        and tokens[dot].token_type == TokenType.DOT
+        and tokens[qualifier].text.casefold() == side
+        and (qualifier == 0 or tokens[qualifier - 1].token_type != TokenType.DOT)
+    )
+
+
+def _is_star_of_columns(tokens: list[Token], position: int) -> bool:
+    """Whether the token is ``*`` for columns that may be the target's, rather than a multiplication or ``source.*``."""
+    if tokens[position].token_type != TokenType.STAR or _is_qualified(tokens, position, SOURCE):
+        return False
+    return position == 0 or tokens[position - 1].token_type in {TokenType.DOT, TokenType.COMMA, *OPENING}
+
+
+def qualified(text: str, side: str, names: Collection[str]) -> str:
+    """The text with columns of these names (in lower case) that say no table said to be of ``side``.
+
+    For clauses that see one side only, where both sides have a column of the name. The rest of the text stays as it is, as
+    does a text that the parser does not understand, or in which names may be those of a query.
+    """
+    try:
+        tree = parse_one(text, dialect=SPARK)
+    except SqlglotError:
+        return text
+    if tree.find(exp.Query):
+        return text
+    columns = [(each, each.args[_outermost(each) or "this"]) for each in tree.find_all(exp.Column)]
+    plain = [first for each, first in columns if first.name.casefold() in names and not _says_its_side(each)]
+    for start in sorted({each.meta["start"] for each in plain if "start" in each.meta}, reverse=True):
+        text = f"{text[:start]}{side}.{text[start:]}"
+    return text
+
+
+def unqualified(text: str) -> str:
+    """The text with ``target.column`` written as ``column``, for whoever knows no aliases; as it is where it is no SQL."""
+    try:
+        tree = parse_one(text, dialect=SPARK)
+    except SqlglotError:
+        return text
+    found = [(each, part) for each in tree.find_all(exp.Column) if (part := _outermost(each)) is not None]
+    qualified = [(each, part) for each, part in found if _says_its_side(each) == TARGET]
+    for each, part in qualified:
+        each.set(part, None)
+    return tree.sql(dialect="spark") if qualified else text
+
+
+def _says_its_side(column: exp.Column) -> str | None:
+    """The side that the column's first name is, when others follow it."""
+    part = _outermost(column)
+    first = None if part is None else column.text(part).casefold()
+    return first if first in (TARGET, SOURCE) else None
+
+
+def _outermost(column: exp.Column) -> str | None:
+    """Where the parser keeps the first of a column's several names: it takes members of structs for schemas and catalogs."""
+    return next((part for part in ("catalog", "db", "table") if column.args.get(part)), None)

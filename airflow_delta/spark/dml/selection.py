@@ -1,0 +1,83 @@
+"""The rows that a condition on a table names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+
+from airflow_delta.core.predicate import (
+    TRUE,
+    Expression,
+    exact_part,
+    is_exact,
+    is_partition_only,
+    parse_predicate,
+    to_arrow_expression,
+)
+from airflow_delta.core.schema import StructType
+from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.spark.dml.analysis import no_rows
+from airflow_delta.spark.dml.clauses import BoundClauses
+from airflow_delta.spark.dml.mentions import TARGET, mentioned_columns, unqualified
+from airflow_delta.spark.dml.position_scan import FILE, ROW
+from airflow_delta.spark.dml.staged_changes import StagedChanges, columns_needed, scan_positions, stage
+from airflow_delta.spark.session import time_zone
+
+_ALL = "TRUE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """A condition, as Spark takes it and as far as the core understands it.
+
+    Attributes:
+        snapshot: The table.
+        text: Spark SQL.
+        predicate: What it says of files.
+    """
+
+    snapshot: Snapshot
+    text: str
+    predicate: Expression
+
+    @classmethod
+    def of(cls, spark: SparkSession, snapshot: Snapshot, where: str | None) -> Selection:
+        """The selection of this condition; of all rows when None.
+
+        Raises:
+            AnalysisException: It means nothing to Spark; its text tells.
+            InvalidPredicateError: It does not fit the table.
+        """
+        if where is None:
+            return cls(snapshot=snapshot, text=_ALL, predicate=TRUE)
+        no_rows(spark, snapshot.schema).where(F.expr(where))
+        predicate = parse_predicate(unqualified(where), snapshot.schema, snapshot.table_uri, time_zone=time_zone(spark))
+        return cls(snapshot=snapshot, text=where, predicate=predicate)
+
+    @property
+    def is_of_whole_files(self) -> bool:
+        """Whether partition values alone decide, so that no file holds both selected rows and others."""
+        return is_exact(self.predicate) and is_partition_only(self.predicate, self.snapshot.partition_columns)
+
+    def candidates(self) -> pa.Table:
+        """The files (``ADD_FILE``) that may hold such rows, the large ones first."""
+        return self.snapshot.files(self.predicate).sort_by([("size", "descending")])
+
+    def positions(self, spark: SparkSession, candidates: pa.Table) -> DataFrame:
+        """``FILE`` and ``ROW`` of the rows in these files, in this order; all of a file in one partition."""
+        columns = mentioned_columns([self.text], self.snapshot.schema)
+        return self._found(spark, candidates, columns).select(FILE, ROW)
+
+    def stage(self, spark: SparkSession, clauses: BoundClauses, candidates: pa.Table) -> StagedChanges:
+        """Find the rows in these files, and what becomes of each."""
+        columns = columns_needed(self.snapshot, clauses, self.text)
+        return stage(self._found(spark, candidates, columns), self.snapshot, clauses, candidates)
+
+    def _found(self, spark: SparkSession, candidates: pa.Table, columns: StructType) -> DataFrame:
+        """The rows in these files: workers leave out, in Arrow, what cannot be selected; which rows are is Spark's decision."""
+        possible = to_arrow_expression(exact_part(self.predicate), table=self.snapshot.table_uri)
+        found = scan_positions(spark, self.snapshot, candidates, columns, where=possible)
+        return found.alias(TARGET).where(F.expr(self.text))

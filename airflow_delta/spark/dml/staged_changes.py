@@ -1,0 +1,151 @@
+"""What becomes of which row of a table, computed once and kept by the executors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+from pyspark.sql import types as spark_types
+
+from airflow_delta.core.data_files.row_ids import ROW_ID, RowIds
+from airflow_delta.core.schema import StructField, StructType, without_column_mapping
+from airflow_delta.core.schema.data_types import LONG
+from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.spark.dml.clauses import BoundClauses, ClauseKind
+from airflow_delta.spark.dml.mentions import TARGET, mentioned_columns
+from airflow_delta.spark.dml.position_scan import FILE, ROW, PositionScan
+from airflow_delta.spark.dml.row_marks import hides_rows
+from airflow_delta.spark.spark_schema import quoted, to_spark
+from airflow_delta.spark.table_files import TableFiles
+from airflow_delta.spark.worker_values import task_count, to_ipc, typed_worker_errors
+
+CHOICE = "__choice"
+"""Column of staged rows: ordinal of the clause that applies; NULL for none."""
+MOVED = "__moved"
+"""Column of staged rows: whether an updated row belongs to another partition now."""
+_MATCHED, _FORMER = "__matched", "__former_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StagedChanges:
+    """What happens to which row of the target, computed once.
+
+    Attributes:
+        snapshot: The target.
+        clauses: The statement's, bound to the target.
+        candidates: The files (``ADD_FILE``) that may hold matches; ``FILE`` counts them.
+        rows: One row for each pair that matches, each source row that a clause inserts and each target row without match that a
+            clause changes: ``FILE``, ``ROW``, ``CHOICE``, ``MOVED`` and new values; of all columns where rows are
+            inserted, else of those that updated rows have. ``ROW_ID`` where updated rows take their ids elsewhere; inserted
+            rows have none.
+        marks: The last numbers that inserted rows have got in identity columns.
+    """
+
+    snapshot: Snapshot
+    clauses: BoundClauses
+    candidates: pa.Table
+    rows: DataFrame
+    marks: Mapping[str, int] = field(default_factory=dict)
+
+    def of(self, *kinds: ClauseKind) -> Column:
+        """Whether a row takes a clause of one of these kinds."""
+        return self.clauses.is_of(F.col(CHOICE), *kinds)
+
+    def by_source(self, kind: ClauseKind) -> Column:
+        """Whether a row takes a clause of this kind about target rows that no source row matches."""
+        return self.clauses.is_of(F.col(CHOICE), kind, by_source=True)
+
+
+def columns_needed(snapshot: Snapshot, clauses: BoundClauses, *texts: str) -> StructType:
+    """The columns of the target that the clauses and these texts may mention, and ``ROW_ID`` where rows take it elsewhere."""
+    partitions = map(quoted, snapshot.partition_columns) if clauses.moves_rows else ()
+    mentioned = mentioned_columns([*texts, *clauses.texts(), *partitions], snapshot.schema)
+    return StructType((*mentioned.fields, *_carried(snapshot, clauses)))
+
+
+def _carried(snapshot: Snapshot, clauses: BoundClauses) -> tuple[StructField, ...]:
+    """``ROW_ID``, where the table tracks rows and an updated row may be written elsewhere than in the place of its file."""
+    is_tracked = RowIds.of(snapshot.metadata.configuration) is not None
+    leaves = bool(clauses.of(ClauseKind.UPDATE)) and (clauses.moves_rows or hides_rows(snapshot))
+    return (StructField(ROW_ID, LONG),) if is_tracked and leaves else ()
+
+
+def stage(
+    pairs: DataFrame, snapshot: Snapshot, clauses: BoundClauses, candidates: pa.Table, *, in_source: Column | None = None
+) -> StagedChanges:
+    """Decide what becomes of each row, and keep the decisions.
+
+    Args:
+        pairs: The rows of the candidates as ``target``, with ``FILE`` and ``ROW``, joined with what the clauses mention beside
+            them; rows to be inserted have no ``FILE``.
+        snapshot: The target.
+        clauses: The statement's, bound to the target.
+        candidates: The files (``ADD_FILE``) that ``FILE`` counts.
+        in_source: Whether a row of the source stands in the pair; None where always.
+    """
+    in_target, in_source = F.col(FILE).isNotNull(), F.lit(True) if in_source is None else in_source
+    decided = pairs.withColumn(CHOICE, clauses.choice(in_target, in_source)).withColumn(_MATCHED, in_target & in_source)
+    choice = F.col(CHOICE)
+    partitions = [each for each in snapshot.schema.fields if each.name in snapshot.partition_columns and clauses.moves_rows]
+    former = {f"{_FORMER}{position}": each.name for position, each in enumerate(partitions)}
+    fields = snapshot.schema.fields if clauses.of(ClauseKind.INSERT) else clauses.updated.fields
+    rows = decided.where(F.col(_MATCHED) | choice.isNotNull())
+    rows = rows.select(
+        FILE,
+        ROW,
+        choice,
+        *(each.name for each in _carried(snapshot, clauses)),
+        *(F.col(f"{TARGET}.{quoted(name)}").alias(column) for column, name in former.items()),
+        *(clauses.new_value(each, choice) for each in fields),
+    )
+    rows = clauses.with_generated(rows, choice, snapshot.schema)
+    moved = (~F.col(quoted(name)).eqNullSafe(F.col(column)) for column, name in former.items())
+    rows = rows.withColumn(MOVED, clauses.is_of(choice, ClauseKind.UPDATE) & reduce(Column.__or__, moved, F.lit(False)))
+    rows = rows.drop(*former)
+    with typed_worker_errors():
+        rows = rows.localCheckpoint(eager=True)
+    numbered = clauses.with_numbers(rows, choice, snapshot.schema, snapshot.table_uri)
+    return StagedChanges(snapshot=snapshot, clauses=clauses, candidates=candidates, rows=numbered.frame, marks=numbered.marks)
+
+
+def scan_positions(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    files: pa.Table,
+    columns: StructType,
+    *,
+    keys: pa.Table | None = None,
+    where: pc.Expression | None = None,
+    unless: pc.Expression | None = None,
+) -> DataFrame:
+    """The rows of these files with ``FILE`` and ``ROW``.
+
+    Args:
+        spark: The session.
+        snapshot: The table.
+        files: ``ADD_FILE``; ``FILE`` is their ordinal.
+        columns: Those that are wanted.
+        keys: Rows that have none of these are left out; None leaves out none.
+        where: Rows for which this is not true are left out.
+        unless: Rows for which this is true stay, whatever their key.
+    """
+    schema = to_spark(without_column_mapping(columns)).add(FILE, spark_types.IntegerType()).add(ROW, spark_types.LongType())
+    if not len(files):
+        return spark.createDataFrame([], schema)
+    tasks = task_count(spark, files)
+    worker = PositionScan(
+        table=TableFiles.of(snapshot),
+        columns=columns,
+        files=to_ipc(files.select(["path", "partition_values", "deletion_vector", "base_row_id"])),
+        tasks=tasks,
+        keys=None if keys is None else to_ipc(keys),
+        where=where,
+        unless=unless,
+        row_ids=RowIds.of(snapshot.metadata.configuration) if columns.find(ROW_ID) else None,
+    )
+    return spark.range(0, tasks, 1, tasks).mapInArrow(worker, schema)

@@ -1,0 +1,212 @@
+"""A table's log on a filesystem of the JVM's Hadoop: HDFS, where neither fsspec nor Arrow need a library of their own.
+
+As ``HDFSLogStore`` of Delta Lake: a commit is a hidden file that is renamed, and the rename refuses a name that is held.
+"""
+
+from __future__ import annotations
+
+import io
+import threading
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext, suppress
+from typing import Any, BinaryIO, cast
+
+import pyarrow.fs
+from pyspark.sql import SparkSession
+
+from airflow_delta.core.errors import UnsupportedStorageError
+from airflow_delta.core.storage.data_filesystem import data_filesystem
+from airflow_delta.core.storage.log_store import FileStatus
+from airflow_delta.core.storage.log_store_filesystem import log_store_filesystem
+from airflow_delta.core.storage.table_uri import scheme_of
+from airflow_delta.spark.data_paths import hadoop_uri
+from airflow_delta.spark.hadoop.java_files import JavaInput, JavaOutput, as_os_errors
+from airflow_delta.spark.hadoop.listed_statuses import ListedStatus, listed_statuses
+
+HADOOP_SCHEMES = ("hdfs", "viewfs")
+"""Filesystems whose rename is one step that refuses a name that is held, and that only Hadoop knows here."""
+
+# Hadoop's local filesystem looks before it renames: there the creates of this process take turns.
+_LOCAL_TURNS = threading.Lock()
+_BUFFER = 1 << 20  # bytes that go over to the JVM at once
+
+
+class HadoopLogStore:
+    """A ``LogStore`` over ``org.apache.hadoop.fs``, with the configuration and the identity of the Spark session.
+
+    On HDFS and on views of it. Hadoop's own local filesystem works too, though only for creators in one process.
+    """
+
+    def __init__(self, spark: SparkSession, table_uri: str) -> None:
+        """Nothing is read or created yet.
+
+        Raises:
+            UnsupportedStorageError: No atomic create is known for the scheme, or Hadoop does not reach the filesystem.
+        """
+        scheme = scheme_of(table_uri)
+        if scheme not in (*HADOOP_SCHEMES, "file"):
+            raise UnsupportedStorageError(uri=table_uri, detail=f"no atomic create is known for {scheme}:// in Hadoop")
+        self._spark = spark
+        self._table_uri = table_uri.rstrip("/")
+        self._root = hadoop_uri(self._table_uri)
+        self._fs = spark.sparkContext._jvm.org.apache.hadoop.fs  # noqa: SLF001 - the way to Hadoop
+        self._turns = _LOCAL_TURNS if scheme == "file" else nullcontext()
+        configuration = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001 - the session's settings included
+        try:
+            with as_os_errors():
+                self._filesystem = self._java_path("").getFileSystem(configuration)
+                # The one interface that renames without taking the place of what is there.
+                self._context = self._fs.FileContext.getFileContext(self._java_path("").toUri(), configuration)
+        except OSError as error:
+            raise UnsupportedStorageError(uri=table_uri, detail=str(error)) from error
+
+    @property
+    def table_uri(self) -> str:
+        """The table's root as the user wrote it, without a trailing slash."""
+        return self._table_uri
+
+    def read(self, path: str) -> bytes:
+        """The whole content."""
+        with as_os_errors(path):
+            stream = self._filesystem.open(self._java_path(path))
+            try:
+                return bytes(stream.readAllBytes())
+            finally:
+                stream.close()
+
+    def open_input(self, path: str) -> BinaryIO:
+        """The file for random reads."""
+        with as_os_errors(path):
+            size = self._filesystem.getFileStatus(self._java_path(path)).getLen()
+            stream = self._filesystem.open(self._java_path(path))
+        return io.BufferedReader(JavaInput(stream, size), _BUFFER)
+
+    def exists(self, path: str) -> bool:
+        """Whether the file is there now."""
+        return self.status(path) is not None
+
+    def status(self, path: str) -> FileStatus | None:
+        """The file as a listing would show it now."""
+        try:
+            with as_os_errors(path):
+                found = self._filesystem.getFileStatus(self._java_path(path))
+                return FileStatus(path, found.getLen(), found.getModificationTime()) if found.isFile() else None
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def write_if_absent(self, path: str, content: bytes) -> None:
+        """Create the file in one step; of racing writers exactly one returns."""
+        self._put(path, content, self._fs.Options.Rename.NONE)
+
+    def write(self, path: str, content: bytes) -> None:
+        """Create or replace the file in one step."""
+        self._put(path, content, self._fs.Options.Rename.OVERWRITE)
+
+    def open_output(self, path: str) -> BinaryIO:
+        """A stream whose content becomes the file when it is closed."""
+        temporary = _temporary_beside(path)
+
+        def take_place() -> None:
+            self._rename(temporary, path, self._fs.Options.Rename.OVERWRITE)
+
+        def give_up() -> None:
+            self.delete([temporary])
+
+        return cast("BinaryIO", JavaOutput(self._create(temporary), take_place, give_up))
+
+    def list_from(self, directory: str, start: str = "") -> Iterator[FileStatus]:
+        """The files right below ``directory`` from the name ``start`` on."""
+        files = (each for each in self._list(directory) if not each.is_directory and each.name >= start)
+        prefix = f"{directory.rstrip('/')}/" if directory else ""
+        for each in sorted(files, key=lambda file: file.name):
+            yield FileStatus(f"{prefix}{each.name}", each.size, each.modification_time)
+
+    def list_all(self, directory: str = "") -> Iterator[FileStatus]:
+        """Every file below ``directory``; the JVM is asked once for each directory."""
+        pending = [directory.rstrip("/")]
+        while pending:
+            parent = pending.pop()
+            for each in self._list(parent):
+                path = f"{parent}/{each.name}" if parent else each.name
+                if each.is_directory:
+                    pending.append(path)
+                else:
+                    yield FileStatus(path, each.size, each.modification_time)
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Delete the files; those already gone are no error."""
+        for path in paths:
+            with as_os_errors(path):
+                self._filesystem.delete(self._java_path(path), False)
+
+    @property
+    def storage_options(self) -> Mapping[str, Any]:
+        """None are known: other processes reach the files with their own Hadoop."""
+        return {}
+
+    def data_filesystem(self, uri: str | None = None) -> tuple[pyarrow.fs.FileSystem, str]:
+        """Arrow's filesystem where it finds the native library of HDFS (``libhdfs``); else this store's, on this machine only.
+
+        Raises:
+            UnsupportedStorageError: The URI lies in a storage that neither knows.
+        """
+        try:
+            return data_filesystem(self._root if uri is None else uri)
+        except UnsupportedStorageError:
+            if scheme_of(uri or self._root) not in HADOOP_SCHEMES:
+                raise
+        if uri is None:
+            return log_store_filesystem(self), ""
+        scheme, _, rest = uri.partition("://")
+        authority, _, path = rest.partition("/")
+        return log_store_filesystem(HadoopLogStore(self._spark, f"{scheme}://{authority}")), path
+
+    def _java_path(self, path: str) -> Any:
+        """Hadoop's name of a file; a path that would leave the table is a mistake of the caller."""
+        if path.startswith("/") or ".." in path.split("/"):
+            raise ValueError(f"{path!r} is not a path below {self._table_uri}")
+        return self._fs.Path(f"{self._root}/{path}")
+
+    def _list(self, directory: str) -> Iterable[ListedStatus]:
+        try:
+            with as_os_errors(directory):
+                found = self._filesystem.listStatus(self._java_path(directory))
+                return listed_statuses(self._spark, found)
+        except (FileNotFoundError, NotADirectoryError):
+            return ()
+
+    def _create(self, path: str) -> Any:
+        """A Java stream into a file of a new name; the directories above it are made."""
+        try:
+            with as_os_errors(path):
+                return self._filesystem.create(self._java_path(path), False)
+        except FileExistsError as error:  # one of those above it: the name is new, and no commit is there
+            raise NotADirectoryError(str(error)) from error
+
+    def _put(self, path: str, content: bytes, how: Any) -> None:
+        temporary = _temporary_beside(path)
+        try:
+            with as_os_errors(path):
+                stream = self._create(temporary)
+                try:
+                    stream.write(content)
+                finally:
+                    stream.close()
+            self._rename(temporary, path, how)
+        except BaseException:
+            with suppress(OSError):
+                self.delete([temporary])
+            raise
+
+    def _rename(self, temporary: str, path: str, how: Any) -> None:
+        options = self._spark.sparkContext._gateway.new_array(self._fs.Options.Rename, 1)  # noqa: SLF001 - Java's varargs
+        options[0] = how
+        with self._turns, as_os_errors(path):
+            self._context.rename(self._java_path(temporary), self._java_path(path), options)
+
+
+def _temporary_beside(path: str) -> str:
+    """A new hidden name in the same directory."""
+    directory, slash, name = path.rpartition("/")
+    return f"{directory}{slash}.{name}.{uuid.uuid4()}.tmp"

@@ -1,0 +1,33 @@
+"""The log of a table, on whatever filesystem: the one place where a job chooses the store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import UnsupportedStorageError
+from airflow_delta.core.storage.table_uri import scheme_of
+from airflow_delta.spark.hadoop.hadoop_log_store import HADOOP_SCHEMES, HadoopLogStore
+
+
+def lies_on_hadoop(uri: str) -> bool:
+    """Whether only the JVM's Hadoop reaches a table; local paths and object stores have stores of their own."""
+    return scheme_of(uri) in HADOOP_SCHEMES
+
+
+def table_log(spark: SparkSession, uri: str, storage_options: Mapping[str, Any] | None = None) -> DeltaLog:
+    """As ``DeltaLog.for_table``, and for tables on HDFS through the session's Hadoop; nothing is read yet.
+
+    Raises:
+        InvalidStatementError: The URI is blank, or names no bucket.
+        UnsupportedStorageError: No atomic create is known for this filesystem, it is not reached, or not with these options.
+    """
+    if not lies_on_hadoop(uri):
+        return DeltaLog.for_table(uri, storage_options)
+    if storage_options:
+        detail = f"a table on Hadoop takes no storage options ({', '.join(sorted(storage_options))})"
+        raise UnsupportedStorageError(uri=uri, detail=detail)
+    return DeltaLog(HadoopLogStore(spark, uri))

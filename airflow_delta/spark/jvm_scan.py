@@ -1,0 +1,116 @@
+"""Data files read by Spark's own Parquet reader."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import unquote
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+from pyspark.sql import types as spark_types
+
+from airflow_delta.core.errors import CorruptDataFileError
+from airflow_delta.core.schema import StructField, StructType, partition_arrays
+from airflow_delta.core.schema.column_mapping import MappingMode, physical_name, physical_schema, without_column_mapping
+from airflow_delta.core.schema.data_types import BOOLEAN, STRING
+from airflow_delta.spark.data_paths import file_uri
+from airflow_delta.spark.session import session_settings
+from airflow_delta.spark.spark_schema import quoted, to_spark
+from airflow_delta.spark.table_files import TableFiles
+
+_READER_OPTIONS = {
+    "recursiveFileLookup": "true",  # no partition values out of paths
+    "__globPaths__": "false",  # a path is a path, whatever signs it holds
+    "ignoreMissingFiles": "false",
+    "ignoreCorruptFiles": "false",
+    "mergeSchema": "false",
+}
+_LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+
+
+def jvm_scan(
+    spark: SparkSession, files: pa.Table, table: TableFiles, columns: StructType, shown: spark_types.StructType
+) -> DataFrame:
+    """The rows of files that hide none.
+
+    Args:
+        spark: The session.
+        files: ``SCANNED_COLUMNS``; at least one.
+        table: Where they lie; its columns are not found by id.
+        columns: The columns that are wanted, partition columns among them.
+        shown: The same as the DataFrame shows them.
+
+    Raises:
+        CorruptDataFileError: A file is missing.
+    """
+    partitions = [each for each in columns.fields if each.name in table.partition_columns]
+    stored = columns.without(table.partition_columns)
+    read = without_column_mapping(physical_schema(stored))
+    uris = [file_uri(table.table_uri, path) for path in files["path"].to_pylist()]
+    try:
+        with session_settings(spark, {_LISTING_TASKS: str(spark.sparkContext.defaultParallelism)}):
+            rows = spark.read.schema(to_spark(read)).options(**_READER_OPTIONS).parquet(*uris)
+    except AnalysisException as error:
+        raise _missing(table.table_uri, uris, error) from error
+    if partitions:
+        rows = _with_partitions(spark, rows, files, uris, partitions)
+    if table.mapping is MappingMode.NONE:
+        return rows.select(*map(quoted, columns.names)) if partitions else rows
+    return rows.select(*(_renamed(each, field) for each, field in zip(columns.fields, shown.fields, strict=True)))
+
+
+def _renamed(field: StructField, shown: spark_types.StructField) -> Column:
+    """The column under its logical name; a cast renames what is inside of it, by position."""
+    column = F.col(quoted(physical_name(field)))
+    return column.cast(shown.dataType).alias(shown.name, metadata=shown.metadata)
+
+
+def _with_partitions(
+    spark: SparkSession, rows: DataFrame, files: pa.Table, uris: Sequence[str], partitions: Sequence[StructField]
+) -> DataFrame:
+    """The rows with their files' partition values, under physical names, which no two columns share."""
+    # Spark spells a file its own way; decoding is unambiguous where encoding is not.
+    spelled = {_place(unquote(each)): each for each in rows.inputFiles()}
+    keys = pa.array([_as_metadata_path(spelled[_place(uri)]) for uri in uris], pa.string())
+    physical = physical_schema(StructType(tuple(partitions)))
+    file_name, known_name = _unused_names([*rows.columns, *physical.names])
+    columns = StructType((StructField(file_name, STRING), StructField(known_name, BOOLEAN), *physical.fields))
+    known = pa.repeat(pa.scalar(True), len(keys))
+    values = partition_arrays(files, partitions).values()
+    by_file = spark.createDataFrame(
+        pa.table([keys, known, *values], names=columns.names), to_spark(without_column_mapping(columns))
+    )
+    located = rows.withColumn(file_name, rows.metadataColumn("_metadata")["file_path"]).join(
+        F.broadcast(by_file), file_name, "left"
+    )
+    # Should Spark ever spell a file in a third way, its rows must not just be missing.
+    unknown = F.raise_error(F.concat(F.lit("no partition values are known for "), file_name)).cast("boolean")
+    return located.filter(F.coalesce(known_name, unknown)).drop(file_name, known_name)
+
+
+def _unused_names(names: Sequence[str]) -> tuple[str, str]:
+    """Names for the columns of files and of known files that no column of the table has."""
+    prefix = "_"
+    while any(name.startswith(prefix) for name in names):
+        prefix += "_"
+    return f"{prefix}file", f"{prefix}known"
+
+
+def _place(uri: str) -> tuple[str, str]:
+    """Scheme and path: what the spellings of one file have in common (the authority may be a default one)."""
+    scheme, _, path = uri.partition(":")
+    return scheme, f"/{path[2:].partition('/')[2]}" if path.startswith("//") else path
+
+
+def _as_metadata_path(uri: str) -> str:
+    """A file as the column ``_metadata`` writes it: ``file:/x`` where other places write ``file:///x``."""
+    return uri.replace("file:///", "file:/", 1) if uri.startswith("file:///") else uri
+
+
+def _missing(table_uri: str, uris: Sequence[str], error: AnalysisException) -> Exception:
+    if error.getCondition() != "PATH_NOT_FOUND":
+        return error
+    path = (error.getMessageParameters() or {}).get("path", uris[0])
+    return CorruptDataFileError(table=table_uri, file=path, detail="the file is missing")

@@ -1,0 +1,77 @@
+"""Rows written by Spark's own Parquet writer, where the JVM knows the filesystem."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+from pyspark.sql import types as spark_types
+
+from airflow_delta.core.data_files.compression import asked_codec
+from airflow_delta.core.schema import ArrayType, MapType, StructField, StructType
+from airflow_delta.core.schema.column_mapping import PHYSICAL_NAME_KEY
+from airflow_delta.spark.footers import read_footers
+from airflow_delta.spark.session import session_settings
+from airflow_delta.spark.spark_schema import in_files, quoted
+from airflow_delta.spark.staging import StagingArea
+from airflow_delta.spark.sunk_rows import SUNK_FILE, SunkRows
+
+_OPTIONS = {
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # Spark's default is INT96: no statistics, no order
+    "spark.sql.parquet.writeLegacyFormat": "false",
+    "mapreduce.fileoutputcommitter.algorithm.version": "1",  # 2 shows files of tasks that fail later
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+}
+_SETTINGS = {"spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED"}  # the one that no option of a write reaches
+
+
+def write_in_jvm(
+    frame: DataFrame,
+    staging: StagingArea,
+    folder: str,
+    columns: StructType,
+    *,
+    directory: str | None,
+    aggregates: Mapping[str, Column],
+    configuration: Mapping[str, str],
+) -> SunkRows:
+    """As ``row_sink.write_files``; the files are those that lie in the folder afterwards, as their footers describe them."""
+    observation = Observation()
+    rows = frame.observe(observation, *(aggregate.alias(name) for name, aggregate in aggregates.items()))
+    spread = [directory] if directory else []
+    stored = [_as_stored(*each) for each in zip(columns.fields, in_files(columns).fields, strict=True)]
+    codec = asked_codec(configuration)
+    options = _OPTIONS if codec is None else {**_OPTIONS, "compression": codec}
+    with session_settings(frame.sparkSession, _SETTINGS):
+        rows.select(*spread, *stored).write.options(**options).partitionBy(*spread).parquet(f"{staging.uri}/{folder}")
+    return SunkRows(files=_described(frame, staging, folder, columns, configuration), observed=observation.get)
+
+
+def _described(
+    frame: DataFrame, staging: StagingArea, folder: str, columns: StructType, configuration: Mapping[str, str]
+) -> pa.Table:
+    found = staging.list_files(folder)
+    footers = read_footers(frame.sparkSession, staging.store, [each.path for each in found], columns, configuration)
+    listed = {each.path: each for each in found}
+    files = [listed[path] for path in footers["path"].to_pylist()]
+    described = {
+        "path": pa.array([staging.log_path(each.path) for each in files], pa.string()),
+        "directory": pa.array([PurePosixPath(each.path).parent.name.rpartition("=")[2] for each in files], pa.string()),
+        "size": pa.array([each.size for each in files], pa.int64()),
+        "modification_time": pa.array([each.mtime_ns // 1_000_000 for each in files], pa.int64()),
+        "num_records": footers["num_records"],
+        "stats": footers["stats"],
+    }
+    return pa.table([described[name] for name in SUNK_FILE.names], schema=SUNK_FILE)
+
+
+def _as_stored(field: StructField, stored: spark_types.StructField) -> Column:
+    """The column as files hold it; a cast to the same type with other names renames what is inside, by position."""
+    column = F.col(quoted(field.name))
+    if PHYSICAL_NAME_KEY not in field.metadata:
+        return column
+    inside = column.cast(stored.dataType) if isinstance(field.type, StructType | ArrayType | MapType) else column
+    return inside.alias(stored.name, metadata=stored.metadata)

@@ -1,0 +1,48 @@
+"""How a MERGE lets its target's schema grow: by what the source has and a clause asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from airflow_delta.core.schema import StructType, parse_schema
+from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.statements import Clause, MatchedUpdate, MergeStatement, NotMatchedInsert
+from airflow_delta.core.table_changes.definition import Definition
+from airflow_delta.spark.dml.mentions import TARGET
+from airflow_delta.spark.write.evolution import evolved_definition, extended
+
+_TYPE_WIDENING = "delta.enableTypeWidening"
+
+
+def definition_after(snapshot: Snapshot, statement: MergeStatement, source: StructType) -> Definition:
+    """What the table is after the commit: as it is, unless the statement lets it grow and the source has more.
+
+    A column of the source counts where a clause takes every column, or assigns the column of its name. Columns that do not fit
+    are left as they are; the clauses' analysis tells of them.
+
+    Args:
+        snapshot: The target.
+        statement: The statement.
+        source: The schema of the source.
+
+    Raises:
+        InvalidTableChangeError: A rule of the table is about a column whose type would change.
+        UnsupportedWriterFeatureError: The new columns need what is not known here.
+    """
+    before = Definition(metadata=snapshot.metadata, protocol=snapshot.protocol)
+    if not statement.schema_evolution:
+        return before
+    rows = _asked_for(statement.clauses, source)
+    widen = before.metadata.configuration.get(_TYPE_WIDENING, "").lower() == "true"
+    schema = extended(parse_schema(before.metadata.schema_string), rows, widen=widen)
+    return evolved_definition(before, schema, table_uri=snapshot.table_uri)
+
+
+def _asked_for(clauses: Iterable[Clause], source: StructType) -> StructType:
+    about_source = [each for each in clauses if isinstance(each, MatchedUpdate | NotMatchedInsert)]
+    if any(each.assignments is None for each in about_source):
+        return source
+    assigned = {
+        name.removeprefix(f"{TARGET}.").strip("`").casefold() for each in about_source for name in each.assignments or ()
+    }
+    return StructType(tuple(each for each in source.fields if each.name.casefold() in assigned))

@@ -1,0 +1,36 @@
+"""Clauses that see one side of a MERGE alone, said so that they mean the same where both sides are there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
+
+from airflow_delta.core.schema import StructType
+from airflow_delta.core.statements import Clause, NotMatchedBySourceDelete, NotMatchedBySourceUpdate, NotMatchedInsert
+from airflow_delta.spark.dml.mentions import SOURCE, TARGET, qualified
+
+
+def about_one_side(clauses: Iterable[Clause], schema: StructType, source_columns: Iterable[str]) -> Iterator[Clause]:
+    """The clauses; of those about the source or the target alone, columns that both have get the name of their side.
+
+    Args:
+        clauses: The statement's.
+        schema: The target's.
+        source_columns: Names of the source's columns.
+    """
+    both = {name.casefold() for name in schema.names} & {name.casefold() for name in source_columns}
+    for each in clauses:
+        if isinstance(each, NotMatchedInsert):
+            yield _of(each, SOURCE, both)
+        elif isinstance(each, NotMatchedBySourceUpdate | NotMatchedBySourceDelete):
+            yield _of(each, TARGET, both)
+        else:
+            yield each
+
+
+def _of(clause: Clause, side: str, names: Collection[str]) -> Clause:
+    condition = None if clause.condition is None else qualified(clause.condition, side, names)
+    if not isinstance(clause, NotMatchedInsert | NotMatchedBySourceUpdate) or clause.assignments is None:
+        return replace(clause, condition=condition)
+    assigned = {name: qualified(text, side, names) for name, text in clause.assignments.items()}
+    return replace(clause, condition=condition, assignments=assigned)

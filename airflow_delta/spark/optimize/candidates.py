@@ -1,0 +1,92 @@
+"""Which files OPTIMIZE takes: decided from the log alone, so that it is known without Spark whether there is anything to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_delta.core.errors import InvalidPredicateError
+from airflow_delta.core.log.record_counts import record_counts
+from airflow_delta.core.predicate import is_partition_only, parse_predicate
+from airflow_delta.core.schema import StructField, partition_arrays
+from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.statements import OptimizeStatement
+
+DEFAULT_FILE_SIZE = 1 << 30
+"""Bytes; Delta-Spark's default."""
+
+_HIDDEN_SHARE = 0.05  # as Delta-Spark
+
+_SIZE = re.compile(r"(\d+)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
+
+
+def target_file_size(snapshot: Snapshot, statement: OptimizeStatement) -> int:
+    """Bytes of a rewritten file: the statement's, else the table's, else the default."""
+    match = _SIZE.fullmatch(snapshot.metadata.configuration.get("delta.targetFileSize", "").strip())
+    of_table = int(match[1]) << _UNITS[match[2].lower()] if match else DEFAULT_FILE_SIZE
+    return statement.target_file_size or of_table
+
+
+def partition_fields(snapshot: Snapshot) -> list[StructField]:
+    """The table's partition columns."""
+    return [each for each in snapshot.schema.fields if each.name in snapshot.partition_columns]
+
+
+def candidates(snapshot: Snapshot, statement: OptimizeStatement, *, time_zone: str = "UTC") -> pa.Table:
+    """The small files (``ADD_FILE``), and those with many deleted rows, of the partitions that have enough of them.
+
+    Args:
+        snapshot: The table.
+        statement: What to compact.
+        time_zone: In which timestamps of ``where`` are meant.
+
+    Raises:
+        InvalidPredicateError: ``where`` is about other columns than partition columns.
+    """
+    files = files_of(snapshot, statement.where, time_zone)
+    target = target_file_size(snapshot, statement)
+    is_small = pc.less(files["size"], min(statement.small_file_size or target, target))
+    small = files.filter(pc.or_(is_small, hides_many_rows(files)))
+    partitions = partition_codes(small, partition_fields(snapshot))
+    counts = partitions.value_counts()
+    crowded = counts.field("values").filter(pc.greater_equal(counts.field("counts"), statement.min_files))
+    return small.filter(pc.or_(pc.is_in(partitions, crowded), hides_many_rows(small)))
+
+
+def hides_many_rows(files: pa.Table) -> pa.Array:
+    """Which files are worth to be written anew for the rows alone that their deletion vectors hide."""
+    rows = pa.chunked_array([record_counts(each) for each in files["stats"].chunks], pa.int64())
+    hidden = pc.struct_field(files["deletion_vector"], "cardinality")
+    is_worth = pc.greater(pc.cast(hidden, pa.float64()), pc.multiply(pc.cast(rows, pa.float64()), _HIDDEN_SHARE))
+    is_unknown = pc.and_(files["deletion_vector"].is_valid(), rows.is_null())
+    return pc.or_(pc.fill_null(is_worth, fill_value=False), is_unknown)
+
+
+def partition_codes(files: pa.Table, fields: Sequence[StructField]) -> pa.Array:
+    """A number (int64) for each file, equal for files of one partition, however the log spells its values."""
+    codes = pa.repeat(pa.scalar(0, pa.int64()), len(files))
+    for column in partition_arrays(files, fields).values():
+        values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        encoded = values.dictionary_encode(null_encoding="encode")
+        joined = pc.add(pc.multiply(codes, len(encoded.dictionary)), encoded.indices.cast(pa.int64()))
+        codes = joined.dictionary_encode().indices.cast(pa.int64())  # small again, however many columns there are
+    return codes
+
+
+def files_of(snapshot: Snapshot, where: str | None, time_zone: str) -> pa.Table:
+    """The files (``ADD_FILE``) of the partitions that ``where`` names; all when None.
+
+    Raises:
+        InvalidPredicateError: ``where`` is about other columns than partition columns.
+    """
+    if where is None:
+        return snapshot.files()
+    predicate = parse_predicate(where, snapshot.schema, snapshot.table_uri, time_zone=time_zone)
+    if not is_partition_only(predicate, snapshot.partition_columns):
+        detail = f"OPTIMIZE takes whole partitions; the partition columns are {', '.join(snapshot.partition_columns) or 'none'}"
+        raise InvalidPredicateError(table=snapshot.table_uri, predicate=where, detail=detail)
+    return snapshot.files(predicate)

@@ -1,0 +1,203 @@
+"""Files written anew so that rows which are alike in some columns lie together.
+
+The rows of a group are read once, cross the cluster once and are written once, in Python workers only. Before that, the columns
+that count are read for a sample, from which the boxes are learnt that become files.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
+
+from airflow_delta.core.actions import ADD_FILE
+from airflow_delta.core.clock import Clock, system_clock
+from airflow_delta.core.data_files import StatisticsSelection
+from airflow_delta.core.data_files.compression import codec_for_arrow
+from airflow_delta.core.data_files.row_ids import RowIds
+from airflow_delta.core.log.record_counts import record_counts
+from airflow_delta.core.schema import StructType
+from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.spark.errors import StagedFilesError
+from airflow_delta.spark.optimize.boxes import ONE_BOX, learn_boxes
+from airflow_delta.spark.optimize.sampling import GROUP, SAMPLE_DDL, STEP, Paths, SampleWorker, unpacked
+from airflow_delta.spark.optimize.scattering import (
+    GATHERED,
+    GATHERED_DDL,
+    SCATTERED_DDL,
+    CopiedColumns,
+    GatherWorker,
+    Placement,
+    ScatterWorker,
+)
+from airflow_delta.spark.rewrite import Rewritten
+from airflow_delta.spark.rewrite_worker import INPUT_COLUMNS
+from airflow_delta.spark.table_files import TableFiles
+from airflow_delta.spark.worker_values import task_count, to_ipc, typed_worker_errors
+
+_SAMPLED_FILES = 256
+_SAMPLED_ROWS_PER_FILE = 1_000  # files become uneven by about 3 %
+_SAMPLED_ROWS = 20_000, 2_000_000  # at least and at most, of a group
+_CELL_BYTES = 64 << 20  # of a file: about a row group, so that readers skip row groups as they skip files
+_GUESSED_ROW_BYTES = 64
+_TASK_BYTES = 64 << 20
+_TASKS_PER_CORE = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ClusteredRewrite:
+    """Which files are written anew, and by which columns.
+
+    Attributes:
+        snapshot: The table, for its schema and properties.
+        inputs: The files (``ADD_FILE``), those of one group one after the other.
+        groups: For each of them the ordinal of its group: int32, ascending from 0 without gaps. A group is of one partition.
+        paths: The columns, by their names at each level.
+        file_size: Bytes of a new file, about.
+        directory: Where they go, below the table's root; a retried task leaves unnamed files there.
+    """
+
+    snapshot: Snapshot
+    inputs: pa.Table
+    groups: pa.Array
+    paths: Paths
+    file_size: int
+    directory: str
+
+    def run(self, spark: SparkSession, *, clock: Clock = system_clock) -> Rewritten:
+        """Write all rows of every group; the ``outputs`` of the result are the groups.
+
+        Raises:
+            StagedFilesError: The new files do not hold as many rows as were read.
+        """
+        placements = self._placements(spark)
+        first_outputs = np.array([each.first_output for each in placements.values()])
+        outputs = sum(-(-each.boxes.cells // each.cells_per_file) for each in placements.values())
+        schema = self.snapshot.schema.without(self.snapshot.partition_columns)
+        configuration = self.snapshot.metadata.configuration
+        columns = CopiedColumns(schema=schema, row_ids=RowIds.of(configuration))
+        tasks = task_count(spark, self.inputs)
+        scatter = ScatterWorker(
+            table=TableFiles.of(self.snapshot),
+            columns=columns,
+            paths=self.paths,
+            placements=placements,
+            files=to_ipc(self._files),
+            tasks=tasks,
+        )
+        gather = GatherWorker(
+            table=TableFiles.of(self.snapshot),
+            directory=self.directory,
+            columns=columns,
+            selection=StatisticsSelection.from_properties(configuration),
+            codec=codec_for_arrow(configuration),
+        )
+        with typed_worker_errors():
+            scattered = _numbers(spark, tasks).mapInArrow(scatter, SCATTERED_DDL)
+            cells_per_file = max(each.cells_per_file for each in placements.values())
+            gathered = self._by_output(spark, scattered, outputs, is_ordered_within=cells_per_file > 1)
+            results = gathered.mapInArrow(gather, GATHERED_DDL).toArrow().cast(GATHERED)
+        read, written = (sum(results[name].to_pylist()) for name in ("rows_read", "rows_written"))
+        if read != written:
+            detail = f"{read} rows were read, {written} were written"
+            raise StagedFilesError(table=self.snapshot.table_uri, detail=detail)
+        files = results.filter(results["path"].is_valid()).sort_by("output")
+        groups = np.searchsorted(first_outputs, files["output"].to_numpy(), side="right") - 1
+        return Rewritten(
+            adds=self._adds(files, groups, clock()), outputs=pa.array(groups, pa.int32()), rows_read=read, rows_written=written
+        )
+
+    @property
+    def _files(self) -> pa.Table:
+        return self.inputs.select(INPUT_COLUMNS).append_column(GROUP, self.groups)
+
+    def _by_output(self, spark: SparkSession, scattered: DataFrame, outputs: int, *, is_ordered_within: bool) -> DataFrame:
+        """The messages of an output in one partition, one output after the other.
+
+        Large files have a task each, which takes the messages as they come: to sort them, Spark would hold them all.
+        """
+        size = pc.sum(self.inputs["size"]).as_py() or 0
+        tasks = min(outputs, max(_TASKS_PER_CORE * spark.sparkContext.defaultParallelism, size // _TASK_BYTES))
+        parted = scattered.repartitionById(tasks, F.col("output"))
+        return parted.sortWithinPartitions("output", "cell") if tasks < outputs or is_ordered_within else parted
+
+    def _placements(self, spark: SparkSession) -> dict[int, Placement]:
+        """Where the rows of each group go, learnt from a sample."""
+        groups = self.groups.to_numpy()
+        sizes = np.bincount(groups, weights=self.inputs["size"].to_numpy())
+        files = np.maximum(1, np.rint(sizes / self.file_size)).astype(int)
+        cells_per_file = np.maximum(1, np.rint(sizes / files / _CELL_BYTES)).astype(int)
+        samples = self._samples(spark, np.where(files * cells_per_file > 1, files, 0))
+        placements: dict[int, Placement] = {}
+        first_output = 0
+        for group, (count, cells) in enumerate(zip(files.tolist(), cells_per_file.tolist(), strict=True)):
+            begins: tuple[np.ndarray, ...] = ()
+            boxes = ONE_BOX
+            if group in samples:
+                distinct, codes = zip(*(each.distinct() for each in unpacked(samples[group])), strict=True)
+                learnt = learn_boxes(codes, count, cells)
+                cuts = [learnt.begins(column) for column in range(len(codes))]
+                boxes = learnt.with_codes(cuts)
+                begins = tuple(values[cut - 1] for values, cut in zip(distinct, cuts, strict=True))
+            placements[group] = Placement(boxes=boxes, begins=begins, cells_per_file=cells, first_output=first_output)
+            first_output += -(-boxes.cells // cells)
+        return placements
+
+    def _samples(self, spark: SparkSession, files: np.ndarray) -> dict[int, list[bytes]]:
+        """By group what ``SampleWorker`` found of the rows; only of groups that become some ``files``."""
+        groups = self.groups.to_numpy()
+        counted = pa.chunked_array([record_counts(each) for each in self.inputs["stats"].chunks], pa.int64())
+        guessed = pc.divide(self.inputs["size"], _GUESSED_ROW_BYTES)
+        rows = np.maximum(pc.coalesce(counted, guessed).to_numpy(), 1)
+        share = min(1.0, _SAMPLED_FILES / max(1, int(np.sum(files[groups] > 0))))
+        taken: list[int] = []
+        steps: list[int] = []
+        for group in np.flatnonzero(files).tolist():
+            first, end = np.searchsorted(groups, [group, group + 1]).tolist()
+            count = math.ceil((end - first) * share)
+            chosen = np.linspace(first, end - 1, count).astype(int)
+            wanted = min(max(_SAMPLED_ROWS_PER_FILE * int(files[group]), _SAMPLED_ROWS[0]), _SAMPLED_ROWS[1])
+            taken += chosen.tolist()
+            steps += [max(1, int(rows[chosen].sum() / wanted))] * count
+        if not taken:
+            return {}
+        sampled = self._files.append_column("size", self.inputs["size"]).take(pa.array(taken))
+        top = {path[0] for path in self.paths}
+        tasks = task_count(spark, sampled)
+        worker = SampleWorker(
+            table=TableFiles.of(self.snapshot),
+            columns=StructType(tuple(each for each in self.snapshot.schema.fields if each.name in top)),
+            paths=self.paths,
+            files=to_ipc(sampled.drop_columns(["size"]).append_column(STEP, pa.array(steps, pa.int64()))),
+            tasks=tasks,
+        )
+        with typed_worker_errors():
+            results = _numbers(spark, tasks).mapInArrow(worker, SAMPLE_DDL).toArrow()
+        samples: dict[int, list[bytes]] = {}
+        for group, content in zip(results["group"].to_pylist(), results["content"].to_pylist(), strict=True):
+            samples.setdefault(group, []).append(content)
+        return samples
+
+    def _adds(self, written: pa.Table, groups: np.ndarray, now: int) -> pa.Table:
+        """The written files (``GATHERED``) as the log takes them; a group's files stay in its partition."""
+        rows = len(written)
+        first_inputs = np.searchsorted(self.groups, groups)
+        columns = {
+            "path": written["path"],
+            "partition_values": self.inputs["partition_values"].take(pa.array(first_inputs)),
+            "size": written["size"],
+            "modification_time": pa.repeat(pa.scalar(now, pa.int64()), rows),
+            "data_change": pa.repeat(pa.scalar(value=False), rows),
+            "stats": written["stats"],
+        }
+        return pa.table([columns.get(each.name, pa.nulls(rows, each.type)) for each in ADD_FILE], schema=ADD_FILE)
+
+
+def _numbers(spark: SparkSession, tasks: int) -> DataFrame:
+    """The numbers of so many tasks, one for each."""
+    return spark.range(0, tasks, 1, tasks)

@@ -1,0 +1,89 @@
+"""Which files of a clustered table are clustered anew: decided from the tags of their cubes.
+
+A cube is what one OPTIMIZE has put in order. New files join cubes until these are large; a large cube is left alone, so that
+the work of each OPTIMIZE is about what came since the last one. Spark: ``ClusteringStrategy``.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from airflow_delta.core.actions.file_actions import STRING_MAP
+
+PROVIDER = "liquid"
+"""``clusteringProvider`` of files that are clustered this way."""
+
+CUBE_ID = "ZCUBE_ID"
+CUBE_COLUMNS = "ZCUBE_ZORDER_BY"
+
+_SMALL_CUBE = 100 << 30
+_LARGE_CUBE = 150 << 30
+
+
+def cubes_to_make(
+    files: pa.Table, columns: Sequence[str], *, full: bool, small_cube: int = _SMALL_CUBE, large_cube: int = _LARGE_CUBE
+) -> tuple[pa.Table, pa.Array]:
+    """The files that are clustered anew, cube by cube, and for each the ordinal (int32) of its new cube.
+
+    Args:
+        files: Live files, ``ADD_FILE``.
+        columns: The clustering columns, as the tags write them.
+        full: Whether all files are taken, whatever their cubes are.
+        small_cube: Bytes: a smaller cube takes in more files.
+        large_cube: Bytes of a new cube, about.
+    """
+    sizes: list[int] = files["size"].to_pylist()
+    tags: list[Mapping[str, str]] = [dict(each or ()) for each in files["tags"].to_pylist()]
+    cubes = [each.get(CUBE_ID) for each in tags]
+    wanted = list(range(len(sizes)))
+    if not full:
+        providers = files["clustering_provider"].to_pylist()
+        wanted = [number for number in wanted if _is_ours(tags[number], providers[number], columns)]
+        held: Counter[str | None] = Counter()
+        for number in wanted:
+            held[cubes[number]] += sizes[number]
+        wanted = [number for number in wanted if cubes[number] is None or held[cubes[number]] < small_cube]
+        taken = {cubes[number] for number in wanted}
+        if len(taken) == 1 and None not in taken:
+            wanted = []  # it is in order already
+    wanted.sort(key=lambda number: (cubes[number] or "", number))
+    filled = np.cumsum([sizes[number] for number in wanted])
+    ordinals = np.unique((filled - 1) // large_cube, return_inverse=True)[1]
+    return files.take(pa.array(wanted, pa.int64())), pa.array(ordinals, pa.int32())
+
+
+def tagged(adds: pa.Table, cubes: pa.Array, columns: Sequence[str]) -> pa.Table:
+    """The files (``ADD_FILE``) as members of new cubes.
+
+    Args:
+        adds: New files.
+        cubes: For each of them the ordinal of its cube.
+        columns: The clustering columns.
+    """
+    names = {ordinal: str(uuid.uuid4()) for ordinal in cubes.unique().to_pylist()}
+    by = json.dumps(list(columns), ensure_ascii=False, separators=(",", ":"))
+    tags = pa.array([[(CUBE_ID, names[cube]), (CUBE_COLUMNS, by)] for cube in cubes.to_pylist()], STRING_MAP)
+    providers = pa.repeat(pa.scalar(PROVIDER), len(adds))
+    for name, values in (("tags", tags), ("clustering_provider", providers)):
+        adds = adds.set_column(adds.schema.get_field_index(name), adds.schema.field(name), values)
+    return adds
+
+
+def _is_ours(tags: Mapping[str, str], provider: str | None, columns: Sequence[str]) -> bool:
+    """Whether the file is clustered by nobody, or by these columns."""
+    if provider not in (None, PROVIDER):
+        return False
+    return CUBE_ID not in tags or CUBE_COLUMNS not in tags or _columns(tags[CUBE_COLUMNS]) == list(columns)
+
+
+def _columns(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None

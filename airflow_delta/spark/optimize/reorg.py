@@ -1,0 +1,101 @@
+"""REORG: files are written anew without what is deleted but still in them; no row changes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+
+from airflow_delta.core.actions import Origin
+from airflow_delta.core.data_files.row_ids import RowIds
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.schema import MappingMode, StructType, reading_schema
+from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.statements import OperationResult, ReorgStatement
+from airflow_delta.core.transaction.operation import Operation
+from airflow_delta.spark.optimize.candidates import files_of
+from airflow_delta.spark.optimize.dropped_columns import DroppedColumns
+from airflow_delta.spark.optimize.rearrangement import commit_rearrangement, planned_metrics
+from airflow_delta.spark.outcome import earlier_result, uncommitted
+from airflow_delta.spark.rewrite import FileRewrite, Rewritten
+from airflow_delta.spark.session import time_zone
+from airflow_delta.spark.staging import StagingArea
+from airflow_delta.spark.supported import check_rows_writable
+from airflow_delta.spark.table_files import TableFiles
+
+_NAME = "REORG"
+_CARRIED = ("tags", "clustering_provider")
+"""What stays true of a file whose rows keep their order."""
+
+
+def reorg(
+    spark: SparkSession,
+    log: DeltaLog,
+    statement: ReorgStatement,
+    *,
+    origin: Origin | None = None,
+    start_version: int | None = None,
+) -> OperationResult:
+    """Write anew, as one commit that changes no data, each file that has deleted rows or columns that the table has no more.
+
+    Other writers may append, and change other files, meanwhile; a file that one of them changed is left out.
+
+    Args:
+        spark: The session.
+        log: The table's log.
+        statement: Which partitions.
+        origin: Who asks; a commit with its token counts as this statement's.
+        start_version: Version of the table when the token was minted, for the search for that commit.
+
+    Raises:
+        TableNotFoundError: There is no table.
+        InvalidPredicateError: ``where`` is about other columns than partition columns.
+    """
+    origin = origin or Origin()
+    earlier = earlier_result(log, origin, start_version)
+    if earlier is not None:
+        return earlier
+    snapshot = log.refresh()
+    check_rows_writable(snapshot.table_uri, snapshot.protocol, snapshot.metadata)
+    files = files_of(snapshot, statement.where, time_zone(spark))
+    hides_rows = files["deletion_vector"].is_valid()
+    others = files.filter(pc.invert(hides_rows))
+    old = _columns(snapshot).hold_dropped(spark, others["path"].to_pylist())
+    inputs = pa.concat_tables([files.filter(hides_rows), others.filter(old)])
+    if statement.dry_run or not len(inputs):
+        return uncommitted(snapshot, _NAME, planned_metrics(inputs, len(inputs)))
+    groups = pa.array(np.arange(len(inputs)), pa.int32())
+    with StagingArea(log.store) as staging:
+        rewrite = FileRewrite(snapshot=snapshot, inputs=inputs, outputs=groups, directory=staging.name, data_change=False)
+        rewritten = _carrying_over(inputs, rewrite.concatenate(spark, clock=log.clock))
+        staging.entrust()
+        operation = Operation(
+            name=_NAME,
+            parameters={"predicate": [statement.where] if statement.where else [], "applyPurge": True},
+            changes_data=False,
+        )
+        result = commit_rearrangement(
+            log, snapshot, operation, inputs=inputs, groups=groups, rewritten=rewritten, origin=origin
+        )
+        if not result.committed or result.already_committed:
+            staging.discard()
+    return result
+
+
+def _columns(snapshot: Snapshot) -> DroppedColumns:
+    row_ids = RowIds.of(snapshot.metadata.configuration)
+    stored = snapshot.schema.without(snapshot.partition_columns)
+    known = StructType((*stored.fields, *(row_ids.fields if row_ids else ())))
+    return DroppedColumns(
+        table=TableFiles.of(snapshot), known=reading_schema(known), by_id=snapshot.column_mapping is MappingMode.ID
+    )
+
+
+def _carrying_over(inputs: pa.Table, rewritten: Rewritten) -> Rewritten:
+    adds = rewritten.adds
+    for name in _CARRIED:
+        adds = adds.set_column(adds.schema.get_field_index(name), adds.schema.field(name), inputs[name].take(rewritten.outputs))
+    return replace(rewritten, adds=adds)

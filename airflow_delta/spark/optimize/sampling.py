@@ -1,0 +1,88 @@
+"""A sample of rows, taken by Spark's Python workers: only the columns that rows are compared by are read.
+
+Workers import this module: it knows no parser of predicates.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from airflow_delta.core.schema import StructType
+from airflow_delta.spark.optimize.ordered_values import OrderedColumn
+from airflow_delta.spark.rewrite_worker import INPUT_COLUMNS, copied_rows
+from airflow_delta.spark.table_files import TableFiles
+from airflow_delta.spark.worker_values import from_ipc, with_typed_errors
+
+GROUP = "group"
+"""Column of files: those of one number are put in order together."""
+STEP = "step"
+"""Column of files: one of so many rows is sampled."""
+
+SAMPLE = pa.schema([("group", pa.int32()), ("content", pa.binary())])
+SAMPLE_DDL = "group int, content binary"
+
+Paths = tuple[tuple[str, ...], ...]
+"""Columns, by their names at each level."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleWorker:
+    """Reads every ``tasks``-th file, and gives one ``SAMPLE`` row for each piece of it.
+
+    Attributes:
+        table: Where the files lie.
+        columns: The table's columns that the paths lead into.
+        paths: The columns that rows are compared by.
+        files: ``INPUT_COLUMNS``, ``GROUP`` and ``STEP``, as bytes.
+        tasks: How many workers share the files.
+    """
+
+    table: TableFiles
+    columns: StructType
+    paths: Paths
+    files: bytes
+    tasks: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The function that Spark maps over each partition of task numbers."""
+        return with_typed_errors(self._sampled(batches))
+
+    def _sampled(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        files = from_ipc(self.files)
+        for batch in batches:
+            for task in batch.column(0).to_pylist():
+                for number in range(task, len(files), self.tasks):
+                    file = files.slice(number, 1)
+                    group = file[GROUP][0].as_py()
+                    pieces = self._pieces(file, np.random.default_rng(number))
+                    samples = [{"group": group, "content": packed(each)} for each in pieces]
+                    yield pa.RecordBatch.from_pylist(samples, SAMPLE)
+
+    def _pieces(self, file: pa.Table, random: np.random.Generator) -> Iterator[list[OrderedColumn]]:
+        step = file[STEP][0].as_py()
+        for batch, live in copied_rows(self.table, self.columns, None, file.select(INPUT_COLUMNS)):
+            there = batch if live is None else batch.filter(live)
+            chosen = np.flatnonzero(random.random(there.num_rows) * step < 1)
+            if len(chosen):
+                rows = there.take(pa.array(chosen))
+                yield [OrderedColumn.of(rows, path) for path in self.paths]
+
+
+def packed(columns: Sequence[OrderedColumn]) -> bytes:
+    """Columns of some rows as bytes."""
+    buffer = io.BytesIO()
+    arrays = [array for each in columns for array in (each.values, each.is_null)]
+    np.savez(buffer, *arrays, allow_pickle=False)
+    return buffer.getvalue()
+
+
+def unpacked(contents: Sequence[bytes]) -> list[OrderedColumn]:
+    """The columns of all rows that ``packed`` made bytes of; at least one piece."""
+    pieces = [[*np.load(io.BytesIO(each), allow_pickle=False).values()] for each in contents]
+    arrays = [np.concatenate(each) for each in zip(*pieces, strict=True)]
+    return [OrderedColumn(values=values, is_null=is_null) for values, is_null in zip(arrays[::2], arrays[1::2], strict=True)]

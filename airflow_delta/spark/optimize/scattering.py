@@ -1,0 +1,225 @@
+"""Rows on their way from the files they lie in to those they belong in, by Spark's Python workers.
+
+They cross from worker to worker as Arrow's own messages, many rows in each: to Spark they are few rows of bytes, which it
+neither converts nor compares. Workers import this module: it knows no parser of predicates.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import groupby, pairwise
+from pathlib import PurePosixPath
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from airflow_delta.core.data_files import DataFileWriter, StatisticsSelection
+from airflow_delta.core.data_files.compression import ending
+from airflow_delta.core.data_files.row_ids import RowIds
+from airflow_delta.core.schema import StructType, arrow_schema
+from airflow_delta.spark.optimize.boxes import Boxes
+from airflow_delta.spark.optimize.ordered_values import OrderedColumn, Values
+from airflow_delta.spark.optimize.sampling import GROUP, Paths
+from airflow_delta.spark.rewrite_worker import INPUT_COLUMNS, copied_rows
+from airflow_delta.spark.table_files import TableFiles
+from airflow_delta.spark.worker_values import from_ipc, with_typed_errors
+
+SCATTERED_DDL = "output int, cell int, rows bigint, content binary"
+GATHERED = pa.schema(
+    [
+        ("output", pa.int32()),
+        ("path", pa.string()),
+        ("size", pa.int64()),
+        ("stats", pa.string()),
+        ("rows_read", pa.int64()),
+        ("rows_written", pa.int64()),
+    ]
+)
+GATHERED_DDL = "output int, path string, size bigint, stats string, rows_read bigint, rows_written bigint"
+
+_SCATTERED_NAMES = ("output", "cell", "rows", "content")
+_PIECE_BYTES = 64 << 20  # of rows that are put in order at once
+_WRITE_BYTES = 8 << 20
+_FEW_CELLS = 1 << 16  # numpy sorts numbers of two bytes in linear time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Placement:
+    """Where the rows of one group go.
+
+    Attributes:
+        boxes: The boxes of rows; their codes are the numbers of values in ``begins`` that are not above a row's.
+        begins: For each column the values at which boxes begin.
+        cells_per_file: How many cells, one after the other, make a file.
+        first_output: Number of the file of the first cell, among those of all groups.
+    """
+
+    boxes: Boxes
+    begins: tuple[Values, ...]
+    cells_per_file: int
+    first_output: int
+
+    def cells_of(self, rows: pa.RecordBatch, paths: Paths) -> np.ndarray:
+        """The cell of each row."""
+        if self.boxes.cells == 1:
+            return np.zeros(rows.num_rows, np.int32)
+        codes = [OrderedColumn.of(rows, path).codes(begins) for path, begins in zip(paths, self.begins, strict=True)]
+        return self.boxes.cells_of(codes, rows.num_rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopiedColumns:
+    """What files of copied rows hold.
+
+    Attributes:
+        schema: The table's columns that data files hold.
+        row_ids: How rows carry their ids; None where they carry none.
+    """
+
+    schema: StructType
+    row_ids: RowIds | None
+
+    @property
+    def stored(self) -> StructType:
+        """All columns of a file."""
+        return StructType((*self.schema.fields, *(self.row_ids.fields if self.row_ids else ())))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScatterWorker:
+    """Reads every ``tasks``-th file and gives its rows, cell by cell.
+
+    Attributes:
+        table: Where the files lie.
+        columns: What is read of them.
+        paths: The columns that rows are compared by.
+        placements: By group.
+        files: ``INPUT_COLUMNS`` and ``GROUP``, by group, as bytes.
+        tasks: How many workers share the files.
+    """
+
+    table: TableFiles
+    columns: CopiedColumns
+    paths: Paths
+    placements: Mapping[int, Placement]
+    files: bytes
+    tasks: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The function that Spark maps over each partition of task numbers."""
+        return with_typed_errors(self._scattered(batches))
+
+    def _scattered(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        files = from_ipc(self.files)
+        for batch in batches:
+            for task in batch.column(0).to_pylist():
+                of_task = files.take(pa.array(np.arange(task, len(files), self.tasks)))
+                groups = of_task[GROUP].to_numpy()
+                bounds = [0, *(np.flatnonzero(np.diff(groups)) + 1).tolist(), len(groups)]
+                for first, end in pairwise(bounds):
+                    placement = self.placements[int(groups[first])]
+                    for rows in self._pieces(of_task.slice(first, end - first)):
+                        yield self._in_cells(rows, placement)
+
+    def _pieces(self, files: pa.Table) -> Iterator[pa.RecordBatch]:
+        """The rows of these files, many at a time: the more, the fewer and larger are the messages."""
+        stored = self.columns.stored
+        gathered: list[pa.RecordBatch] = []
+        size = 0
+        inputs = files.select(INPUT_COLUMNS)
+        for batch, live in copied_rows(self.table, stored, self.columns.row_ids, inputs):
+            there = batch.select(stored.names) if live is None else batch.select(stored.names).filter(live)
+            gathered.append(there)
+            size += there.nbytes
+            if size >= _PIECE_BYTES:
+                yield pa.concat_batches(gathered)
+                gathered, size = [], 0
+        if gathered:
+            yield pa.concat_batches(gathered)
+
+    def _in_cells(self, rows: pa.RecordBatch, placement: Placement) -> pa.RecordBatch:
+        cells = placement.cells_of(rows, self.paths)
+        narrow = cells.astype(np.uint16) if placement.boxes.cells <= _FEW_CELLS else cells
+        order = np.argsort(narrow, kind="stable")
+        ordered, cells = rows.take(pa.array(order)), cells[order]
+        bounds = [0, *(np.flatnonzero(np.diff(cells)) + 1).tolist(), len(cells)] if len(cells) else [0]
+        firsts = cells[bounds[:-1]]
+        messages = [ordered.slice(first, end - first).serialize().to_pybytes() for first, end in pairwise(bounds)]
+        columns = [
+            pa.array(firsts // placement.cells_per_file + placement.first_output, pa.int32()),
+            pa.array(firsts, pa.int32()),
+            pa.array(np.diff(bounds), pa.int64()),
+            pa.array(messages, pa.binary()),
+        ]
+        return pa.RecordBatch.from_arrays(columns, names=list(_SCATTERED_NAMES))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatherWorker:
+    """Writes the messages of each output into one file, and gives one ``GATHERED`` row for each.
+
+    Attributes:
+        table: Where the files lie.
+        directory: Where the new ones go, below the root.
+        columns: What they hold.
+        selection: Which columns get statistics.
+        codec: How they are compressed, as Arrow names it.
+    """
+
+    table: TableFiles
+    directory: str
+    columns: CopiedColumns
+    selection: StatisticsSelection
+    codec: str
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The function that Spark maps over each partition of messages, ordered by output and cell."""
+        return with_typed_errors(self._gathered(batches))
+
+    def _gathered(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        messages = (
+            (output, rows, content.as_buffer())
+            for batch in batches
+            for output, rows, content in zip(
+                batch.column(0).to_pylist(), batch.column(2).to_pylist(), batch.column(3), strict=True
+            )
+        )
+        for output, of_output in groupby(messages, key=lambda each: each[0]):
+            yield self._written(output, ((rows, content) for _, rows, content in of_output))
+
+    def _written(self, output: int, messages: Iterator[tuple[int, pa.Buffer]]) -> pa.RecordBatch:
+        path = f"{self.directory}/part-{output:05d}-{uuid.uuid4()}-c000{ending(self.codec)}"
+        filesystem, location = self.table.locate(path)
+        if isinstance(filesystem, pafs.LocalFileSystem):  # object stores have no directories, HDFS makes them
+            filesystem.create_dir(PurePosixPath(location).parent.as_posix())
+        # Ids have no statistics.
+        selection = replace(self.selection, indexed_columns=len(self.selection.leaves(self.columns.schema)))
+        options: dict[str, Any] = {"compression": self.codec, "selection": selection, "table": self.table.table_uri}
+        with DataFileWriter(filesystem, location, self.columns.stored, **options) as writer:
+            rows_read = 0
+            for announced, rows in self._rows(messages):
+                writer.write(rows)
+                rows_read += announced
+        written = writer.close()
+        result: dict[str, object] = {"output": output, "rows_read": rows_read, "rows_written": 0}
+        if written is not None:
+            result |= {"path": path, "size": written.size, "stats": written.stats, "rows_written": written.num_records}
+        return pa.RecordBatch.from_pylist([result], schema=GATHERED)
+
+    def _rows(self, messages: Iterator[tuple[int, pa.Buffer]]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """What the messages hold, in batches that are worth a call, and how many rows were sent."""
+        schema = arrow_schema(self.columns.stored)
+        gathered: list[pa.RecordBatch] = []
+        size = sent = 0
+        for rows, message in messages:
+            gathered.append(pa.ipc.read_record_batch(message, schema))
+            size, sent = size + message.size, sent + rows
+            if size >= _WRITE_BYTES:
+                yield sent, pa.concat_batches(gathered)
+                gathered, size, sent = [], 0, 0
+        if gathered:
+            yield sent, pa.concat_batches(gathered)

@@ -1,0 +1,111 @@
+"""What the clauses of UPDATE and MERGE leave to the table: defaults, generated columns, numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from airflow_delta.core.schema import StructField, StructType
+from airflow_delta.spark.dml.mentions import mentioned_columns
+from airflow_delta.spark.promises.column_rules import Identity, default_text, generation_text
+from airflow_delta.spark.promises.values import has_value_when_missing, refused_value
+
+_DEFAULT, _NULL = "DEFAULT", "NULL"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignments:
+    """What one clause puts into which column.
+
+    Attributes:
+        values: Column to SQL over target and source.
+        computed: Generated columns that follow from the other new values.
+        numbered: Identity columns that get the next number.
+    """
+
+    values: Mapping[str, str]
+    computed: frozenset[str] = frozenset()
+    numbered: frozenset[str] = frozenset()
+
+
+def of_star(schema: StructType, source_columns: Collection[str] | None) -> list[str]:
+    """The columns that ``*`` takes from the source: all, but those that it lacks and that have a value of the table's own.
+
+    Args:
+        schema: The target's.
+        source_columns: Names of the source's; None where it has all.
+    """
+    if source_columns is None:
+        return list(schema.names)
+    found = {each.casefold() for each in source_columns}
+    return [each.name for each in schema.fields if each.name.casefold() in found or not has_value_when_missing(each)]
+
+
+def updated(values: Mapping[str, str], schema: StructType, differences: dict[str, None]) -> Assignments:
+    """The assignments of an update: ``DEFAULT`` spelled out, and generated columns that depend on what is assigned.
+
+    Args:
+        values: Column, as the schema spells it, to SQL.
+        schema: The target's.
+        differences: Gets a line for each assignment that is not possible.
+    """
+    for each in _of(values, schema):
+        if Identity.of(each) is not None:
+            differences[f"{each.name}: the numbers of an identity column are not updated"] = None
+    spelled = _without_generated_defaults(values, schema)
+    changed = StructType(tuple(each for each in schema.fields if each.name in values))
+    computed = {
+        each.name
+        for each in _generated(schema)
+        if each.name not in spelled and (each.name in values or mentioned_columns([str(generation_text(each))], changed).fields)
+    }
+    return Assignments(values=spelled, computed=frozenset(computed))
+
+
+def inserted(values: Mapping[str, str], schema: StructType, differences: dict[str, None]) -> Assignments:
+    """The assignments of an insert: ``DEFAULT`` spelled out, and the table's own values in the columns that it leaves out.
+
+    Args:
+        values: Column, as the schema spells it, to SQL.
+        schema: The target's.
+        differences: Gets a line for each assignment that is not possible.
+    """
+    named = {name: text for name, text in values.items() if not (_is_default(text) and _is_numbered(schema, name))}
+    for each in _of(named, schema):
+        if (refused := refused_value(each)) is not None:
+            differences[refused] = None
+    spelled = _without_generated_defaults(named, schema)
+    missing = [each for each in schema.fields if each.name not in spelled]
+    defaults = {each.name: text for each in missing if (text := default_text(each)) is not None}
+    return Assignments(
+        values={**spelled, **defaults},
+        computed=frozenset(each.name for each in missing if generation_text(each) is not None),
+        numbered=frozenset(each.name for each in missing if Identity.of(each) is not None),
+    )
+
+
+def _of(names: Collection[str], schema: StructType) -> list[StructField]:
+    return [each for each in schema.fields if each.name in names]
+
+
+def _generated(schema: StructType) -> Iterator[StructField]:
+    return (each for each in schema.fields if generation_text(each) is not None)
+
+
+def _is_numbered(schema: StructType, name: str) -> bool:
+    return any(Identity.of(each) is not None for each in _of([name], schema))
+
+
+def _is_default(text: str) -> bool:
+    return text.strip().upper() == _DEFAULT
+
+
+def _without_generated_defaults(values: Mapping[str, str], schema: StructType) -> dict[str, str]:
+    """The assignments with ``DEFAULT`` as what it stands for; those of it to generated columns are left out."""
+    generated = {each.name for each in _generated(schema)}
+    defaults = {each.name: default_text(each) or _NULL for each in schema.fields}
+    return {
+        name: defaults[name] if _is_default(text) else text
+        for name, text in values.items()
+        if not (_is_default(text) and name in generated)
+    }

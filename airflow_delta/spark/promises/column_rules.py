@@ -1,0 +1,93 @@
+"""What a table's columns and properties say about rows, read from its metadata: SQL texts and numbers.
+
+Protocol: PROTOCOL.md, "CHECK Constraints", "Column Invariants", "Generated Columns", "Default Columns", "Identity Columns".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from airflow_delta.core.schema import StructField, StructType, all_fields
+from airflow_delta.core.table_changes.columns import (
+    CURRENT_DEFAULT,
+    GENERATION_EXPRESSION,
+    IDENTITY_ALLOW_EXPLICIT_INSERT,
+    IDENTITY_HIGH_WATER_MARK,
+    IDENTITY_START,
+    IDENTITY_STEP,
+)
+from airflow_delta.core.table_changes.expressions import check_constraints
+from airflow_delta.spark.errors import TableRuleUnreadableError
+
+_INVARIANTS = "delta.invariants"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """A column that the writers number.
+
+    Attributes:
+        start: The first number ever.
+        step: From one number to the next; never 0.
+        mark: The last number that was given; None before the first.
+        takes_values: Whether rows may come with numbers of their own.
+    """
+
+    start: int
+    step: int
+    mark: int | None
+    takes_values: bool
+
+    @classmethod
+    def of(cls, field: StructField) -> Identity | None:
+        """What the column's metadata says; None for a column that is not numbered."""
+        metadata = field.metadata
+        if IDENTITY_START not in metadata:
+            return None
+        mark = metadata.get(IDENTITY_HIGH_WATER_MARK)
+        return cls(
+            start=int(metadata[IDENTITY_START]),
+            step=int(metadata.get(IDENTITY_STEP, 1)),
+            mark=None if mark is None else int(mark),
+            takes_values=bool(metadata.get(IDENTITY_ALLOW_EXPLICIT_INSERT, False)),
+        )
+
+    @property
+    def next(self) -> int:
+        """The first number beyond the mark, in the direction of the step and on the grid of the start."""
+        if self.mark is None:
+            return self.start
+        return self.start + self.step * max((self.mark - self.start) // self.step + 1, 0)
+
+
+def default_text(field: StructField) -> str | None:
+    """SQL of the value of rows that do not name the column; None where that is NULL."""
+    text = field.metadata.get(CURRENT_DEFAULT)
+    return None if text is None else str(text)
+
+
+def generation_text(field: StructField) -> str | None:
+    """SQL over other columns that the column always equals; None for a column that is not generated."""
+    text = field.metadata.get(GENERATION_EXPRESSION)
+    return None if text is None else str(text)
+
+
+def conditions(configuration: Mapping[str, str], schema: StructType) -> dict[str, str]:
+    """The table's CHECK constraints and invariants: SQL that is TRUE for every row, by the name of the promise.
+
+    Raises:
+        TableRuleUnreadableError: An invariant that is no document of the protocol.
+    """
+    checks = {f"CHECK {name} ({sql})": sql for name, sql in check_constraints(configuration).items()}
+    invariants = ((each.name, _invariant(each)) for each in all_fields(schema) if _INVARIANTS in each.metadata)
+    return {**checks, **{f"the invariant of {name} ({sql})": sql for name, sql in invariants}}
+
+
+def _invariant(field: StructField) -> str:
+    text = str(field.metadata[_INVARIANTS])
+    try:
+        return str(json.loads(text)["expression"]["expression"])
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise TableRuleUnreadableError(rule=f"the invariant of {field.name}", detail=f"{text!r} holds no expression") from error

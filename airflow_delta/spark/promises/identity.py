@@ -1,0 +1,132 @@
+"""Numbers for the rows of identity columns: one behind the other, and none twice.
+
+The rows are kept by the executors while they are numbered (``localCheckpoint``), so that a row has one number however often it
+is asked for; the numbers have no gaps, and the last one is known before anything is written.
+
+Protocol: PROTOCOL.md, "Identity Columns".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+
+from airflow_delta.core.actions import Metadata
+from airflow_delta.core.errors import ConstraintViolatedError
+from airflow_delta.core.schema import StructField, StructType, parse_schema, schema_json
+from airflow_delta.core.table_changes.columns import IDENTITY_HIGH_WATER_MARK
+from airflow_delta.spark.promises.column_rules import Identity
+from airflow_delta.spark.spark_schema import quoted
+from airflow_delta.spark.worker_values import typed_worker_errors
+
+IDENTITY_TAGS: Mapping[str, str] = MappingProxyType({"delta.identity.schemaUpdate": "true"})
+"""Tag of a commit whose metadata only moves high water marks: Delta Spark lets others pass it."""
+
+_PLACE = "__place"
+_ROW_BITS = 33  # of ``monotonically_increasing_id``: the row in its task, below the task's number
+_SMALLEST, _LARGEST = -(1 << 63), (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NumberedRows:
+    """Rows with their numbers.
+
+    Attributes:
+        frame: The rows.
+        marks: The last number of each column that was numbered, by the column's name; empty without rows.
+    """
+
+    frame: DataFrame
+    marks: Mapping[str, int] = field(default_factory=dict)
+
+
+def numbered(
+    frame: DataFrame, columns: Sequence[StructField], *, table: str, where: Mapping[str, Column] | None = None
+) -> NumberedRows:
+    """The rows with numbers in these identity columns, computed once.
+
+    Args:
+        frame: The rows, with the columns.
+        columns: Identity columns.
+        table: URI, for the error.
+        where: For a column by name: which rows get a number, while the others keep what they have; all rows of other columns.
+
+    Raises:
+        ConstraintViolatedError: A column has no numbers left for so many rows.
+        DeltaError: As computing the rows raises it.
+    """
+    with typed_worker_errors():
+        kept = frame.withColumn(_PLACE, F.monotonically_increasing_id()).localCheckpoint(eager=True)
+    task = F.shiftright(_PLACE, _ROW_BITS).cast("int")
+    counted = kept.groupBy(task.alias("task")).count().toArrow().sort_by("task").to_pydict()
+    counts = dict(zip(counted["task"], counted["count"], strict=True))
+    rows = sum(counts.values())
+    if not rows:
+        return NumberedRows(frame=kept.drop(_PLACE))
+    row = F.col(_PLACE).bitwiseAND(F.lit((1 << _ROW_BITS) - 1))
+    values: dict[str, Column] = {}
+    marks: dict[str, int] = {}
+    for each in columns:
+        identity = _of(each)
+        last = identity.next + identity.step * (rows - 1)
+        if not _SMALLEST <= last <= _LARGEST:
+            raise ConstraintViolatedError(table=table, constraint=f"the range of the identity column {each.name}", rows=rows)
+        first_of_task = F.element_at(_literal(_firsts(identity, counts)), task + 1)
+        number = first_of_task + row * F.lit(identity.step)
+        is_wanted = (where or {}).get(each.name)
+        values[each.name] = number if is_wanted is None else F.when(is_wanted, number).otherwise(F.col(quoted(each.name)))
+        marks[each.name] = last
+    return NumberedRows(frame=kept.withColumns(values).drop(_PLACE), marks=marks)
+
+
+def with_marks(metadata: Metadata, marks: Mapping[str, int]) -> Metadata:
+    """The metadata in which identity columns go on behind these numbers."""
+    fields = (
+        replace(each, metadata={**each.metadata, IDENTITY_HIGH_WATER_MARK: marks[each.name]}) if each.name in marks else each
+        for each in parse_schema(metadata.schema_string).fields
+    )
+    return replace(metadata, schema_string=schema_json(StructType(tuple(fields))))
+
+
+def only_numbers_differ(before: Metadata, after: Metadata) -> bool:
+    """Whether others have done nothing to the metadata but given numbers, so that rows only need to be numbered anew."""
+    return before != after and _without_marks(before) == _without_marks(after)
+
+
+def identity_tags(before: Metadata | None, after: Metadata) -> Mapping[str, str]:
+    """The tags of a commit that leaves the table with ``after``: what else changes must not pass for numbers."""
+    return IDENTITY_TAGS if before is not None and only_numbers_differ(before, after) else {}
+
+
+def _without_marks(metadata: Metadata) -> tuple[Metadata, StructType]:
+    fields = parse_schema(metadata.schema_string).fields
+    kept = ({key: value for key, value in each.metadata.items() if key != IDENTITY_HIGH_WATER_MARK} for each in fields)
+    plain = StructType(tuple(replace(each, metadata=rest) for each, rest in zip(fields, kept, strict=True)))
+    return replace(metadata, schema_string=""), plain
+
+
+def _of(column: StructField) -> Identity:
+    identity = Identity.of(column)
+    if identity is None:
+        raise ValueError(f"{column.name} is no identity column")
+    return identity
+
+
+def _firsts(identity: Identity, counts: Mapping[int, int]) -> list[int]:
+    """The first number of each task, by the task's position; those without rows have any."""
+    firsts, following = [], identity.next
+    for task in range(max(counts) + 1):
+        firsts.append(following)
+        following += identity.step * counts.get(task, 0)
+    # Behind the last row there may be no number any more, and no task that asks for it.
+    return [min(max(each, _SMALLEST), _LARGEST) for each in firsts]
+
+
+def _literal(numbers: Sequence[int]) -> Column:
+    """The numbers as one constant, however many they are."""
+    return F.from_json(F.lit(json.dumps(numbers)), "array<bigint>")

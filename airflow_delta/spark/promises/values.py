@@ -1,0 +1,87 @@
+"""What a row gets in the columns that it does not name: defaults, generated values, numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+from pyspark.sql import types as spark_types
+
+from airflow_delta.core.schema import StructField, StructType
+from airflow_delta.spark.promises.column_rules import Identity, default_text, generation_text
+from airflow_delta.spark.promises.identity import NumberedRows, numbered
+from airflow_delta.spark.promises.violations import readable
+from airflow_delta.spark.spark_schema import quoted, to_spark
+
+
+def has_value_when_missing(field: StructField) -> bool:
+    """Whether rows that do not name the column get a value of the table's in it, rather than NULL."""
+    return default_text(field) is not None or generation_text(field) is not None or Identity.of(field) is not None
+
+
+def refused_value(field: StructField) -> str | None:
+    """Why rows may not come with values of their own in the column; None where they may.
+
+    Spark: ``DELTA_IDENTITY_COLUMNS_EXPLICIT_INSERT_NOT_SUPPORTED``.
+    """
+    identity = Identity.of(field)
+    if identity is None or identity.takes_values:
+        return None
+    return f"{field.name}: the table numbers it (GENERATED ALWAYS AS IDENTITY), so rows cannot bring values"
+
+
+def completed(frame: DataFrame, schema: StructType, given: Collection[str], *, table: str) -> NumberedRows:
+    """The rows with the table's own values in the columns that their source lacks.
+
+    Args:
+        frame: Has all columns of the table, NULL in those that the source lacks.
+        schema: The table's.
+        given: Names of the columns that the source has, as the schema spells them.
+        table: URI, for errors.
+
+    Raises:
+        TableRuleUnreadableError: A default or a generation expression means nothing to Spark.
+        ConstraintViolatedError: An identity column has no numbers left.
+    """
+    missing = [each for each in schema.fields if each.name not in given]
+    frame = frame.withColumns({each.name: default_value(frame, each) for each in missing if default_text(each) is not None})
+    frame = with_generated(frame, {each.name: None for each in missing if generation_text(each) is not None}, schema)
+    numbers = [each for each in missing if Identity.of(each) is not None]
+    return numbered(frame, numbers, table=table) if numbers else NumberedRows(frame=frame)
+
+
+def default_value(frame: DataFrame, field: StructField) -> Column:
+    """The column's default, of the column's type; it is about no column.
+
+    Raises:
+        TableRuleUnreadableError: It means nothing to Spark.
+    """
+    text = str(default_text(field))
+    no_columns = frame.sparkSession.createDataFrame([], spark_types.StructType([]))
+    return _as_column(readable(no_columns, f"{field.name} DEFAULT {text}", text), field)
+
+
+def with_generated(frame: DataFrame, where: dict[str, Column | None], schema: StructType) -> DataFrame:
+    """The rows with generated columns computed from their other columns.
+
+    Args:
+        frame: Has the columns that are computed and those that their expressions are about.
+        where: Generated columns by name: which rows get the value, while the others keep what they have; all when None.
+        schema: The table's.
+
+    Raises:
+        TableRuleUnreadableError: An expression means nothing to Spark.
+    """
+    values: dict[str, Column] = {}
+    for each in schema.fields:
+        if each.name in where:
+            text = str(generation_text(each))
+            value = _as_column(readable(frame, f"{each.name} GENERATED ALWAYS AS ({text})", text), each)
+            chosen = where[each.name]
+            values[each.name] = value if chosen is None else F.when(chosen, value).otherwise(frame[quoted(each.name)])
+    return frame.withColumns(values) if values else frame
+
+
+def _as_column(value: Column, field: StructField) -> Column:
+    return value.cast(to_spark(StructType((field,))).fields[0].dataType)

@@ -1,0 +1,33 @@
+"""Whether the rows that a table has satisfy a condition that is to become its promise."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+
+from airflow_delta.core.errors import ConstraintViolatedError
+from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.table_changes import verification
+from airflow_delta.spark.dml.mentions import mentioned_columns
+from airflow_delta.spark.errors import TableRuleUnreadableError
+from airflow_delta.spark.promises.violations import readable
+from airflow_delta.spark.scan import read_table
+from airflow_delta.spark.spark_schema import to_spark
+
+
+def check_rows(spark: SparkSession, snapshot: Snapshot, constraint: str, sql: str) -> None:
+    """Return if the condition is true for every row; NULL is not true. Any SQL that Spark takes as a condition can be asked.
+
+    Raises:
+        ConstraintViolatedError: It is not.
+        Refusal: The condition means nothing on the rows that are there, such as one on a column that comes with it.
+    """
+    nothing = spark.createDataFrame([], to_spark(snapshot.schema))
+    try:
+        condition = readable(nothing, constraint, sql, is_condition=True)
+    except TableRuleUnreadableError:
+        verification.check_rows(snapshot, constraint, sql)
+        return
+    rows = read_table(spark, snapshot, mentioned_columns([sql], snapshot.schema).names or None)
+    if broken := rows.where(~F.coalesce(condition, F.lit(False))).count():
+        raise ConstraintViolatedError(table=snapshot.table_uri, constraint=f"the constraint {constraint} ({sql})", rows=broken)

@@ -1,0 +1,84 @@
+"""All that a table promises of its rows, as conditions on rows that break it."""
+
+from __future__ import annotations
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+
+from airflow_delta.core.actions import Metadata
+from airflow_delta.core.schema import StructField, StructType, parse_schema
+from airflow_delta.core.schema.data_types import BINARY, STRING
+from airflow_delta.spark.dml.mentions import mentioned_columns
+from airflow_delta.spark.errors import TableRuleUnreadableError
+from airflow_delta.spark.promises import not_null
+from airflow_delta.spark.promises.column_rules import conditions, generation_text
+from airflow_delta.spark.spark_schema import quoted, to_spark
+
+
+def violations(metadata: Metadata, schema: StructType) -> dict[str, Column]:
+    """For each promise, by its name, the condition that is TRUE for a row that breaks it.
+
+    A CHECK constraint or invariant that is NULL is broken; a generated column may be NULL where its expression is.
+
+    Args:
+        metadata: The table's.
+        schema: Its columns.
+
+    Raises:
+        TableRuleUnreadableError: A rule of the table means nothing to Spark.
+    """
+    return not_null.violations(schema, metadata.partition_columns) | row_violations(metadata, schema)
+
+
+def as_stored(rows: DataFrame, metadata: Metadata) -> DataFrame:
+    """The rows as the log will tell them: an empty text in a partition column is NULL."""
+    kept = {each.name: F.col(quoted(each.name)) for each in _texts_that_partition(metadata)}
+    return rows.withColumns({name: F.when(F.length(column) > 0, column) for name, column in kept.items()})
+
+
+def _texts_that_partition(metadata: Metadata) -> list[StructField]:
+    fields = parse_schema(metadata.schema_string).fields
+    return [each for each in fields if each.name in metadata.partition_columns and each.type in (STRING, BINARY)]
+
+
+def row_violations(metadata: Metadata, schema: StructType, columns: StructType | None = None) -> dict[str, Column]:
+    """As ``violations``, without NOT NULL.
+
+    Args:
+        metadata: The table's.
+        schema: Its columns.
+        columns: Those that the rows have: promises that are about others too are left out. All when None.
+    """
+    rules = row_rules(metadata, schema)
+    if columns is not None:
+        lacking = schema.without(tuple(columns.names))
+        rules = {name: text for name, text in rules.items() if not mentioned_columns([text], lacking).fields}
+    if not rules:
+        return {}
+    nothing = SparkSession.active().createDataFrame([], to_spark(schema))
+    return {name: ~F.coalesce(readable(nothing, name, text, is_condition=True), F.lit(False)) for name, text in rules.items()}
+
+
+def row_rules(metadata: Metadata, schema: StructType) -> dict[str, str]:
+    """The SQL that is TRUE for every row, by the name of the promise."""
+    generated = (
+        (f"{each.name} GENERATED ALWAYS AS ({text})", f"{quoted(each.name)} <=> (\n{text}\n)")
+        for each in schema.fields
+        if (text := generation_text(each)) is not None
+    )
+    return {**conditions(metadata.configuration, schema), **dict(generated)}
+
+
+def readable(visible: DataFrame, rule: str, text: str, *, is_condition: bool = False) -> Column:
+    """The text of a rule as an expression, which means something on the columns of ``visible``.
+
+    Raises:
+        TableRuleUnreadableError: It does not.
+    """
+    try:
+        expression = F.expr(text)
+        (visible.where if is_condition else visible.select)(expression)
+    except (AnalysisException, ParseException) as error:
+        raise TableRuleUnreadableError(rule=rule, detail=str(error).splitlines()[0]) from error
+    return expression

@@ -1,0 +1,38 @@
+"""How much one batch takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class Admission:
+    """Counts the files of one batch, and says when it is full; the first file is always taken."""
+
+    def __init__(self, max_files: int | None = None, max_bytes: int | None = None) -> None:
+        """Take the limits.
+
+        Args:
+            max_files: Most files; None for no limit.
+            max_bytes: Size from which on no further file is taken; None for no limit.
+        """
+        self._max_files = max_files
+        self._max_bytes = max_bytes
+        self._files = self._bytes = 0
+
+    @property
+    def has_taken(self) -> bool:
+        """Whether there is any file in the batch."""
+        return self._files > 0
+
+    def take(self, sizes: Iterable[int]) -> int:
+        """How many of the next files, whose sizes in bytes are given in order, belong to the batch."""
+        taken = 0
+        for size in sizes:
+            if self._is_full():
+                break
+            self._files, self._bytes, taken = self._files + 1, self._bytes + size, taken + 1
+        return taken
+
+    def _is_full(self) -> bool:
+        is_full_of_bytes = self._max_bytes is not None and self._files > 0 and self._bytes >= self._max_bytes
+        return is_full_of_bytes or (self._max_files is not None and self._files >= self._max_files)

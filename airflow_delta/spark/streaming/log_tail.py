@@ -1,0 +1,246 @@
+"""Which files a stream reads next: the log of a table, followed from an offset on.
+
+A stream starts with the rows of one version, in batches, and goes on with what each later commit added. Commits that move rows
+without changing any are passed over. A commit that removes rows ends the stream unless its options say what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_delta.core.actions import CommitActions, Metadata
+from airflow_delta.core.change_feed.changed_range import lost_columns
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import ChangeSchemaError, DeltaError, LogGapError, VersionNotFoundError
+from airflow_delta.core.log.commit_reader import read_commit
+from airflow_delta.core.log.history import CommitTimes, InCommitTimestamps, milliseconds
+from airflow_delta.core.log.log_segment import list_log
+from airflow_delta.core.schema import StructType, physical_name
+from airflow_delta.core.snapshot.rows import refuse_deletion_vectors
+from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.table_features.feature import DELETION_VECTORS, reader_features
+from airflow_delta.spark.errors import (
+    StreamChangeError,
+    StreamLogLostError,
+    StreamSchemaChangedError,
+    StreamTableReplacedError,
+)
+from airflow_delta.spark.scan import SCANNED_COLUMNS
+from airflow_delta.spark.streaming.admission import Admission
+from airflow_delta.spark.streaming.offsets import StreamOffset
+from airflow_delta.spark.streaming.options import LATEST, StreamOptions
+from airflow_delta.spark.streaming.stream_schema import stream_schema
+from airflow_delta.spark.supported import check_scannable
+from airflow_delta.spark.table_files import TableFiles, schema_of
+
+STREAMED_COLUMNS = (*SCANNED_COLUMNS, "size")
+"""Columns of the files that a stream reads."""
+
+_IDLE_VERSIONS = 10
+"""After so many commits without a row the offset moves on nevertheless, so that cleaned up commits are not missed later.
+
+A table that is only looked after has one or two of them a day, and keeps its log for 30 days.
+"""
+
+
+class LogTail:
+    """The log of a table from the view of one run of a stream, which reads with the schema that it found when it began."""
+
+    def __init__(self, log: DeltaLog, options: StreamOptions) -> None:
+        """Look at the table.
+
+        Raises:
+            TableNotFoundError: There is no table.
+            UnsupportedReaderFeatureError: Spark cannot read such a table here.
+        """
+        self._log = log
+        self._options = options
+        self._began = log.refresh()
+        check_scannable(log.table_uri, self._began.protocol, self._began.metadata)
+        self.schema: StructType = stream_schema(self._began.schema)
+        self.files: TableFiles = TableFiles.of(self._began)
+        self._known: dict[tuple[int, bool], pa.Table] = {}
+        self._is_backlog_checked = False
+        self._idle: tuple[StreamOffset, StreamOffset] | None = None
+
+    def first(self) -> StreamOffset:
+        """Where a new stream begins.
+
+        Raises:
+            VersionNotFoundError: The starting version does not exist (or no more).
+            TimestampOutOfRangeError: No version is as late as the starting time.
+            InvalidStatementError: The starting time is none.
+        """
+        options, latest = self._options, self._began.version
+        version = options.starting_version
+        if options.starting_timestamp is not None:
+            times = CommitTimes(self._log.store, InCommitTimestamps.of(self._began.metadata))
+            version = times.first_from(milliseconds(options.starting_timestamp))
+        if version is None:
+            return self._offset(latest, is_snapshot=True)
+        if version == LATEST:
+            return self._offset(latest + 1)
+        commits = list_log(self._log.store).commits
+        if version not in commits and version != latest + 1:
+            earliest = min(commits, default=latest)
+            raise VersionNotFoundError(table=self._log.table_uri, version=int(version), earliest=earliest, latest=latest)
+        return self._offset(int(version))
+
+    def latest_version(self) -> int:
+        """The version up to which there is something to read.
+
+        Raises:
+            StreamTableReplacedError: Another table lies there now.
+            DeltaError: As ``DeltaLog.refresh`` raises it.
+        """
+        latest = self._log.refresh()
+        self._check_id(latest.metadata)
+        return latest.version
+
+    def advance(self, start: StreamOffset, last: int, admission: Admission) -> StreamOffset:
+        """The end of the batch that begins at ``start``; ``start`` itself when there is nothing to read yet.
+
+        What lies before a commit that ends the stream is still read.
+
+        Args:
+            start: Where the last batch ended.
+            last: The last version to look at.
+            admission: How much the batch takes.
+
+        Raises:
+            StreamChangeError: The next commit removes rows, and no option says what to do.
+            StreamSchemaChangedError: The next commit changes the schema; a restart reads on.
+            ChangeSchemaError: Rows that are still to be read do not fit the table's schema any more.
+            StreamLogLostError: The next commit was cleaned up.
+            StreamTableReplacedError: Another table lies there now.
+        """
+        end = self._behind_idle(start)
+        try:
+            for part, files in self._parts(end, last):
+                taken = admission.take(files["size"].to_pylist())
+                if taken < len(files):
+                    return replace(part, index=part.index + taken)
+                end = self._offset(part.version + 1)
+        except DeltaError:
+            if not admission.has_taken:
+                raise
+        if admission.has_taken or end.version - start.version > _IDLE_VERSIONS:
+            return end
+        self._idle = (start, end)
+        self.forget(end)
+        return start
+
+    def between(self, start: StreamOffset, end: StreamOffset) -> pa.Table:
+        """The files (``STREAMED_COLUMNS``) of the batch from ``start`` to ``end``. Raises as ``advance``."""
+        found = []
+        last = end.version if end.index else end.version - 1
+        begin = self._behind_idle(start)  # what holds nothing may be cleaned up by now
+        for part, files in self._parts(begin if begin.version <= end.version else start, last):
+            is_last = part.version == end.version and part.is_snapshot == end.is_snapshot
+            found.append(files.slice(0, end.index - part.index) if is_last else files)
+            if is_last:
+                break
+        return pa.concat_tables(found) if found else self._began.files(columns=STREAMED_COLUMNS).slice(0, 0)
+
+    def forget(self, end: StreamOffset) -> None:
+        """What lies before this offset is not asked for again soon."""
+        self._known = {key: files for key, files in self._known.items() if key[0] >= end.version}
+
+    def _behind_idle(self, start: StreamOffset) -> StreamOffset:
+        """Where reading goes on, behind the commits after ``start`` that are known to hold nothing."""
+        return self._idle[1] if self._idle and self._idle[0] == start else start
+
+    def _parts(self, start: StreamOffset, last: int) -> Iterator[tuple[StreamOffset, pa.Table]]:
+        """The versions from ``start`` on, each with those of its files that are still to be read."""
+        if start.table_id != self._began.metadata.id:
+            raise StreamTableReplacedError(table=self._log.table_uri)
+        self._check_backlog(start)
+        part = start
+        while part.is_snapshot or part.version <= last:
+            key = (part.version, part.is_snapshot)
+            if key not in self._known:
+                self._known[key] = self._all_files(part.version) if part.is_snapshot else self._added_files(part.version)
+            yield part, self._known[key].slice(part.index)
+            part = self._offset(part.version + 1)
+
+    def _all_files(self, version: int) -> pa.Table:
+        """The files of a version, oldest first, in an order that is the same whenever it is asked for."""
+        snapshot = self._snapshot(version)
+        if snapshot is None:
+            raise self._lost(version)
+        files = snapshot.files(columns=(*STREAMED_COLUMNS, "modification_time"))
+        if DELETION_VECTORS not in reader_features(snapshot.protocol):
+            refuse_deletion_vectors(snapshot.table_uri, files)
+        return files.sort_by([("modification_time", "ascending"), ("path", "ascending")]).select(STREAMED_COLUMNS)
+
+    def _added_files(self, version: int) -> pa.Table:
+        """The files whose rows are new with the commit of this version."""
+        try:
+            actions = read_commit(self._log.store, version)
+        except LogGapError as error:
+            raise self._lost(version) from error
+        if actions.metadata is not None:
+            self._check_schema(version, actions.metadata)
+        adds = actions.adds.filter(actions.adds["data_change"])
+        return self._wanted(version, actions, adds).select(STREAMED_COLUMNS)
+
+    def _wanted(self, version: int, actions: CommitActions, adds: pa.Table) -> pa.Table:
+        """Of the files that a commit adds those that are read."""
+        if not pc.any(actions.removes["data_change"]).as_py():
+            return adds
+        if self._options.skips_changes:
+            return adds.slice(0, 0)
+        if self._options.ignores_changes or (self._options.ignores_deletes and not len(adds)):
+            return adds
+        operation = actions.commit_info.operation if actions.commit_info else "UNKNOWN"
+        raise StreamChangeError(table=self._log.table_uri, version=version, operation=operation)
+
+    def _check_backlog(self, start: StreamOffset) -> None:
+        """Return if what was written before this run began fits the table's schema of today, as far as the log still tells."""
+        if self._is_backlog_checked:
+            return
+        if start.version <= self._began.version and (snapshot := self._snapshot(start.version)) is not None:
+            self._check_schema(start.version, snapshot.metadata)
+        self._is_backlog_checked = True
+
+    def _check_schema(self, version: int, metadata: Metadata) -> None:
+        self._check_id(metadata)
+        known, found = ((stream_schema(schema_of(each)), _partitions(each)) for each in (self._began.metadata, metadata))
+        if known == found:
+            return
+        if version > self._began.version:
+            raise StreamSchemaChangedError(table=self._log.table_uri, version=version)
+        differences = tuple(lost_columns(found[0], known[0]))
+        if known[1] != found[1]:
+            differences += (f"partitioned by {found[1]}, then by {known[1]}",)
+        if differences:
+            raise ChangeSchemaError(
+                table=self._log.table_uri, version=version, read_version=self._began.version, differences=differences
+            )
+
+    def _check_id(self, metadata: Metadata) -> None:
+        if metadata.id != self._began.metadata.id:
+            raise StreamTableReplacedError(table=self._log.table_uri)
+
+    def _snapshot(self, version: int) -> Snapshot | None:
+        """The table at a version; None where the log does not tell any more."""
+        try:
+            return self._log.snapshot(version)
+        except VersionNotFoundError:
+            return None
+
+    def _lost(self, version: int) -> StreamLogLostError:
+        earliest = min(list_log(self._log.store).commits, default=version + 1)
+        return StreamLogLostError(table=self._log.table_uri, version=version, earliest=earliest)
+
+    def _offset(self, version: int, *, is_snapshot: bool = False) -> StreamOffset:
+        return StreamOffset(table_id=self._began.metadata.id, version=version, is_snapshot=is_snapshot)
+
+
+def _partitions(metadata: Metadata) -> list[str]:
+    schema = schema_of(metadata)
+    return [physical_name(each) for each in schema.fields if each.name in metadata.partition_columns]

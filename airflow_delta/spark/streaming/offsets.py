@@ -1,0 +1,39 @@
+"""How far a stream has read a table: what Spark writes into its checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamOffset:
+    """Everything before this place has been read; the meaning of the members never changes, since checkpoints live long.
+
+    Attributes:
+        table_id: Id of the table, which another table at its place does not share.
+        version: The version that is being read.
+        index: How many of its files were read: of those of the whole version in their stable order, or of those that its commit
+            added, in the commit's order.
+        is_snapshot: Whether the rows of the whole version are read (the start of a stream), rather than what its commit added.
+    """
+
+    table_id: str
+    version: int
+    index: int = 0
+    is_snapshot: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """The offset as Spark stores it."""
+        return {"table_id": self.table_id, "version": self.version, "index": self.index, "is_snapshot": self.is_snapshot}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> StreamOffset:
+        """The offset that ``to_json`` described."""
+        return cls(
+            table_id=document["table_id"],
+            version=document["version"],
+            index=document["index"],
+            is_snapshot=document["is_snapshot"],
+        )

@@ -1,0 +1,103 @@
+"""What a streaming read of a table is asked to do, by the names that Delta gives these options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from airflow_delta.core.errors import InvalidStatementError
+
+LATEST = "latest"
+
+_MAX_FILES = 1000
+_KNOWN = (
+    "path",
+    "maxFilesPerTrigger",
+    "maxBytesPerTrigger",
+    "startingVersion",
+    "startingTimestamp",
+    "ignoreDeletes",
+    "ignoreChanges",
+    "skipChangeCommits",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamOptions:
+    """The options of one stream.
+
+    Attributes:
+        path: URI of the table's root.
+        max_files: Files that one batch takes at most.
+        max_bytes: Size of files from which on a batch takes no further one; None for no limit.
+        starting_version: First version whose commit is read; ``LATEST`` for what comes after now. None reads the table first.
+        starting_timestamp: Milliseconds since the epoch or ISO text: as the first version committed then or later.
+        ignores_deletes: Whether commits that only remove rows are passed over.
+        ignores_changes: Whether of commits that remove and add rows the added files are read, unchanged rows in them included.
+        skips_changes: Whether commits that remove rows are passed over as a whole.
+    """
+
+    path: str
+    max_files: int = _MAX_FILES
+    max_bytes: int | None = None
+    starting_version: int | str | None = None
+    starting_timestamp: str | None = None
+    ignores_deletes: bool = False
+    ignores_changes: bool = False
+    skips_changes: bool = False
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> StreamOptions:
+        """Read Spark's options; their names count in any case.
+
+        Raises:
+            InvalidStatementError: A name is not known, or a value is none of its option.
+        """
+        given = {key.casefold(): value for key, value in options.items()}
+        if unknown := given.keys() - {name.casefold() for name in _KNOWN}:
+            raise _invalid(f"unknown options {', '.join(sorted(unknown))}; known are {', '.join(_KNOWN)}")
+        texts = {name: given.get(name.casefold()) for name in _KNOWN}
+        if not texts["path"]:
+            raise _invalid("it names no path")
+        if texts["startingVersion"] is not None and texts["startingTimestamp"] is not None:
+            raise _invalid("startingVersion and startingTimestamp exclude each other")
+        version = texts["startingVersion"]
+        is_latest = version is not None and version.casefold() == LATEST
+        max_files, max_bytes = (_number(name, texts[name], least=1) for name in ("maxFilesPerTrigger", "maxBytesPerTrigger"))
+        return cls(
+            path=texts["path"],
+            max_files=_MAX_FILES if max_files is None else max_files,
+            max_bytes=max_bytes,
+            starting_version=LATEST if is_latest else _number("startingVersion", version, least=0),
+            starting_timestamp=texts["startingTimestamp"],
+            ignores_deletes=_flag("ignoreDeletes", texts["ignoreDeletes"]),
+            ignores_changes=_flag("ignoreChanges", texts["ignoreChanges"]),
+            skips_changes=_flag("skipChangeCommits", texts["skipChangeCommits"]),
+        )
+
+
+_UNITS = {"b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
+
+
+def _number(name: str, text: str | None, *, least: int) -> int | None:
+    """A number; bytes may carry a unit, as Spark writes sizes."""
+    if text is None:
+        return None
+    digits = text.strip().lower().rstrip("kmgb")
+    unit = text.strip().lower()[len(digits) :]
+    if not digits.isdecimal() or (unit and (name != "maxBytesPerTrigger" or unit not in _UNITS)):
+        raise _invalid(f"{name} is {text!r}, which is no number")
+    number = int(digits) * _UNITS.get(unit, 1)
+    if number < least:
+        raise _invalid(f"{name} is {number}, but at least {least} is needed")
+    return number
+
+
+def _flag(name: str, text: str | None) -> bool:
+    if text is None or text.casefold() in ("true", "false"):
+        return text is not None and text.casefold() == "true"
+    raise _invalid(f"{name} is {text!r}, neither true nor false")
+
+
+def _invalid(detail: str) -> InvalidStatementError:
+    return InvalidStatementError(statement="a streaming read", detail=detail)

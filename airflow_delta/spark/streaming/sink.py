@@ -1,0 +1,133 @@
+"""Tables as the end of a stream: functions for ``foreachBatch`` that take each batch exactly once.
+
+A commit carries the query and the number of its batch (Delta's ``txn``). Spark repeats a batch whose end it has not noted, such
+as after a kill between our commit and its checkpoint; the table then tells that the batch is in it, and nothing is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
+
+from pyspark.sql import DataFrame, SparkSession
+
+from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.statements import (
+    UPSERT,
+    Clause,
+    Expectation,
+    MergeStatement,
+    OperationResult,
+    SqlSource,
+    WriteMode,
+    WriteStatement,
+)
+from airflow_delta.spark.hadoop.table_log import table_log
+from airflow_delta.spark.merge.merge import merge
+from airflow_delta.spark.session import temporary_views
+from airflow_delta.spark.write.write import write
+
+_BATCH = "streamed_batch"
+_QUERY_ID = "sql.streaming.queryId"
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaSink:
+    """Writes each batch into a table, which the first one makes: ``writeStream.foreachBatch(DeltaSink("/lake/events"))``.
+
+    Attributes:
+        table: URI of the table's root.
+        query_id: Name that the table knows the query by. None is the id in the query's checkpoint, so that a query with a new
+            checkpoint counts as another one; with a name of your own it does not, and batches whose numbers the table has seen
+            under this name are left out.
+        mode: ``append``; ``overwrite`` for the output mode ``complete``.
+        partition_by: Partition columns when the table is made.
+        merge_schema: Whether columns that only the rows have are added to the table.
+        properties: Table properties when the table is made.
+        expect: Checks on the rows of each batch.
+    """
+
+    table: str
+    _: KW_ONLY
+    query_id: str | None = None
+    mode: WriteMode | str = WriteMode.APPEND
+    partition_by: tuple[str, ...] = ()
+    merge_schema: bool = False
+    properties: Mapping[str, str] = field(default_factory=dict)
+    expect: tuple[Expectation, ...] = ()
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> OperationResult:
+        """Write one batch, unless it is in the table.
+
+        Raises:
+            DeltaError: As ``write`` raises it.
+        """
+        spark = frame.sparkSession
+        statement = WriteStatement(
+            table=self.table,
+            source=SqlSource(f"SELECT * FROM {_BATCH}"),  # noqa: S608 - a name of ours
+            mode=WriteMode(self.mode),
+            partition_by=self.partition_by,
+            merge_schema=self.merge_schema,
+            properties=self.properties,
+            expect=self.expect,
+            txn=(self.query_id or _query_id(spark), batch_id),
+        )
+        with temporary_views(spark, {_BATCH: frame}):
+            return write(spark, table_log(spark, self.table), statement)
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaMergeSink:
+    """Merges each batch into a table that exists: ``foreachBatch(DeltaMergeSink("/lake/users", on="target.id = source.id"))``.
+
+    Several rows of a batch that match one row of the table are an error: leave one of them before,
+    ``lambda rows, number: sink(rows.dropDuplicates(["id"]), number)``.
+
+    Attributes:
+        table: URI of the table's root.
+        on: Which rows match: Spark SQL over ``target`` and ``source``, which is the batch.
+        clauses: What happens, in order.
+        query_id: As of ``DeltaSink``.
+        schema_evolution: Whether columns that only the rows have are added to the table.
+        expect: Checks on the rows to be written.
+    """
+
+    table: str
+    _: KW_ONLY
+    on: str
+    clauses: tuple[Clause, ...] = UPSERT
+    query_id: str | None = None
+    schema_evolution: bool = False
+    expect: tuple[Expectation, ...] = ()
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> OperationResult:
+        """Merge one batch, unless that is done already.
+
+        Raises:
+            DeltaError: As ``merge`` raises it.
+        """
+        spark = frame.sparkSession
+        statement = MergeStatement(
+            table=self.table,
+            source=SqlSource(f"SELECT * FROM {_BATCH}"),  # noqa: S608 - a name of ours
+            on=self.on,
+            clauses=self.clauses,
+            schema_evolution=self.schema_evolution,
+            expect=self.expect,
+        )
+        with temporary_views(spark, {_BATCH: frame}):
+            return merge(spark, table_log(spark, self.table), statement, txn=(self.query_id or _query_id(spark), batch_id))
+
+
+def _query_id(spark: SparkSession) -> str:
+    """The id of the query whose batch this thread works on; it lives in the query's checkpoint.
+
+    Raises:
+        InvalidStatementError: There is none: the sink was called by hand.
+    """
+    found = spark.sparkContext.getLocalProperty(_QUERY_ID)
+    if not found:
+        detail = "Spark tells no query here: name it with query_id"
+        raise InvalidStatementError(statement="a streaming write", detail=detail)
+    return str(found)

@@ -1,0 +1,177 @@
+"""A table as a streaming source, through Spark's Python data sources; rows are read by workers with Arrow.
+
+Spark keeps one process for the reader of a stream on the driver's machine, which follows the log, and sends what it plans to
+Python workers. Both find storage and its credentials in their environment, as everything else here does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as spark_types
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
+
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.schema import StructType
+from airflow_delta.core.schema.column_mapping import without_column_mapping
+from airflow_delta.spark.errors import StreamSchemaChangedError
+from airflow_delta.spark.scan import SCANNED_COLUMNS
+from airflow_delta.spark.spark_schema import to_spark
+from airflow_delta.spark.streaming.admission import Admission
+from airflow_delta.spark.streaming.log_tail import LogTail
+from airflow_delta.spark.streaming.offsets import StreamOffset
+from airflow_delta.spark.streaming.options import StreamOptions
+from airflow_delta.spark.table_files import TableFiles
+
+FORMAT = "delta_stream"
+"""Name of the data source."""
+
+_OPENING = 4 << 20
+"""Opening a file costs as much as reading so many bytes of it."""
+_MOST_IN_A_TASK = 128 << 20
+_TASKS = 32
+
+
+def read_stream(spark: SparkSession, table: str, **options: Any) -> DataFrame:
+    """The rows of a table as a stream: those that it has when the stream begins, then those that later commits add.
+
+    A restart goes on behind the last batch that the checkpoint knows. Needs Spark 4.2.
+
+    Args:
+        spark: The session.
+        table: URI of the table's root.
+        options: As of Delta's source: ``maxFilesPerTrigger`` (1000), ``maxBytesPerTrigger``, ``startingVersion`` (a number, or
+            ``"latest"``), ``startingTimestamp``, ``ignoreDeletes``, ``ignoreChanges``, ``skipChangeCommits``.
+
+    Raises:
+        InvalidStatementError: An option is not known, or a value is none of its option.
+        TableNotFoundError: There is no table.
+        UnsupportedReaderFeatureError: Spark cannot read such a table here. Errors of the running stream end the query; their
+            code stands in the text of Spark's exception: see ``LogTail.advance``.
+    """
+    texts = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()}
+    # Here errors come as themselves; what Spark's processes raise comes as text. Where a new stream begins is not asked yet:
+    # for one that goes on, that version may be cleaned up.
+    _tail({**texts, "path": table})
+    spark.dataSource.register(DeltaStreamSource)
+    return spark.readStream.format(FORMAT).options(**texts).load(table)
+
+
+class DeltaStreamSource(DataSource):  # type: ignore[misc]  # pyspark tells no types
+    """``spark.readStream.format("delta_stream")``."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return FORMAT
+
+    def schema(self) -> spark_types.StructType:
+        """The table's columns now."""
+        return _shown(_tail(self.options).schema)
+
+    def streamReader(self, schema: spark_types.StructType) -> DeltaStreamReader:  # noqa: N802 - Spark's name
+        """What reads with this schema."""
+        return DeltaStreamReader(dict(self.options), schema)
+
+
+class FilesPartition(InputPartition):  # type: ignore[misc]
+    """The files that one task reads."""
+
+    def __init__(self, table: TableFiles, columns: StructType, files: tuple[str, ...]) -> None:
+        """Take the files as JSON texts of ``SCANNED_COLUMNS``."""
+        super().__init__(files)
+        self.table = table
+        self.columns = columns
+
+
+class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    """Follows a table's log for one run of a stream."""
+
+    def __init__(self, options: Mapping[str, str], schema: spark_types.StructType) -> None:
+        """Open nothing yet: workers get a copy only to call ``read``."""
+        self._options = options
+        self._schema = schema
+        self._opened: LogTail | None = None
+        self._target: int | None = None
+
+    @property
+    def _tail(self) -> LogTail:
+        if self._opened is None:
+            self._opened = _tail(self._options)
+            if _shown(self._opened.schema) != self._schema:
+                table = self._opened.files.table_uri
+                raise StreamSchemaChangedError(table=table, version=self._opened.latest_version())
+        return self._opened
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Where a new stream begins."""
+        return self._tail.first().to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """That there is one; which one, ``latestOffset`` knows."""
+        return ReadMaxFiles(StreamOptions.of(self._options).max_files)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """The end of the next batch. Raises as ``LogTail.advance``."""
+        options = StreamOptions.of(self._options)
+        takes_all = isinstance(limit, ReadAllAvailable)
+        admission = Admission() if takes_all else Admission(options.max_files, options.max_bytes)
+        last = self._tail.latest_version() if self._target is None else self._target
+        return self._tail.advance(StreamOffset.from_json(start), last, admission).to_json()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """From now on there is nothing behind the version of this moment."""
+        self._target = self._tail.latest_version()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """The files of a batch, spread over tasks."""
+        files = self._tail.between(StreamOffset.from_json(start), StreamOffset.from_json(end))
+        described = [
+            json.dumps({"path": path, "partition_values": dict(values), "deletion_vector": vector})
+            for path, values, vector in zip(*(files[name].to_pylist() for name in SCANNED_COLUMNS), strict=True)
+        ]
+        shares = _shares(described, files["size"].to_pylist())
+        return [FilesPartition(self._tail.files, self._tail.schema, tuple(share)) for share in shares]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of the files, in a worker."""
+        if not isinstance(partition, FilesPartition):
+            raise TypeError(f"{partition!r} is none of ours")
+        rows = partition.table.rows(partition.columns)
+        for text in partition.value:
+            file = json.loads(text)
+            yield from rows.of(file["path"], file["partition_values"], hidden_by=file["deletion_vector"])
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """The checkpoint holds this offset."""
+        self._tail.forget(StreamOffset.from_json(end))
+
+
+def _tail(options: Mapping[str, str]) -> LogTail:
+    asked = StreamOptions.of(options)
+    return LogTail(DeltaLog.for_table(asked.path), asked)
+
+
+def _shown(schema: StructType) -> spark_types.StructType:
+    return to_spark(without_column_mapping(schema))
+
+
+def _shares(files: list[str], sizes: list[int]) -> Iterator[list[str]]:
+    """The files in order, in shares for tasks: as large as Spark makes them, small enough for all to have work."""
+    weights = [size + _OPENING for size in sizes]
+    most = min(_MOST_IN_A_TASK, max(_OPENING, sum(weights) // _TASKS))
+    share: list[str] = []
+    weight = 0
+    for file, each in zip(files, weights, strict=True):
+        if share and weight + each > most:
+            yield share
+            share, weight = [], 0
+        share.append(file)
+        weight += each
+    if share:
+        yield share

@@ -1,0 +1,1 @@
+"""``DeltaTable``: the class of delta-spark's Python package, by its method names, over the operations here."""

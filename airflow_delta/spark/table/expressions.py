@@ -1,0 +1,234 @@
+"""Conditions and values, which may be SQL text or ``Column`` objects, as the SQL text that statements are made of.
+
+A user names the two sides of a merge as they like (``events.id = updates.id``); statements name them ``target`` and ``source``.
+A text keeps its words but for these names. A ``Column`` becomes the text by which Spark's analyser shows it. Neither is
+believed: a text counts only when Spark analyses it to the very plan that the user's own expression has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+from sqlglot import Token, TokenType
+
+from airflow_delta.spark.dml.mentions import OPENING, SOURCE, TARGET, tokens_of
+from airflow_delta.spark.errors import ExpressionNotTextError
+
+Expression: TypeAlias = "str | Column"
+"""Spark SQL, or what ``pyspark.sql.functions`` make."""
+
+Qualifier = tuple[str, ...]
+
+_VALUE = "__value"
+_LITERAL_CAST = re.compile(r"CAST\(('(?:[^'\\]|\\.)*'|\d+) AS [A-Z]+\)")
+_CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Names:
+    """The same rows twice: as the user's expressions name them, and as a statement's do.
+
+    Attributes:
+        theirs: Under the user's aliases.
+        ours: Under ``target`` and ``source``.
+        sides: The user's qualifiers of columns, each with the name of its side.
+        ids: By Spark's number of a column, the name of its side.
+    """
+
+    theirs: DataFrame
+    ours: DataFrame
+    sides: Mapping[Qualifier, str]
+    ids: Mapping[int, str]
+
+    @classmethod
+    def of_target(cls, rows: DataFrame, alias: str | None) -> Names:
+        """Those of expressions on a table alone; no row is read."""
+        theirs = rows.alias(alias) if alias else rows
+        return cls(theirs=theirs, ours=rows.alias(TARGET), sides=_sides(theirs, TARGET), ids=_ids(rows, TARGET))
+
+    @classmethod
+    def of_source(cls, rows: DataFrame) -> Names:
+        """Those of expressions on the rows that are merged into a table."""
+        return cls(theirs=rows, ours=rows.alias(SOURCE), sides=_sides(rows, SOURCE), ids=_ids(rows, SOURCE))
+
+    def beside(self, other: Names) -> Names:
+        """Those of expressions on both."""
+        return Names(
+            theirs=self.theirs.crossJoin(other.theirs),
+            ours=self.ours.crossJoin(other.ours),
+            sides={**self.sides, **other.sides},
+            ids={**self.ids, **other.ids},
+        )
+
+
+def as_text(expression: Expression, names: Names, *, is_join: bool = False) -> str:
+    """The expression as SQL text of a statement.
+
+    Args:
+        expression: The user's.
+        names: What it may name.
+        is_join: Whether it is the condition of a merge, of which equalities of named sides are recognised as keys.
+
+    Raises:
+        ExpressionNotTextError: No text is sure to mean the same.
+        TypeError: It is neither text nor ``Column``.
+        AnalysisException: It means nothing to Spark; its text tells. Likewise ``ParseException``.
+    """
+    if not isinstance(expression, str | Column):
+        raise TypeError(f"a condition or value must be a Column or SQL text, not {type(expression).__name__}")
+    wanted = names.theirs.select(_column(expression).alias(_VALUE))
+    for text in _candidates(expression, wanted, names, is_join=is_join):
+        found = _selected(names.ours, text)
+        if found is not None and found.sameSemantics(wanted):
+            return text
+    if isinstance(expression, str) and not wanted.sameSemantics(names.theirs.select(F.expr(expression).alias(_VALUE))):
+        # It differs from itself, as uuid() does in each plan: nothing is there to compare, so the user's words are taken.
+        text = _renamed(expression, names.sides)
+        if _selected(names.ours, text) is not None:
+            return text
+    raise ExpressionNotTextError(expression=expression if isinstance(expression, str) else str(expression))
+
+
+def _candidates(expression: Expression, wanted: DataFrame, names: Names, *, is_join: bool) -> Iterator[str]:
+    """Texts that may mean the same, the best to read and to take apart first."""
+    own = _renamed(expression, names.sides) if isinstance(expression, str) else None
+    if own is not None and not is_join:
+        yield own
+    if own is not None and "." in own:
+        yield _unwrapped(own)
+    shown = _shown(wanted)
+    if shown is not None:
+        text = _placed(_renamed(shown, names.sides), _unqualified(wanted, names.ids))
+        plain = _LITERAL_CAST.sub(r"\1", text)
+        yield from (_unwrapped(plain), _unwrapped(text), text)
+    if own is not None:
+        yield own
+
+
+def _selected(rows: DataFrame, expression: Expression) -> DataFrame | None:
+    """The one value of each row; None where it means nothing there."""
+    try:
+        return rows.select(_column(expression).alias(_VALUE))
+    except (AnalysisException, ParseException):
+        return None
+
+
+def _column(expression: Expression) -> Column:
+    return F.expr(expression) if isinstance(expression, str) else expression
+
+
+def _shown(rows: DataFrame) -> str | None:
+    """The one expression of a projection as Spark writes it once it is analysed, columns with their qualifiers."""
+    try:
+        return str(_analysed(rows).projectList().head().child().sql())
+    except Py4JError:  # an aggregate, a window function
+        return None
+
+
+def _unqualified(rows: DataFrame, ids: Mapping[int, str]) -> list[tuple[str, str]]:
+    """Name and side of each column that is shown without qualifier, in order: those taken from a frame that has no alias."""
+    leaves = _analysed(rows).projectList().head().child().collectLeaves()
+    columns = [each for each in map(leaves.apply, range(leaves.size())) if each.nodeName() == "AttributeReference"]
+    return [
+        (str(each.name()), ids[each.exprId().id()])
+        for each in columns
+        if each.qualifier().isEmpty() and each.exprId().id() in ids
+    ]
+
+
+def _placed(text: str, columns: list[tuple[str, str]]) -> str:
+    """The text with sides before these columns, which stand in it in this order; whether that was so, the comparison tells."""
+    tokens, pieces, done = tokens_of(text) or [], [], 0
+    waiting = iter(columns)
+    name, side = next(waiting, ("", ""))
+    for position, token in enumerate(tokens):
+        is_member = position > 0 and tokens[position - 1].token_type == TokenType.DOT
+        is_call = position + 1 < len(tokens) and tokens[position + 1].token_type == TokenType.L_PAREN
+        if side and token.token_type != TokenType.STRING and token.text == name and not is_member and not is_call:
+            pieces += [text[done : token.start], f"{side}."]
+            done = token.start
+            name, side = next(waiting, ("", ""))
+    return "".join([*pieces, text[done:]])
+
+
+def _ids(rows: DataFrame, side: str) -> dict[int, str]:
+    output = _analysed(rows).output()
+    return {output.apply(position).exprId().id(): side for position in range(output.size())}
+
+
+def _analysed(rows: DataFrame) -> Any:
+    return rows._jdf.queryExecution().analyzed()  # noqa: SLF001 - PySpark offers no other way
+
+
+def _sides(rows: DataFrame, side: str) -> dict[Qualifier, str]:
+    """Everything that can stand before a column's name: ``spark_catalog.default.t``, ``default.t``, ``t``."""
+    output = _analysed(rows).output()
+    found: dict[Qualifier, str] = {}
+    for position in range(output.size()):
+        parts = output.apply(position).qualifier()
+        qualifier = tuple(str(parts.apply(each)).casefold() for each in range(parts.size()))
+        found |= {qualifier[start:]: side for start in range(len(qualifier))}
+    return found
+
+
+def _renamed(text: str, sides: Mapping[Qualifier, str]) -> str:
+    """The text with the statement's names for qualifiers of columns."""
+    tokens = tokens_of(text)
+    if tokens is None or not sides:
+        return text
+    pieces, done, position = [], 0, 0
+    while position < len(tokens):
+        length = _qualifier_at(tokens, position, sides)
+        if length:
+            first, last = tokens[position], tokens[position + 2 * length - 2]
+            side = sides[_parts(tokens, position, length)]
+            pieces += [text[done : first.start], side]
+            done = last.end + 1
+        position += max(1, 2 * length)
+    return "".join([*pieces, text[done:]])
+
+
+def _qualifier_at(tokens: list[Token], position: int, sides: Mapping[Qualifier, str]) -> int:
+    """How many parts the qualifier has that begins at this token; 0 when none does."""
+    if position and tokens[position - 1].token_type == TokenType.DOT:
+        return 0
+    for length in sorted({len(each) for each in sides}, reverse=True):
+        dots = tokens[position + 1 : position + 2 * length : 2]
+        if (
+            len(dots) == length
+            and all(each.token_type == TokenType.DOT for each in dots)
+            and _parts(tokens, position, length) in sides
+        ):
+            return length
+    return 0
+
+
+def _parts(tokens: list[Token], position: int, length: int) -> Qualifier:
+    return tuple(each.text.casefold() for each in tokens[position : position + 2 * length - 1 : 2])
+
+
+def _unwrapped(text: str) -> str:
+    """The text without parentheses around it all, and around the operands of its outermost ANDs."""
+    tokens = tokens_of(text) or []
+    if len(tokens) < 2 or tokens[0].token_type != TokenType.L_PAREN:  # noqa: PLR2004 - an opening and a closing one
+        return text
+    depth, operands, start = 0, [], tokens[0].start
+    for number, token in enumerate(tokens):
+        depth += (token.token_type in OPENING) - (token.token_type in _CLOSING)
+        if depth == 0 and number + 1 < len(tokens):
+            if token.token_type == TokenType.AND:
+                operands.append(text[start : token.start])
+                start = token.end + 1
+            elif token.token_type != TokenType.R_PAREN:
+                return text
+    operands.append(text[start:])
+    if len(operands) > 1:
+        return " AND ".join(each.strip() if " OR " in each else _unwrapped(each.strip()) for each in operands)
+    return _unwrapped(text[tokens[0].end + 1 : tokens[-1].start].strip())

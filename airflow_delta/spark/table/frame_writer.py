@@ -1,0 +1,174 @@
+"""Writing a DataFrame with the names of ``df.write``: all that ``format("delta")`` of a Python data source cannot do."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.statements import OperationResult, SqlSource, WriteMode, WriteStatement
+from airflow_delta.spark.errors import TableNameUnsupportedError
+from airflow_delta.spark.hadoop.table_log import table_log
+from airflow_delta.spark.session import temporary_views
+from airflow_delta.spark.table.identifiers import path_or_identifier
+from airflow_delta.spark.table.optimize_builder import names_in
+from airflow_delta.spark.table.session_settings import grows_schemas
+from airflow_delta.spark.write.write import write
+
+# ruff: noqa: N802 - the method names are Spark's
+
+_MODES = {
+    "append": WriteMode.APPEND,
+    "overwrite": WriteMode.OVERWRITE,
+    "error": WriteMode.CREATE,
+    "errorifexists": WriteMode.CREATE,
+    "default": WriteMode.CREATE,
+    "ignore": WriteMode.CREATE,
+}
+_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
+_OPTIONS = (
+    "mergeschema",
+    "overwriteschema",
+    "replacewhere",
+    "partitionoverwritemode",
+    "txnappid",
+    "txnversion",
+    "usermetadata",
+)
+
+
+def delta_writer(frame: DataFrame) -> DeltaFrameWriter:
+    """Stands where ``frame.write`` stood: ``delta_writer(frame).mode("append").save(path)``."""
+    return DeltaFrameWriter(frame=frame)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DeltaFrameWriter:
+    """Made by ``delta_writer``; each method gives a writer that knows one thing more.
+
+    Attributes:
+        frame: The rows.
+        save_mode: Spark's save mode.
+        options_given: By name in lower case; names that begin with ``delta.`` are table properties, kept as they are.
+        partition_columns: Of the table.
+        clustering_columns: Likewise.
+    """
+
+    frame: DataFrame
+    save_mode: str = "errorifexists"
+    options_given: Mapping[str, str] = field(default_factory=dict)
+    partition_columns: tuple[str, ...] = ()
+    clustering_columns: tuple[str, ...] = ()
+
+    def format(self, source: str) -> DeltaFrameWriter:
+        """Must be ``delta``."""
+        if source.lower() != "delta":
+            raise InvalidStatementError(statement="WRITE", detail=f"delta_writer writes the format delta, not {source!r}")
+        return self
+
+    def mode(self, saveMode: str) -> DeltaFrameWriter:  # noqa: N803 - Spark's name
+        """``append``, ``overwrite``, ``error`` (which is the default) or ``ignore``."""
+        if saveMode.lower() not in _MODES:
+            raise InvalidStatementError(statement="WRITE", detail=f"the mode {saveMode!r} is none of {', '.join(_MODES)}")
+        return replace(self, save_mode=saveMode.lower())
+
+    def option(self, key: str, value: Any) -> DeltaFrameWriter:
+        """One of ``mergeSchema``, ``overwriteSchema``, ``replaceWhere``, ``partitionOverwriteMode``, ``txnAppId``.
+
+        Also ``txnVersion``, ``userMetadata``, and table properties (``delta.…``) for the write that makes the table.
+        """
+        name = key if key.startswith("delta.") else key.lower()
+        if name not in _OPTIONS and not name.startswith("delta."):
+            raise InvalidStatementError(statement="WRITE", detail=f"there is no option {key}")
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        return replace(self, options_given={**self.options_given, name: text})
+
+    def options(self, **options: Any) -> DeltaFrameWriter:
+        """Several options."""
+        writer = self
+        for key, value in options.items():
+            writer = writer.option(key, value)
+        return writer
+
+    def partitionBy(self, *cols: str | Iterable[str]) -> DeltaFrameWriter:
+        """Partition the table by these columns."""
+        return replace(self, partition_columns=names_in(cols))
+
+    def clusterBy(self, *cols: str | Iterable[str]) -> DeltaFrameWriter:
+        """Cluster the table by these columns."""
+        return replace(self, clustering_columns=names_in(cols))
+
+    def saveAsTable(self, name: str) -> OperationResult:
+        """Save at the path of ``delta.`path```. Raises ``TableNameUnsupportedError`` for a name of a catalog."""
+        path = path_or_identifier(name)
+        if path == name:
+            raise TableNameUnsupportedError(name=name)
+        return self.save(path)
+
+    def save(self, path: str) -> OperationResult:
+        """Write the rows into the table at the path, as one commit, and say which. Raises as ``write``."""
+        log = table_log(self.frame.sparkSession, path)
+        if self.save_mode == "ignore" and log.exists():
+            version = log.snapshot().version
+            return OperationResult(
+                table=log.table_uri, version=version, read_version=version, operation="WRITE", committed=False
+            )
+        view = f"written_rows_{uuid.uuid4().hex}"
+        statement = self._statement(log.table_uri, view)
+        with temporary_views(self.frame.sparkSession, {view: self.frame}):
+            return write(self.frame.sparkSession, log, statement)
+
+    def _statement(self, table: str, view: str) -> WriteStatement:
+        given = self.options_given
+        merges, overwrites = (_flag(given, name) for name in ("mergeschema", "overwriteschema"))
+        if merges is None:
+            may_grow = self._write_mode() is not WriteMode.CREATE and not overwrites
+            merges = may_grow and grows_schemas(self.frame.sparkSession)
+        return WriteStatement(
+            table=table,
+            source=SqlSource(f"TABLE {view}"),
+            mode=self._write_mode(),
+            replace_where=given.get("replacewhere"),
+            partition_by=self.partition_columns,
+            cluster_by=self.clustering_columns,
+            merge_schema=merges,
+            overwrite_schema=bool(overwrites),
+            properties={name: value for name, value in given.items() if name.startswith("delta.")},
+            txn=_txn(given),
+            user_metadata=given.get("usermetadata"),
+        )
+
+    def _write_mode(self) -> WriteMode:
+        """An overwrite may be one of a range or of partitions; of these the session may tell, as in delta-spark."""
+        mode = _MODES[self.save_mode]
+        of_session = self.frame.sparkSession.conf.get(_OVERWRITE_MODE, "static")
+        asked = str(self.options_given.get("partitionoverwritemode", of_session)).lower()
+        if asked not in ("static", "dynamic"):
+            detail = f"partitionOverwriteMode is {asked!r}, neither static nor dynamic"
+            raise InvalidStatementError(statement="WRITE", detail=detail)
+        if mode is not WriteMode.OVERWRITE:
+            return mode
+        if "replacewhere" in self.options_given:
+            return WriteMode.REPLACE_WHERE
+        return WriteMode.DYNAMIC_OVERWRITE if asked == "dynamic" else mode
+
+
+def _flag(options: Mapping[str, str], name: str) -> bool | None:
+    """None where nothing is said."""
+    text = options.get(name, "").lower()
+    if text not in ("true", "false", ""):
+        raise InvalidStatementError(statement="WRITE", detail=f"{name} is {text!r}, neither true nor false")
+    return text == "true" if text else None
+
+
+def _txn(options: Mapping[str, str]) -> tuple[str, int] | None:
+    application, number = options.get("txnappid"), options.get("txnversion")
+    if application is None and number is None:
+        return None
+    if application is None or number is None or not number.isdecimal():
+        raise InvalidStatementError(statement="WRITE", detail="txnAppId and a number as txnVersion go together")
+    return application, int(number)

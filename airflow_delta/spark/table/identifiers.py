@@ -1,0 +1,50 @@
+"""What users write for a table: a path, ``delta.`path``` and ``parquet.`path```; names of a catalog are refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.spark.errors import TableNameUnsupportedError
+
+_BY_PATH = re.compile(r"\s*(?P<format>\w+)\.`(?P<path>(?:[^`]|``)+)`\s*")
+_S3A_OPTIONS = {
+    "fs.s3a.access.key": "key",
+    "fs.s3a.secret.key": "secret",
+    "fs.s3a.session.token": "token",
+    "fs.s3a.endpoint": "endpoint_url",
+}
+
+
+def path_in(identifier: str, *, format_name: str = "delta") -> str:
+    """The path in ``format.`path```.
+
+    Raises:
+        TableNameUnsupportedError: It is something else: a name.
+    """
+    found = _BY_PATH.fullmatch(identifier)
+    if found is None or found["format"].lower() != format_name:
+        raise TableNameUnsupportedError(name=identifier)
+    return found["path"].replace("``", "`")
+
+
+def path_or_identifier(text: str) -> str:
+    """The path, where a path or ``delta.`path``` may stand."""
+    return path_in(text) if _BY_PATH.fullmatch(text) else text
+
+
+def hadoop_options(hadoop_conf: Mapping[str, str] | None) -> dict[str, str] | None:
+    """Hadoop's settings of a filesystem as the storage options that are used here; None for none.
+
+    Raises:
+        InvalidStatementError: A setting that has no counterpart here. Values are never shown.
+    """
+    if not hadoop_conf:
+        return None
+    unknown = sorted(set(hadoop_conf) - _S3A_OPTIONS.keys())
+    if unknown:
+        known = ", ".join(_S3A_OPTIONS)
+        detail = f"hadoopConf sets {', '.join(unknown)}; known are {known}, for everything else there is storage_options"
+        raise InvalidStatementError(statement="forPath", detail=detail)
+    return {_S3A_OPTIONS[name]: value for name, value in hadoop_conf.items()}

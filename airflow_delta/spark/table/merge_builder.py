@@ -1,0 +1,153 @@
+"""MERGE, built up clause by clause as delta-spark's Python class does it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame, SparkSession
+
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.statements import (
+    Clause,
+    MatchedDelete,
+    MatchedUpdate,
+    MergeStatement,
+    NotMatchedBySourceDelete,
+    NotMatchedBySourceUpdate,
+    NotMatchedInsert,
+    SqlSource,
+)
+from airflow_delta.spark.dml.mentions import TARGET
+from airflow_delta.spark.merge.merge import merge
+from airflow_delta.spark.session import temporary_views
+from airflow_delta.spark.table.answers import merge_row
+from airflow_delta.spark.table.expressions import Expression, Names, as_text
+from airflow_delta.spark.table.session_settings import grows_schemas
+
+# ruff: noqa: N802, A002 - the names of methods and arguments are delta-spark's
+
+Assignments = Mapping[str, Expression]
+"""Column of the table to its value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DeltaMergeBuilder:
+    """Made by ``DeltaTable.merge``; each method gives a builder with one clause more. Of the first that fits a row is taken.
+
+    Attributes:
+        spark: The session.
+        log: The table's log.
+        source: The rows to be merged.
+        condition: Which rows match, as SQL text of a statement.
+        target_names: What expressions may name of the table.
+        source_names: What they may name of the rows to be merged.
+        clauses: So far, in order.
+        evolves: Whether the table gets the columns that only the source has.
+    """
+
+    spark: SparkSession
+    log: DeltaLog
+    source: DataFrame
+    condition: str
+    target_names: Names
+    source_names: Names
+    clauses: tuple[Clause, ...] = ()
+    evolves: bool = False
+
+    def whenMatchedUpdate(self, condition: Expression | None = None, set: Assignments | None = None) -> DeltaMergeBuilder:
+        """Give columns of a matched row these values, where the condition holds."""
+        both = self._both()
+        return self._and(MatchedUpdate(condition=_optional(condition, both), assignments=self._values(set, both, "set")))
+
+    def whenMatchedUpdateAll(self, condition: Expression | None = None) -> DeltaMergeBuilder:
+        """Give all columns of a matched row the values of the source's columns of these names."""
+        return self._and(MatchedUpdate(condition=_optional(condition, self._both())))
+
+    def whenMatchedDelete(self, condition: Expression | None = None) -> DeltaMergeBuilder:
+        """Delete a matched row, where the condition holds."""
+        return self._and(MatchedDelete(condition=_optional(condition, self._both())))
+
+    def whenNotMatchedInsert(self, condition: Expression | None = None, values: Assignments | None = None) -> DeltaMergeBuilder:
+        """Insert a row of the source that matches none; columns that are not named get their default, or NULL."""
+        names = self.source_names
+        assignments = self._values(values, names, "values")
+        return self._and(NotMatchedInsert(condition=_optional(condition, names), assignments=assignments))
+
+    def whenNotMatchedInsertAll(self, condition: Expression | None = None) -> DeltaMergeBuilder:
+        """Insert a row of the source that matches none, column by column of these names."""
+        return self._and(NotMatchedInsert(condition=_optional(condition, self.source_names)))
+
+    def whenNotMatchedBySourceUpdate(
+        self, condition: Expression | None = None, set: Assignments | None = None
+    ) -> DeltaMergeBuilder:
+        """Give columns of a row of the table that no row of the source matches these values."""
+        names = self.target_names
+        assignments = self._values(set, names, "set")
+        return self._and(NotMatchedBySourceUpdate(condition=_optional(condition, names), assignments=assignments))
+
+    def whenNotMatchedBySourceDelete(self, condition: Expression | None = None) -> DeltaMergeBuilder:
+        """Delete a row of the table that no row of the source matches, where the condition holds."""
+        return self._and(NotMatchedBySourceDelete(condition=_optional(condition, self.target_names)))
+
+    def withSchemaEvolution(self) -> DeltaMergeBuilder:
+        """Let the table get the columns that only the source has."""
+        return replace(self, evolves=True)
+
+    def execute(self) -> DataFrame:
+        """Merge, as one commit; one row tells how many rows were affected. Raises as ``merge``."""
+        view = f"merge_source_{uuid.uuid4().hex}"
+        statement = MergeStatement(
+            table=self.log.table_uri,
+            source=SqlSource(f"TABLE {view}"),
+            on=self.condition,
+            clauses=self.clauses,
+            schema_evolution=self.evolves or grows_schemas(self.spark),
+        )
+        with temporary_views(self.spark, {view: self.source}):
+            return merge_row(self.spark, merge(self.spark, self.log, statement))
+
+    def _both(self) -> Names:
+        return self.target_names.beside(self.source_names)
+
+    def _values(self, assignments: Assignments | None, names: Names, argument: str) -> dict[str, str]:
+        return assigned(assignments, names, target=self.target_names, argument=argument)
+
+    def _and(self, clause: Clause) -> DeltaMergeBuilder:
+        return replace(self, clauses=(*self.clauses, clause))
+
+
+def _optional(condition: Expression | None, names: Names) -> str | None:
+    return None if condition is None else as_text(condition, names)
+
+
+def assigned(assignments: Assignments | None, names: Names, *, target: Names, argument: str) -> dict[str, str]:
+    """The assignments as a statement has them.
+
+    Args:
+        assignments: The user's.
+        names: What values may name.
+        target: What columns of the table are named by.
+        argument: Where the user gave them, for the error.
+
+    Raises:
+        ValueError: There are none.
+        TypeError: They are no mapping, or a column is named by no text.
+    """
+    if assignments is None:
+        raise ValueError(f"{argument!r} cannot be None")
+    if not isinstance(assignments, Mapping):
+        raise TypeError(f"{argument!r} must map columns to values, but is of type {type(assignments).__name__}")
+    return {_target_column(column, target): as_text(value, names) for column, value in assignments.items()}
+
+
+def _target_column(name: str, names: Names) -> str:
+    """A column of the table, without the alias that the user may have put before it."""
+    if not isinstance(name, str):
+        raise TypeError(f"a column is named by a text, not by {name!r} of type {type(name).__name__}")
+    for qualifier, side in names.sides.items():
+        prefix = ".".join(qualifier) + "."
+        if side == TARGET and name.casefold().startswith(prefix):
+            return name[len(prefix) :]
+    return name

@@ -1,0 +1,59 @@
+"""OPTIMIZE, built up as delta-spark's Python class does it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame, SparkSession
+
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.statements import OptimizeStatement
+from airflow_delta.spark.optimize.optimize import optimize
+from airflow_delta.spark.table.answers import optimize_row
+
+# ruff: noqa: N802 - the method names are delta-spark's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DeltaOptimizeBuilder:
+    """Made by ``DeltaTable.optimize``.
+
+    Attributes:
+        spark: The session.
+        log: The table's log.
+        partition_filter: Spark SQL over partition columns; None is the whole table.
+    """
+
+    spark: SparkSession
+    log: DeltaLog
+    partition_filter: str | None = None
+
+    def where(self, partitionFilter: str) -> DeltaOptimizeBuilder:  # noqa: N803
+        """Only these partitions."""
+        return replace(self, partition_filter=partitionFilter)
+
+    def executeCompaction(self) -> DataFrame:
+        """Write small files together. Raises as ``optimize``."""
+        return self._run(())
+
+    def executeZOrderBy(self, *cols: str | Iterable[str]) -> DataFrame:
+        """Lay the rows out by the Z-order of these columns. Raises as ``optimize``."""
+        return self._run(names_in(cols))
+
+    def _run(self, z_order_by: tuple[str, ...]) -> DataFrame:
+        statement = OptimizeStatement(table=self.log.table_uri, where=self.partition_filter, z_order_by=z_order_by)
+        return optimize_row(self.spark, optimize(self.spark, self.log, statement))
+
+
+def names_in(columns: Iterable[str | Iterable[str]]) -> tuple[str, ...]:
+    """Names given one by one or as a list.
+
+    Raises:
+        TypeError: One of them is no text.
+    """
+    flat = [name for each in columns for name in ([each] if isinstance(each, str) or not isinstance(each, Iterable) else each)]
+    for each in flat:
+        if not isinstance(each, str):
+            raise TypeError(f"a column is named by a text, not by {each!r} of type {type(each).__name__}")
+    return tuple(flat)

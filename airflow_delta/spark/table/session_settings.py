@@ -1,0 +1,15 @@
+"""Settings of the session that scripts for delta-spark rely on."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+
+def grows_schemas(spark: SparkSession) -> bool:
+    """Whether writes and merges let tables grow by the columns of their rows without being asked for it one by one."""
+    return str(spark.conf.get("spark.databricks.delta.schema.autoMerge.enabled", "false")).lower() == "true"
+
+
+def checks_retention(spark: SparkSession) -> bool:
+    """Whether a vacuum refuses a retention below the table's."""
+    return str(spark.conf.get("spark.databricks.delta.retentionDurationCheck.enabled", "true")).lower() != "false"

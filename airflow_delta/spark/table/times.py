@@ -1,0 +1,28 @@
+"""Times as users of Spark write them: where a text names no zone, the session's holds."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+
+from airflow_delta.core.errors import InvalidStatementError
+
+
+def milliseconds(spark: SparkSession, timestamp: str | int | None, *, statement: str) -> int | None:
+    """Milliseconds since the epoch of a text such as ``2021-01-01`` or ``2021-01-01 01:01:01``; a number is one already.
+
+    Args:
+        spark: The session.
+        timestamp: The text; None stays None.
+        statement: Name of what asks, for the error.
+
+    Raises:
+        InvalidStatementError: Spark takes the text for no time.
+    """
+    if not isinstance(timestamp, str):
+        return timestamp
+    parsed = F.unix_millis(F.try_to_timestamp(F.lit(timestamp)))
+    found = spark.range(1).select(parsed.alias("found")).head()
+    if found is None or found["found"] is None:
+        raise InvalidStatementError(statement=statement, detail=f"{timestamp!r} is no time")
+    return int(found["found"])

@@ -1,0 +1,81 @@
+"""What reading data files takes beside their paths: the same for every file of a table's version."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from airflow_delta.core.actions import Metadata
+from airflow_delta.core.data_files.file_rows import FileRows
+from airflow_delta.core.data_files.row_bitmap import RowBitmap
+from airflow_delta.core.schema import StructType, parse_schema
+from airflow_delta.core.schema.column_mapping import MappingMode, mapping_mode, without_column_mapping
+from airflow_delta.core.storage.file_locator import FileLocator
+from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.core.storage.table_filesystems import TableFilesystems
+from airflow_delta.spark.data_paths import hadoop_uri
+
+if TYPE_CHECKING:  # workers import this module, and need no parser of predicates
+    from airflow_delta.core.snapshot.snapshot import Snapshot
+
+
+def schema_of(metadata: Metadata) -> StructType:
+    """The columns of a table that is, or is to be; ids and physical names only where column mapping is on."""
+    schema = parse_schema(metadata.schema_string)
+    return without_column_mapping(schema) if mapping_mode(metadata.configuration) is MappingMode.NONE else schema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFiles:
+    """Where a table's files lie and how their columns are found; travels to Spark's workers.
+
+    Attributes:
+        table_uri: The root, as the user wrote it.
+        schema: The table's columns, with their ids and physical names.
+        partition_columns: Names of those that are not in the files.
+        mapping: How columns are found in files.
+        storage_options: What Arrow needs to reach the files, as fsspec names it.
+    """
+
+    table_uri: str
+    schema: StructType
+    partition_columns: tuple[str, ...]
+    mapping: MappingMode
+    storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> TableFiles:
+        """Those of a table's version."""
+        return cls(
+            table_uri=snapshot.table_uri,
+            schema=snapshot.schema,
+            partition_columns=snapshot.partition_columns,
+            mapping=snapshot.column_mapping,
+            storage_options=snapshot.store.storage_options,
+        )
+
+    @classmethod
+    def to_be(cls, store: LogStore, metadata: Metadata) -> TableFiles:
+        """Those of a version that is about to be committed."""
+        return cls(
+            table_uri=store.table_uri,
+            schema=schema_of(metadata),
+            partition_columns=metadata.partition_columns,
+            mapping=mapping_mode(metadata.configuration),
+            storage_options=store.storage_options,
+        )
+
+    @property
+    def locate(self) -> FileLocator:
+        """Finds a file by its path in the log, from whatever directory the process was started in."""
+        return FileLocator(TableFilesystems(hadoop_uri(self.table_uri), self.storage_options))
+
+    def hidden_rows(self, path: str, vector: Mapping[str, Any]) -> RowBitmap:
+        """The rows of a file that its deletion vector hides. Raises ``CorruptDataFileError``."""
+        return self.rows(StructType(())).hidden(path, vector)
+
+    def rows(self, columns: StructType, **options: Any) -> FileRows:
+        """Reads these columns, partition columns among them included; options of ``FileRows``."""
+        by_id = self.mapping is MappingMode.ID
+        return FileRows(self.locate, columns, self.partition_columns, table=self.table_uri, by_id=by_id, **options)

@@ -1,0 +1,1 @@
+"""The upkeep of tables that are too large for one machine to look through."""

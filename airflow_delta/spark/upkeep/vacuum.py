@@ -1,0 +1,110 @@
+"""A vacuum whose listing and deletion Spark's workers share. What goes, the core decides as for any vacuum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+from pyspark.sql import SparkSession
+
+from airflow_delta.core.errors import UnsupportedStorageError
+from airflow_delta.core.operations.bulk_delete import FailedDelete
+from airflow_delta.core.operations.unneeded_files import LISTED_FILE
+from airflow_delta.core.operations.vacuum_hands import OwnHands, incomplete
+from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.core.storage.object_location import ObjectLocation
+from airflow_delta.core.storage.table_filesystems import TableFilesystems
+from airflow_delta.spark.data_paths import hadoop_uri
+from airflow_delta.spark.upkeep.vacuum_worker import FAILED, FAILED_DDL, LISTED_DDL, Deleter, Lister, listed
+from airflow_delta.spark.worker_values import typed_worker_errors
+
+MANY_FILES = 100_000
+"""So many files are worth a Spark job: a listing page of an object store holds a thousand, and takes a tenth of a second."""
+
+_TASKS_PER_CORE = 8
+_MOST_LEVELS = 4
+_THREADS = 16
+
+
+class SparkHands:
+    """Lists and deletes in Spark tasks where the table is large and lies in an object store; elsewhere in this process.
+
+    A disk is not faster when many ask it, and its workers may see another one. Hadoop's filesystems are the driver's alone.
+    """
+
+    def __init__(self, spark: SparkSession, *, many: int = MANY_FILES) -> None:
+        """``many``: with fewer files (live ones, for the listing; doomed ones, for the deletion) this process does it."""
+        self._spark = spark
+        self._many = many
+        self._own = OwnHands()
+
+    def listed(self, snapshot: Snapshot) -> pa.Table:
+        """Every file below the root; each task lists some directories with all that is in them."""
+        store = snapshot.store
+        if not self._is_shared(store, len(snapshot.files(columns=["size"]))):
+            return self._own.listed(snapshot)
+        filesystems = TableFilesystems(hadoop_uri(store.table_uri), store.storage_options)
+        filesystem, root = filesystems()
+        if isinstance(filesystem, pafs.PyFileSystem):  # fsspec's: Arrow learns no times from it, and workers may lack it
+            return self._own.listed(snapshot)
+        tasks = self._spark.sparkContext.defaultParallelism * _TASKS_PER_CORE
+        files, directories = shared_directories(filesystem, root, tasks)
+        pieces = [pa.Table.from_batches([listed(files, root)])]
+        if directories:
+            names = pa.table({"directory": pa.array([each.removeprefix(f"{root}/") for each in directories], pa.string())})
+            frame = self._spark.createDataFrame(names).repartition(min(tasks, len(directories)))
+            with typed_worker_errors():
+                found = frame.mapInArrow(Lister(filesystems=filesystems), LISTED_DDL).toArrow()
+            pieces.append(found.cast(LISTED_FILE))
+        return pa.concat_tables(pieces)
+
+    def delete(self, store: LogStore, paths: pa.Array) -> None:
+        """Delete the files by requests of many; this process does it where the workers lack the package of the storage.
+
+        Raises:
+            VacuumIncompleteError: Some are left.
+        """
+        if not self._is_shared(store, len(paths)):
+            self._own.delete(store, paths)
+            return
+        tasks = self._spark.sparkContext.defaultParallelism
+        frame = self._spark.createDataFrame(pa.table({"path": paths})).repartition(tasks)
+        worker = Deleter(table_uri=store.table_uri, storage_options=dict(store.storage_options))
+        try:
+            with typed_worker_errors():
+                failed = frame.mapInArrow(worker, FAILED_DDL).toArrow().cast(FAILED)
+        except UnsupportedStorageError:
+            self._own.delete(store, paths)
+            return
+        if len(failed):
+            raise incomplete(store.table_uri, paths, [FailedDelete(**each) for each in failed.to_pylist()])
+
+    def _is_shared(self, store: LogStore, files: int) -> bool:
+        return files >= self._many and ObjectLocation.of(store.table_uri) is not None
+
+
+def shared_directories(filesystem: pafs.FileSystem, root: str, wanted: int) -> tuple[list[pafs.FileInfo], list[str]]:
+    """Directories below the root that together hold all files but those that were met on the way, which come first.
+
+    Args:
+        filesystem: Where the table lies.
+        root: Its directory.
+        wanted: With so many directories nobody looks deeper for more.
+    """
+
+    def look_into(directory: str) -> Iterable[pafs.FileInfo]:
+        return filesystem.get_file_info(pafs.FileSelector(directory, allow_not_found=True))
+
+    files: list[pafs.FileInfo] = []
+    directories = [root]
+    with ThreadPoolExecutor(_THREADS) as threads:
+        for _ in range(_MOST_LEVELS):
+            found = [each for some in threads.map(look_into, directories) for each in some]
+            files += [each for each in found if each.type == pafs.FileType.File]
+            directories = [each.path for each in found if each.type == pafs.FileType.Directory]
+            if not directories or len(directories) >= wanted:
+                break
+    return files, directories

@@ -1,0 +1,74 @@
+"""The side of a shared vacuum that runs in Spark's Python workers.
+
+Workers import this module: it knows no parser of predicates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from airflow_delta.core.operations.bulk_delete import undeleted
+from airflow_delta.core.operations.unneeded_files import LISTED_FILE
+from airflow_delta.core.storage.resolve import log_store_for
+from airflow_delta.core.storage.table_filesystems import TableFilesystems
+from airflow_delta.spark.worker_values import with_typed_errors
+
+LISTED_DDL = "path string, size bigint, modification_time bigint"
+FAILED = pa.schema([("example", pa.string()), ("number", pa.int64()), ("detail", pa.string())])
+"""One row per request that failed: ``FailedDelete``."""
+FAILED_DDL = "example string, number bigint, detail string"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lister:
+    """Lists directories of a table, named relative to its root, with all that is in them."""
+
+    filesystems: TableFilesystems
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The function that Spark maps over each partition."""
+        return with_typed_errors(self._listed(batches))
+
+    def _listed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        filesystem, root = self.filesystems()
+        for batch in batches:
+            for directory in batch.column(0).to_pylist():
+                selector = pafs.FileSelector(f"{root}/{directory}", recursive=True, allow_not_found=True)
+                yield listed(filesystem.get_file_info(selector), root)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deleter:
+    """Deletes files of a table, named relative to its root; raises ``UnsupportedStorageError`` where a package is missing."""
+
+    table_uri: str
+    storage_options: Mapping[str, Any] = field(repr=False)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The function that Spark maps over each partition."""
+        return with_typed_errors(self._failed(batches))
+
+    def _failed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        store = log_store_for(self.table_uri, self.storage_options)
+        for batch in batches:
+            failed = undeleted(store, batch.column(0))
+            if failed:
+                yield pa.RecordBatch.from_pylist([asdict(each) for each in failed], schema=FAILED)
+
+
+def listed(found: Iterable[pafs.FileInfo], root: str) -> pa.RecordBatch:
+    """The files among these as ``LISTED_FILE``, relative to the root."""
+    files = [each for each in found if each.type == pafs.FileType.File]
+    columns = [
+        [each.path.removeprefix(f"{root}/") for each in files],
+        [each.size for each in files],
+        [each.mtime_ns // 1_000_000 for each in files],
+    ]
+    return pa.record_batch(
+        [pa.array(values, kind.type) for values, kind in zip(columns, LISTED_FILE, strict=True)], schema=LISTED_FILE
+    )

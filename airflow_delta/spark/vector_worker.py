@@ -1,0 +1,109 @@
+"""Deletion vectors written by Spark's Python workers: which rows of which file go.
+
+Workers import this module: it knows no parser of predicates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import PurePosixPath
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from airflow_delta.core.data_files.deletion_vector_writer import write_deletion_vectors
+from airflow_delta.core.data_files.row_bitmap import RowBitmap
+from airflow_delta.spark.table_files import TableFiles
+from airflow_delta.spark.worker_values import from_ipc, with_typed_errors
+
+VECTORS = pa.schema(
+    [
+        ("file", pa.int32()),
+        ("num_records", pa.int64()),
+        ("storage_type", pa.string()),
+        ("path_or_inline_dv", pa.string()),
+        ("offset", pa.int32()),
+        ("size_in_bytes", pa.int32()),
+        ("cardinality", pa.int64()),
+    ]
+)
+VECTORS_DDL = (
+    "file int, num_records bigint, storage_type string, path_or_inline_dv string, "
+    "offset int, size_in_bytes int, cardinality bigint"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorWorker:
+    """Turns a partition of row positions into vectors, one for each file, and one ``VECTORS`` row for each.
+
+    Attributes:
+        table: Where the files lie.
+        directory: Where the vectors go, below the root.
+        files: Columns ``path``, ``deletion_vector`` and ``num_records`` of all files, as bytes.
+    """
+
+    table: TableFiles
+    directory: str
+    files: bytes
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The function that Spark maps over each partition of (file, row), in this order."""
+        return with_typed_errors(self._written(batches))
+
+    def _written(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        files = from_ipc(self.files)
+        vectors: dict[int, RowBitmap] = {}
+        for number, rows in _by_file(batches):
+            if number in vectors:
+                raise ValueError(f"the rows of file {number} do not stand together")
+            vectors[number] = self._vector(files, number, rows)
+        if not vectors:
+            return
+        filesystem, root = self.table.locate.root
+        if isinstance(filesystem, pafs.LocalFileSystem):
+            filesystem.create_dir(str(PurePosixPath(root) / self.directory))
+        written = write_deletion_vectors(filesystem, root, vectors.values(), directory=self.directory)
+        numbers = pa.array(list(vectors), pa.int32())
+        counts = pa.array([self._num_records(files, number) for number in vectors], pa.int64())
+        yield pa.RecordBatch.from_arrays([numbers, counts, *written.flatten()], schema=VECTORS)
+
+    def _vector(self, files: pa.Table, number: int, rows: pa.Int64Array) -> RowBitmap:
+        """All rows of the file that are gone now."""
+        going = RowBitmap.of(rows)
+        former: Any = files["deletion_vector"][number].as_py()
+        return going if former is None else going.union(self.table.hidden_rows(files["path"][number].as_py(), former))
+
+    def _num_records(self, files: pa.Table, number: int) -> int:
+        known: int | None = files["num_records"][number].as_py()
+        if known is not None:
+            return known
+        filesystem, path = self.table.locate(files["path"][number].as_py())
+        return int(pq.read_metadata(path, filesystem=filesystem).num_rows)
+
+
+def _by_file(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.Int64Array]]:
+    """The rows of each file, ascending, each once; batches come in the order of (file, row)."""
+    number, pieces = None, []
+    for batch in batches:
+        files = batch.column(0).to_numpy()
+        bounds = [0, *(np.flatnonzero(np.diff(files)) + 1).tolist(), len(files)]
+        for first, end in pairwise(bounds):
+            if first == end:
+                continue
+            if number is not None and files[first] != number:
+                yield number, _once(pieces)
+                pieces = []
+            number = int(files[first])
+            pieces.append(batch.column(1).slice(first, end - first))
+    if number is not None:
+        yield number, _once(pieces)
+
+
+def _once(pieces: list[pa.Int64Array]) -> pa.Int64Array:
+    return pa.concat_arrays(pieces).unique()

@@ -1,0 +1,173 @@
+"""How a table's schema grows by rows that have more columns, or wider ones: decided without Spark and without a file.
+
+Follows ``SchemaMergingUtils.mergeSchemas`` of Delta Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from airflow_delta.core.errors import SchemaMismatchError
+from airflow_delta.core.schema import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    StructField,
+    StructType,
+    parse_schema,
+    schema_differences,
+    schema_json,
+)
+from airflow_delta.core.schema.data_types import DOUBLE, INTEGERS, VOID
+from airflow_delta.core.schema.type_widening import is_widening
+from airflow_delta.core.table_changes import schema_edit
+from airflow_delta.core.table_changes.column_path import ColumnPath
+from airflow_delta.core.table_changes.definition import Definition, changed_definition
+from airflow_delta.core.table_changes.expressions import check_not_used
+from airflow_delta.core.table_changes.refusal import refusals
+
+_TYPE_WIDENING = "delta.enableTypeWidening"
+_KEPT_COLUMN_METADATA = ("comment", "__CHAR_VARCHAR_TYPE_STRING")
+
+
+def evolved(table: StructType, rows: StructType, *, widen: bool, table_uri: str) -> StructType:
+    """The table's columns in their order, then the columns that only the rows have; the same at every depth.
+
+    Names are matched in any case and spelled as the table spells them. What is new may be NULL. A column keeps its type where
+    values of the rows are assignable to it, NOT NULL and its metadata in any case; columns that the rows lack stay.
+
+    Args:
+        table: The schema to grow, ids and physical names included; new columns have none yet (``evolved_definition``).
+        rows: The schema of the rows.
+        widen: Whether the table lets types get wider; each such change is recorded as the protocol asks.
+        table_uri: For the error.
+
+    Raises:
+        SchemaMismatchError: It lists every column of the rows whose values have no place in the table.
+    """
+    schema = extended(table, rows, widen=widen)
+    if differences := schema_differences(rows, as_new(schema), missing_as_null=True):
+        raise SchemaMismatchError(table=table_uri, differences=differences)
+    return schema
+
+
+def extended(table: StructType, rows: StructType, *, widen: bool) -> StructType:
+    """As ``evolved``, but columns that do not fit stay as they are, for whoever lists them together with other differences."""
+    schema = _extended(table, rows)
+    for path, to in _widened(table, rows, ()) if widen else ():
+        schema = schema_edit.widen_column(schema, path, to)
+    return schema
+
+
+def evolved_definition(before: Definition, schema: StructType, *, table_uri: str) -> Definition:
+    """The table with the schema that ``evolved`` or ``extended`` gave: new columns mapped, the features listed that they need.
+
+    Raises:
+        InvalidTableChangeError: A CHECK constraint or a generated column is about a column whose type changes.
+        InvalidTableDefinitionError: No table can have these columns.
+        UnsupportedWriterFeatureError: They need what is not known here.
+    """
+    if schema == before.schema:
+        return before
+    with refusals(table_uri, "WRITE"):
+        for path, _ in _widened(before.schema, schema, ()):
+            check_not_used(before.metadata, before.schema, path, "widen")
+        return changed_definition(table_uri, before, replace(before.metadata, schema_string=schema_json(schema)))
+
+
+def evolution(before: Definition, rows: StructType, *, table_uri: str) -> Definition:
+    """The table after rows with these columns have come in; itself where it has them all. Raises as both functions above."""
+    widen = before.metadata.configuration.get(_TYPE_WIDENING, "").lower() == "true"
+    schema = evolved(parse_schema(before.metadata.schema_string), rows, widen=widen, table_uri=table_uri)
+    return evolved_definition(before, schema, table_uri=table_uri)
+
+
+def as_new(schema: StructType) -> StructType:
+    """The columns as a new table has them: all may be NULL, as in a table that Delta-Spark makes from a DataFrame.
+
+    Of the columns' metadata only what describes them is kept: the rules of the table that they come from stay there.
+    """
+    return StructType(tuple(map(_as_new, schema.fields)))
+
+
+def _as_new(field: StructField) -> StructField:
+    metadata = {key: value for key, value in field.metadata.items() if key in _KEPT_COLUMN_METADATA}
+    return StructField(field.name, _nullable(field.type), True, metadata)
+
+
+def _nullable(data_type: DataType) -> DataType:
+    match data_type:
+        case StructType():
+            return as_new(data_type)
+        case ArrayType(element):
+            return ArrayType(_nullable(element))
+        case MapType(key, value):
+            return MapType(_nullable(key), _nullable(value))
+        case _:
+            return data_type
+
+
+def _extended(table: StructType, rows: StructType) -> StructType:
+    known = [_extended_field(each, rows.find(each.name)) for each in table.fields]
+    seen = {each.name.casefold() for each in known}
+    for given in rows.fields:
+        if given.name.casefold() not in seen and _has_values(given.type):
+            seen.add(given.name.casefold())
+            known.append(_as_new(given))
+    return StructType(tuple(known))
+
+
+def _extended_field(field: StructField, given: StructField | None) -> StructField:
+    return field if given is None else replace(field, type=_extended_type(field.type, given.type))
+
+
+def _extended_type(known: DataType, given: DataType) -> DataType:
+    match known, given:
+        case StructType(), StructType():
+            return _extended(known, given)
+        case ArrayType(), ArrayType():
+            return replace(known, element_type=_extended_type(known.element_type, given.element_type))
+        case MapType(), MapType():
+            return replace(
+                known,
+                key_type=_extended_type(known.key_type, given.key_type),
+                value_type=_extended_type(known.value_type, given.value_type),
+            )
+        case _:
+            return known
+
+
+def _has_values(data_type: DataType) -> bool:
+    """Whether a column can be of this type: not where nothing but NULL is known of it, or of a part of it."""
+    match data_type:
+        case StructType(fields):
+            return all(_has_values(each.type) for each in fields)
+        case ArrayType(element):
+            return _has_values(element)
+        case MapType(key, value):
+            return _has_values(key) and _has_values(value)
+        case _:
+            return data_type != VOID
+
+
+def _widened(known: DataType, given: DataType, path: ColumnPath) -> Iterator[tuple[ColumnPath, DataType]]:
+    """The paths at which the rows have a wider type, and that type."""
+    match known, given:
+        case StructType(fields), StructType():
+            for field in fields:
+                if (found := given.find(field.name)) is not None:
+                    yield from _widened(field.type, found.type, (*path, field.name))
+        case ArrayType(), ArrayType():
+            yield from _widened(known.element_type, given.element_type, (*path, schema_edit.ELEMENT))
+        case MapType(), MapType():
+            yield from _widened(known.key_type, given.key_type, (*path, schema_edit.KEY))
+            yield from _widened(known.value_type, given.value_type, (*path, schema_edit.VALUE))
+        case _ if is_widening(known, given) and not _is_another_kind(known, given):
+            yield path, given
+
+
+def _is_another_kind(known: DataType, given: DataType) -> bool:
+    """Whether an integer would become a number with a fraction: Delta lets only people decide that, with ALTER TABLE."""
+    return known in INTEGERS and (given == DOUBLE or isinstance(given, DecimalType))

@@ -1,0 +1,56 @@
+"""The partitions that files lie in, as values, as a predicate, and as a choice among other files."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from airflow_delta.core.predicate import Column, Comparison, Expression, In, IsNull, Literal, conjunction, disjunction
+from airflow_delta.core.schema import StructField, serialized_values
+from airflow_delta.core.schema.partition_values import partition_arrays
+
+_MOST_NAMED = 100
+"""Of more partitions than these the predicate names the values of each column, not the combinations."""
+
+Values = tuple[str | None, ...]
+
+
+def partitions_predicate(files: pa.Table, columns: tuple[StructField, ...]) -> Expression:
+    """A predicate that is TRUE for all rows in the partitions of these files, and in as few others as can be said shortly.
+
+    Args:
+        files: With ``partition_values`` as in ``ADD_FILE``.
+        columns: The partition columns.
+    """
+    arrays = partition_arrays(files, columns)
+    if len(columns) == 1:
+        return _among(columns[0], arrays[columns[0].name])
+    chosen = pa.table(arrays).group_by(list(arrays)).aggregate([]) if len(files) else pa.table(arrays)
+    if len(chosen) > _MOST_NAMED:
+        return conjunction(_among(each, arrays[each.name]) for each in columns)
+    return disjunction(conjunction(_equal(each, row[each.name]) for each in columns) for row in chosen.to_pylist())
+
+
+def in_partitions_of(candidates: pa.Table, files: pa.Table, columns: tuple[StructField, ...]) -> pa.Table:
+    """Those of the candidates that lie in a partition of ``files``, however their writers spelled its values."""
+    wanted = set(_values(files, columns))
+    return candidates.filter(pa.array([each in wanted for each in _values(candidates, columns)], pa.bool_()))
+
+
+def _values(files: pa.Table, columns: tuple[StructField, ...]) -> list[Values]:
+    arrays = partition_arrays(files, columns)
+    texts = [serialized_values(arrays[each.name], each.type, column=each.name).to_pylist() for each in columns]
+    return list(zip(*texts, strict=True))
+
+
+def _among(column: StructField, values: pa.Array) -> Expression:
+    """Whether the column has one of these values; NULL is one."""
+    distinct = values.unique()
+    found = tuple(Literal(each, column.type) for each in distinct.drop_null().to_pylist())
+    nothing = [IsNull(Column(column.name))] if distinct.null_count else []
+    return disjunction([*([In(Column(column.name), found)] if found else []), *nothing])
+
+
+def _equal(column: StructField, value: object) -> Expression:
+    if value is None:
+        return IsNull(Column(column.name))
+    return Comparison("=", Column(column.name), Literal(value, column.type))

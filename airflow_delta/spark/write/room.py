@@ -1,0 +1,188 @@
+"""The rows that make room for new ones: which files go, and what is left of those that hold other rows too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+
+from airflow_delta.core.actions import NO_ADDS, NO_REMOVES, removes_of
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import AppendOnlyTableError, InvalidPredicateError
+from airflow_delta.core.log.record_counts import record_counts
+from airflow_delta.core.predicate import ALL, evaluate_files, parse_predicate
+from airflow_delta.core.schema import StructType
+from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.statements import MatchedDelete, WriteMode, WriteStatement
+from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
+from airflow_delta.core.transaction.table_properties import is_append_only
+from airflow_delta.spark.dml.analysis import no_rows
+from airflow_delta.spark.dml.application import AppliedChanges, apply_changes
+from airflow_delta.spark.dml.clauses import bind_clauses
+from airflow_delta.spark.dml.effects import count_effects
+from airflow_delta.spark.dml.mentions import unqualified
+from airflow_delta.spark.dml.selection import Selection
+from airflow_delta.spark.session import time_zone
+from airflow_delta.spark.staging import StagingArea
+from airflow_delta.spark.write.partitions import in_partitions_of, partitions_predicate
+
+_CHANGE_FEED = "delta.enableChangeDataFeed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Room:
+    """What goes when new rows come.
+
+    Attributes:
+        files: Files that go as they are, ``ADD_FILE``.
+        rewritten: Other files of which rows go, and what takes their place; None where there are none.
+        deleted: Rows that go; None where nobody has counted them.
+    """
+
+    files: pa.Table = field(default_factory=lambda: NO_ADDS)
+    rewritten: AppliedChanges | None = None
+    deleted: int | None = None
+
+    @property
+    def adds(self) -> pa.Table:
+        """Files that hold rows which stay, ``ADD_FILE``."""
+        return NO_ADDS if self.rewritten is None else self.rewritten.adds
+
+    def removes(self, now: int) -> pa.Table:
+        """All files that go, ``REMOVE_FILE``; ``now`` in milliseconds since the epoch."""
+        whole = removes_of(self.files, deletion_timestamp=now, data_change=True) if len(self.files) else NO_REMOVES
+        return whole if self.rewritten is None else pa.concat_tables([whole, self.rewritten.removes])
+
+    def metrics(self) -> dict[str, int]:
+        """By Delta's names."""
+        gone, gone_bytes = len(self.files), pc.sum(self.files["size"]).as_py() or 0
+        applied = self.rewritten
+        if applied is not None:
+            gone, gone_bytes = gone + applied.removed_files, gone_bytes + applied.bytes_removed
+        metrics = {"numRemovedFiles": gone, "numRemovedBytes": gone_bytes}
+        if self.deleted is not None:
+            copied = 0 if applied is None else applied.copied
+            metrics |= {"numDeletedRows": self.deleted, "numCopiedRows": copied}
+        return metrics
+
+
+def make_room(
+    spark: SparkSession,
+    log: DeltaLog,
+    statement: WriteStatement,
+    transaction: OptimisticTransaction,
+    *,
+    new_files: pa.Table,
+    staging: StagingArea,
+) -> Room:
+    """Find what goes from the version that the transaction stands on, and write what stays of it.
+
+    Args:
+        spark: The session.
+        log: The table's log.
+        statement: Says what goes.
+        transaction: Records what is read.
+        new_files: The files of the new rows, ``ADD_FILE``.
+        staging: For the files that are written here.
+
+    Raises:
+        AppendOnlyTableError: The table to be replaced only takes appends.
+    """
+    if transaction.read_version < 0 or statement.mode is WriteMode.APPEND:
+        return Room()
+    snapshot = transaction.snapshot
+    match statement.mode:
+        case WriteMode.CREATE_OR_REPLACE:
+            transaction.read_whole_table()
+            files = transaction.files()
+            if len(files) and is_append_only(snapshot.metadata.configuration):  # whatever the new table will be
+                raise AppendOnlyTableError(table=log.table_uri)
+            return Room(files=files)
+        case WriteMode.REPLACE_WHERE:
+            selection = range_of(spark, snapshot, str(statement.replace_where))
+            if selection.is_of_whole_files:
+                return Room(files=transaction.files(selection.predicate))
+            return _rows_of_range(spark, log, selection, transaction, staging)
+        case WriteMode.DYNAMIC_OVERWRITE if snapshot.partition_columns:
+            columns = tuple(each for each in snapshot.schema.fields if each.name in snapshot.partition_columns)
+            predicate = partitions_predicate(new_files, columns)
+            transaction.record_read(predicate)
+            files = in_partitions_of(snapshot.files(predicate), new_files, columns)
+            transaction.record_read_files(files["path"])
+            return Room(files=files)
+        case _:
+            return Room(files=transaction.files())
+
+
+def range_of(spark: SparkSession, snapshot: Snapshot, where: str) -> Selection:
+    """The rows of a version that a range names.
+
+    Raises:
+        InvalidPredicateError: It means nothing to Spark, or does not fit the table.
+    """
+    # The core's own error comes first: it tells the columns that there are.
+    parse_predicate(unqualified(where), snapshot.schema, snapshot.table_uri, time_zone=time_zone(spark))
+    try:
+        return Selection.of(spark, snapshot, where)
+    except (AnalysisException, ParseException) as error:
+        raise InvalidPredicateError(table=snapshot.table_uri, predicate=where, detail=str(error).splitlines()[0]) from error
+
+
+def outside(spark: SparkSession, schema: StructType, where: str, *, table: str) -> Column:
+    """How many rows do not fulfil the condition of a range, as an aggregate; NULL does not.
+
+    Raises:
+        InvalidPredicateError: The condition does not fit rows of this schema, or is no matter of one row.
+    """
+    text = unqualified(where)
+    parse_predicate(text, schema, table, time_zone=time_zone(spark))
+    try:
+        counted = F.count_if(~F.coalesce(F.expr(text), F.lit(False)))
+        no_rows(spark, schema).agg(counted)
+    except (AnalysisException, ParseException) as error:
+        raise InvalidPredicateError(table=table, predicate=where, detail=str(error).splitlines()[0]) from error
+    return counted
+
+
+def _rows_of_range(
+    spark: SparkSession, log: DeltaLog, selection: Selection, transaction: OptimisticTransaction, staging: StagingArea
+) -> Room:
+    """The rows of a range that files share with others: these files are written anew, or get deletion vectors."""
+    snapshot, table = selection.snapshot, selection.snapshot.table_uri
+    transaction.record_read(selection.predicate)
+    candidates = selection.candidates()
+    files, candidates = _whole_files(selection, candidates)
+    clauses = bind_clauses([MatchedDelete()], snapshot.schema, snapshot.partition_columns, table=table, whole_rows=False)
+    staged = selection.stage(spark, clauses, candidates)
+    effects = count_effects(staged, are_matches_unique=True)
+    transaction.record_read_files(
+        pa.chunked_array([*files["path"].chunks, *candidates.take(effects.touched_files)["path"].chunks])
+    )
+    deleted = effects.deleted + _rows(files)
+    if effects.is_nothing:
+        return Room(files=files, deleted=deleted)
+    return Room(files=files, rewritten=apply_changes(staged, effects, staging, log.clock), deleted=deleted)
+
+
+def _whole_files(selection: Selection, candidates: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The candidates that hold nothing else, as the log tells, and the others.
+
+    Where the table records its changes, a file that only vanishes would have no recorded changes beside one that has.
+    """
+    snapshot = selection.snapshot
+    if snapshot.metadata.configuration.get(_CHANGE_FEED, "").lower() == "true":
+        return candidates.slice(0, 0), candidates
+    verdicts = evaluate_files(selection.predicate, candidates, snapshot.schema, snapshot.partition_columns)
+    is_whole = pc.equal(verdicts, ALL)
+    return candidates.filter(is_whole), candidates.filter(pc.invert(is_whole))
+
+
+def _rows(files: pa.Table) -> int:
+    """Rows of these files that no vector hides, as far as the statistics tell."""
+    records = pa.chunked_array([record_counts(each) for each in files["stats"].chunks], pa.int64())
+    hidden = pc.struct_field(files["deletion_vector"], "cardinality")
+    return (pc.sum(records).as_py() or 0) - (pc.sum(hidden).as_py() or 0)

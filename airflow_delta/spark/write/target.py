@@ -1,0 +1,149 @@
+"""The table that a WRITE is about: as it is, and as its commit leaves it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from airflow_delta.core.actions import DomainMetadata, Metadata
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import SchemaMismatchError, TableExistsError
+from airflow_delta.core.schema import StructType, parse_schema
+from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.statements import WriteMode, WriteStatement
+from airflow_delta.core.table_changes.clustering import CLUSTERING, clustering_columns
+from airflow_delta.core.table_changes.column_path import path_text
+from airflow_delta.core.table_changes.definition import Definition
+from airflow_delta.core.table_changes.expressions import check_constraints
+from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
+from airflow_delta.spark.promises.identity import with_marks
+from airflow_delta.spark.supported import ENFORCED, check_rows_writable
+from airflow_delta.spark.table_files import schema_of
+from airflow_delta.spark.write.evolution import evolved_definition, extended
+from airflow_delta.spark.write.new_table import definition_of, new_table, overwritten_table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The table as the statement finds it, and as it will be.
+
+    Attributes:
+        snapshot: The version to commit on; None when the commit makes the table.
+        definition: What the table is after the commit.
+        domains: Metadata domains that the commit sets.
+        marks: The last numbers that the rows have got in identity columns.
+    """
+
+    snapshot: Snapshot | None
+    definition: Definition
+    domains: tuple[DomainMetadata, ...] = ()
+    marks: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+
+    @classmethod
+    def of(cls, log: DeltaLog, statement: WriteStatement, snapshot: Snapshot | None, rows: StructType) -> Target:
+        """The table that rows of this schema are to be written into.
+
+        Raises:
+            TableExistsError: There is a table, and the statement is to make it.
+            SchemaMismatchError: The rows, the partitioning or the clustering do not fit.
+            InvalidTableChangeError: A rule of the table forbids that it grows by these rows.
+            InvalidTablePropertyError: A property of a table to be made does not exist or cannot have its value.
+            UnsupportedWriterFeatureError: A promise of the table would not be kept.
+        """
+        target = _target(log, statement, snapshot, rows)
+        check_rows_writable(log.table_uri, target.definition.protocol, target.metadata)
+        return target
+
+    @property
+    def metadata(self) -> Metadata:
+        """The table's, after the commit, less the marks."""
+        return self.definition.metadata
+
+    @property
+    def schema(self) -> StructType:
+        """The columns after the commit."""
+        return schema_of(self.metadata)
+
+    @property
+    def read_version(self) -> int:
+        """The version to commit on; -1 where there is none."""
+        return -1 if self.snapshot is None else self.snapshot.version
+
+    def at(self, newest: Snapshot) -> Target | None:
+        """The same target at a later version; None when the staged files may not be right there any more."""
+        before = None if self.snapshot is None else _described(definition_of(self.snapshot), self.snapshot.domains)
+        found = _described(definition_of(newest), newest.domains)
+        if before == found:
+            return replace(self, snapshot=newest)
+        if self.snapshot is not None and self.definition != definition_of(self.snapshot):
+            return None
+        made = {each.domain: each for each in self.domains}
+        fits = _asked_of_rows(self.metadata) == _asked_of_rows(newest.metadata) and (
+            self.snapshot is not None or made.get(CLUSTERING) == newest.domains.get(CLUSTERING)
+        )
+        return replace(self, snapshot=newest, definition=definition_of(newest), domains=()) if fits else None
+
+    def begin(self, log: DeltaLog) -> OptimisticTransaction:
+        """A transaction that leaves the table as it is to be."""
+        metadata, protocol = with_marks(self.metadata, self.marks) if self.marks else self.metadata, self.definition.protocol
+        if self.snapshot is None:
+            return log.create_transaction(metadata, protocol, enforces=ENFORCED)
+        transaction = log.start_transaction(self.snapshot, enforces=ENFORCED)
+        if metadata != self.snapshot.metadata:
+            transaction.set_metadata(metadata)
+        if protocol != self.snapshot.protocol:
+            transaction.set_protocol(protocol)
+        return transaction
+
+
+def _target(log: DeltaLog, statement: WriteStatement, snapshot: Snapshot | None, rows: StructType) -> Target:
+    if snapshot is not None and statement.mode is WriteMode.CREATE:
+        raise TableExistsError(table=log.table_uri, version=snapshot.version)
+    if snapshot is None or statement.mode is WriteMode.CREATE_OR_REPLACE:
+        definition, domains = new_table(statement, rows, now=log.clock(), replaced=snapshot)
+        return Target(snapshot=snapshot, definition=definition, domains=domains)
+    if statement.overwrite_schema:
+        definition, domains = overwritten_table(statement, rows, snapshot)
+        return Target(snapshot=snapshot, definition=definition, domains=domains)
+    _check_layout(statement, snapshot)
+    before = definition_of(snapshot)
+    if not statement.merge_schema:
+        return Target(snapshot=snapshot, definition=before)
+    widen = before.metadata.configuration.get("delta.enableTypeWidening", "").lower() == "true"
+    # What does not fit is listed with everything else, when the rows are fitted.
+    schema = extended(parse_schema(before.metadata.schema_string), rows, widen=widen)
+    return Target(snapshot=snapshot, definition=evolved_definition(before, schema, table_uri=log.table_uri))
+
+
+def _described(definition: Definition, domains: Mapping[str, DomainMetadata]) -> tuple[Definition, DomainMetadata | None]:
+    """All of a version that a statement may change beside its rows."""
+    return definition, domains.get(CLUSTERING)
+
+
+def _asked_of_rows(metadata: Metadata) -> tuple[object, ...]:
+    """What the table asks of rows that are written already: other properties may change meanwhile."""
+    return metadata.schema_string, metadata.partition_columns, check_constraints(metadata.configuration)
+
+
+def _check_layout(statement: WriteStatement, snapshot: Snapshot) -> None:
+    """Return if the statement says nothing of the table's layout, or what it is."""
+    differences = tuple(
+        f"the table is {verb} by ({', '.join(found)}), not by ({', '.join(asked)})"
+        for verb, asked, found in (
+            ("partitioned", statement.partition_by, snapshot.partition_columns),
+            ("clustered", statement.cluster_by, _clustered_by(snapshot) if statement.cluster_by else ()),
+        )
+        if asked and _folded(asked) != _folded(found)
+    )
+    if differences:
+        raise SchemaMismatchError(table=snapshot.table_uri, differences=differences)
+
+
+def _clustered_by(snapshot: Snapshot) -> tuple[str, ...]:
+    columns = clustering_columns(snapshot.table_uri, definition_of(snapshot).schema, snapshot.domains)
+    return tuple(map(path_text, columns))
+
+
+def _folded(names: Iterable[str]) -> list[str]:
+    return [name.casefold() for name in names]

@@ -1,0 +1,48 @@
+"""The code waits where clusters find it, under names that tell its content."""
+
+import json
+import zipfile
+from pathlib import Path
+
+import fsspec
+import pytest
+from typer.testing import CliRunner
+
+from airflow_delta.cli.main import app
+from airflow_delta.core.errors import UnsupportedStorageError
+from airflow_delta.shipping.scripts import job_script, job_scripts
+from airflow_delta.shipping.ship import ship, shipped_code
+
+
+def test_what_is_shipped_is_what_a_submit_asks_for(tmp_path):
+    destination = f"{tmp_path}/code/"
+    archive, *scripts = ship(destination)
+    code = shipped_code(destination, "merge")
+    assert (code.archive, code.application in scripts, len(scripts)) == (archive, True, len(job_scripts()))
+    assert Path(code.application).read_bytes() == job_script("merge").read_bytes()
+    assert "airflow_delta/jobs/main.py" in zipfile.ZipFile(archive).namelist()
+
+
+def test_what_is_there_stays_and_what_was_cut_off_is_put_again(tmp_path):
+    archive, script, *_ = map(Path, ship(str(tmp_path)))
+    time = archive.stat().st_mtime_ns
+    content = script.read_bytes()
+    script.write_bytes(content[:10])
+    ship(str(tmp_path))
+    assert (archive.stat().st_mtime_ns, script.read_bytes()) == (time, content)
+
+
+def test_any_filesystem_will_do():
+    archive, *_ = ship("memory://code")
+    assert archive.startswith("memory://code/airflow-delta-")
+    assert fsspec.filesystem("memory").exists("/code/" + archive.rpartition("/")[2])
+
+
+def test_a_scheme_that_nobody_knows_is_an_error_that_says_so():
+    with pytest.raises(UnsupportedStorageError, match="moon"):
+        ship("moon://code")
+
+
+def test_the_command_tells_what_it_has_put(tmp_path):
+    told = CliRunner().invoke(app, ["ship", str(tmp_path), "--json"], catch_exceptions=False).stdout
+    assert [json.loads(line)["uri"] for line in told.splitlines()] == ship(str(tmp_path))

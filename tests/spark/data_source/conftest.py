@@ -1,0 +1,12 @@
+"""A session that knows ``format("delta")``."""
+
+import pytest
+
+from airflow_delta.spark import register
+
+
+@pytest.fixture
+def delta(spark):
+    """The session, registered."""
+    register(spark)
+    return spark

@@ -1,0 +1,226 @@
+"""``format("delta")`` through PySpark's Python data source API."""
+
+import datetime as dt
+import json
+import os
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable as JudgeTable
+from pyarrow.fs import LocalFileSystem
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import CommitStateUnknownError, InvalidStatementError, UnsupportedWriterFeatureError
+from airflow_delta.core.schema import StructField, StructType
+from airflow_delta.core.schema.data_types import LONG
+from airflow_delta.spark import DeltaTable
+from airflow_delta.spark.data_source.options import ReadOptions, WriteOptions
+from airflow_delta.spark.data_source.write_plan import commit_files, plan_write
+from airflow_delta.spark.data_source.writer import DeltaWriter, WrittenFiles
+
+ALL_TYPES = """SELECT 1L AS id, CAST(2 AS TINYINT) AS b, 1.5F AS f, CAST('NaN' AS DOUBLE) AS d, 1.50BD AS m, 'x' AS s,
+    X'01' AS bin, true AS ok, DATE'1000-01-02' AS day,
+    TIMESTAMP'2020-01-01 03:04:05.000006' AS at, TIMESTAMP_NTZ'1900-01-01 00:00:00' AS ntz,
+    array(1, NULL) AS list, map('k', 1) AS pairs, named_struct('a', 1, 'b_c', array(named_struct('z', 'q'))) AS deep
+    UNION ALL SELECT 2L, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL"""
+
+
+class TestReading:
+    def test_rows_of_every_type_are_those_that_the_scan_gives(self, delta, table, put):
+        put(ALL_TYPES)
+        shown = delta.read.format("delta").load(table)
+        scanned = DeltaTable.forPath(delta, table).toDF()
+        assert shown.schema == scanned.schema
+        assert sorted(map(str, shown.collect())) == sorted(map(str, scanned.collect()))
+
+    def test_partitions_vectors_and_mapped_columns_are_read_right(self, delta, table, put, judged):
+        properties = {"delta.columnMapping.mode": "name", "delta.enableDeletionVectors": "true"}
+        put("SELECT id, id % 2 AS part FROM range(6)", partition_by=("part",), properties=properties)
+        DeltaTable.forPath(delta, table).delete("id = 3")
+        DeltaLog.for_table(table).alter().rename_column("id", "number")
+        rows = delta.read.format("delta").load(table).where("part = 1").sort("number").collect()
+        assert [tuple(row) for row in rows] == [(1, 1), (5, 1)]
+
+    def test_older_versions_are_read_by_number_and_by_time(self, delta, table, put):
+        put("SELECT 1L AS id")
+        put("SELECT 2L AS id")
+        assert delta.read.format("delta").option("versionAsOf", 0).load(table).count() == 1
+        for version, hour in enumerate((10, 11)):
+            moment = dt.datetime(2020, 1, 1, hour, tzinfo=dt.UTC).timestamp()
+            os.utime(f"{table}/_delta_log/{version:020}.json", (moment, moment))
+        assert delta.read.format("delta").option("timestampAsOf", "2020-01-01T10:30:00Z").load(table).count() == 1
+
+    def test_changes_are_read_by_version(self, delta, table, put):
+        put("SELECT 1L AS id", properties={"delta.enableChangeDataFeed": "true"})
+        DeltaTable.forPath(delta, table).delete("id = 1")
+        feed = delta.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 0).load(table)
+        rows = feed.sort("_commit_version").select("id", "_change_type", "_commit_version").collect()
+        assert [tuple(row) for row in rows] == [(1, "insert", 0), (1, "delete", 1)]
+
+    def test_a_filter_of_one_query_is_no_filter_of_the_next(self, delta, table, put):
+        put("SELECT 1L AS id")
+        put("SELECT 2L AS id")
+        rows = delta.read.format("delta").load(table)
+        assert [row.id for row in rows.where("id > 1").collect()] == [2]
+        assert sorted(row.id for row in rows.collect()) == [1, 2]
+
+    def test_a_table_that_is_not_there_and_a_missing_path_are_refused(self, delta, table):
+        with pytest.raises(AnalysisException, match="DELTA_TABLE_NOT_FOUND"):
+            delta.read.format("delta").load(table)
+        with pytest.raises(AnalysisException, match="there is no path"):
+            delta.read.format("delta").load()
+
+
+def _names(table):
+    return sorted(each.name for each in Path(table).iterdir())
+
+
+def _adds(table):
+    return DeltaLog.for_table(table).snapshot().files().to_pandas().itertuples()
+
+
+class TestWriting:
+    def test_rows_of_every_type_make_a_table_that_others_read(self, delta, table, judged):
+        rows = delta.sql(ALL_TYPES)
+        rows.write.format("delta").mode("append").option("userMetadata", "first").save(table)
+        assert sorted(map(str, DeltaTable.forPath(delta, table).toDF().collect())) == sorted(map(str, rows.collect()))
+        assert judged(columns="id, b, f, m, s, ok, day")[0] == (1, 2, 1.5, Decimal("1.50"), "x", True, dt.date(1000, 1, 2))
+        (entry,) = DeltaLog.for_table(table).history()
+        assert (entry.commit_info.operation_metrics["numOutputRows"], entry.commit_info.origin.user_metadata) == ("2", "first")
+
+    def test_an_append_adds_and_an_overwrite_replaces_each_by_one_commit(self, delta, table, put, judged):
+        put("SELECT 1L AS id, 'a' AS name")
+        delta.sql("SELECT 'b' AS NAME, 2 AS id").write.format("delta").mode("append").save(table)
+        assert judged() == [(1, "a"), (2, "b")]
+        delta.range(3, 5).write.format("delta").mode("overwrite").save(table)
+        assert judged() == [(3, None), (4, None)]
+        assert [each.version for each in DeltaLog.for_table(table).history()] == [2, 1, 0]
+
+    def test_rows_go_to_their_partitions_and_bound_by_right_statistics(self, delta, table, put, judged):
+        put("SELECT 0L AS id, 'p0' AS part, 0.0D AS x", partition_by=("part",))
+        rows = delta.range(100).select("id", F.when(F.col("id") % 3 > 0, F.concat(F.lit("p"), F.col("id") % 3)).alias("part"))
+        rows.write.format("delta").mode("append").save(table)
+        expected = [(0, "p0"), *((i, f"p{i % 3}" if i % 3 else None) for i in range(100))]
+        assert sorted(judged(order="id, part", columns="id, part"), key=str) == sorted(expected, key=str)
+        for each in _adds(table):
+            stats = json.loads(each.stats)
+            assert stats["minValues"]["id"] <= stats["maxValues"]["id"]
+        assert {dict(each.partition_values)["part"] for each in _adds(table)} == {"p0", "p1", "p2", None}
+
+    def test_rows_that_do_not_fit_are_refused_before_any_is_written(self, delta, table, put, judged):
+        put("SELECT 1L AS id")
+        with pytest.raises(AnalysisException, match="DELTA_SCHEMA_MISMATCH"):
+            delta.sql("SELECT 2L AS id, 3 AS more").write.format("delta").mode("append").save(table)
+        assert judged() == [(1,)]
+
+    def test_null_in_a_column_that_takes_none_fails_and_leaves_no_file(self, delta, table, judged):
+        DeltaTable.create(delta).location(table).addColumn("id", "BIGINT", nullable=False).execute()
+        # One task: Spark aborts without waiting for the others, and what these still write a vacuum finds.
+        rows = delta.sql("SELECT IF(id < 2, id, NULL) AS id FROM range(0, 3, 1, 1)")
+        with pytest.raises(Exception, match="NOT NULL"):
+            rows.write.format("delta").mode("append").save(table)
+        assert _names(table) == ["_delta_log"]
+
+    def test_a_table_whose_promises_take_sql_is_refused(self, delta, table, put):
+        put("SELECT 1L AS id")
+        DeltaLog.for_table(table).alter().add_constraint("positive", "id > 0")
+        with pytest.raises(AnalysisException, match="checkConstraints"):
+            delta.range(3).write.format("delta").mode("append").save(table)
+        with pytest.raises(UnsupportedWriterFeatureError):
+            plan_write(WriteOptions(path=table), StructType((StructField("id", LONG),)), overwrite=False)
+
+    def test_what_the_api_cannot_do_is_refused(self, delta, table, put):
+        rows = delta.range(3).write.format("delta")
+        with pytest.raises(AnalysisException, match="ErrorIfExists"):
+            rows.save(table)
+        with pytest.raises(AnalysisException, match="mergeschema"):
+            rows.mode("append").option("mergeSchema", "true").save(table)
+        with pytest.raises(AnalysisException, match="names of tables"):
+            delta.range(3).write.format("delta").saveAsTable("birds")
+        assert not Path(table).exists()
+
+
+class TestCommitting:
+    rows = StructType((StructField("id", LONG),))
+
+    def _written(self, table):
+        writer = DeltaWriter(plan_write(WriteOptions(path=table), self.rows, overwrite=False))
+        return writer, writer.write(iter([pa.RecordBatch.from_pydict({"id": [1, 2]})]))
+
+    def test_files_of_attempts_that_are_not_named_are_not_committed(self, table, judged):
+        writer, kept = self._written(table)
+        writer.write(iter([pa.RecordBatch.from_pydict({"id": [3]})]))
+        writer.commit([kept, None])
+        assert judged() == [(1,), (2,)]
+
+    def test_an_abort_without_a_commit_deletes_the_files(self, table):
+        writer, kept = self._written(table)
+        writer.abort([kept, None])
+        assert not list(Path(table).rglob("*.parquet"))
+
+    def test_an_abort_after_a_commit_of_unknown_outcome_deletes_nothing(self, table, judged, monkeypatch):
+        writer, kept = self._written(table)
+
+        def lost(plan, files):
+            commit_files(plan, files)
+            raise CommitStateUnknownError(table=table, version=0, txn_id="1", detail="the answer was lost")
+
+        monkeypatch.setattr("airflow_delta.spark.data_source.writer.commit_files", lost)
+        with pytest.raises(CommitStateUnknownError):
+            writer.commit([kept])
+        writer.abort([kept])
+        assert judged() == [(1,), (2,)]
+
+    def test_a_mark_that_stays_does_not_make_a_commit_fail(self, table, judged, monkeypatch):
+        writer, kept = self._written(table)
+
+        class Unwilling(LocalFileSystem):
+            def delete_file(self, path):
+                raise PermissionError(path)
+
+        monkeypatch.setattr(writer, "_filesystems", lambda: (Unwilling(), table))
+        writer.commit([kept])
+        assert judged() == [(1,), (2,)]
+
+    def test_a_refused_commit_deletes_the_files(self, table, put):
+        writer, kept = self._written(table)
+        put("SELECT 'x' AS other")
+        with pytest.raises(Exception, match="DELTA_"):
+            writer.commit([kept])
+        writer.abort([kept])
+        assert len(list(Path(table).rglob("*.parquet"))) == len(JudgeTable(table).file_uris())
+
+    def test_messages_are_those_of_spark(self, table):
+        _, kept = self._written(table)
+        assert isinstance(kept, WrittenFiles)
+        assert [each["num_records"] for each in kept.files] == [2]
+
+
+@pytest.mark.parametrize(
+    ("options", "detail"),
+    [
+        ({}, "no path"),
+        ({"path": "t", "versionAsOf": "x"}, "no version"),
+        ({"path": "t", "versionAsOf": "1", "timestampAsOf": "2020-01-01T00:00:00Z"}, "exclude"),
+        ({"path": "t", "timestampAsOf": "2020-01-01"}, "names its zone"),
+        ({"path": "t", "readChangeFeed": "true"}, "startingVersion"),
+        ({"path": "t", "readChangeFeed": "true", "startingVersion": "0", "versionAsOf": "1"}, "excludes"),
+        ({"path": "t", "ignoreDeletes": "true"}, "ignoredeletes"),
+        ({"path": "t", "startingVersion": "3"}, "readChangeFeed"),
+        ({"path": "t", "readChangeFeed": "yes", "startingVersion": "3"}, "neither"),
+    ],
+)
+def test_options_that_cannot_be_meant_are_refused(options, detail):
+    with pytest.raises(InvalidStatementError, match=detail):
+        ReadOptions.of(options)
+
+
+def test_options_of_the_change_feed_are_understood():
+    options = ReadOptions.of(
+        {"path": "t", "readChangeFeed": "TRUE", "startingTimestamp": "2020-01-01T00:00:00Z", "endingVersion": "7"}
+    )
+    assert options.changes == ("2020-01-01T00:00:00Z", 7)

@@ -1,0 +1,29 @@
+"""MERGE INTO as one text, run: its expressions mean what they mean in SQL, whatever the sides are called."""
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.merge_text import merge_statement
+from airflow_delta.spark.merge.merge import merge
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_text_with_aliases_and_plain_names_does_what_sql_says(spark, judged, table):
+    write_deltalake(table, pa.table({"id": [1, 2, 3, 4], "v": ["a", "b", "c", "d"]}))
+    statement = merge_statement(
+        f"""
+        MERGE WITH SCHEMA EVOLUTION INTO delta.`{table}` AS t
+        USING (SELECT * FROM VALUES (2L, 'B', 20), (3L, 'C', 30), (9L, 'i', 90) AS x(id, v, more)) s
+        ON t.id = s.id -- WHEN MATCHED THEN DELETE
+        WHEN MATCHED AND s.v = 'C' THEN DELETE
+        WHEN MATCHED THEN UPDATE SET *
+        WHEN NOT MATCHED THEN INSERT (id, v) VALUES (id, concat(v, ' WHEN ', more))
+        WHEN NOT MATCHED BY SOURCE AND id > 1 THEN UPDATE SET v = upper(v)
+        """
+    )
+    result = merge(spark, DeltaLog.for_table(statement.table), statement)
+    assert result.version == 1
+    assert judged() == [(1, "a", None), (2, "B", 20), (4, "D", None), (9, "i WHEN 90", None)]

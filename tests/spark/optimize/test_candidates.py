@@ -1,0 +1,61 @@
+"""Which files OPTIMIZE takes, told without Spark."""
+
+import pytest
+
+from airflow_delta.core.errors import InvalidPredicateError, InvalidStatementError
+from airflow_delta.core.statements import OptimizeStatement
+from airflow_delta.spark.optimize.bins import compaction_bins
+from airflow_delta.spark.optimize.candidates import candidates
+from tests.core.builders import HandmadeLog, add
+
+
+def taken(sizes_by_day, **statement):
+    files = [
+        add(f"{day}-{number}", size=size, partitionValues={"p": day})
+        for day, sizes in sizes_by_day.items()
+        for number, size in enumerate(sizes)
+    ]
+    snapshot = HandmadeLog().create(*files, partition_columns=["p"]).log.snapshot()
+    return sorted(candidates(snapshot, OptimizeStatement(table="t", **statement))["path"].to_pylist())
+
+
+def test_without_more_said_every_file_below_the_target_with_company_is_taken():
+    sizes = {"a": [10, 90, 100], "b": [10], "c": [100, 200]}
+    assert taken(sizes, target_file_size=100) == ["a-0", "a-1"]
+
+
+def test_of_a_partition_with_enough_small_files_only_these_are_taken():
+    sizes = {"a": [1, 2, 90], "b": [1, 90, 90], "c": [90, 90, 90]}
+    assert taken(sizes, target_file_size=100, small_file_size=10, min_files=2) == ["a-0", "a-1"]
+    assert taken(sizes, target_file_size=100, small_file_size=10, min_files=3) == []
+
+
+def test_small_never_means_larger_than_the_target():
+    assert taken({"a": [90, 110]}, target_file_size=100, small_file_size=1_000, min_files=1) == ["a-0"]
+
+
+def test_a_condition_picks_whole_partitions():
+    sizes = {"a": [1, 1], "b": [1, 1]}
+    assert taken(sizes, where="p = 'b'") == ["b-0", "b-1"]
+    with pytest.raises(InvalidPredicateError):
+        taken(sizes, where="id = 1")
+
+
+def test_files_with_many_deleted_rows_are_taken_whatever_their_size():
+    vector = {"storageType": "u", "pathOrInlineDv": "x", "sizeInBytes": 1, "cardinality": 6}
+    stats = '{"numRecords":100}'
+    files = [
+        add("many", size=900, stats=stats, deletionVector=vector),
+        add("few", size=900, stats=stats, deletionVector=vector | {"cardinality": 5}),
+        add("unknown", size=900, deletionVector=vector),
+        add("none", size=900, stats=stats),
+    ]
+    snapshot = HandmadeLog().create(*files).log.snapshot()
+    found = candidates(snapshot, OptimizeStatement(table="t", target_file_size=100))
+    assert sorted(found["path"].to_pylist()) == ["many", "unknown"]
+    assert compaction_bins(found, [], 100)[1].to_pylist() == [0, 1]
+
+
+def test_a_size_of_nothing_is_refused():
+    with pytest.raises(InvalidStatementError):
+        OptimizeStatement(table="t", small_file_size=0)

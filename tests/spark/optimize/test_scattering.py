@@ -1,0 +1,55 @@
+"""The workers of a clustering, one after the other in this process: every row arrives in the file it belongs in."""
+
+from itertools import pairwise
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import write_deltalake
+
+from airflow_delta.core.data_files import StatisticsSelection
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.spark.optimize.boxes import learn_boxes
+from airflow_delta.spark.optimize.sampling import GROUP, STEP, SampleWorker, unpacked
+from airflow_delta.spark.optimize.scattering import CopiedColumns, GatherWorker, Placement, ScatterWorker
+from airflow_delta.spark.rewrite_worker import INPUT_COLUMNS
+from airflow_delta.spark.table_files import TableFiles
+from airflow_delta.spark.worker_values import to_ipc
+
+
+def test_rows_are_sampled_scattered_and_gathered(tmp_path):
+    for part in range(3):
+        ids = range(part, 3_000, 3)
+        write_deltalake(tmp_path, pa.table({"id": ids, "s": [f"s{each * 7919 % 3_001:04}" for each in ids]}), mode="append")
+    snapshot = DeltaLog.for_table(str(tmp_path)).snapshot()
+    table, schema = TableFiles.of(snapshot), snapshot.schema
+    files = snapshot.files().select(INPUT_COLUMNS).append_column(GROUP, pa.array([0, 0, 1], pa.int32()))
+    tasks = [pa.RecordBatch.from_pydict({"id": [0]}), pa.RecordBatch.from_pydict({"id": [1]})]
+
+    sampler = SampleWorker(
+        table=table, columns=schema, paths=(("s",),), files=to_ipc(files.append_column(STEP, pa.array([2, 2, 2]))), tasks=2
+    )
+    samples = pa.Table.from_batches(sampler(iter(tasks)))
+    (column,) = unpacked([each["content"] for each in samples.to_pylist() if each["group"] == 0])
+    assert 800 < len(column.values) < 1_200
+    distinct, codes = column.distinct()
+    learnt = learn_boxes([codes], 5, 2)
+    cut = learnt.begins(0)
+    boxes = learnt.with_codes([cut])
+    placements = {
+        0: Placement(boxes=boxes, begins=(distinct[cut - 1],), cells_per_file=2, first_output=0),
+        1: Placement(boxes=learn_boxes([codes], 1), begins=(), cells_per_file=1, first_output=5),
+    }
+    columns = CopiedColumns(schema=schema, row_ids=None)
+    scatter = ScatterWorker(table=table, columns=columns, paths=(("s",),), placements=placements, files=to_ipc(files), tasks=2)
+    messages = pa.Table.from_batches(scatter(iter(tasks))).sort_by([("output", "ascending"), ("cell", "ascending")])
+    gather = GatherWorker(table=table, directory="new", columns=columns, selection=StatisticsSelection(), codec="snappy")
+    written = pa.Table.from_batches(gather(iter(messages.to_batches()))).to_pylist()
+
+    assert [each["output"] for each in written] == list(range(6))
+    assert [each["rows_read"] for each in written] == [each["rows_written"] for each in written]
+    assert sum(each["rows_written"] for each in written) == 3_000
+    rows = [pq.read_table(tmp_path / each["path"]) for each in written]
+    assert sorted(pa.concat_tables(rows)["id"].to_pylist()) == list(range(3_000))
+    texts = [each["s"].to_pylist() for each in rows[:5]]
+    assert all(max(one) < min(other) for one, other in pairwise(texts))
+    assert all(len(each) > 200 for each in texts)

@@ -1,0 +1,118 @@
+"""What anybody can tell of a table: the rows that others read, and whether statistics, changes and row ids are true."""
+
+import datetime as dt
+import json
+import math
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable, QueryBuilder
+from hypothesis import event
+
+from airflow_delta.core.schema import MappingMode, physical_name
+from tests.spark.properties.generated import SCHEMA
+from tests.spark.properties.model import counted
+
+
+def read_by_others(table, connection, snapshot, converted=frozenset()):
+    """The rows as duckdb and deltalake read them, where they can; ``converted`` files hold times as INT96."""
+    found = {}
+    if snapshot.partition_columns and snapshot.column_mapping is not MappingMode.NONE:
+        event("duckdb is no judge: it finds no partition values by physical names, also in Spark's own tables")
+    else:
+        found["duckdb"] = counted(connection.sql(f"SELECT * FROM delta_scan('{table}')").to_arrow_table())
+    if converted.intersection(snapshot.files()["path"].to_pylist()):
+        event("deltalake is no judge: it reads INT96 as nanoseconds, in which years before 1677 overflow")
+    else:
+        query = QueryBuilder().register("judged", DeltaTable(table))
+        found["deltalake"] = counted(pa.table(query.execute("SELECT * FROM judged").read_all()))
+    return found
+
+
+def check_statistics(table, snapshot, foreign=frozenset()):
+    """Compare the statistics of every live file with the values in it; ``foreign`` files were written by others."""
+    names = {physical_name(each): each.name for each in snapshot.schema.fields}
+    files = snapshot.files().to_pylist()
+    assert len(files) == len({each["path"] for each in files})
+    for file in files:
+        if file["path"] in foreign:
+            continue
+        place = Path(table) / unquote(file["path"])
+        rows = pq.read_table(place, partitioning=None, coerce_int96_timestamp_unit="us")
+        stats = json.loads(file["stats"])
+        assert file["size"] == place.stat().st_size
+        assert stats["numRecords"] == len(rows) > 0
+        is_masked = file["deletion_vector"] is not None
+        assert not (is_masked and stats.get("tightBounds", True)), "a vector loosens bounds"
+        assert set(stats["minValues"]) | set(stats["maxValues"]) <= set(names)
+        for physical, name in names.items():
+            if physical not in rows.column_names:
+                continue
+            column = rows[physical]
+            if physical in stats["nullCount"]:
+                assert stats["nullCount"][physical] == column.null_count, (name, stats)
+            values = [each for each in column.to_pylist() if each is not None]
+            _check_bounds(name, values, stats["minValues"].get(physical), stats["maxValues"].get(physical))
+            if name in ("id", "d", "k") and values:  # INT96 has none in footers
+                assert {physical in stats["minValues"], physical in stats["maxValues"]} == {True}, (name, stats)
+
+
+def _check_bounds(name, values, low, high):
+    has_nan = any(isinstance(each, float) and math.isnan(each) for each in values)
+    assert not (has_nan and high is not None), f"{name}: NaN is greater than {high}"
+    values = [_comparable(each) for each in values if not (isinstance(each, float) and math.isnan(each))]
+    if values and low is not None:
+        assert _bound(low, values[0]) <= min(values), name
+    if values and high is not None:
+        # A time is stored in milliseconds; readers add one to an upper bound, or it is rounded up.
+        slack = dt.timedelta(milliseconds=1) if isinstance(values[0], dt.datetime) else None
+        bound = _bound(high, values[0])
+        assert max(values) <= (bound if slack is None else bound + slack), name
+
+
+def _comparable(value):
+    return value.encode() if isinstance(value, str) else value
+
+
+def _bound(bound, value):
+    match value:
+        case dt.datetime():
+            return dt.datetime.fromisoformat(bound).astimezone(dt.UTC)
+        case dt.date():
+            return dt.date.fromisoformat(bound)
+        case Decimal():
+            return Decimal(str(bound))
+        case bytes():
+            return bound.encode()
+        case _:
+            return type(value)(bound)
+
+
+def check_changes(log, before, after, first):
+    """The change feed from version ``first`` on turns the rows before into the rows after."""
+    latest = log.refresh().version
+    if latest < first:
+        assert before == after
+        return
+    feed = log.changes(first).read_all()
+    kinds = feed["_change_type"].to_pylist()
+    rows = [tuple(map(repr, row.values())) for row in feed.select(SCHEMA.names).cast(SCHEMA).to_pylist()]
+    changed = Counter(before)
+    for kind, row in zip(kinds, rows, strict=True):
+        changed[row] += {"insert": 1, "update_postimage": 1, "delete": -1, "update_preimage": -1}[kind]
+    assert {row: count for row, count in changed.items() if count} == dict(after)
+
+
+def row_ids(snapshot):
+    """The id of each row by its ``k``; all ids are there, and none twice."""
+    rows = snapshot.to_arrow(with_row_ids=True).read_all()
+    ids = rows["__row_id"].to_pylist()
+    assert None not in ids
+    assert len(set(ids)) == len(ids)
+    keys = rows["k"].to_pylist()
+    counts = Counter(keys)
+    return {key: number for key, number in zip(keys, ids, strict=True) if counts[key] == 1}

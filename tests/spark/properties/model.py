@@ -1,0 +1,89 @@
+"""What a table must hold after statements, as duckdb computes it from the same rows."""
+
+from collections import Counter
+
+import pyarrow as pa
+
+from airflow_delta.core.statements import (
+    MatchedDelete,
+    MatchedUpdate,
+    NotMatchedBySourceDelete,
+    NotMatchedBySourceUpdate,
+    NotMatchedInsert,
+)
+from tests.spark.properties.generated import SCHEMA
+
+_WHEN = {
+    MatchedUpdate: "MATCHED",
+    MatchedDelete: "MATCHED",
+    NotMatchedInsert: "NOT MATCHED BY TARGET",
+    NotMatchedBySourceUpdate: "NOT MATCHED BY SOURCE",
+    NotMatchedBySourceDelete: "NOT MATCHED BY SOURCE",
+}
+
+
+def counted(table):
+    """The rows as a multiset; NaN equals itself, and 0.0 is not -0.0."""
+    table = table.select(SCHEMA.names).cast(SCHEMA)
+    return Counter(tuple(map(repr, row.values())) for row in table.to_pylist())
+
+
+class Model:
+    """A duckdb table beside the Delta table."""
+
+    def __init__(self, connection, *, partitioned):
+        self._connection = connection
+        self._partitioned = partitioned
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.register("given", SCHEMA.empty_table())
+        connection.execute("CREATE OR REPLACE TABLE target AS SELECT * FROM given")
+
+    def rows(self):
+        """The rows, as ``counted`` gives them."""
+        return counted(self._connection.table("target").to_arrow_table())
+
+    def run(self, step, given):
+        """Run a statement whose rows (or source) are given as Arrow."""
+        self._connection.register("given", given)
+        self._connection.execute("CREATE OR REPLACE TABLE source AS SELECT * FROM given")
+        for statement in self._statements(step):
+            self._connection.execute(statement)
+
+    def _statements(self, step):
+        where = "" if step.where is None else f" WHERE ({step.where})"
+        match step.name:
+            case "append":
+                yield "INSERT INTO target FROM source"
+            case "overwrite":
+                yield "DELETE FROM target"
+                yield "INSERT INTO target FROM source"
+            case "dynamic_overwrite":
+                touched = " WHERE EXISTS (FROM source WHERE source.p IS NOT DISTINCT FROM target.p)"
+                yield f"DELETE FROM target{touched if self._partitioned else ''}"
+                yield "INSERT INTO target FROM source"
+            case "replace_where":
+                yield f"DELETE FROM target{where}"
+                yield f"INSERT INTO target FROM source{where}"
+            case "delete":
+                yield f"DELETE FROM target{where}"
+            case "update":
+                assigned = ", ".join(f"{name} = {value}" for name, value in step.assignments.items())
+                yield f"UPDATE target SET {assigned}{where}"
+            case "merge":
+                yield f"MERGE INTO target USING source ON {step.on} " + " ".join(map(_clause, step.clauses))
+
+
+def _clause(clause):
+    condition = "" if clause.condition is None else f" AND ({clause.condition})"
+    when = f"WHEN {_WHEN[type(clause)]}{condition} THEN"
+    if isinstance(clause, MatchedDelete | NotMatchedBySourceDelete):
+        return f"{when} DELETE"
+    values = clause.assignments or {name: f"source.{name}" for name in SCHEMA.names}
+    if isinstance(clause, NotMatchedInsert):
+        return f"{when} INSERT ({', '.join(values)}) VALUES ({', '.join(values.values())})"
+    return f"{when} UPDATE SET " + ", ".join(f"{name} = {value}" for name, value in values.items())
+
+
+def as_arrow(rows, keys):
+    """Generated rows with their ``k``."""
+    return pa.Table.from_pylist([{**row, "k": next(keys)} for row in rows], schema=SCHEMA)

@@ -1,0 +1,133 @@
+"""Merges built as in delta-spark, under the user's own names for the two sides."""
+
+import json
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.spark.errors import ExpressionNotTextError
+from airflow_delta.spark.merge import merge as merge_module
+
+
+@pytest.fixture
+def news(spark):
+    """Changes to the birds: one known, one new."""
+    return spark.createDataFrame([(2, "eagle owl", 2000), (9, "tit", 11)], "id BIGINT, name STRING, grams INT")
+
+
+MERGED = [(1, "wren", 9), (2, "eagle owl", 2000), (3, None, 20), (9, "tit", 11)]
+
+
+def test_an_upsert_with_sql_text_and_aliases(birds, news, judged):
+    changed = (
+        birds.alias("events")
+        .merge(source=news.alias("updates"), condition="events.id = updates.id")
+        .whenMatchedUpdate(set={"name": "updates.name", "grams": "updates.grams"})
+        .whenNotMatchedInsert(values={"id": "updates.id", "name": "updates.name", "grams": "updates.grams"})
+        .execute()
+    )
+    assert judged() == MERGED
+    assert changed.columns == ["num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows"]
+    assert [tuple(row) for row in changed.collect()] == [(2, 1, 0, 1)]
+
+
+def test_an_upsert_with_columns_and_aliases(birds, news, judged):
+    (
+        birds.alias("events")
+        .merge(news.alias("updates"), F.col("events.id") == F.col("updates.id"))
+        .whenMatchedUpdate(
+            condition=F.col("updates.grams") > F.col("events.grams"),
+            set={"events.name": F.upper(F.col("updates.name")), "grams": F.col("events.grams") + F.lit(1)},
+        )
+        .whenNotMatchedInsert(condition=F.col("grams") < 12, values={"id": F.col("updates.id"), "name": F.lit("it's new")})
+        .execute()
+    )
+    assert judged() == [(1, "wren", 9), (2, "EAGLE OWL", 481), (3, None, 20), (9, "it's new", None)]
+
+
+def test_an_upsert_of_whole_rows_with_columns_taken_from_both_frames(birds, news, judged):
+    known = birds.toDF()
+    birds.merge(news, known["id"] == news["id"]).whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+    assert judged() == MERGED
+
+
+def test_sides_may_bear_each_others_names(birds, news, judged):
+    (
+        birds.alias("source")
+        .merge(news.alias("target"), "source.id = target.id")
+        .whenMatchedUpdate(set={"grams": "target.grams - source.grams"})
+        .execute()
+    )
+    assert judged()[1] == (2, "owl", 2000 - 480)
+
+
+def test_a_source_without_alias_is_named_by_its_columns(spark, birds, judged):
+    gone = spark.sql("SELECT 1L AS gone")
+    birds.merge(gone, "id = gone").whenMatchedDelete("grams < 100").execute()
+    assert [row[0] for row in judged()] == [2, 3]
+
+
+def test_rows_that_the_source_lacks_are_changed_and_deleted(birds, news, judged):
+    (
+        birds.alias("t")
+        .merge(news.alias("s"), "t.id = s.id")
+        .whenNotMatchedBySourceDelete(F.col("t.grams") < 10)
+        .whenNotMatchedBySourceUpdate(set={"t.name": "concat('old ', coalesce(t.name, '?'))"})
+        .execute()
+    )
+    assert judged() == [(2, "owl", 480), (3, "old ?", 20)]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        lambda: "e.id = u.id AND e.grams > 0",
+        lambda: "(e.id = u.id) and (`e`.grams > 0)",
+        lambda: (F.col("e.id") == F.col("u.id")) & (F.col("e.grams") > 0),
+        lambda: (F.col("u.id") == F.col("e.id")) & (F.lit(0) < F.col("e.grams")),
+    ],
+)
+def test_the_keys_of_a_condition_are_recognised_however_it_is_written(birds, news, table, condition, monkeypatch):
+    found = []
+    parse = merge_module.parse_condition
+    monkeypatch.setattr(merge_module, "parse_condition", lambda *arguments: found.append(parse(*arguments)) or found[-1])
+    birds.alias("e").merge(news.alias("u"), condition()).whenMatchedUpdateAll().execute()
+    assert [(each.column, each.other) for each in found[0].keys] == [("id", "source.id")]
+    entry = DeltaLog.for_table(table).history(1)[0]
+    assert "target.id" in json.loads(entry.commit_info.operation_parameters["predicate"])[0]
+
+
+def test_a_name_that_means_a_struct_of_the_user_is_not_taken_for_a_side(spark, birds, judged):
+    rows = spark.sql("SELECT 1L AS id, named_struct('id', 3L) AS target")
+    birds.merge(rows.alias("s"), "s.target.id = grams / 20 * 3 AND s.id = 1").whenMatchedUpdate(set={"name": "'hit'"}).execute()
+    assert judged()[2] == (3, "hit", 20)
+
+
+def test_text_that_differs_in_every_plan_is_taken_by_its_words(birds, news, judged):
+    (
+        birds.alias("e")
+        .merge(news.alias("u"), "e.id = u.id")
+        .whenMatchedUpdate(set={"name": "concat(u.name, substr(uuid(), 1, 0))"})
+        .execute()
+    )
+    assert judged()[1] == (2, "eagle owl", 480)
+
+
+def test_what_means_nothing_is_sparks_to_refuse(birds, news, judged):
+    with pytest.raises(AnalysisException, match="nowhere"):
+        birds.merge(news.alias("u"), "nowhere.id = u.id")
+    with pytest.raises(AnalysisException, match=r"events"):
+        birds.alias("events").merge(news.alias("u"), "events.id = u.id").whenNotMatchedInsert(values={"id": "events.id"})
+    with pytest.raises(ExpressionNotTextError):
+        birds.merge(news.alias("u"), F.udf(lambda x: x > 1, "boolean")(F.col("u.id")))
+    with pytest.raises(TypeError, match="DataFrame"):
+        birds.merge([1], "id = id")
+    assert len(judged()) == 3
+
+
+def test_the_view_of_the_source_is_gone_afterwards(spark, birds, news):
+    before = {each.name for each in spark.catalog.listTables()}
+    birds.alias("e").merge(news.alias("u"), "e.id = u.id").whenMatchedDelete().execute()
+    assert {each.name for each in spark.catalog.listTables()} == before

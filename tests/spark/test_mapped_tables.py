@@ -1,0 +1,126 @@
+"""Tables with column mapping, deletion vectors and widened types, written and rewritten by Spark."""
+
+import shutil
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.schema import StructField, StructType
+from airflow_delta.core.schema.data_types import INTEGER, LONG, STRING, ArrayType
+from airflow_delta.core.statements import (
+    UPSERT,
+    MatchedDelete,
+    MergeStatement,
+    OptimizeStatement,
+    SqlSource,
+    WriteStatement,
+)
+from airflow_delta.core.table_changes import NewTable
+from airflow_delta.spark.merge.merge import merge
+from airflow_delta.spark.optimize.optimize import optimize
+from airflow_delta.spark.scan import read_table
+from airflow_delta.spark.write.write import write
+
+TABLES = Path(__file__).resolve().parents[3] / "shared" / "tables"
+
+pytestmark = pytest.mark.spark
+needs_tables = pytest.mark.skipif(not TABLES.exists(), reason=f"{TABLES} does not exist")
+
+SCHEMA = StructType(
+    (
+        StructField("id", LONG),
+        StructField("day of week", STRING),
+        StructField("inner", StructType((StructField("a b", INTEGER), StructField("tags", ArrayType(STRING))))),
+    )
+)
+ROWS = """
+    SELECT id, CONCAT('d', id % 2) AS `day of week`, named_struct('a b', CAST(id AS INT), 'tags', array('t', NULL)) AS inner
+    FROM range({}, {})
+"""
+
+
+@pytest.fixture(params=["name", "id"])
+def mapped(request, table):
+    """An empty table whose columns are mapped, partitioned by a column with spaces in its name."""
+    log = DeltaLog.for_table(table)
+    properties = {"delta.columnMapping.mode": request.param}
+    log.create(NewTable(schema=SCHEMA, partition_columns=("day of week",), properties=properties))
+    return log
+
+
+def put(spark, log, first, end, **options):
+    return write(spark, log, WriteStatement(table=log.table_uri, source=SqlSource(ROWS.format(first, end)), **options))
+
+
+def rows_of(log, key="id"):
+    rows = log.refresh().to_arrow().read_all().to_pylist()
+    return sorted((row[key], row["day of week"], row["inner"]["a b"]) for row in rows)
+
+
+def expected(ids):
+    return [(each, f"d{each % 2}", each) for each in ids]
+
+
+def test_files_of_a_mapped_table_hold_physical_names_and_ids(spark, mapped, table):
+    put(spark, mapped, 0, 4)
+    snapshot = mapped.refresh()
+    physical = [each.metadata["delta.columnMapping.physicalName"] for each in snapshot.schema.fields]
+    for file in snapshot.files().to_pylist():
+        stored = pq.read_schema(f"{table}/{file['path']}")
+        assert stored.names == [physical[0], physical[2]]
+        assert [int(each.metadata[b"PARQUET:field_id"]) for each in stored] == [1, 3]
+        assert [int(each.metadata[b"PARQUET:field_id"]) for each in stored.field(physical[2]).type] == [4, 5]
+        assert dict(file["partition_values"]).keys() == {physical[1]}
+        assert f'"{physical[0]}"' in file["stats"]
+    assert rows_of(mapped) == expected(range(4))
+
+
+def test_a_mapped_table_is_read_written_merged_and_compacted_after_columns_were_renamed(spark, mapped):
+    put(spark, mapped, 0, 4)
+    put(spark, mapped, 4, 8)
+    mapped.alter().rename_column("id", "key")
+    source = SqlSource(ROWS.format(6, 10).replace("SELECT id,", "SELECT id AS key,"))
+    merged = merge(
+        spark,
+        mapped,
+        MergeStatement(table=mapped.table_uri, source=source, on="target.key = source.key", clauses=UPSERT),
+    )
+    optimized = optimize(spark, mapped, OptimizeStatement(table=mapped.table_uri))
+    snapshot = mapped.refresh()
+    by_spark = sorted((row.key, row["day of week"], row.inner["a b"]) for row in read_table(spark, snapshot).collect())
+    by_core = rows_of(mapped, key="key")
+
+    assert (merged.metrics["numTargetRowsUpdated"], merged.metrics["numTargetRowsInserted"]) == (2, 2)
+    assert optimized.committed
+    assert len(snapshot.files()) == 2
+    assert by_spark == by_core == expected(range(10))
+
+
+@needs_tables
+def test_rows_that_vectors_hide_stay_hidden_through_merge_and_compaction(spark, table):
+    shutil.copytree(TABLES / "dv_basic" / "table", table, ignore=shutil.ignore_patterns("*.crc"))
+    log = DeltaLog.for_table(table)
+    before = log.refresh()
+    rows = before.to_arrow().read_all()
+    assert before.files()["deletion_vector"].null_count < len(before.files())
+
+    some = rows["id"][0].as_py()
+    merged = merge(
+        spark,
+        log,
+        MergeStatement(
+            table=log.table_uri,
+            source=SqlSource(f"SELECT CAST({some} AS BIGINT) AS id"),
+            on="target.id = source.id",
+            clauses=[MatchedDelete()],
+        ),
+    )
+    after = log.refresh().to_arrow().read_all()
+    assert merged.metrics["numTargetRowsDeleted"] == sum(each == some for each in rows["id"].to_pylist())
+    assert sorted(after["id"].to_pylist()) == sorted(each for each in rows["id"].to_pylist() if each != some)
+
+    optimize(spark, log, OptimizeStatement(table=log.table_uri))
+    compacted = log.refresh()
+    assert sorted(compacted.to_arrow().read_all()["id"].to_pylist()) == sorted(after["id"].to_pylist())

@@ -1,0 +1,37 @@
+"""A judge for tables with features that deltalake does not read, and a way to be faster than a write."""
+
+import pytest
+
+from airflow_delta.core.delta_log import DeltaLog
+
+
+@pytest.fixture
+def seen(duckdb_connection, table):
+    """The rows of the table as duckdb reads them, sorted."""
+
+    def read(columns="*"):
+        found = duckdb_connection.sql(f"SELECT {columns} FROM delta_scan('{table}')").fetchall()
+        return sorted(found, key=repr)
+
+    return read
+
+
+@pytest.fixture
+def latest(table):
+    """The latest version of the table."""
+    return lambda: DeltaLog.for_table(table).snapshot()
+
+
+@pytest.fixture
+def during_staging(monkeypatch):
+    """Run something between a write's reading of the table and its commit."""
+
+    def arrange(action):
+        def once(self):
+            monkeypatch.undo()
+            action()
+            return self.entrust()
+
+        monkeypatch.setattr("airflow_delta.spark.staging.StagingArea.entrust", once)
+
+    return arrange
