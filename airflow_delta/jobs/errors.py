@@ -8,6 +8,8 @@
     ├── AccessDeniedError    the storage refused the job
     ├── MissingPackageError  the cluster's Python lacks a package
     ├── JobFailedError       anything that is not foreseen          (retryable)
+    ├── MaintenanceFailedError  some steps of a maintenance failed  (retryable)
+    ├── TableUnhealthyError  an examination found what must not be
     └── ResultMissingError   the job ended and left no result       (retryable)
 """
 
@@ -92,3 +94,38 @@ class ResultMissingError(DeltaError):
     remedy = "set scratch_uri to a place that Spark's driver can write and the Airflow worker can read"
     table: str
     result_uri: str
+
+
+@dataclass(kw_only=True, eq=False)
+class MaintenanceFailedError(DeltaError):
+    """Some steps of a maintenance failed; each of the others was done, or was not due.
+
+    Attributes:
+        failed: The steps and their errors, as texts.
+        done: The steps that were done and why they were due, as texts.
+    """
+
+    code = "DELTA_MAINTENANCE_FAILED"
+    retryable = True
+    message = "the maintenance of {table} failed in {failed}; done: {done}"
+    remedy = "do what the texts of the steps say; the next run looks again and does what is left"
+    table: str
+    failed: tuple[str, ...]
+    done: tuple[str, ...]
+
+
+@dataclass(kw_only=True, eq=False)
+class TableUnhealthyError(DeltaError):
+    """An examination found what the task was told to fail on.
+
+    Attributes:
+        findings: Code and text of each such finding.
+        cure: What to do about them, in the same order.
+    """
+
+    code = "DELTA_TABLE_UNHEALTHY"
+    message = "{table} is not healthy: {findings}"
+    remedy = "{cure}"
+    table: str
+    findings: tuple[str, ...]
+    cure: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from airflow_delta.core.errors import DeltaError
@@ -35,7 +36,7 @@ def main(statement_type: str, arguments: Sequence[str] | None = None) -> int:
     exit_with_jvm()
     spark = job_session(f"{statement_type} {spec.statement.table}")
     try:
-        document = run(spark, spec)
+        document = replace(run(spark, spec), application_id=spark.sparkContext.applicationId)
         if spec.result_uri is not None:
             write_result(spec.result_uri, document)
     finally:

@@ -1,40 +1,231 @@
-"""Statements that the core does alone; they run in a job because that is where the access to the data is."""
+"""What is due on a table is done, step by step; each step looks at the table as the steps before it left it."""
 
 from __future__ import annotations
 
+import logging
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow.compute as pc
+
 from airflow_delta.core.actions import Origin
+from airflow_delta.core.committed import committed_result
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.statements import CheckpointStatement, OperationResult, VacuumStatement
+from airflow_delta.core.errors import DeltaError
+from airflow_delta.core.operations.recompute_statistics import without_statistics
+from airflow_delta.core.operations.vacuum_hands import VacuumHands
+from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.statements import MaintenanceStatement, OperationResult, OptimizeStatement
+from airflow_delta.core.statements.health import STEPS
+from airflow_delta.core.table_features.support import check_writable
+from airflow_delta.core.transaction.table_properties import checkpoint_interval, cleans_up_log
+from airflow_delta.jobs import maintenance_needs as needs
+from airflow_delta.jobs.errors import JobFailedError, MaintenanceFailedError
+from airflow_delta.jobs.maintenance_needs import Need
+from airflow_delta.jobs.redaction import redact
+from airflow_delta.spark.optimize.candidates import candidates, target_file_size
+
+_logger = logging.getLogger(__name__)
+
+Optimizer = Callable[[OptimizeStatement], OperationResult]
+"""Does an OPTIMIZE. Raises ``DeltaError``."""
 
 
-def vacuum(log: DeltaLog, statement: VacuumStatement, *, origin: Origin) -> OperationResult:
-    """Delete (or in a dry run count) the files that no retained version needs. Raises as ``DeltaLog.vacuum``."""
-    read_version = log.snapshot().version
-    done = log.vacuum(
-        statement.retention_hours,
-        dry_run=statement.dry_run,
-        enforce_retention=statement.enforce_retention,
-        origin=origin,
-    )
-    found: dict[str, int | str] = {"numFilesToDelete": done.files, "sizeOfDataToDelete": done.bytes}
-    return OperationResult(
-        table=log.table_uri,
-        version=read_version if done.version is None else done.version,
-        read_version=read_version,
-        operation="VACUUM",
-        committed=done.version is not None,
-        metrics=found if statement.dry_run else found | {"numDeletedFiles": done.files},
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What became of one step.
+
+    Attributes:
+        done: Whether it was done: it was due, was not only asked about, and what it needs was there.
+        version: The version that it committed; None for a step that needs no commit.
+        metrics: Of what it did.
+        result: Of an OPTIMIZE, for its conflicts and attempts.
+    """
+
+    need: Need
+    done: bool
+    version: int | None = None
+    metrics: Mapping[str, int | str] = field(default_factory=dict)
+    result: OperationResult | None = None
+
+    def to_json(self, name: str) -> dict[str, Any]:
+        """The step as a JSON object."""
+        return {
+            "step": name,
+            "due": self.need.due,
+            "why": self.need.why,
+            "done": self.done,
+            "version": self.version,
+            "metrics": dict(self.metrics),
+        }
 
 
-def checkpoint(log: DeltaLog, statement: CheckpointStatement) -> OperationResult:
-    """Write the checkpoint. Raises as ``DeltaLog.checkpoint``."""
-    written = log.checkpoint(statement.version)
-    return OperationResult(
-        table=log.table_uri,
-        version=written.version,
-        read_version=written.version,
-        operation="CHECKPOINT",
-        committed=False,
-        metrics={"numActions": written.actions, "numFiles": written.files, "numBytes": written.bytes},
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maintenance:
+    """One maintenance of one table.
+
+    Attributes:
+        optimizer: Does the step ``optimize``; None where there is no Spark, and the step is only told to be due.
+        start_version: Of the table when the token was minted; see ``committed_result``.
+        hands: Who lists and deletes for the step ``vacuum``; this process when None.
+    """
+
+    log: DeltaLog
+    statement: MaintenanceStatement
+    origin: Origin = field(default_factory=Origin)
+    start_version: int | None = None
+    optimizer: Optimizer | None = None
+    hands: VacuumHands | None = None
+
+    def run(self) -> OperationResult:
+        """Do what is due. Each commit of it stands for itself: when it is run again, it does what is left.
+
+        Raises:
+            MaintenanceFailedError: Some steps failed; the others were done, and the error tells both.
+            DeltaError: The table does not open, or cannot be written from here; nothing was done.
+        """
+        snapshot = self.log.refresh()
+        check_writable(snapshot.table_uri, snapshot.protocol, snapshot.metadata)
+        steps: dict[str, Step] = {}
+        failed: dict[str, DeltaError] = {}
+        for name in [each for each in STEPS if each in self.statement.steps]:
+            try:
+                steps[name] = _STEPS[name](self)
+            except DeltaError as error:
+                failed[name] = error
+            except Exception as error:  # noqa: BLE001 - the steps are independent: what one meets must not keep the others
+                _logger.warning("The step %s failed:\n%s", name, redact(traceback.format_exc()))
+                detail = redact(str(error))[:2_000]
+                failed[name] = JobFailedError(
+                    table=self.log.table_uri, operation=name, error=type(error).__name__, detail=detail
+                )
+        if failed:
+            raise MaintenanceFailedError(
+                table=self.log.table_uri,
+                failed=tuple(f"{name}: {error}" for name, error in failed.items()),
+                done=tuple(f"{name} ({step.need.why})" for name, step in steps.items() if step.done) or ("nothing",),
+            )
+        return self._result(snapshot.version, steps)
+
+    def _result(self, read_version: int, steps: Mapping[str, Step]) -> OperationResult:
+        versions = [each.version for each in steps.values() if each.version is not None]
+        optimized = steps["optimize"].result if "optimize" in steps else None
+        return OperationResult(
+            table=self.log.table_uri,
+            version=max(versions, default=read_version),
+            read_version=read_version,
+            operation="MAINTENANCE",
+            committed=bool(versions),
+            metrics={key: value for each in steps.values() if each.version is not None for key, value in each.metrics.items()},
+            conflicts=optimized.conflicts if optimized else (),
+            attempts=optimized.attempts if optimized else 1,
+            details={"steps": [each.to_json(name) for name, each in steps.items()]},
+        )
+
+    def optimize_statement(self, snapshot: Snapshot) -> OptimizeStatement:
+        """The OPTIMIZE that is meant on this table: two small files always fit into one."""
+        statement = self.statement.optimize()
+        half = max(1, target_file_size(snapshot, statement) // 2)
+        return replace(statement, small_file_size=min(self.statement.small_file_size, half))
+
+    def optimize_need(self) -> Need:
+        """Whether an OPTIMIZE is due; no Spark is asked."""
+        snapshot = self.log.refresh()
+        statement = self.optimize_statement(snapshot)
+        sizes = candidates(snapshot, statement)["size"]
+        return needs.of_optimize(
+            files=len(sizes),
+            size=pc.sum(sizes).as_py() or 0,
+            small_file_size=statement.small_file_size or 0,
+            min_files=statement.min_files,
+        )
+
+    def optimize(self) -> Step:
+        """Rewrite the small files of the partitions that have too many of them; a commit of an earlier try counts."""
+        token = self.origin.token
+        earlier = None if token is None else committed_result(self.log, token, self.start_version)
+        if earlier is not None:
+            need = Need(True, "an earlier try has committed it")
+            return Step(need=need, done=True, version=earlier.version, metrics=earlier.metrics, result=earlier)
+        need = self.optimize_need()
+        if not need.due or self.statement.dry_run:
+            return Step(need=need, done=False)
+        if self.optimizer is None:
+            return Step(need=Need(True, f"{need.why}; it needs Spark, so that it is left"), done=False)
+        result = self.optimizer(self.optimize_statement(self.log.refresh()))
+        version = result.version if result.committed else None
+        return Step(need=need, done=True, version=version, metrics=result.metrics, result=result)
+
+    def statistics(self) -> Step:
+        """Compute the statistics of the files that have none."""
+        files = self.log.refresh().files(columns=["stats"])
+        need = needs.of_statistics(files=pc.sum(without_statistics(files)).as_py() or 0)
+        if not self._is_to_do(need):
+            return Step(need=need, done=False)
+        done = self.log.recompute_statistics(missing_only=True, origin=self.origin)
+        metrics = {"numFilesRead": done.read, "numFilesChanged": done.changed, "numFilesSkipped": done.skipped}
+        return Step(need=need, done=True, version=done.version if done.changed else None, metrics=metrics)
+
+    def vacuum(self) -> Step:
+        """Delete the files that no version within the retention needs; one listing of the table tells and does."""
+        dry_run = self.statement.dry_run
+        done = self.log.vacuum(self.statement.retention_hours, dry_run=dry_run, origin=self.origin, hands=self.hands)
+        need = needs.of_vacuum(files=done.files, size=done.bytes)
+        metrics = {"numFilesToDelete" if dry_run else "numDeletedFiles": done.files, "sizeOfDataToDelete": done.bytes}
+        return Step(need=need, done=self._is_to_do(need), version=done.version, metrics=metrics)
+
+    def checkpoint(self) -> Step:
+        """Write a checkpoint where readers read many commits, or cannot read the checkpoint that is there."""
+        snapshot = self._read_anew()
+        snapshot.files(columns=["size"])  # a checkpoint is only known to be broken when it was read
+        interval = checkpoint_interval(snapshot.metadata.configuration)
+        need = needs.of_checkpoint(
+            commits=len(snapshot.segment.commits),
+            max_commits=interval if self.statement.max_commits is None else self.statement.max_commits,
+            broken=len(snapshot.replay.broken_checkpoints),
+        )
+        if not self._is_to_do(need):
+            return Step(need=need, done=False)
+        written = self.log.checkpoint(snapshot.version)
+        metrics = {"numActions": written.actions, "numFiles": written.files, "numBytes": written.bytes}
+        return Step(need=need, done=True, metrics=metrics)
+
+    def compact_log(self) -> Step:
+        """Write the commits after checkpoint and compacted files as one more compacted file."""
+        segment = self._read_anew().segment
+        covered = max((each.end for each in segment.compacted), default=-1)
+        need = needs.of_log_compaction(
+            commits=sum(version > covered for version in segment.commits),
+            max_commits=self.statement.max_uncompacted_commits,
+        )
+        if not self._is_to_do(need):
+            return Step(need=need, done=False)
+        written = self.log.compact_log()
+        return Step(need=need, done=True, metrics={"numCommits": written.end - written.start + 1})
+
+    def clean_up_log(self) -> Step:
+        """Delete the files of the log that are older than its retention and needed by no later version."""
+        keeps_log = not cleans_up_log(self.log.refresh().metadata.configuration)
+        found = self.log.cleanup_log(dry_run=self.statement.dry_run or keeps_log)
+        files = len(found.log_files) + len(found.sidecars) + len(found.temporaries)
+        need = needs.of_cleanup(files=files, keeps_log=keeps_log)
+        return Step(need=need, done=self._is_to_do(need), metrics={} if keeps_log else {"numDeletedLogFiles": files})
+
+    def _read_anew(self) -> Snapshot:
+        """The latest version with the checkpoints that are there now: one that is only refreshed does not learn of them."""
+        return DeltaLog(self.log.store, clock=self.log.clock).snapshot()
+
+    def _is_to_do(self, need: Need) -> bool:
+        return need.due and not self.statement.dry_run
+
+
+_STEPS: Mapping[str, Callable[[Maintenance], Step]] = {
+    "optimize": Maintenance.optimize,
+    "statistics": Maintenance.statistics,
+    "vacuum": Maintenance.vacuum,
+    "checkpoint": Maintenance.checkpoint,
+    "compact_log": Maintenance.compact_log,
+    "clean_up_log": Maintenance.clean_up_log,
+}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import airflow_delta.spark.errors  # noqa: F401 - makes its errors known, so that they come back as themselves
@@ -22,6 +23,9 @@ RESULTS_FOLDER = "_airflow_delta/results"
 KEPT_FOR = 7 * 24 * 3_600_000
 """Milliseconds after which a document is swept. It is needed while a task's tries go on."""
 
+StorageOptions = Mapping[str, Any] | None
+"""Credentials and endpoint of the place of results, as fsspec takes them; None for the ambient ones."""
+
 _SWEPT = re.compile(r"[0-9a-f]{32}/\d+\.json")
 
 
@@ -32,11 +36,22 @@ class ResultDocument:
     Attributes:
         error: The error in its JSON form (``DeltaError.to_json``).
         traceback: Where the error arose, without secrets; empty when the error says it all.
+        duration_ms: How long the statement took, without session and submit; None where nothing was done.
+        history: The table's last commits, newest first, as seen after the work: ``version``, ``timestamp`` (milliseconds since
+            the epoch), ``operation``, ``operationMetrics``, ``engineInfo``, ``job``, ``airflowDelta`` (the task run).
+        table_facts: Of the latest version: ``version``, ``files``, ``bytes``, ``small_files``; empty where it is not known.
+        schema_string: The latest version's schema as its metadata has it; None where it is not known.
+        application_id: Spark's id of the application; None where there was none.
     """
 
     outcome: OperationResult | None = None
     error: dict[str, Any] | None = None
     traceback: str = ""
+    duration_ms: int | None = None
+    history: tuple[Mapping[str, Any], ...] = ()
+    table_facts: Mapping[str, int] = field(default_factory=dict)
+    schema_string: str | None = None
+    application_id: str | None = None
 
     @classmethod
     def of_error(cls, error: DeltaError, traceback: str = "") -> ResultDocument:
@@ -78,6 +93,11 @@ class ResultDocument:
             "outcome": None if self.outcome is None else self.outcome.to_json(),
             "error": self.error,
             "traceback": self.traceback,
+            "duration_ms": self.duration_ms,
+            "history": [dict(each) for each in self.history],
+            "table_facts": dict(self.table_facts),
+            "schema_string": self.schema_string,
+            "application_id": self.application_id,
         }
         return json.dumps(document, default=str, indent=1)
 
@@ -90,6 +110,11 @@ class ResultDocument:
             outcome=None if outcome is None else OperationResult.from_json(outcome),
             error=document["error"],
             traceback=document["traceback"],
+            duration_ms=document.get("duration_ms"),
+            history=tuple(document.get("history", ())),
+            table_facts=document.get("table_facts", {}),
+            schema_string=document.get("schema_string"),
+            application_id=document.get("application_id"),
         )
 
 
@@ -98,10 +123,12 @@ def result_uri(base: str, token: str, attempt: int) -> str:
     return f"{base.rstrip('/')}/{RESULTS_FOLDER}/{token}/{attempt}.json"
 
 
-def write_result(uri: str, document: ResultDocument, *, clock: Clock = system_clock) -> None:
+def write_result(
+    uri: str, document: ResultDocument, storage_options: StorageOptions = None, *, clock: Clock = system_clock
+) -> None:
     """Write the document in one step, and sweep the old ones beside it."""
     root, token, name = uri.rsplit("/", 2)
-    store = log_store_for(root)
+    store = log_store_for(root, storage_options)
     store.write(f"{token}/{name}", document.to_text().encode())
     limit = clock() - KEPT_FOR
     swept = [
@@ -110,17 +137,35 @@ def write_result(uri: str, document: ResultDocument, *, clock: Clock = system_cl
     store.delete(swept)
 
 
-def read_result(uri: str) -> ResultDocument | None:
+def read_result(uri: str, storage_options: StorageOptions = None) -> ResultDocument | None:
     """The document, or None when the job left none."""
     folder, name = uri.rsplit("/", 1)
     try:
-        return ResultDocument.from_text(log_store_for(folder).read(name))
+        return ResultDocument.from_text(log_store_for(folder, storage_options).read(name))
     except FileNotFoundError:
         return None
 
 
-def written_results(base: str, token: str) -> set[int]:
+def written_results(base: str, token: str, storage_options: StorageOptions = None) -> set[int]:
     """The tries of a task that left a document below the base."""
-    files = log_store_for(f"{base.rstrip('/')}/{RESULTS_FOLDER}").list_from(token)
+    files = log_store_for(f"{base.rstrip('/')}/{RESULTS_FOLDER}", storage_options).list_from(token)
     names = (each.path.rsplit("/", 1)[-1] for each in files)
     return {int(name.removesuffix(".json")) for name in names if name.removesuffix(".json").isdecimal()}
+
+
+def newest_document(
+    base: str, token: str, before: set[int], storage_options: StorageOptions = None, *, is_done: bool
+) -> ResultDocument | None:
+    """The document of this try's job: one that was not there before, else an outcome that was.
+
+    A durable operator may have followed the job of an earlier try, whose document bears that try's number. When the job of
+    this try is lost (not ``is_done``), an earlier outcome without a commit does not stand for it: such work runs again.
+    """
+    there = written_results(base, token, storage_options)
+
+    def read(tries: set[int]) -> list[ResultDocument]:
+        found = (read_result(result_uri(base, token, each), storage_options) for each in sorted(tries, reverse=True))
+        return [each for each in found if each is not None]
+
+    earlier = (each for each in read(before) if each.outcome and (is_done or each.outcome.committed))
+    return next(iter(read(there - before)), None) or next(earlier, None)

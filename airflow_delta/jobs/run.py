@@ -3,66 +3,152 @@
 from __future__ import annotations
 
 import re
+import time
 import traceback
+from dataclasses import replace
+from functools import partial
 
 from pyspark.errors import AnalysisException, ParseException, PythonException
 from pyspark.sql import SparkSession
 
-from airflow_delta.core.committed import committed_result
+from airflow_delta.core.committed import committed_result, version_before
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.statements import (
-    CheckpointStatement,
+    DeleteStatement,
+    HealthStatement,
+    MaintenanceStatement,
     MergeStatement,
     OperationResult,
     OptimizeStatement,
+    PinStatement,
+    ReorgStatement,
     Statement,
+    UpdateStatement,
     VacuumStatement,
     WriteStatement,
 )
+from airflow_delta.jobs.core_statements import execute_in_core
 from airflow_delta.jobs.errors import AccessDeniedError, JobFailedError, MissingPackageError, SparkAnalysisError
-from airflow_delta.jobs.maintenance import checkpoint, vacuum
+from airflow_delta.jobs.maintenance import Maintenance
+from airflow_delta.jobs.observed import observed
+from airflow_delta.jobs.pinned import pinned
 from airflow_delta.jobs.redaction import redact
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.jobs.spec import JobSpec
+from airflow_delta.jobs.upkeep_statements import vacuumed
+from airflow_delta.spark.dml.delete import delete
+from airflow_delta.spark.dml.update import update
+from airflow_delta.spark.hadoop.table_log import table_log
 from airflow_delta.spark.merge.merge import merge
+from airflow_delta.spark.optimize.auto_compaction import compacted_after
 from airflow_delta.spark.optimize.optimize import optimize
+from airflow_delta.spark.optimize.reorg import reorg
+from airflow_delta.spark.promises.verification import check_rows
+from airflow_delta.spark.upkeep.vacuum import SparkHands
+from airflow_delta.spark.worker_values import typed_worker_errors
 from airflow_delta.spark.write.write import write
+
+_WITHOUT_COMMIT = HealthStatement | PinStatement
+"""Statements that leave no commit to be looked for; the first also goes for a table whose log cannot be read."""
 
 _MISSING_PACKAGE = re.compile(r"ModuleNotFoundError: No module named '(?P<package>[\w.]+)'")
 
 
 def run(spark: SparkSession, spec: JobSpec) -> ResultDocument:
     """Do what the spec says; never raises, the document tells."""
+    began = time.monotonic()
     try:
-        return ResultDocument(outcome=execute(spark, spec))
+        log = table_log(spark, spec.statement.table)
+        leaves_commit = not isinstance(spec.statement, _WITHOUT_COMMIT)
+        if leaves_commit and spec.start_version is None and spec.not_before is not None:
+            spec = replace(spec, start_version=version_before(log, spec.not_before))
+        with typed_worker_errors():
+            outcome = execute(spark, log, spec)
     except Exception as error:  # noqa: BLE001 - a job ends in a document, whatever happened
         return ResultDocument.of_error(_typed(error, spec.statement), redact(traceback.format_exc()))
+    return observed(ResultDocument(outcome=outcome, duration_ms=round(1_000 * (time.monotonic() - began))), log)
 
 
-def execute(spark: SparkSession, spec: JobSpec) -> OperationResult:
+def execute(spark: SparkSession, log: DeltaLog, spec: JobSpec) -> OperationResult:
     """Do what the spec says, unless a commit with its token is there already.
+
+    Args:
+        spark: The session.
+        log: Of the statement's table.
+        spec: What to do.
 
     Raises:
         DeltaError: What the statement can end in. Nothing was committed then.
     """
-    statement, origin = spec.statement, spec.origin
-    log = DeltaLog.for_table(statement.table)
-    if origin.token is not None:
-        found = committed_result(log, origin.token, spec.start_version)
+    token = spec.origin.token
+    is_one_commit = not isinstance(spec.statement, MaintenanceStatement)  # a commit with its token is one step of several
+    if token is not None and is_one_commit and not isinstance(spec.statement, _WITHOUT_COMMIT):
+        found = committed_result(log, token, spec.start_version)
         if found is not None:
             return found
+    return _executed(spark, log, spec)
+
+
+def _executed(spark: SparkSession, log: DeltaLog, spec: JobSpec) -> OperationResult:
+    statement, origin = spec.statement, spec.origin
     match statement:
-        case WriteStatement():
-            return write(spark, log, statement, origin=origin, start_version=spec.start_version)
-        case MergeStatement():
-            return merge(spark, log, statement, origin=origin, start_version=spec.start_version)
+        case WriteStatement() | MergeStatement() | DeleteStatement() | UpdateStatement():
+            return compacted_after(spark, log, _rows_changed(spark, log, spec, statement), origin)
         case OptimizeStatement():
             return optimize(spark, log, statement, origin=origin, start_version=spec.start_version)
+        case ReorgStatement():
+            return reorg(spark, log, statement, origin=origin, start_version=spec.start_version)
+        case MaintenanceStatement():
+            return _maintain(spark, log, spec, statement)
         case VacuumStatement():
-            return vacuum(log, statement, origin=origin)
-        case CheckpointStatement():
-            return checkpoint(log, statement)
+            return vacuumed(log, statement, origin=origin, hands=SparkHands(spark))
+        case PinStatement():
+            return pinned(statement, partial(table_log, spark), origin)
+        case _:
+            open_table = partial(table_log, spark)
+            return execute_in_core(
+                log,
+                statement,
+                origin=origin,
+                start_version=spec.start_version,
+                open_table=open_table,
+                rows_check=partial(check_rows, spark),
+            )
+
+
+def _rows_changed(
+    spark: SparkSession,
+    log: DeltaLog,
+    spec: JobSpec,
+    statement: WriteStatement | MergeStatement | DeleteStatement | UpdateStatement,
+) -> OperationResult:
+    match statement:
+        case WriteStatement():
+            return write(spark, log, statement, origin=spec.origin, start_version=spec.start_version)
+        case MergeStatement():
+            return merge(spark, log, statement, origin=spec.origin, start_version=spec.start_version)
+        case DeleteStatement():
+            return delete(spark, log, statement, origin=spec.origin, start_version=spec.start_version)
+        case UpdateStatement():
+            return update(spark, log, statement, origin=spec.origin, start_version=spec.start_version)
+
+
+def _maintain(spark: SparkSession, log: DeltaLog, spec: JobSpec, statement: MaintenanceStatement) -> OperationResult:
+    def optimizer(step: OptimizeStatement) -> OperationResult:
+        try:
+            return optimize(spark, log, step, origin=spec.origin, start_version=spec.start_version)
+        except Exception as error:
+            raise _typed(error, step) from error
+
+    return Maintenance(
+        log=log,
+        statement=statement,
+        origin=spec.origin,
+        start_version=spec.start_version,
+        optimizer=optimizer,
+        hands=SparkHands(spark),
+    ).run()
 
 
 def _typed(error: Exception, statement: Statement) -> DeltaError:

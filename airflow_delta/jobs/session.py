@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
+
+from airflow_delta.core.storage.ambient_options import VARIABLE
 
 DEFAULTS = {
     # Timestamps in SQL texts mean UTC, whatever the machine.
@@ -22,4 +26,8 @@ def job_session(application: str) -> SparkSession:
     for name, value in DEFAULTS.items():
         conf.setIfMissing(name, value)
     conf.setIfMissing("spark.app.name", application)
-    return SparkSession.builder.config(conf=conf).getOrCreate()
+    session = SparkSession.builder.config(conf=conf).getOrCreate()
+    if VARIABLE in os.environ:
+        # With each task to the Python workers, where they are on other machines too; unlike a setting it is shown nowhere.
+        session.sparkContext.environment[VARIABLE] = os.environ[VARIABLE]
+    return session

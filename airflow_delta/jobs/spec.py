@@ -19,6 +19,8 @@ from airflow_delta.core.actions.commit_info import Origin
 from airflow_delta.core.statements import Statement
 from airflow_delta.core.statements.json_form import statement_from_json, to_json
 from airflow_delta.jobs.errors import InvalidSpecError
+from airflow_delta.jobs.result import result_uri
+from airflow_delta.jobs.task_run import TaskRun
 
 SPEC_FORMAT = 1
 
@@ -33,12 +35,14 @@ class JobSpec:
         start_version: The table's version when the token was minted (-1: no table); commits after it are searched for the
             token before anything is done. None when whoever minted the token could not read the table.
         result_uri: Where the result document goes; None prints it only.
+        not_before: Where there is no start version: no commit of the task is older, in milliseconds since the epoch.
     """
 
     statement: Statement
     origin: Origin = field(default_factory=Origin)
     start_version: int | None = None
     result_uri: str | None = None
+    not_before: int | None = None
 
     def to_text(self) -> str:
         """The spec as JSON text."""
@@ -54,12 +58,13 @@ class JobSpec:
             },
             "start_version": self.start_version,
             "result_uri": self.result_uri,
+            "not_before": self.not_before,
         }
         return json.dumps(document, separators=(",", ":"))
 
     @classmethod
     def from_text(cls, text: str) -> JobSpec:
-        """The spec that ``to_text`` wrote, or a person.
+        """The spec that ``to_text`` wrote, or a person, or a template of ``DeltaJob``, which has ``run`` and ``scratch_uri``.
 
         Raises:
             InvalidSpecError: No JSON, an unknown format or field, a digest that is not the statement's.
@@ -75,6 +80,14 @@ class JobSpec:
         statement = statement_from_json(document.pop("statement"))
         if digest is not None and digest != statement_digest(statement):
             raise InvalidSpecError(detail="its digest is not that of its statement")
+        if "run" in document:
+            run, base = TaskRun.from_json(document["run"]), str(document.get("scratch_uri"))
+            return cls(
+                statement=statement,
+                origin=run.origin(statement_digest(statement)),
+                result_uri=result_uri(base, run.key, run.try_number),
+                not_before=run.run_after,
+            )
         try:
             spec = cls(statement=statement, origin=Origin(**document.pop("origin", {})), **document)
         except TypeError as error:
@@ -85,8 +98,8 @@ class JobSpec:
 
 
 def statement_digest(statement: Statement) -> str:
-    """A hash that is equal for equal statements only."""
-    text = json.dumps(to_json(statement), sort_keys=True, separators=(",", ":"))
+    """A hash that is equal for equal statements only, whichever version of the package takes it."""
+    text = json.dumps(to_json(statement, with_defaults=False), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 

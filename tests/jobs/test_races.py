@@ -28,7 +28,9 @@ def race(spark, tmp_path, monkeypatch):
         for number, feed in enumerate(feeds):
             write_deltalake(f"{table}{number}", feed)
             statement = MergeStatement(table=table, source=TableSource(f"{table}{number}"), on=on, clauses=ADD_UP)
-            origin = Origin(token=f"{number:032x}", job={"jobName": f"dag.merge_{number}", "jobRunId": "run"})
+            record = {"dag_id": "dag", "task_id": f"merge_{number}", "run_id": "run"}
+            job = {"jobName": f"dag.merge_{number}", "jobRunId": "run"}
+            origin = Origin(token=f"{number:032x}", job=job, record=record)
             specs.append(JobSpec(statement=statement, origin=origin, start_version=0))
         barrier, seen, write_if_absent = threading.Barrier(len(specs)), threading.local(), LocalLogStore.write_if_absent
 
@@ -88,6 +90,7 @@ def test_of_merges_on_one_row_one_is_redone_and_nothing_is_lost(race):
     assert (second.version, second.read_version) == (2, 1)
     (conflict,) = second.conflicts
     assert (conflict["version"], conflict["job"]["jobName"]) == (1, f"dag.merge_{outcomes.index(first)}")
+    assert conflict["run"] == {"dag_id": "dag", "task_id": f"merge_{outcomes.index(first)}", "run_id": "run"}
     assert conflict["rule"].startswith("DELTA_CONCURRENT_")
     assert [commit["operation"] for commit in table.history()][:2] == ["MERGE", "MERGE"]
 

@@ -1,12 +1,14 @@
 """A spec goes from operator to job unchanged, or is refused."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from airflow_delta.core.actions.commit_info import Origin
 from airflow_delta.core.errors import InvalidStatementError
-from airflow_delta.core.statements import MergeStatement, TableSource
+from airflow_delta.core.statements import CheckpointStatement, MergeStatement, TableSource
+from airflow_delta.core.statements.json_form import to_json
 from airflow_delta.jobs.errors import InvalidSpecError
 from airflow_delta.jobs.spec import JobSpec, statement_digest
 
@@ -21,6 +23,8 @@ def test_a_spec_survives_its_text():
         result_uri="/lake/flights/_airflow_delta/results/a1/2.json",
     )
     assert JobSpec.from_text(spec.to_text()) == spec
+    unseen = replace(spec, start_version=None, not_before=1_767_225_600_000)
+    assert JobSpec.from_text(unseen.to_text()) == unseen
 
 
 def test_by_hand_only_the_statement_is_needed():
@@ -52,6 +56,14 @@ def test_a_spec_that_was_changed_or_is_not_known_is_refused(change, error):
 def test_what_is_no_json_object_is_refused(text):
     with pytest.raises(InvalidSpecError):
         JobSpec.from_text(text)
+
+
+def test_a_field_that_a_later_version_adds_changes_no_digest_as_long_as_it_says_nothing():
+    told = to_json(CheckpointStatement(table="/t"), with_defaults=False)
+    assert told == {"$type": "checkpoint", "table": "/t"}
+    nested = to_json(MergeStatement(table="/t", source=TableSource("/s"), on="a = b"), with_defaults=False)
+    assert nested["source"] == {"$type": "table", "table": "/s"}
+    assert statement_digest(CheckpointStatement(table="/t", version=0)) != statement_digest(CheckpointStatement(table="/t"))
 
 
 def test_the_digest_tells_statements_apart_and_nothing_else():

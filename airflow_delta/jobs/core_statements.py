@@ -1,0 +1,61 @@
+"""Statements that the core does alone, with no Spark: in a job, where the access to the data is, or in an Airflow worker."""
+
+from __future__ import annotations
+
+from airflow_delta.core.actions import Origin
+from airflow_delta.core.committed import committed_result
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import DeltaError
+from airflow_delta.core.statements import HealthStatement, OperationResult
+from airflow_delta.core.table_changes.verification import RowsCheck, check_rows
+from airflow_delta.jobs.examination import examined
+from airflow_delta.jobs.table_statements import OpenTable, TableStatement, execute_table_statement
+from airflow_delta.jobs.upkeep_statements import UpkeepStatement, execute_upkeep_statement
+from airflow_delta.jobs.watching_log import OwnCommitMet, WatchingLog
+
+CoreStatement = TableStatement | UpkeepStatement | HealthStatement
+"""The statements that need no Spark."""
+
+
+def execute_in_core(
+    log: DeltaLog,
+    statement: CoreStatement,
+    *,
+    origin: Origin,
+    start_version: int | None = None,
+    open_table: OpenTable = DeltaLog.for_table,
+    rows_check: RowsCheck = check_rows,
+) -> OperationResult:
+    """Do what the statement says, in this process.
+
+    Args:
+        log: Of the statement's table.
+        statement: What to do.
+        origin: Who asks.
+        start_version: The table's version when the origin's token was minted (-1 for no table). With it the commit of a lost
+            twin is found, which may have made the table, or added the column, that is in the way now.
+        open_table: Opens the other tables that the statement names.
+        rows_check: Who looks at the rows where they must satisfy a new constraint.
+
+    Raises:
+        DeltaError: What the statement can end in.
+    """
+    if origin.token is None or start_version is None:
+        return _executed(log, statement, origin, open_table, rows_check)
+    try:
+        return _executed(WatchingLog(log, origin.token, start_version), statement, origin, open_table, rows_check)
+    except (DeltaError, OwnCommitMet):
+        found = committed_result(log, origin.token, start_version)
+        if found is None:
+            raise
+        return found
+
+
+def _executed(
+    log: DeltaLog, statement: CoreStatement, origin: Origin, open_table: OpenTable, rows_check: RowsCheck
+) -> OperationResult:
+    if isinstance(statement, HealthStatement):
+        return examined(log, statement)
+    if isinstance(statement, TableStatement):
+        return execute_table_statement(log, statement, origin=origin, open_table=open_table, rows_check=rows_check)
+    return execute_upkeep_statement(log, statement, origin=origin)

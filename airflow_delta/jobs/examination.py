@@ -1,0 +1,39 @@
+"""What is wrong with a table, as a result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.operations.table_health import Finding, examine
+from airflow_delta.core.statements import HealthStatement, OperationResult
+
+
+def examined(log: DeltaLog, statement: HealthStatement) -> OperationResult:
+    """Look at the table, also at one that does not open: ``details`` holds ``findings``, the worst first, and ``figures``.
+
+    Raises:
+        TableNotFoundError: There is no table.
+        StorageAccessError: The storage does not let us look.
+    """
+    health = examine(log, list_files=statement.list_files)
+    version = -1 if health.version is None else health.version
+    return OperationResult(
+        table=log.table_uri,
+        version=version,
+        read_version=version,
+        operation="HEALTH",
+        committed=False,
+        details={"findings": [_told(each) for each in health.findings], "figures": health.figures},
+    )
+
+
+def _told(finding: Finding) -> Mapping[str, Any]:
+    return {
+        "severity": str(finding.severity),
+        "code": finding.code,
+        "text": finding.text,
+        "remedy": finding.remedy,
+        "files": list(finding.files),
+    }

@@ -1,0 +1,55 @@
+"""What is due on a table, decided from numbers alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Whether a step of a maintenance is due.
+
+    Attributes:
+        why: The numbers that decided it, in words.
+    """
+
+    due: bool
+    why: str
+
+
+def of_optimize(*, files: int, size: int, small_file_size: int, min_files: int) -> Need:
+    """``files`` small ones, of ``size`` bytes together, lie in partitions that have ``min_files`` of them or more."""
+    limit = f"{min_files} or more files below {small_file_size:,} bytes"
+    if not files:
+        return Need(False, f"no partition has {limit}")
+    return Need(True, f"{files} files ({size:,} bytes) lie in partitions that have {limit}")
+
+
+def of_statistics(*, files: int) -> Need:
+    """``files`` have no statistics."""
+    return Need(files > 0, f"{files} files have no statistics")
+
+
+def of_vacuum(*, files: int, size: int) -> Need:
+    """``files``, of ``size`` bytes together, are needed by no version within the retention and by no pin."""
+    return Need(files > 0, f"{files} files ({size:,} bytes) belong to no version within the retention, and to no pinned one")
+
+
+def of_checkpoint(*, commits: int, max_commits: int, broken: int) -> Need:
+    """Every reader reads ``commits`` after the last checkpoint; ``broken`` checkpoints could not be read."""
+    if broken:
+        return Need(True, f"{broken} checkpoints cannot be read")
+    return Need(commits > max_commits, f"every reader reads {commits} commits; more than {max_commits} are too many")
+
+
+def of_log_compaction(*, commits: int, max_commits: int) -> Need:
+    """``commits`` are covered neither by a checkpoint nor by a compacted file."""
+    why = f"{commits} commits are in no checkpoint and no compacted file; more than {max_commits} are too many"
+    return Need(commits > max_commits, why)
+
+
+def of_cleanup(*, files: int, keeps_log: bool) -> Need:
+    """``files`` of the log are older than its retention; ``keeps_log`` says that the table wants to keep them."""
+    if keeps_log:
+        return Need(False, "delta.enableExpiredLogCleanup is false")
+    return Need(files > 0, f"{files} files of the log are older than its retention and needed by no later version")

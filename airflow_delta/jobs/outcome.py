@@ -1,0 +1,53 @@
+"""What came of a statement that the core did, as the result that operators return."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from airflow_delta.core.actions import Origin
+from airflow_delta.core.committed import result_of_commit
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.log.commit_reader import read_commit_info
+from airflow_delta.core.statements import OperationResult
+from airflow_delta.core.transaction.commit_result import CommitResult
+
+Details = Mapping[str, Any]
+
+
+def of_transaction(log: DeltaLog, operation: str, commit: CommitResult, details: Details | None = None) -> OperationResult:
+    """The result of a transaction, whether or not there was anything to commit."""
+    if commit.commit_info is None:
+        return without_commit(log, operation, commit.version, details=details)
+    result = result_of_commit(log.table_uri, commit.version, commit.commit_info, already_committed=commit.already_committed)
+    return replace(result, conflicts=commit.conflicts, attempts=commit.attempts, details=details or {})
+
+
+def of_version(log: DeltaLog, version: int, origin: Origin, details: Details | None = None) -> OperationResult:
+    """The result of a statement that ended in the commit of this version, its own or that of another try of its task."""
+    info = read_commit_info(log.store, version)
+    if info is None:
+        return without_commit(log, "UNKNOWN", version, details=details)
+    is_ours = info.origin.record == dict(origin.record)
+    return replace(result_of_commit(log.table_uri, version, info, already_committed=not is_ours), details=details or {})
+
+
+def without_commit(
+    log: DeltaLog,
+    operation: str,
+    version: int,
+    *,
+    metrics: Mapping[str, int | str] | None = None,
+    details: Details | None = None,
+) -> OperationResult:
+    """The result of a statement that committed nothing; -1 is the version where there is no table."""
+    return OperationResult(
+        table=log.table_uri,
+        version=version,
+        read_version=version,
+        operation=operation,
+        committed=False,
+        metrics=metrics or {},
+        details=details or {},
+    )

@@ -1,0 +1,182 @@
+"""Statements about what a table is: made, altered, cloned, converted, restored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from airflow_delta.core.actions import Metadata, Origin, Protocol
+from airflow_delta.core.committed import SOURCES_KEY
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.operations.convert import convert
+from airflow_delta.core.statements import (
+    AlterStatement,
+    CloneStatement,
+    ConvertStatement,
+    CreateStatement,
+    DropFeature,
+    OperationResult,
+    RestoreStatement,
+)
+from airflow_delta.core.statements.columns import columns_text
+from airflow_delta.core.table_changes import NewTable
+from airflow_delta.core.table_changes.ddl import parse_struct
+from airflow_delta.core.table_changes.statement_steps import step_of
+from airflow_delta.core.table_changes.verification import RowsCheck, check_rows
+from airflow_delta.jobs.outcome import of_transaction, of_version, without_commit
+
+TableStatement = AlterStatement | CloneStatement | ConvertStatement | CreateStatement | RestoreStatement
+
+OpenTable = Callable[[str], DeltaLog]
+"""Gives the log of the table at a URI."""
+
+
+def execute_table_statement(
+    log: DeltaLog, statement: TableStatement, *, origin: Origin, open_table: OpenTable, rows_check: RowsCheck = check_rows
+) -> OperationResult:
+    """Do what the statement says, as one commit that carries the origin's token; ``rows_check`` is as of ``step_of``.
+
+    Raises:
+        DeltaError: What the statement can end in.
+    """
+    match statement:
+        case CreateStatement():
+            return created(log, statement, origin=origin)
+        case AlterStatement():
+            return altered(log, statement, origin=origin, rows_check=rows_check)
+        case CloneStatement(source=source):
+            return cloned(log, open_table(source.table), statement, origin=origin)
+        case ConvertStatement():
+            return converted(log, statement, origin=origin)
+        case RestoreStatement():
+            return restored(log, statement, origin=origin)
+
+
+def created(log: DeltaLog, statement: CreateStatement, *, origin: Origin) -> OperationResult:
+    """Make the table. A dry run tells in ``details`` what it ``would`` do, and what the ``table`` would be.
+
+    Raises:
+        As ``DeltaLog.create``.
+    """
+    new = NewTable(
+        schema=parse_struct(columns_text("CREATE", statement.columns)),
+        partition_columns=statement.partition_by,
+        clustering_columns=statement.cluster_by,
+        properties=statement.properties,
+        constraints=statement.constraints,
+        description=statement.comment,
+    )
+    if not statement.dry_run:
+        return of_transaction(log, "CREATE TABLE", log.create(new, mode=statement.mode, origin=origin))
+    plan = log.plan_create(new, mode=statement.mode)
+    table = _described(plan.definition.metadata, plan.definition.protocol)
+    return without_commit(
+        log,
+        plan.operation or "CREATE TABLE",
+        plan.read_version,
+        metrics={"numRemovedFiles": plan.removed_files},
+        details={"would": plan.operation, "table": table},
+    )
+
+
+def altered(log: DeltaLog, statement: AlterStatement, *, origin: Origin, rows_check: RowsCheck = check_rows) -> OperationResult:
+    """Change the table; ``details`` holds the ``changes``, and after a dry run what the ``table`` would be.
+
+    Raises:
+        As ``TableChanges`` and ``DeltaLog.drop_feature``.
+    """
+    match statement.changes:
+        case (DropFeature(name, truncate_history=truncate),):
+            return of_transaction(log, "DROP FEATURE", log.drop_feature(name, truncate_history=truncate, origin=origin))
+    steps = [step_of(each, rows_check) for each in statement.changes]
+    changes = log.alter(origin=origin)
+    if not statement.dry_run:
+        return of_transaction(log, "ALTER TABLE", changes.together(*steps))
+    plan = changes.plan(*steps)
+    return without_commit(
+        log,
+        plan.operation,
+        log.snapshot().version,
+        details={"changes": list(plan.changes), "table": _described(plan.table.metadata, plan.table.protocol)},
+    )
+
+
+def cloned(log: DeltaLog, source: DeltaLog, statement: CloneStatement, *, origin: Origin) -> OperationResult:
+    """Make the table on the files of the source; ``details`` tells the version cloned and its size.
+
+    Raises:
+        As ``DeltaLog.shallow_clone``.
+    """
+    snapshot = source.snapshot(statement.source.version_number, statement.source.timestamp)
+    pin = {"table": source.table_uri, "version": snapshot.version}
+    origin = replace(origin, record={**origin.record, SOURCES_KEY: [pin]})
+    done = source.shallow_clone(
+        log,
+        version=snapshot.version,
+        mode=statement.mode,
+        properties=statement.properties,
+        dry_run=statement.dry_run,
+        origin=origin,
+    )
+    details = {"source_version": done.source_version, "files": done.files, "bytes": done.bytes}
+    if done.created:
+        return of_version(log, done.version, origin, details)
+    return replace(without_commit(log, "CLONE", done.version, details=details), sources=(pin,))
+
+
+def converted(log: DeltaLog, statement: ConvertStatement, *, origin: Origin) -> OperationResult:
+    """Make the directory a table; where it is one, its version is the result.
+
+    Raises:
+        As ``operations.convert``.
+    """
+    done = convert(
+        log,
+        partition_schema=_partition_types(statement),
+        infer_partitions=statement.infer_partitions,
+        statistics=statement.statistics,
+        properties=statement.properties,
+        dry_run=statement.dry_run,
+        origin=origin,
+    )
+    if done.converted:
+        return of_version(log, done.version, origin)
+    return without_commit(log, "CONVERT", done.version, metrics={"numConvertedFiles": done.files})
+
+
+def restored(log: DeltaLog, statement: RestoreStatement, *, origin: Origin) -> OperationResult:
+    """Make the table as it was; ``details`` tells which version came back.
+
+    Raises:
+        As ``DeltaLog.restore``.
+    """
+    done = log.restore(
+        statement.version,
+        statement.timestamp,
+        ignore_missing_files=statement.ignore_missing_files,
+        dry_run=statement.dry_run,
+        origin=origin,
+    )
+    details = {"restored_version": done.restored_version}
+    if statement.dry_run:
+        return without_commit(log, "RESTORE", done.version, metrics=done.metrics(), details=details)
+    return of_version(log, done.version, origin, details)
+
+
+def _partition_types(statement: ConvertStatement) -> dict[str, str] | None:
+    if statement.partition_by is None:
+        return None
+    columns = parse_struct(columns_text("CONVERT", statement.partition_by))
+    return {each.name: str(each.type) for each in columns.fields}
+
+
+def _described(metadata: Metadata, protocol: Protocol) -> Mapping[str, Any]:
+    """A table as JSON values."""
+    return {
+        "schema": json.loads(metadata.schema_string),
+        "partition_columns": list(metadata.partition_columns),
+        "properties": dict(metadata.configuration),
+        "protocol": protocol.to_json(),
+    }

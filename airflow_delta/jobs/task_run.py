@@ -1,0 +1,76 @@
+"""A task that another operator submits: who asks, told by names alone, because nobody has drawn a token for it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from airflow_delta.core.actions.commit_info import Origin
+from airflow_delta.jobs.errors import InvalidSpecError
+
+_NUMBERS = ("map_index", "generation", "try_number", "run_after")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskRun:
+    """One try of such a task.
+
+    Attributes:
+        generation: ``ti.max_tries``, which changes when the task is cleared.
+        run_after: When the DAG run was to begin, milliseconds since the epoch: no commit of the task is older.
+        logical_date: ISO text; None when the DAG run has none.
+    """
+
+    dag_id: str
+    task_id: str
+    run_id: str
+    map_index: int
+    generation: int
+    try_number: int
+    run_after: int = 0
+    logical_date: str | None = None
+    ti_id: str = ""
+    owner: str = ""
+    trigger: str = ""
+
+    @classmethod
+    def from_json(cls, document: Any) -> TaskRun:
+        """The task run that a spec tells of; numbers may be texts, because templates were rendered into them.
+
+        Raises:
+            InvalidSpecError: A member is missing, unknown, or no number.
+        """
+        try:
+            numbers = {name: int(float(document[name])) for name in _NUMBERS if name in document}
+            return cls(**{**document, **numbers, "logical_date": document.get("logical_date") or None})
+        except (TypeError, ValueError, AttributeError) as error:
+            raise InvalidSpecError(detail=f"its run cannot be meant: {error}") from error
+
+    @property
+    def key(self) -> str:
+        """Equal for all tries of the task until it is cleared: the folder of its documents."""
+        return _digest(self.dag_id, self.run_id, self.task_id, self.map_index, self.generation)
+
+    def origin(self, statement_digest: str) -> Origin:
+        """Who asks for the commit; another statement is marked by another token."""
+        job = {
+            "jobId": self.dag_id,
+            "jobName": f"{self.dag_id}.{self.task_id}",
+            "jobRunId": self.run_id,
+            "runId": self.ti_id,
+            "jobOwnerId": self.owner,
+            "triggerType": self.trigger,
+        }
+        told = ("dag_id", "task_id", "run_id", "map_index", "try_number", "generation", "logical_date")
+        record = {name: value for name, value in asdict(self).items() if name in told}
+        return Origin(token=_digest(self.key, statement_digest), job=job, record=record)
+
+
+NAMES = tuple(each.name for each in fields(TaskRun))
+"""What a spec's ``run`` may hold."""
+
+
+def _digest(*parts: str | int) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]

@@ -1,0 +1,157 @@
+"""Statements that look after a table's files and log. None is found by its token: each may simply run again."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import pyarrow as pa
+
+from airflow_delta.core.actions import Origin
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.operations.checkpoints import CheckpointKind
+from airflow_delta.core.operations.vacuum_hands import VacuumHands
+from airflow_delta.core.statements import (
+    CheckpointStatement,
+    CleanUpLogStatement,
+    CompactLogStatement,
+    ManifestStatement,
+    OperationResult,
+    StatisticsStatement,
+    VacuumStatement,
+)
+from airflow_delta.jobs.outcome import of_version, without_commit
+
+UpkeepStatement = (
+    CheckpointStatement | CleanUpLogStatement | CompactLogStatement | ManifestStatement | StatisticsStatement | VacuumStatement
+)
+
+SHOWN_PATHS = 100
+"""At most so many paths are told by name: results live in Airflow's database."""
+
+
+def execute_upkeep_statement(log: DeltaLog, statement: UpkeepStatement, *, origin: Origin) -> OperationResult:
+    """Do what the statement says.
+
+    Raises:
+        DeltaError: What the statement can end in.
+    """
+    match statement:
+        case VacuumStatement():
+            return vacuumed(log, statement, origin=origin)
+        case CheckpointStatement():
+            return checkpointed(log, statement)
+        case CompactLogStatement():
+            return log_compacted(log, statement)
+        case CleanUpLogStatement():
+            return log_cleaned_up(log, statement)
+        case StatisticsStatement():
+            return statistics_computed(log, statement, origin=origin)
+        case ManifestStatement():
+            return manifests_written(log)
+
+
+def vacuumed(log: DeltaLog, statement: VacuumStatement, *, origin: Origin, hands: VacuumHands | None = None) -> OperationResult:
+    """Delete what no version needs; ``details`` tells the ``pins`` that keep more, after a dry run also the first ``paths``.
+
+    Args:
+        log: Of the statement's table.
+        statement: What to do.
+        origin: Who asks.
+        hands: Who lists and deletes; this process when None.
+
+    Raises:
+        As ``DeltaLog.vacuum``.
+    """
+    read_version = log.snapshot().version
+    done = log.vacuum(
+        statement.retention_hours,
+        dry_run=statement.dry_run,
+        enforce_retention=statement.enforce_retention,
+        lite=statement.lite,
+        inventory=statement.inventory,
+        origin=origin,
+        hands=hands,
+    )
+    pins: dict[str, Any] = {"pins": [asdict(pin) for pin in done.pins]} if done.pins else {}
+    found: dict[str, int | str] = {"numFilesToDelete": done.files, "sizeOfDataToDelete": done.bytes}
+    return OperationResult(
+        table=log.table_uri,
+        version=read_version if done.version is None else done.version,
+        read_version=read_version,
+        operation="VACUUM",
+        committed=done.version is not None,
+        metrics=found if statement.dry_run else found | {"numDeletedFiles": done.files},
+        details=pins | ({"paths": _shown(done.paths)} if statement.dry_run else {}),
+    )
+
+
+def checkpointed(log: DeltaLog, statement: CheckpointStatement) -> OperationResult:
+    """Write a checkpoint.
+
+    Raises:
+        As ``DeltaLog.checkpoint``.
+    """
+    kind = None if statement.kind is None else CheckpointKind(statement.kind)
+    written = log.checkpoint(statement.version, kind=kind)
+    metrics = {"numActions": written.actions, "numFiles": written.files, "numBytes": written.bytes}
+    return without_commit(log, "CHECKPOINT", written.version, metrics=metrics)
+
+
+def log_compacted(log: DeltaLog, statement: CompactLogStatement) -> OperationResult:
+    """Write commits as one file; ``details`` tells its ``path``, None where there was nothing to compact.
+
+    Raises:
+        As ``DeltaLog.compact_log``.
+    """
+    done = log.compact_log(statement.start, statement.end)
+    commits = 0 if done.path is None else done.end - done.start + 1
+    metrics = {"numCompactedCommits": commits, "numActions": done.actions or 0}
+    return without_commit(log, "COMPACT LOG", log.snapshot().version, metrics=metrics, details={"path": done.path})
+
+
+def log_cleaned_up(log: DeltaLog, statement: CleanUpLogStatement) -> OperationResult:
+    """Delete what the log no longer needs; ``details`` tells the ``barrier``, and after a dry run the first ``paths``.
+
+    Raises:
+        As ``DeltaLog.cleanup_log``.
+    """
+    done = log.cleanup_log(dry_run=statement.dry_run)
+    metrics = {
+        "numLogFiles": len(done.log_files),
+        "numSidecars": len(done.sidecars),
+        "numTemporaryFiles": len(done.temporaries),
+    }
+    paths = [*done.log_files, *done.sidecars, *done.temporaries][:SHOWN_PATHS]
+    details = {"barrier": done.barrier} | ({"paths": paths} if statement.dry_run else {})
+    return without_commit(log, "CLEAN UP LOG", log.snapshot().version, metrics=metrics, details=details)
+
+
+def statistics_computed(log: DeltaLog, statement: StatisticsStatement, *, origin: Origin) -> OperationResult:
+    """Give files the statistics that the table asks for.
+
+    Raises:
+        As ``DeltaLog.recompute_statistics``.
+    """
+    done = log.recompute_statistics(
+        statement.where, missing_only=statement.missing_only, dry_run=statement.dry_run, origin=origin
+    )
+    details = {"read": done.read, "changed": done.changed, "skipped": done.skipped}
+    if statement.dry_run or not done.changed:
+        return without_commit(log, "COMPUTE STATS", done.version, details=details)
+    return of_version(log, done.version, origin, details)
+
+
+def manifests_written(log: DeltaLog) -> OperationResult:
+    """List the table's files for readers that do not know Delta.
+
+    Raises:
+        As ``DeltaLog.generate_manifests``.
+    """
+    done = log.generate_manifests()
+    metrics = {"numManifests": done.written, "numDeletedManifests": done.deleted, "numFiles": done.files}
+    return without_commit(log, "GENERATE", done.version, metrics=metrics)
+
+
+def _shown(paths: pa.Array) -> list[str]:
+    return paths.slice(0, SHOWN_PATHS).to_pylist()

@@ -1,0 +1,39 @@
+"""The search for a lost twin: another try of the task that went on alone, and may have committed meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
+
+
+class OwnCommitMet(Exception):  # noqa: N818 - users never see it
+    """The table holds the task's commit already."""
+
+
+class WatchingLog(DeltaLog):
+    """A log on which no transaction starts from a version that holds the task's own commit.
+
+    Between the search for the token and the read of the table a twin may commit; its commit would be read as somebody else's,
+    and followed by a second one. Whoever commits after the read is met by the commit itself.
+    """
+
+    def __init__(self, log: DeltaLog, token: str, start_version: int) -> None:
+        """Watch the table of ``log`` for a commit with the token later than ``start_version`` (-1 for no table)."""
+        super().__init__(log.store, clock=log.clock, backoff=log.backoff)
+        self._token = token
+        self._start_version = start_version
+
+    def start_transaction(self, snapshot: Snapshot | None = None, *, enforces: Iterable[str] = ()) -> OptimisticTransaction:
+        """As of any log.
+
+        Raises:
+            OwnCommitMet: The version holds the task's commit, or follows it.
+            TokenHistoryLostError: Commits were cleaned up, so nobody can tell.
+        """
+        transaction = super().start_transaction(snapshot, enforces=enforces)
+        if transaction.read_version > self._start_version and self.find_commit(self._token, self._start_version):
+            raise OwnCommitMet
+        return transaction

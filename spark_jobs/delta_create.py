@@ -1,0 +1,11 @@
+"""Make a Delta table, empty.
+
+By hand: ``spark-submit delta_create.py --spec @create.json``; the form of the file stands in airflow_delta.jobs.spec.
+"""
+
+import sys
+
+from airflow_delta.jobs.main import main
+
+if __name__ == "__main__":
+    sys.exit(main("create"))

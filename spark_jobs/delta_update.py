@@ -1,0 +1,11 @@
+"""Give rows of a Delta table new values.
+
+By hand: ``spark-submit delta_update.py --spec @update.json``; the form of the file stands in airflow_delta.jobs.spec.
+"""
+
+import sys
+
+from airflow_delta.jobs.main import main
+
+if __name__ == "__main__":
+    sys.exit(main("update"))

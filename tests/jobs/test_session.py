@@ -1,0 +1,26 @@
+"""The session of a job: what its Python workers find."""
+
+import os
+
+import pytest
+
+from airflow_delta.core.storage.ambient_options import VARIABLE
+from airflow_delta.jobs.session import job_session
+
+pytestmark = pytest.mark.spark
+
+
+def test_storage_options_go_with_the_tasks_to_python_workers_and_are_no_setting(spark, monkeypatch):
+    options = '{"s3": {"secret": "hunter2"}}'
+    monkeypatch.setenv(VARIABLE, options)  # too late for the JVM, whose environment local workers have otherwise
+    session = job_session("test")
+    try:
+
+        def found(batches):
+            yield from (batch.set_column(0, "told", [os.environ.get(VARIABLE)] * len(batch)) for batch in batches)
+
+        told = session.range(1, numPartitions=1).mapInArrow(found, "told STRING").collect()
+        assert [row.told for row in told] == [options]
+        assert "hunter2" not in str(session.sparkContext.getConf().getAll())
+    finally:
+        del session.sparkContext.environment[VARIABLE]
