@@ -6,6 +6,42 @@ from typing import Any
 
 _INTEGRATION = "Delta Lake"
 
+_DELTA_CONNECTION = {
+    "connection-type": "delta",
+    "hook-class-name": "airflow_delta.hooks.delta.DeltaHook",
+    "hook-name": "Delta Lake",
+    "ui-field-behaviour": {
+        "hidden-fields": ["port", "schema", "login", "password"],
+        "relabeling": {"host": "Table root"},
+        "placeholders": {"host": "s3://lake/tables"},
+    },
+    "conn-fields": {
+        "storage_conn_id": {
+            "label": "Storage connection",
+            "description": (
+                "The connection of the object store (Amazon Web Services, Google Cloud or Azure), whose keys are used. "
+                "When empty, the identity of the machines."
+            ),
+            "schema": {"type": ["string", "null"]},
+        },
+        "storage_options": {
+            "label": "Storage options",
+            "description": "More options of the store's fsspec filesystem, as a JSON object. No secrets: they are shown here.",
+            "schema": {"type": ["object", "null"]},
+        },
+        "scratch_uri": {
+            "label": "Scratch URI",
+            "description": "Where jobs leave their results: Spark's driver writes there, Airflow's workers read.",
+            "schema": {"type": ["string", "null"]},
+        },
+        "workers_see_tables": {
+            "label": "Workers see the tables",
+            "description": "When not, jobs do all the looking; a scratch place is needed, and sensors are refused.",
+            "schema": {"type": ["boolean", "null"], "default": True},
+        },
+    },
+}
+
 
 def get_provider_info() -> dict[str, Any]:
     """The provider's description, in the form of Airflow's ``provider_info.schema.json``."""
@@ -18,17 +54,56 @@ def get_provider_info() -> dict[str, Any]:
             {
                 "integration-name": _INTEGRATION,
                 "python-modules": [
+                    "airflow_delta.operators.alter",
                     "airflow_delta.operators.checkpoint",
+                    "airflow_delta.operators.clone",
+                    "airflow_delta.operators.convert",
+                    "airflow_delta.operators.create",
+                    "airflow_delta.operators.delete",
+                    "airflow_delta.operators.health",
+                    "airflow_delta.operators.log_upkeep",
+                    "airflow_delta.operators.maintenance",
+                    "airflow_delta.operators.manifest",
                     "airflow_delta.operators.merge",
+                    "airflow_delta.operators.new_commits",
                     "airflow_delta.operators.optimize",
+                    "airflow_delta.operators.pin",
+                    "airflow_delta.operators.reorg",
+                    "airflow_delta.operators.restore",
+                    "airflow_delta.operators.result",
                     "airflow_delta.operators.sql",
+                    "airflow_delta.operators.statistics",
+                    "airflow_delta.operators.update",
                     "airflow_delta.operators.vacuum",
                     "airflow_delta.operators.write",
                 ],
             }
         ],
         "sensors": [{"integration-name": _INTEGRATION, "python-modules": ["airflow_delta.sensors.commit"]}],
-        "triggers": [{"integration-name": _INTEGRATION, "python-modules": ["airflow_delta.triggers.commit"]}],
+        "triggers": [
+            {
+                "integration-name": _INTEGRATION,
+                "python-modules": [
+                    "airflow_delta.triggers.commit",
+                    "airflow_delta.triggers.commit_event",
+                    "airflow_delta.triggers.result",
+                ],
+            }
+        ],
+        "hooks": [{"integration-name": _INTEGRATION, "python-modules": ["airflow_delta.hooks.delta"]}],
+        "asset-uris": [
+            {
+                # Those that no other provider knows; the URIs of others' assets stay as they wrote them.
+                "schemes": ["abfs", "abfss"],
+                "handler": None,
+                "factory": "airflow_delta.assets.create_asset",
+                "to_openlineage_converter": "airflow_delta.assets.to_openlineage",
+            }
+        ],
+        "extra-links": ["airflow_delta.links.DeltaTableHistoryLink", "airflow_delta.links.SparkApplicationLink"],
+        "notifications": ["airflow_delta.notifications.DeltaConflictNotifier"],
+        "plugins": [{"name": "delta", "plugin-class": "airflow_delta.plugin.DeltaPlugin"}],
+        "connection-types": [_DELTA_CONNECTION],
         "config": {
             "delta": {
                 "description": "Settings of the Delta Lake operators.",
@@ -42,7 +117,27 @@ def get_provider_info() -> dict[str, Any]:
                         "type": "string",
                         "example": "s3://lake/_scratch",
                         "default": "",
-                    }
+                    },
+                    "workers_see_tables": {
+                        "description": (
+                            "Whether Airflow's workers have access to the tables. When not, jobs do all the looking, a scratch "
+                            "place is needed, and sensors are refused. A connection may say otherwise."
+                        ),
+                        "version_added": "0.1.0",
+                        "type": "boolean",
+                        "example": None,
+                        "default": "True",
+                    },
+                    "spark_history_url": {
+                        "description": (
+                            "Spark's history server, to which tasks link their applications. On YARN the resource manager that "
+                            "the Spark connection names goes first."
+                        ),
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "http://history.example.org:18080",
+                        "default": "",
+                    },
                 },
             }
         },

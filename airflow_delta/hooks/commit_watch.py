@@ -1,19 +1,30 @@
-"""How far a table's log has come, with as few requests as can be."""
+"""How far a table's log has come, and the wait for a commit, with as few requests as can be."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from airflow_delta.core.log.file_names import (
     END_OF_VERSIONS,
     LOG_DIRECTORY,
     LogFileKind,
     commit_file,
+    commit_path,
     parse_name,
     version_prefix,
 )
 from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.hooks.commit_filter import ANY_COMMIT, CommitFilter, rows_changed
+from airflow_delta.hooks.commit_scan import CommitScan, later_commits
+from airflow_delta.hooks.errors import CommitsCleanedUpError
 
 NO_TABLE = -1
 """The version of a table that is not there yet: the first commit is the next one."""
+
+LISTED_EVERY = 60
+"""Looks of one wait, of which the first lists the log and the others probe for the next commit: it may come and go unseen."""
 
 _NO_VERSIONS = frozenset({LogFileKind.CHECKSUM, LogFileKind.COMPACTED_COMMITS})  # they are about commits that are there or not
 
@@ -37,10 +48,85 @@ def head_version(store: LogStore, at_least: int = 0) -> int:
 def reached_version(store: LogStore, wanted: int, *, thorough: bool) -> int | None:
     """The table's latest version if it is ``wanted`` or later, else None; a missing table has not come that far.
 
-    :param thorough: Whether to list the log rather than to probe for the one file: needed once for each wait, because the
-        wanted commit may have been cleaned up already.
+    :param thorough: Whether to list the log rather than to probe for the one file: needed now and then, because the wanted
+        commit may have been cleaned up already.
     """
     if not thorough and not store.exists(f"{LOG_DIRECTORY}/{commit_file(wanted)}"):
         return None
     head = head_version(store, wanted)
     return None if head == NO_TABLE else head
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitWait:
+    """What is waited for, and how far the search has come.
+
+    Attributes:
+        after: Commits up to this version do not count, or were looked at; ``NO_TABLE`` when all do that the log still holds.
+        wanted: What the commit must be like.
+        min_rows: Rows that the wanted commits must have changed together; None when the first of them is enough.
+        rows: Rows that they have changed so far.
+    """
+
+    after: int
+    wanted: CommitFilter = ANY_COMMIT
+    min_rows: int | None = None
+    rows: int = 0
+
+    @property
+    def is_for_any(self) -> bool:
+        """Whether any commit will do, so that none needs to be read."""
+        return self.min_rows is None and self.wanted == ANY_COMMIT
+
+    def to_json(self) -> dict[str, Any]:
+        """The wait as JSON values."""
+        return {"after": self.after, "wanted": self.wanted.to_json(), "min_rows": self.min_rows, "rows": self.rows}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> CommitWait:
+        """The wait that ``to_json`` described."""
+        return cls(**{**document, "wanted": CommitFilter.of(**document["wanted"])})
+
+
+class CommitWatch:
+    """Looks for the commit of a wait; no commit is read twice.
+
+    Attributes:
+        wait: The wait as far as the search has come.
+    """
+
+    def __init__(self, store: LogStore, wait: CommitWait, *, thorough: bool = True) -> None:
+        """``thorough``: whether the first look lists the log rather than to probe for the next commit, which may be gone."""
+        self.wait = wait
+        self._store = store
+        self._scan = CommitScan(store, wait.wanted, with_files=wait.min_rows is not None)
+        self._looks = 0 if thorough else 1
+
+    def look(self) -> int | None:
+        """The version of the commit that is waited for (the latest version, where any will do); None when it is not there.
+
+        Raises:
+            CommitsCleanedUpError: It is not there, and may have been among commits that were cleaned up since ``after``.
+            CorruptLogError: A commit cannot be understood.
+            OSError: The storage does not answer.
+        """
+        thorough = self._looks % LISTED_EVERY == 0
+        self._looks += 1
+        if self.wait.is_for_any:
+            return reached_version(self._store, self.wait.after + 1, thorough=thorough)
+        if not thorough and not self._store.exists(commit_path(self.wait.after + 1)):
+            return None
+        wait = self.wait
+        found = later_commits(self._store, wait.after)
+        is_whole = found.lost is None or wait.after == NO_TABLE
+        for version, commit in self._scan.matches(list(found.commits)):
+            rows = wait.rows + (rows_changed(commit) if commit and wait.min_rows is not None else 0)
+            if commit and rows >= (wait.min_rows or 0):
+                return version
+            wait = replace(wait, after=version, rows=rows)
+            if is_whole:  # or else the next try would not know that commits were lost
+                self.wait = wait
+        if not is_whole and found.lost is not None:
+            earliest = min((version for version in found.commits if version > found.lost), default=found.head or found.lost)
+            raise CommitsCleanedUpError(table=self._store.table_uri, first=found.lost, earliest=earliest)
+        return None

@@ -1,38 +1,75 @@
-"""Which failures are worth another try."""
+"""Which failures are worth another try, and when."""
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import Context, RetryAction, RetryDecision, RetryPolicy
 
-from airflow_delta.core.errors import DeltaError
+from airflow_delta.core.backoff import Backoff
+from airflow_delta.core.errors import CommitAttemptsExhaustedError, CommitConflictError, DeltaError
+
+LOST_RACES = (CommitConflictError, CommitAttemptsExhaustedError)
+"""Errors that say: another commit was faster. Nothing is wrong with the work itself."""
 
 
 class DeltaRetryPolicy(RetryPolicy):
-    """Ends a task at once when its error would only come again; all other failures are left to ``retries``.
+    """Decides by the error: a lost race is run again soon, an error that would only come again ends the task at once.
 
-    A conflict, a lost worker, a job that died: tried again. A source that lacks a column, a failed expectation, a version
-    that does not exist: failed. Pass another ``retry_policy`` to the operator to decide otherwise.
+    * A conflict, or too many lost attempts to commit: tried again after a pause that grows from try to try and is never the
+      same for two tasks, so that those who met once do not meet again.
+    * A source that lacks a column, an unsupported table feature, a missing version, a failed expectation: failed.
+    * All else, such as a lost worker or a job that died: left to ``retries`` and ``retry_delay``.
+
+    There are never more tries than ``retries`` allows.
+
+    :param base: Longest pause after the first lost race; each next one may be twice as long. The task's own ``retry_delay``
+        takes its place when that is shorter.
+    :param cap: Longest pause at all.
+    :param jitter: A number from 0 to 1, another one at each call: a pause lasts between half of the longest and all of it.
     """
+
+    def __init__(
+        self,
+        *,
+        base: timedelta = timedelta(seconds=30),
+        cap: timedelta = timedelta(minutes=10),
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        if not timedelta() < base <= cap:
+            raise ValueError(f"base must be positive and not above cap, not {base} and {cap}")
+        self.base = base
+        self.cap = cap
+        self.jitter = jitter
 
     def evaluate(
         self,
         exception: BaseException,
-        try_number: int,  # noqa: ARG002 - the port's signature
-        max_tries: int,  # noqa: ARG002
-        context: Context | None = None,  # noqa: ARG002
+        try_number: int,
+        max_tries: int,  # noqa: ARG002 - the port's signature; Airflow itself keeps to it
+        context: Context | None = None,
     ) -> RetryDecision:
         """Decide by what the error says about itself."""
+        if isinstance(exception, LOST_RACES):
+            delay = self._delay(try_number, context["task"].retry_delay if context else self.base)
+            return RetryDecision.retry(delay, f"{exception.code}: {exception.claim()}; again in {delay.total_seconds():.1f} s")
         if isinstance(exception, DeltaError) and not exception.retryable:
-            return RetryDecision(action=RetryAction.FAIL, reason=f"{exception.code}: the same work would fail again")
-        return RetryDecision.default()
+            return RetryDecision.fail(f"{exception.code}: the same work would fail again")
+        return RetryDecision(action=RetryAction.DEFAULT)
 
     def serialize(self) -> dict[str, Any]:
-        """The policy has no settings."""
-        return {"__type": type(self).__name__}
+        """The settings; the source of randomness is not one of them."""
+        return {"__type": type(self).__name__, "base": self.base.total_seconds(), "cap": self.cap.total_seconds()}
 
     @classmethod
-    def deserialize(cls, data: dict[str, Any]) -> DeltaRetryPolicy:  # noqa: ARG003 - the port's signature
-        """The policy has no settings."""
-        return cls()
+    def deserialize(cls, data: dict[str, Any]) -> DeltaRetryPolicy:
+        """The policy with the settings that ``serialize`` wrote."""
+        return cls(base=timedelta(seconds=data["base"]), cap=timedelta(seconds=data["cap"]))
+
+    def _delay(self, try_number: int, retry_delay: timedelta) -> timedelta:
+        first = min(self.base, retry_delay)
+        pauses = Backoff(first=first.total_seconds(), most=self.cap.total_seconds(), jitter=self.jitter)
+        return timedelta(seconds=pauses.length(try_number - 1))

@@ -26,12 +26,14 @@ class SparkTarget:
         master: Spark's master URL, such as ``local[2]``, ``yarn``, ``k8s://https://host``.
         is_cluster_mode: Whether the driver runs on the cluster rather than beside the Airflow worker.
         yarn_webapp: Address of YARN's resource manager; None when the connection does not name it.
+        namespace: Of Kubernetes; None when the connection does not name it.
         binary: Path of ``spark-submit`` where it is only found beside this Python; None when the usual search will do.
     """
 
     master: str
     is_cluster_mode: bool
     yarn_webapp: str | None
+    namespace: str | None
     binary: str | None
 
     @property
@@ -43,6 +45,16 @@ class SparkTarget:
     def is_yarn_cluster(self) -> bool:
         """Whether the driver runs in a YARN container."""
         return self.is_cluster_mode and "yarn" in self.master
+
+    @property
+    def is_kubernetes(self) -> bool:
+        """Whether executors (and in cluster mode the driver) are pods."""
+        return self.master.startswith("k8s://")
+
+    @property
+    def tells_of_drivers(self) -> bool:
+        """Whether the cluster can be asked whether a driver on it lives."""
+        return self.is_cluster_mode and (self.is_kubernetes or (self.is_yarn_cluster and self.yarn_webapp is not None))
 
 
 def spark_target(conn_id: str, deploy_mode: str | None, binary: str | None = None) -> SparkTarget:
@@ -79,6 +91,7 @@ def spark_target(conn_id: str, deploy_mode: str | None, binary: str | None = Non
         master=master,
         is_cluster_mode=is_cluster_mode,
         yarn_webapp=extra.get(YARN_WEBAPP),
+        namespace=extra.get("namespace"),
         binary=_binary(conn_id, binary or extra.get("spark-binary") or "spark-submit"),
     )
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, Protocol
 
+from airflow.sdk import NEVER_EXPIRE  # type: ignore[attr-defined]  # it is there, and not in the stubs
+
 STATE_KEY = "airflow_delta.token"
 
 OnClear = Literal["rerun", "reuse"]
@@ -66,6 +68,7 @@ def task_token(
     store.set(
         STATE_KEY,
         {"token": minted.token, "start_version": minted.start_version, "digest": digest, "generation": generation},
+        retention=NEVER_EXPIRE if on_clear == "reuse" else None,  # the run may be cleared next year
     )
     return minted
 

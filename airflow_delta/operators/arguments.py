@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements import Source, TableSource
@@ -25,3 +25,13 @@ def number(name: str, value: Any, kind: type[int | float] = int) -> Any:
         return None if value is None else kind(value)
     except (TypeError, ValueError):
         raise InvalidStatementError(statement="operator", detail=f"{name} is {value!r}, which is no number") from None
+
+
+def check_word(name: str, value: Any, words: Any) -> None:
+    """See that an argument that is no template is one of the words of a ``Literal``: a misspelt one would mean the default.
+
+    Raises:
+        InvalidStatementError: It is none.
+    """
+    if value not in get_args(words):
+        raise InvalidStatementError(statement="operator", detail=f"{name} is {value!r}, not one of {list(get_args(words))}")

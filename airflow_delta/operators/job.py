@@ -3,36 +3,71 @@
 from __future__ import annotations
 
 import os
-import sys
+import time
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import Context, RetryPolicy, conf
+from airflow.sdk import Asset, Context, RetryPolicy, conf
 
 from airflow_delta.core.actions.commit_info import Origin
 from airflow_delta.core.committed import committed_result
-from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.errors import CommitConflictError, StorageAccessError, TableNotFoundError, UnsupportedStorageError
-from airflow_delta.core.statements import OperationResult, Statement, WriteStatement
+from airflow_delta.core.errors import StorageAccessError, TableNotFoundError, UnsupportedStorageError
+from airflow_delta.core.statements import CloneStatement, ConvertStatement, CreateStatement, Statement, WriteStatement
 from airflow_delta.core.statements.json_form import is_statement_value, map_texts
-from airflow_delta.core.storage.resolve import log_store_for
 from airflow_delta.hooks.commit_watch import NO_TABLE, head_version
-from airflow_delta.hooks.errors import ScratchUriNeededError
+from airflow_delta.hooks.conflict_report import conflicts_told
+from airflow_delta.hooks.delta import DeltaHook
+from airflow_delta.hooks.errors import DriverLostError, ScratchUriNeededError, SparkTargetError
+from airflow_delta.hooks.exposed_secrets import mask_exposed, refuse_exposed
+from airflow_delta.hooks.job_environment import credentials_for_the_driver
 from airflow_delta.hooks.retry_policy import DeltaRetryPolicy
-from airflow_delta.hooks.spark_target import SparkTarget, spark_target
+from airflow_delta.hooks.spark_target import YARN_WEBAPP, SparkTarget, spark_target
 from airflow_delta.hooks.task_token import OnClear, TaskToken, TokenScopedStore, task_token
-from airflow_delta.jobs.archive import build_archive
 from airflow_delta.jobs.errors import JobFailedError, ResultMissingError
-from airflow_delta.jobs.result import ResultDocument, read_result, result_uri, written_results
-from airflow_delta.jobs.scripts import job_script
+from airflow_delta.jobs.observed import observed
+from airflow_delta.jobs.result import ResultDocument, newest_document, result_uri, written_results
 from airflow_delta.jobs.spec import JobSpec, statement_digest
+from airflow_delta.links import DeltaTableHistoryLink, SparkApplicationLink, push_links
+from airflow_delta.operators.arguments import check_word
+from airflow_delta.operators.asset_events import Emit, declared_outlets, emit_asset_events
+from airflow_delta.operators.openlineage import OpenLineageMethods
+from airflow_delta.operators.submission import check_uploads, driver_python, spec_argument, submit_conf
+from airflow_delta.shipping.ship import local_code, shipped_code
+from airflow_delta.triggers.result import DeltaResultTrigger
+
+ENDINGS = {
+    "failed": "the cluster says that the driver failed",
+    "unknown": "the cluster does not tell what became of the driver",
+    "late": "it took longer than execution_timeout",
+}
+"""What the triggerer may have seen instead of a document."""
+
+MAKES_TABLES = (WriteStatement, CreateStatement, CloneStatement, ConvertStatement)
+"""Statements that may begin where there is no table."""
 
 
-class DeltaJobOperator(SparkSubmitOperator):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One try of a task.
+
+    Attributes:
+        head: The table's version as the worker sees it; ``NO_TABLE``, or None when it cannot look.
+        scratch: The configured place for results.
+    """
+
+    statement: Statement
+    token: TaskToken
+    head: int | None
+    scratch: str | None
+
+
+class DeltaJobOperator(OpenLineageMethods, SparkSubmitOperator):
     """Submits one statement to Spark and returns what came of it; the base of the operators of this package.
 
     Whatever happens to worker, driver or network, the statement commits once in each run of the task: its commit carries the
@@ -40,37 +75,79 @@ class DeltaJobOperator(SparkSubmitOperator):
     be the same in every try; templates such as ``{{ macros.datetime.now() }}`` make it another one.
 
     The task's return value is a dict: ``table``, ``version``, ``read_version``, ``operation``, ``committed``,
-    ``already_committed``, ``metrics``, ``conflicts``, ``attempts``. The version alone is the XCom ``delta_version``. When
-    another commit forbids this one, the XCom ``delta_conflict`` tells which, before the task fails with the typed error.
+    ``already_committed``, ``metrics``, ``conflicts``, ``attempts``, ``sources``, ``details``. The version alone is the XCom
+    ``delta_version``. When another commit forbids this one, the XCom ``delta_conflict`` tells which, before the task fails with
+    the typed error.
 
-    :param table: URI of the table's root (templated).
+    :param table: URI of the table's root, or its name below the table root of the connection (templated).
+    :param delta_conn_id: The ``delta`` connection: where tables lie, credentials, scratch (templated).
     :param scratch_uri: Where the job leaves its result: a place that Spark's driver can write and the Airflow worker can read
-        (templated). Default: ``[delta] scratch_uri``, else a hidden folder beside the table. Only needed when there is no
-        table yet and the driver runs on the cluster, or when the worker cannot read the table.
+        (templated). Default: the connection's, ``[delta] scratch_uri``, else a hidden folder beside the table. Only needed
+        when there is no table yet and the driver runs on the cluster, or when the worker cannot read the table.
     :param on_clear: What a cleared task does: ``"rerun"`` commits again, ``"reuse"`` returns the commit it had made, if any.
+    :param code_uri: Where ``airflow-delta ship`` has put the code of this version (templated). Default: each submit sends it.
+    :param deferrable: In the cluster modes of YARN and Kubernetes, free the worker while the job runs, and wait for its result
+        in the triggerer, at most for ``execution_timeout``. Where the driver is beside the worker, the worker waits.
+    :param poll_interval: Seconds between two looks of the triggerer.
+    :param asset: The table's asset, as ``delta_asset`` makes it: an outlet of the task, whose event tells table, version and
+        metrics of the commit. Mapped operators name it among their ``outlets`` too.
+    :param emit: When the asset has an event: ``"on_commit"`` only when this task has a commit in the log, and not for those of
+        OPTIMIZE and the like, which change no row; ``"always"`` with each success; ``"never"`` when others announce the
+        commits, such as the asset's own watcher.
+    :param partition_keys: Give the event the version as its partition key: a DAG with ``PartitionedAssetTimetable`` then runs
+        once for each version, ``{{ partition_key }}``. DAGs that are scheduled on the asset without partitions do not run.
     :param retry_policy: Which errors are worth another try. Default: those that may not come again.
     :param kwargs: Everything that ``SparkSubmitOperator`` takes: ``conn_id``, ``conf``, ``num_executors`` and so on.
     """
 
-    template_fields: Sequence[str] = (*SparkSubmitOperator.template_fields, "table", "scratch_uri")
+    template_fields: Sequence[str] = (
+        *SparkSubmitOperator.template_fields,
+        "table",
+        "delta_conn_id",
+        "scratch_uri",
+        "code_uri",
+    )
 
     script: ClassVar[str]
     """Name of the job script."""
+
+    operator_extra_links = (DeltaTableHistoryLink(), SparkApplicationLink())
+
+    outcome: ResultDocument | None = None
+    """What came of the statement, once it is delivered: for listeners, which see the operator in the worker."""
 
     def __init__(
         self,
         *,
         table: str,
+        delta_conn_id: str = DeltaHook.default_conn_name,
         scratch_uri: str | None = None,
         on_clear: OnClear = "rerun",
+        code_uri: str | None = None,
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        poll_interval: float = 10,
+        asset: Asset | None = None,
+        emit: Emit = "on_commit",
+        partition_keys: bool = False,
         retry_policy: RetryPolicy | None = DeltaRetryPolicy(),  # noqa: B008 - it has no state
         name: str = "{{ ti.dag_id }}.{{ ti.task_id }}",
+        outlets: Any = [],  # noqa: B006 - Airflow takes the default for a mapped task's outlets, and adds it to a list
         **kwargs: Any,
     ) -> None:
-        super().__init__(retry_policy=retry_policy, name=name, **kwargs)
+        check_word("on_clear", on_clear, OnClear)
+        super().__init__(retry_policy=retry_policy, name=name, outlets=declared_outlets(outlets, asset, emit), **kwargs)
         self.table = table
+        self.delta_conn_id = delta_conn_id
         self.scratch_uri = scratch_uri
         self.on_clear = on_clear
+        self.code_uri = code_uri
+        self.deferrable = deferrable
+        self.poll_interval = poll_interval
+        self.asset = asset
+        self.emit = emit
+        self.partition_keys = partition_keys
+        self._defers = False
+        self._job_id: str | None = None
 
     @abstractmethod
     def statement(self) -> Statement:
@@ -79,19 +156,29 @@ class DeltaJobOperator(SparkSubmitOperator):
     def render_template(self, content: Any, context: Context, jinja_env: Any = None, seen_oids: set[int] | None = None) -> Any:
         """Render like every operator, and look into statement values, which are built again from rendered texts."""
         if is_statement_value(content):
-            return map_texts(content, lambda text: self.render_template(text, context, jinja_env, seen_oids))
-        return super().render_template(content, context, jinja_env, seen_oids)
+            rendered = map_texts(content, lambda text: self.render_template(text, context, jinja_env, seen_oids))
+        else:
+            rendered = super().render_template(content, context, jinja_env, seen_oids)
+        if isinstance(content, str) and isinstance(rendered, date):  # of a DAG with render_template_as_native_obj
+            rendered = rendered.isoformat()
+        mask_exposed(rendered)
+        return rendered
+
+    @property
+    def hook(self) -> DeltaHook:
+        """The tables of the operator's connection."""
+        return DeltaHook(self.delta_conn_id)
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # upstream returns nothing
-        """Return the result of this task's commit: the one that is there already, or the one that the job makes.
+        """Return the result of this task's commit: the one that is there already, or the one that the work makes.
 
         :raises DeltaError: The statement could not be done; the text says what, where and how to go on.
         """
-        statement = self.statement()
-        target = spark_target(self._conn_id, self._deploy_mode, self._spark_binary)
-        scratch = self.scratch_uri or conf.get("delta", "scratch_uri", fallback=None) or None
-        head = _visible_head(statement.table, scratch)
-        if head == NO_TABLE and not isinstance(statement, WriteStatement):
+        hook = self.hook
+        statement = hook.placed(self.statement())
+        scratch = self.scratch_uri or hook.scratch_uri or conf.get("delta", "scratch_uri", fallback=None) or None
+        head = visible_head(hook, statement.table, scratch)
+        if head == NO_TABLE and not isinstance(statement, MAKES_TABLES):
             raise TableNotFoundError(table=statement.table)
         token = task_token(
             context["task_state_store"],
@@ -100,67 +187,160 @@ class DeltaJobOperator(SparkSubmitOperator):
             on_clear=self.on_clear,
             head=lambda: head,
         )
-        found = None if token.is_new or head is None else _committed(statement.table, token)
+        attempt = Attempt(statement=statement, token=token, head=head, scratch=scratch)
+        found = None if token.is_new else self._committed(attempt)
         if found is not None:
-            self.log.info("Version %s of %s holds this task's commit; nothing is submitted", found.version, found.table)
+            self.log.info("The log of %s holds this task's commit; nothing is done again", statement.table)
             return self._deliver(found, context)
+        with conflicts_told(context):
+            document = self._perform(attempt, context)
+        return self._deliver(document, context)
+
+    def _perform(self, attempt: Attempt, context: Context) -> ResultDocument:
+        """Have the statement done by a Spark job; the document of its outcome. Raises what it ended in otherwise."""
+        target = spark_target(self._conn_id, self._deploy_mode, self._spark_binary)
+        refuse_exposed(attempt.statement, self.conf, self.env_vars, target)
+        self._defers = self.deferrable and target.is_cluster_mode
+        if self._defers and not target.tells_of_drivers and self.execution_timeout is None:
+            raise SparkTargetError(
+                conn_id=self._conn_id,
+                detail="with deferrable=True nobody would notice that a driver died",
+                cure=f"name {YARN_WEBAPP} in the connection's extra, or set execution_timeout",
+            )
+        statement, token = attempt.statement, attempt.token
         with TemporaryDirectory(prefix="airflow-delta-") as private:
-            base = scratch or _place_of_results(statement.table, head, target, private)
-            before = written_results(base, token.token)
+            base = attempt.scratch or _place_of_results(statement.table, attempt.head, target, private)
+            before = written_results(base, token.token, self.hook.storage_options(base))
             spec = JobSpec(
                 statement=statement,
-                origin=_origin(context, token.token),
+                origin=origin_of(context, token.token),
                 start_version=token.start_version,
                 result_uri=result_uri(base, token.token, context["ti"].try_number),
+                not_before=round(1_000 * context["dag_run"].run_after.timestamp()) if token.start_version is None else None,
             )
             failure = self._submit(spec, target, Path(private), token, context)
-            document = newest_document(base, token.token, before, is_done=failure is None)
-        if document is not None and document.outcome is not None:
-            return self._deliver(document.outcome, context)
-        error = None if document is None else document.typed_error()
-        found = None if head is None or (error is not None and not error.retryable) else _committed(statement.table, token)
-        if found is not None:
-            self.log.warning("The job was lost, but version %s of %s holds its commit", found.version, found.table)
-            return self._deliver(found, context)
-        if document is not None and isinstance(error, JobFailedError):
-            self.log.info("Where the job failed:\n%s", document.traceback)
-        if isinstance(error, CommitConflictError):
-            context["ti"].xcom_push(key="delta_conflict", value=error.to_json())
-        raise error or failure or ResultMissingError(table=statement.table, result_uri=str(spec.result_uri))
+            if failure is None and self._defers and (self._job_id is not None or not target.tells_of_drivers):
+                self._wait_in_triggerer(token, base, before)
+            return self._settled(attempt, base, before, failure, context)
 
     def _submit(
         self, spec: JobSpec, target: SparkTarget, private: Path, token: TaskToken, context: Context
     ) -> Exception | None:
-        """Run the job to its end; what went wrong is returned, because the job's document knows better."""
-        self.application = str(job_script(self.script))
-        self.py_files = ",".join(filter(None, [str(build_archive(private)), self.py_files]))
-        self.application_args = ["--spec", spec.to_text()]
-        self.conf = dict(self.conf or {})
+        """Run the job to its end, or only submit it; what went wrong is returned, because the job's document knows better."""
+        argument, spec_file = spec_argument(spec.to_text(), private, target)
+        if self.code_uri is None or spec_file is not None:
+            check_uploads(self._conn_id, target, self.conf or {}, self.properties_file)
+        code = shipped_code(self.code_uri, self.script) if self.code_uri else local_code(private, self.script)
+        self.application = code.application
+        self.py_files = ",".join(filter(None, [code.archive, self.py_files]))
+        self.files = ",".join(filter(None, [spec_file, self.files])) or None
+        self.application_args = ["--spec", argument]
+        self.conf = submit_conf(self.conf, target, defers=self._defers)
         self._spark_binary = self._spark_binary or target.binary
-        if target.is_local and "PYSPARK_PYTHON" not in os.environ:
-            self.env_vars = {"PYSPARK_PYTHON": sys.executable} | dict(self.env_vars or {})
+        self.env_vars = driver_python(target, {**os.environ, **(self.env_vars or {})}) | dict(self.env_vars or {})
         if target.is_yarn_cluster and not self._yarn_track_via_rm_api:
             # Upstream refuses to be durable there without the resource manager's REST API.
             self._yarn_track_via_rm_api = target.yarn_webapp is not None
             self.durable = self._yarn_track_via_rm_api
+        if target.is_kubernetes and self._defers:
+            self._track_driver_via_k8s_api = True  # otherwise upstream looks for an exit code in a log that has none yet
         scoped: Any = {**context, "task_state_store": TokenScopedStore(context["task_state_store"], token.token)}
         try:
-            super().execute(scoped)
+            with credentials_for_the_driver(self.hook, target):
+                super().execute(scoped)
         except Exception as failure:  # noqa: BLE001 - upstream raises whatever it likes
             return failure
         return None
 
-    def _deliver(self, result: OperationResult, context: Context) -> dict[str, Any]:
+    def poll_until_complete(self, external_id: Any, context: Context) -> None:
+        """Follow the submitted job to its end; when the triggerer is to do that, only note which job it is."""
+        if self._defers:
+            self._job_id = str(external_id)
+        else:
+            super().poll_until_complete(external_id, context)
+
+    def _wait_in_triggerer(self, token: TaskToken, base: str, before: set[int]) -> NoReturn:
+        seconds = None if self.execution_timeout is None else self.execution_timeout.total_seconds()
+        trigger = DeltaResultTrigger(
+            delta_conn_id=self.delta_conn_id,
+            base=base,
+            token=token.token,
+            start_version=token.start_version,
+            before=sorted(before),
+            spark_conn_id=self._conn_id,
+            job_id=self._job_id,
+            until=None if seconds is None else time.time() + seconds,
+            poll_interval=self.poll_interval,
+        )
+        self.defer(trigger=trigger, method_name="execute_complete")
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
+        """Return the result of the job that the triggerer has waited for, as ``execute`` would.
+
+        :param event: What ``DeltaResultTrigger`` tells.
+        :raises DeltaError: As ``execute``; ``DriverLostError`` when there is neither a result nor a commit.
+        """
+        hook, base, state = self.hook, event["base"], event["state"]
+        statement = hook.placed(self.statement())
+        attempt = Attempt(
+            statement=statement,
+            token=TaskToken(token=event["token"], start_version=event["start_version"], is_new=False),
+            head=visible_head(hook, statement.table, base),
+            scratch=base,
+        )
+        lost = DriverLostError(table=statement.table, detail=ENDINGS.get(state, state))
+        failure = None if state in {"document", "succeeded"} else lost
+        with conflicts_told(context):
+            document = self._settled(attempt, base, set(event["before"]), failure, context)
+        return self._deliver(document, context)
+
+    def _settled(
+        self, attempt: Attempt, base: str, before: set[int], failure: Exception | None, context: Context
+    ) -> ResultDocument:
+        """The document of a job that has ended, or of the commit that the log holds; raises what the job ended in otherwise."""
+        table, token = attempt.statement.table, attempt.token.token
+        document = newest_document(base, token, before, self.hook.storage_options(base), is_done=failure is None)
+        if document is not None and document.outcome is not None:
+            return document
+        error = None if document is None else document.typed_error()
+        found = None if error is not None and not error.retryable else self._committed(attempt)
+        if found is not None:
+            self.log.warning("The job was lost, but the log of %s holds its commit", table)
+            return found
+        if document is not None and isinstance(error, JobFailedError):
+            self.log.info("Where the job failed:\n%s", document.traceback)
+        missing = result_uri(base, token, context["ti"].try_number)
+        raise error or failure or ResultMissingError(table=table, result_uri=missing)
+
+    def _deliver(self, document: ResultDocument, context: Context) -> dict[str, Any]:
+        """Tell Airflow what came of the statement: log, XComs. The one place through which every outcome passes."""
+        result = document.outcome
+        assert result is not None  # noqa: S101 - documents of errors are raised before
         outcome = "is committed as" if result.committed else "left"
         self.log.info("%s %s version %s of %s", result.operation, outcome, result.version, result.table)
         context["ti"].xcom_push(key="delta_version", value=result.version)
+        emit_asset_events(self, result, context, asset=self.asset, emit=self.emit, partition_keys=self.partition_keys)
+        push_links(document, context)
+        self.outcome = document
         return result.to_json()
 
+    def _committed(self, attempt: Attempt) -> ResultDocument | None:
+        """The commit that carries the task's token; None where there is none, or where the worker cannot look."""
+        if attempt.head is None:
+            return None
+        log = self.hook.delta_log(attempt.statement.table)
+        found = committed_result(log, attempt.token.token, attempt.token.start_version)
+        return None if found is None else observed(ResultDocument(outcome=found), log)
 
-def _visible_head(table: str, scratch: str | None) -> int | None:
+
+def visible_head(hook: DeltaHook, table: str, scratch: str | None) -> int | None:
     """The table's version as the worker sees it; None when it cannot look, and there is another place for results."""
+    if not hook.workers_see_tables:
+        if scratch is None:
+            raise ScratchUriNeededError(table=table, detail=f"workers see no tables of the connection {hook.delta_conn_id!r}")
+        return None
     try:
-        return head_version(log_store_for(table))
+        return head_version(hook.log_store(table))
     except UnsupportedStorageError:
         if scratch is None:
             raise
@@ -179,24 +359,7 @@ def _place_of_results(table: str, head: int | None, target: SparkTarget, private
     return private
 
 
-def _committed(table: str, token: TaskToken) -> OperationResult | None:
-    return committed_result(DeltaLog.for_table(table), token.token, token.start_version)
-
-
-def newest_document(base: str, token: str, before: set[int], *, is_done: bool) -> ResultDocument | None:
-    """The document of this try's job: one that was not there before, else an outcome that was.
-
-    A durable operator may have followed the job of an earlier try, whose document bears that try's number. When the job of
-    this try is lost (not ``is_done``), an earlier outcome without a commit does not stand for it: such work runs again.
-    """
-    there = written_results(base, token)
-    fresh = [read_result(result_uri(base, token, each)) for each in sorted(there - before, reverse=True)]
-    earlier = [read_result(result_uri(base, token, each)) for each in sorted(before, reverse=True)]
-    documents = [*fresh, *(each for each in earlier if each and each.outcome and (is_done or each.outcome.committed))]
-    return next((each for each in documents if each is not None), None)
-
-
-def _origin(context: Context, token: str) -> Origin:
+def origin_of(context: Context, token: str) -> Origin:
     """The task run, in Delta's own fields where they fit, so that any engine's history shows it."""
     ti, dag_run = context["ti"], context["dag_run"]
     logical_date = dag_run.logical_date

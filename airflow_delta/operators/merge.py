@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any, ClassVar
 
-from airflow_delta.core.statements import UPSERT, Clause, Expectation, MergeStatement, Source
+from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.statements import UPSERT, Clause, Expectation, FileSource, MergeStatement, Source, TableSource
 from airflow_delta.operators.arguments import source_of
 from airflow_delta.operators.job import DeltaJobOperator
 
@@ -24,11 +26,31 @@ class DeltaMergeOperator(DeltaJobOperator):
             clauses=[MatchedDelete(condition="source.cancelled"), *UPSERT],
         )
 
+    or, as one text, in which the sides may have any alias::
+
+        DeltaMergeOperator(
+            task_id="silver",
+            table="s3://lake/flights",
+            source="s3://lake/feed",
+            sql='''
+                MERGE WITH SCHEMA EVOLUTION INTO flights f USING feed s ON f.flight = s.flight
+                WHEN MATCHED THEN UPDATE SET *
+                WHEN NOT MATCHED THEN INSERT *
+                WHEN NOT MATCHED BY SOURCE AND f.day < DATE'{{ ds }}' THEN DELETE
+            ''',
+        )
+
     :param table: URI of the table's root (templated).
-    :param source: URI of a Delta table, or a source value (templated).
-    :param on: Which rows match: Spark SQL (templated).
-    :param clauses: What happens to matched and not matched rows, in order (templated). Default: update and insert.
+    :param source: URI of a Delta table, or a source value (templated). Beside ``sql`` it is what the name behind USING stands
+        for; it may be left out where that is one of ``views``, a query in parentheses, or a table that Spark knows.
+    :param on: Which rows match: Spark SQL (templated). Not beside ``sql``.
+    :param clauses: What happens to rows that match and to those that do not, in order (templated). Default: update and insert.
+        Not beside ``sql``.
+    :param sql: The statement as ``MERGE INTO`` text (templated); a path that ends in ``.sql`` is read from the DAG's folder.
+    :param views: For ``sql``: names that its source may use, each a source value or the URI of a Delta table (templated).
     :param source_version: Version of the source table to read (templated). Default: the latest when the job starts.
+    :param schema_evolution: Let the table get columns that only the source has, where a clause takes every column or assigns
+        them by name. In ``sql`` it is ``WITH SCHEMA EVOLUTION``.
     :param expect: Checks on the rows to be written, as Spark SQL (templated); one that fails keeps the commit from happening.
     :param dry_run: Plan, match and check, but commit nothing.
     """
@@ -38,18 +60,25 @@ class DeltaMergeOperator(DeltaJobOperator):
         "source",
         "on",
         "clauses",
+        "sql",
+        "views",
         "source_version",
         "expect",
     )
+    template_ext: Sequence[str] = (".sql",)
+    template_fields_renderers: ClassVar[dict[str, str]] = {"sql": "sql"}
     script = "merge"
 
     def __init__(
         self,
         *,
-        source: str | Source,
-        on: str,
-        clauses: Sequence[Clause] = UPSERT,
+        source: str | Source | None = None,
+        on: str | None = None,
+        clauses: Sequence[Clause] | None = None,
+        sql: str | None = None,
+        views: Mapping[str, str | TableSource | FileSource] | None = None,
         source_version: int | str | None = None,
+        schema_evolution: bool = False,
         expect: Sequence[Expectation | str] | Expectation | str = (),
         dry_run: bool = False,
         **kwargs: Any,
@@ -58,17 +87,40 @@ class DeltaMergeOperator(DeltaJobOperator):
         self.source = source
         self.on = on
         self.clauses = clauses
+        self.sql = sql
+        self.views = views
         self.source_version = source_version
         self.expect = expect
+        self._schema_evolution = schema_evolution
         self._dry_run = dry_run
 
     def statement(self) -> MergeStatement:
         """What the job is to do, made from the rendered arguments."""
+        source = None if self.source is None else source_of(self.source, self.source_version)
+        if self.sql is not None:
+            return self._split(self.sql, source)
+        if self.views:
+            raise InvalidStatementError(statement="MERGE", detail="views go with sql only; a SqlSource has views of its own")
         return MergeStatement(
             table=self.table,
-            source=source_of(self.source, self.source_version),
-            on=self.on,
-            clauses=self.clauses,  # type: ignore[arg-type]  # any sequence becomes a tuple
+            source=source,  # type: ignore[arg-type]  # the statement refuses None
+            on=self.on,  # type: ignore[arg-type]  # likewise
+            clauses=UPSERT if self.clauses is None else self.clauses,  # type: ignore[arg-type]  # any sequence becomes a tuple
+            schema_evolution=self._schema_evolution,
             expect=self.expect,  # type: ignore[arg-type]  # texts become expectations
             dry_run=self._dry_run,
         )
+
+    def _split(self, sql: str, source: Source | None) -> MergeStatement:
+        """The statement that the text says. DAG files do not wait for its parser."""
+        if self.on is not None or self.clauses is not None or self._schema_evolution:
+            raise InvalidStatementError(statement="MERGE", detail="on, clauses and schema_evolution stand in the text of sql")
+        statement: MergeStatement = import_module("airflow_delta.core.merge_text").merge_statement(
+            sql,
+            table=self.table,
+            source=source,
+            views={name: source_of(view, None) for name, view in (self.views or {}).items()},
+            expect=self.expect,
+            dry_run=self._dry_run,
+        )
+        return statement

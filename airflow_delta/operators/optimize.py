@@ -1,4 +1,4 @@
-"""Compaction as a task."""
+"""OPTIMIZE as a task."""
 
 from __future__ import annotations
 
@@ -11,15 +11,27 @@ from airflow_delta.operators.job import DeltaJobOperator
 
 
 class DeltaOptimizeOperator(DeltaJobOperator):
-    """Rewrite the small files of a Delta table into larger ones; its rows stay as they are.
+    """Rewrite the small files of a Delta table into larger ones, or put its rows in order; no row changes.
 
     :param table: URI of the table's root (templated).
     :param where: Spark SQL over partition columns (templated). Default: the whole table.
     :param target_file_size: Bytes of a rewritten file (templated). Default: the table's ``delta.targetFileSize``, or 1 GiB.
+    :param small_file_size: Bytes below which a file is rewritten (templated). Default: every file below the target.
+    :param min_files: A partition with fewer files to rewrite is left alone (templated). Default: 2.
+    :param z_order_by: Columns by whose values the rows of each partition are put together, so that queries for a value of any
+        of them read few files (templated). Default: rows stay in their order; on a table with clustering columns, these.
+    :param full: Cluster a table with clustering columns anew from the ground up, instead of new files and small clusters.
     :param dry_run: Plan, but rewrite nothing.
     """
 
-    template_fields: Sequence[str] = (*DeltaJobOperator.template_fields, "where", "target_file_size")
+    template_fields: Sequence[str] = (
+        *DeltaJobOperator.template_fields,
+        "where",
+        "target_file_size",
+        "small_file_size",
+        "min_files",
+        "z_order_by",
+    )
     script = "optimize"
 
     def __init__(
@@ -27,12 +39,20 @@ class DeltaOptimizeOperator(DeltaJobOperator):
         *,
         where: str | None = None,
         target_file_size: int | str | None = None,
+        small_file_size: int | str | None = None,
+        min_files: int | str = 2,
+        z_order_by: Sequence[str] | str = (),
+        full: bool = False,
         dry_run: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.where = where
         self.target_file_size = target_file_size
+        self.small_file_size = small_file_size
+        self.min_files = min_files
+        self.z_order_by = z_order_by
+        self._full = full
         self._dry_run = dry_run
 
     def statement(self) -> OptimizeStatement:
@@ -41,5 +61,9 @@ class DeltaOptimizeOperator(DeltaJobOperator):
             table=self.table,
             where=self.where,
             target_file_size=number("target_file_size", self.target_file_size),
+            small_file_size=number("small_file_size", self.small_file_size),
+            min_files=number("min_files", self.min_files),
+            z_order_by=self.z_order_by,  # type: ignore[arg-type]  # a single name becomes a tuple
+            full=self._full,
             dry_run=self._dry_run,
         )

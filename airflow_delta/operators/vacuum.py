@@ -7,20 +7,25 @@ from typing import Any
 
 from airflow_delta.core.statements import VacuumStatement
 from airflow_delta.operators.arguments import number
-from airflow_delta.operators.job import DeltaJobOperator
+from airflow_delta.operators.core import DeltaCoreOperator
 
 
-class DeltaVacuumOperator(DeltaJobOperator):
+class DeltaVacuumOperator(DeltaCoreOperator):
     """Delete the files that no retained version of a Delta table needs. By default it only lists them.
+
+    What a DAG run has pinned stays until the run has ended; the result tells in ``details["pins"]`` what that is, and of whom.
 
     :param table: URI of the table's root (templated).
     :param retention_hours: Keep files that were removed in the last so many hours (templated). Default: the table's
         ``delta.deletedFileRetentionDuration``, or a week.
     :param dry_run: List, but delete nothing. Default: True.
     :param enforce_retention: Refuse a retention below the table's, which would break readers and time travel.
+    :param lite: Look only at the files that commits since the last vacuum removed, instead of listing the table.
+    :param inventory: Look only at the files that this Parquet file names (templated): ``path``, ``length``, ``isDir`` and
+        ``modificationTime``, as inventories of S3 and Azure tell them.
     """
 
-    template_fields: Sequence[str] = (*DeltaJobOperator.template_fields, "retention_hours")
+    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, "retention_hours", "inventory")
     script = "vacuum"
 
     def __init__(
@@ -29,12 +34,16 @@ class DeltaVacuumOperator(DeltaJobOperator):
         retention_hours: float | str | None = None,
         dry_run: bool = True,
         enforce_retention: bool = True,
+        lite: bool = False,
+        inventory: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.retention_hours = retention_hours
         self._dry_run = dry_run
         self.enforce_retention = enforce_retention
+        self.lite = lite
+        self.inventory = inventory
 
     def statement(self) -> VacuumStatement:
         """What the job is to do, made from the rendered arguments."""
@@ -43,4 +52,6 @@ class DeltaVacuumOperator(DeltaJobOperator):
             retention_hours=number("retention_hours", self.retention_hours, float),
             dry_run=self._dry_run,
             enforce_retention=self.enforce_retention,
+            lite=self.lite,
+            inventory=self.inventory,
         )

@@ -13,7 +13,8 @@ from airflow_delta.operators.written_rows import DeltaWrittenRowsOperator
 class DeltaWriteOperator(DeltaWrittenRowsOperator):
     """Write the rows of a source into a Delta table, as one commit; the first write makes the table.
 
-    Takes ``mode``, ``replace_where``, ``partition_by``, ``expect``, ``properties`` and ``dry_run`` too, as
+    Takes ``mode``, ``replace_where``, ``partition_by``, ``cluster_by``, ``merge_schema``, ``overwrite_schema``, ``expect``,
+    ``properties``, ``txn``, ``user_metadata`` and ``dry_run`` too, as
     :class:`~airflow_delta.operators.written_rows.DeltaWrittenRowsOperator` describes them.
 
     :param table: URI of the table's root (templated).

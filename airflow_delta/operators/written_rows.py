@@ -14,16 +14,34 @@ from airflow_delta.operators.job import DeltaJobOperator
 class DeltaWrittenRowsOperator(DeltaJobOperator):
     """Write rows into a Delta table, as one commit; the first write makes the table.
 
-    :param mode: ``append``, ``overwrite`` or ``replace_where`` (templated).
-    :param replace_where: Spark SQL over partition columns: the rows that are replaced; every written row must fulfil it
-        (templated). Only with the mode ``replace_where``.
-    :param partition_by: Partition columns when the table is made.
+    :param mode: ``append``, ``overwrite``, ``replace_where``, ``dynamic_overwrite`` (the partitions that rows come into are
+        replaced), ``create`` (there must be no table) or ``create_or_replace`` (columns, partitioning and properties too; the
+        history stays) (templated).
+    :param replace_where: Spark SQL over the table's columns: the rows that are replaced; every written row must fulfil it
+        (templated). Only with the mode ``replace_where``. No file is opened where partition columns alone decide it.
+    :param partition_by: Partition columns when the table is made (templated).
+    :param cluster_by: Clustering columns when the table is made, at most four; not together with ``partition_by`` (templated).
+    :param merge_schema: Add the columns that only the rows have to the table, at any depth.
+    :param overwrite_schema: Give the table the columns and the partitioning of the rows. Only with the mode ``overwrite``.
     :param expect: Checks on the rows to be written, as Spark SQL (templated); one that fails keeps the commit from happening.
-    :param properties: Table properties when the table is made.
+    :param properties: Table properties when the table is made (templated).
+    :param txn: Name of an application and a number that grows with each of its writes (templated): a write whose number is not
+        greater than the table's last one for that application commits nothing.
+    :param user_metadata: Text that the commit carries for people (templated).
     :param dry_run: Check, but commit nothing.
     """
 
-    template_fields: Sequence[str] = (*DeltaJobOperator.template_fields, "mode", "replace_where", "expect")
+    template_fields: Sequence[str] = (
+        *DeltaJobOperator.template_fields,
+        "mode",
+        "replace_where",
+        "partition_by",
+        "cluster_by",
+        "expect",
+        "properties",
+        "txn",
+        "user_metadata",
+    )
     script = "write"
 
     def __init__(
@@ -32,8 +50,13 @@ class DeltaWrittenRowsOperator(DeltaJobOperator):
         mode: str = "append",
         replace_where: str | None = None,
         partition_by: Sequence[str] = (),
+        cluster_by: Sequence[str] = (),
+        merge_schema: bool = False,
+        overwrite_schema: bool = False,
         expect: Sequence[Expectation | str] | Expectation | str = (),
         properties: Mapping[str, str] = MappingProxyType({}),
+        txn: tuple[str, int | str] | None = None,
+        user_metadata: str | None = None,
         dry_run: bool = False,
         **kwargs: Any,
     ) -> None:
@@ -41,8 +64,13 @@ class DeltaWrittenRowsOperator(DeltaJobOperator):
         self.mode = mode
         self.replace_where = replace_where
         self.partition_by = partition_by
+        self.cluster_by = cluster_by
         self.expect = expect
         self.properties = properties
+        self.txn = txn
+        self.user_metadata = user_metadata
+        self._merge_schema = merge_schema
+        self._overwrite_schema = overwrite_schema
         self._dry_run = dry_run
 
     @abstractmethod
@@ -57,7 +85,12 @@ class DeltaWrittenRowsOperator(DeltaJobOperator):
             mode=self.mode,  # type: ignore[arg-type]  # the text becomes a mode
             replace_where=self.replace_where,
             partition_by=self.partition_by,  # type: ignore[arg-type]  # any sequence becomes a tuple
+            cluster_by=self.cluster_by,  # type: ignore[arg-type]
+            merge_schema=self._merge_schema,
+            overwrite_schema=self._overwrite_schema,
             expect=self.expect,  # type: ignore[arg-type]  # texts become expectations
             properties=self.properties,
+            txn=self.txn,  # type: ignore[arg-type]  # a text becomes a number
+            user_metadata=self.user_metadata,
             dry_run=self._dry_run,
         )

@@ -1,52 +1,68 @@
-"""Waiting for a version of a table, in the triggerer."""
+"""Waiting for a commit to a table, in the triggerer."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_delta.core.storage.resolve import log_store_for
-from airflow_delta.hooks.commit_watch import reached_version
+from airflow_delta.core.errors import DeltaError
+from airflow_delta.hooks.commit_watch import CommitWait, CommitWatch
+from airflow_delta.hooks.delta import DeltaHook
 
 
 class DeltaCommitWaitTrigger(BaseTrigger):
-    """Fires once, when a table has reached a version; the event is ``{"version": the latest version then}``.
+    """Fires once: ``{"version": ...}`` when the commit is there that is waited for, ``{"error": ...}`` when it cannot come.
 
     A missing table is waited for, and so is a storage that does not answer for the moment.
 
-    :param table: URI of the table's root.
-    :param version: The version to wait for, or a later one.
+    :param table: URI of the table's root, or its name below the table root of the connection.
+    :param delta_conn_id: The ``delta`` connection.
+    :param wait: What to wait for, as ``CommitWait.to_json`` gives it.
     :param poll_interval: Seconds between two looks.
     """
 
-    def __init__(self, *, table: str, version: int, poll_interval: float) -> None:
+    def __init__(self, *, table: str, delta_conn_id: str, wait: Mapping[str, Any], poll_interval: float) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.table = table
-        self.version = version
+        self.delta_conn_id = delta_conn_id
+        self.wait = dict(wait)
         self.poll_interval = poll_interval
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Path of the class and its arguments, from which a triggerer builds it again."""
         return (
             "airflow_delta.triggers.commit.DeltaCommitWaitTrigger",
-            {"table": self.table, "version": self.version, "poll_interval": self.poll_interval},
+            {
+                "table": self.table,
+                "delta_conn_id": self.delta_conn_id,
+                "wait": self.wait,
+                "poll_interval": self.poll_interval,
+            },
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look until the version is there."""
-        store = await asyncio.to_thread(log_store_for, self.table)
-        thorough = True
+        """Look until the commit is there."""
+        watch: CommitWatch | None = None
         while True:
             try:
-                reached = await asyncio.to_thread(reached_version, store, self.version, thorough=thorough)
-                thorough = False
+                if watch is None:
+                    watch = await asyncio.to_thread(self._watch)
+                version = await asyncio.to_thread(watch.look)
+            except DeltaError as error:
+                yield TriggerEvent({"error": error.to_json()})  # type: ignore[no-untyped-call]
+                return
             except OSError as error:
                 self.log.warning("%s could not be looked at, it is tried again: %s", self.table, error)
+                if watch is not None:  # with credentials that may have come anew, from where the search has come to
+                    self.wait, watch = watch.wait.to_json(), None
             else:
-                if reached is not None:
-                    yield TriggerEvent({"version": reached})  # type: ignore[no-untyped-call]
+                if version is not None:
+                    yield TriggerEvent({"version": version})  # type: ignore[no-untyped-call]
                     return
             await asyncio.sleep(self.poll_interval)
+
+    def _watch(self) -> CommitWatch:
+        return CommitWatch(DeltaHook(self.delta_conn_id).log_store(self.table), CommitWait.from_json(self.wait))

@@ -1,19 +1,40 @@
-"""Only what may not come again is tried again."""
+"""Only what may not come again is tried again, and those who met once do not meet again."""
+
+import json
+from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from airflow.sdk import RetryAction
 
-from airflow_delta.core.errors import ConcurrentAppendError, SchemaMismatchError, TableNotFoundError
+from airflow_delta.core.errors import (
+    CommitAttemptsExhaustedError,
+    ConcurrentAppendError,
+    SchemaMismatchError,
+    TableNotFoundError,
+    UnsupportedReaderFeatureError,
+    VersionNotFoundError,
+)
 from airflow_delta.hooks.retry_policy import DeltaRetryPolicy
 from airflow_delta.jobs.errors import JobFailedError
+
+CONFLICT = ConcurrentAppendError(table="t", read_version=1, winning_version=2, path="f.parquet")
+
+
+def delays(policy, tries=5, **arguments):
+    decisions = [policy.evaluate(CONFLICT, try_number=each, max_tries=9, **arguments) for each in range(1, tries + 1)]
+    return [each.retry_delay.total_seconds() for each in decisions]
 
 
 @pytest.mark.parametrize(
     ("error", "action"),
     [
+        (CONFLICT, RetryAction.RETRY),
+        (CommitAttemptsExhaustedError(table="t", read_version=1, attempts=9), RetryAction.RETRY),
         (TableNotFoundError(table="t"), RetryAction.FAIL),
         (SchemaMismatchError(table="t", differences=()), RetryAction.FAIL),
-        (ConcurrentAppendError(table="t", read_version=1, winning_version=2), RetryAction.DEFAULT),
+        (UnsupportedReaderFeatureError(table="t", features=("x",)), RetryAction.FAIL),
+        (VersionNotFoundError(table="t", version=7, earliest=1, latest=3), RetryAction.FAIL),
         (JobFailedError(table="t", operation="MERGE", error="KeyError", detail=""), RetryAction.DEFAULT),
         (RuntimeError("worker lost"), RetryAction.DEFAULT),
     ],
@@ -22,6 +43,40 @@ def test_an_error_decides_for_itself(error, action):
     assert DeltaRetryPolicy().evaluate(error, try_number=1, max_tries=3).action is action
 
 
+def test_the_pause_after_a_conflict_doubles_up_to_the_cap():
+    policy = DeltaRetryPolicy(base=timedelta(seconds=10), cap=timedelta(seconds=35), jitter=lambda: 1.0)
+    assert delays(policy) == [10, 20, 35, 35, 35]
+
+
+def test_two_tasks_that_met_do_not_wait_equally_long():
+    shortest = delays(DeltaRetryPolicy(jitter=lambda: 0.0))
+    longest = delays(DeltaRetryPolicy(jitter=lambda: 1.0))
+    assert shortest == [each / 2 for each in longest]
+    assert len(set(delays(DeltaRetryPolicy(), tries=4))) == 4
+
+
+def test_a_task_that_asks_for_shorter_pauses_begins_with_its_own():
+    context = {"task": SimpleNamespace(retry_delay=timedelta(seconds=2))}
+    assert delays(DeltaRetryPolicy(jitter=lambda: 1.0), tries=3, context=context) == [2, 4, 8]
+    context = {"task": SimpleNamespace(retry_delay=timedelta(hours=1))}
+    assert delays(DeltaRetryPolicy(jitter=lambda: 1.0), tries=1, context=context) == [30]
+
+
+def test_the_reason_says_what_won_and_when_it_goes_on():
+    decision = DeltaRetryPolicy(jitter=lambda: 1.0).evaluate(CONFLICT, try_number=1, max_tries=3)
+    assert decision.reason.startswith("DELTA_CONCURRENT_APPEND: version 2 of t added")
+    assert decision.reason.endswith("again in 30.0 s")
+    fatal = DeltaRetryPolicy().evaluate(TableNotFoundError(table="t"), try_number=1, max_tries=3)
+    assert fatal.reason == "DELTA_TABLE_NOT_FOUND: the same work would fail again"
+
+
 def test_the_policy_survives_serialization():
-    policy = DeltaRetryPolicy()
-    assert isinstance(DeltaRetryPolicy.deserialize(policy.serialize()), DeltaRetryPolicy)
+    policy = DeltaRetryPolicy(base=timedelta(seconds=1), cap=timedelta(seconds=9))
+    again = DeltaRetryPolicy.deserialize(json.loads(json.dumps(policy.serialize())))
+    assert (again.base, again.cap) == (policy.base, policy.cap)
+
+
+@pytest.mark.parametrize(("base", "cap"), [(0, 1), (-1, 1), (2, 1)])
+def test_pauses_that_cannot_be_meant_are_refused(base, cap):
+    with pytest.raises(ValueError, match="base must be positive"):
+        DeltaRetryPolicy(base=timedelta(seconds=base), cap=timedelta(seconds=cap))

@@ -43,16 +43,16 @@ def test_the_connection_says_where_the_job_runs(connection, given, deploy_mode, 
     assert (target.master, target.is_cluster_mode, target.is_local, target.is_yarn_cluster) == expected
 
 
-@pytest.mark.parametrize(
-    ("given", "cure"),
-    [
-        ({"host": "spark://m1:7077", "deploy-mode": "cluster"}, "client"),
-        ({"host": "k8s://https://cluster", "deploy-mode": "cluster"}, "cncf-kubernetes"),
-    ],
-)
-def test_a_spark_that_cannot_run_the_job_is_refused(connection, given, cure):
-    connection(**given)
-    with pytest.raises(SparkTargetError, match=cure):
+def test_a_spark_that_cannot_run_the_job_is_refused(connection):
+    connection(host="spark://m1:7077", **{"deploy-mode": "cluster"})
+    with pytest.raises(SparkTargetError, match="client"):
+        spark_target("spark_test", None)
+
+
+def test_kubernetes_without_its_provider_says_what_to_install(connection, monkeypatch):
+    connection(host="k8s://https://cluster", **{"deploy-mode": "cluster"})
+    monkeypatch.setattr("airflow_delta.hooks.spark_target.find_spec", lambda _: None)
+    with pytest.raises(SparkTargetError, match="cncf-kubernetes"):
         spark_target("spark_test", None)
 
 

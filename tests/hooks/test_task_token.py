@@ -1,6 +1,7 @@
 """A retry finds its token; a cleared task and a changed statement do not."""
 
 import pytest
+from airflow.sdk import NEVER_EXPIRE
 
 from airflow_delta.hooks.task_token import STATE_KEY, TokenScopedStore, task_token
 
@@ -47,6 +48,19 @@ def test_a_cleared_task_gets_a_new_token():
 def test_a_cleared_task_may_reuse_the_token():
     store = DictStore()
     assert ask(store, generation=2, on_clear="reuse").token == ask(store, generation=1, on_clear="reuse").token
+
+
+def test_a_token_that_may_be_reused_is_kept_as_long_as_the_run_and_others_as_long_as_airflow_likes():
+    """Airflow forgets a task's state after 30 days; a run that is cleared later would commit a second time."""
+    kept = {}
+
+    class Watched(DictStore):
+        def set(self, key, value, *, retention=None):
+            kept[value["digest"]] = retention
+
+    ask(Watched(), digest="reused", on_clear="reuse")
+    ask(Watched(), digest="run again")
+    assert kept == {"reused": NEVER_EXPIRE, "run again": None}
 
 
 @pytest.mark.parametrize("on_clear", ["rerun", "reuse"])

@@ -3,8 +3,10 @@
 import json
 import stat
 import sys
+import threading
 from dataclasses import dataclass, field
 from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pendulum
@@ -153,3 +155,49 @@ def clear_once():
         task >> clear()
 
     return add
+
+
+@dataclass
+class ResourceManager:
+    """YARN's resource manager; whoever asks after an application is told its ``state`` and ``final_status``."""
+
+    state: str = "FINISHED"
+    final_status: str = "SUCCEEDED"
+    killed: list = field(default_factory=list)
+
+    def serve(self):
+        manager = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                application = {"state": manager.state, "finalStatus": manager.final_status}
+                self.answer(200 if manager.state else 503, {"app": application})
+
+            def do_PUT(self):
+                self.rfile.read(int(self.headers["Content-Length"]))
+                manager.killed.append(self.path.split("/")[-2])
+                manager.state, manager.final_status = "KILLED", "KILLED"
+                self.answer(202, {"state": "KILLED"})
+
+            def answer(self, status, document):
+                self.send_response(status)
+                self.end_headers()
+                self.wfile.write(json.dumps(document).encode())
+
+            def log_message(self, *_):
+                pass
+
+        server = HTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return server
+
+
+@pytest.fixture
+def resource_manager(monkeypatch):
+    """YARN's resource manager, which has finished every application; the connection ``spark_yarn`` names it."""
+    manager = ResourceManager()
+    server = manager.serve()
+    extra = {"deploy-mode": "cluster", "yarn_resourcemanager_webapp_address": f"http://127.0.0.1:{server.server_port}"}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_YARN", json.dumps({"conn_type": "spark", "host": "yarn", "extra": extra}))
+    yield manager
+    server.shutdown()

@@ -136,6 +136,7 @@ def test_a_driver_killed_at_its_commit_has_committed_once_and_a_cleared_task_com
     assert len(set(tokens(table))) == len(tokens(table)) == 2
 
 
+@pytest.mark.slow  # its Spark jobs take half a minute and more
 def test_a_driver_killed_before_its_commit_commits_once_in_the_retry(table, feed, run_task):
     files = {path.name for path in table.rglob("*.parquet")}
     killer = Killer(table, lambda: any(path.name not in files for path in Path(table).rglob("*.parquet")))

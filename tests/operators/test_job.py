@@ -1,9 +1,6 @@
 """The life of a statement as a task: what is submitted, what comes back, and what is never submitted twice."""
 
-import json
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from textwrap import indent
 
@@ -13,7 +10,7 @@ from airflow_delta.core.errors import ConcurrentAppendError, SchemaMismatchError
 from airflow_delta.core.statements import OperationResult
 from airflow_delta.hooks.errors import ScratchUriNeededError, SparkTargetError
 from airflow_delta.jobs.errors import JobFailedError, ResultMissingError
-from airflow_delta.jobs.result import ResultDocument, result_uri, write_result
+from airflow_delta.jobs.result import ResultDocument, newest_document, result_uri, write_result
 from airflow_delta.operators import (
     UPSERT,
     DeltaMergeOperator,
@@ -24,7 +21,6 @@ from airflow_delta.operators import (
     MatchedDelete,
     TableSource,
 )
-from airflow_delta.operators.job import newest_document
 
 pytestmark = pytest.mark.airflow
 
@@ -86,6 +82,7 @@ def test_the_job_gets_archive_spec_and_rendered_statement_and_its_outcome_comes_
         "conflicts": [],
         "attempts": 1,
         "sources": [],
+        "details": {},
     }
     (call,) = submit.calls
     statement, origin = call["spec"]["statement"], call["spec"]["origin"]
@@ -123,7 +120,7 @@ def test_a_conflict_is_told_in_an_xcom_and_tried_again_with_the_same_token(empty
     assert run.state == "failed"
     assert [type(error) for error in run.errors] == [ConcurrentAppendError] * 2
     assert run.conflict["code"] == "DELTA_CONCURRENT_APPEND"
-    assert run.conflict["attributes"]["winning_version"] == 2
+    assert run.conflict["winning_version"] == 2
     first, second = submit.calls
     assert first["spec"]["origin"]["token"] == second["spec"]["origin"]["token"]
     assert second["spec"]["result_uri"].endswith("/2.json")
@@ -250,27 +247,6 @@ def test_a_cleared_task_that_reuses_returns_its_commit(empty_table, recording_su
     run = run_task(lambda: merge(empty_table, submit, on_clear="reuse"), more=clear_once)
     assert len(submit.calls) == 1
     assert (run.state, run.version, run.result["already_committed"]) == ("success", 1, True)
-
-
-@pytest.fixture
-def resource_manager(monkeypatch):
-    """YARN's resource manager, which has finished every application; the connection ``spark_yarn`` names it."""
-
-    class Finished(BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(json.dumps({"app": {"state": "FINISHED", "finalStatus": "SUCCEEDED"}}).encode())
-
-        def log_message(self, *_):
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Finished)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    extra = {"deploy-mode": "cluster", "yarn_resourcemanager_webapp_address": f"http://127.0.0.1:{server.server_port}"}
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_YARN", json.dumps({"conn_type": "spark", "host": "yarn", "extra": extra}))
-    yield
-    server.shutdown()
 
 
 def test_a_durable_job_on_yarn_returns_its_result_and_a_cleared_task_is_not_called_done(

@@ -44,6 +44,8 @@ def sensor(table, **arguments):
         {"since": "yesterday"},
         {"min_version": "{{ unrendered }}"},
         {"after_version": "None"},
+        {"after_version": [1]},
+        {"run_of": {}},
     ],
 )
 def test_what_to_wait_for_is_said_in_exactly_one_way(tmp_path, given):
@@ -92,7 +94,8 @@ def test_a_deferrable_sensor_returns_at_once_or_leaves_the_wait_to_the_triggerer
     assert sensor(tmp_path, min_version=0, deferrable=True).execute(context()) == 0
     with pytest.raises(TaskDeferred) as deferred:
         sensor(tmp_path, after_version=0, deferrable=True, poke_interval=5).execute(context())
-    assert deferred.value.trigger.serialize()[1] == {"table": str(tmp_path), "version": 1, "poll_interval": 5}
+    arguments = deferred.value.trigger.serialize()[1]
+    assert (arguments["table"], arguments["wait"]["after"], arguments["poll_interval"]) == (str(tmp_path), 0, 5)
     assert sensor(tmp_path, after_version=0).execute_complete({}, {"version": 1}) == 1
 
 

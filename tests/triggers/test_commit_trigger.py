@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from airflow.sdk.module_loading import import_string
 
+from airflow_delta.hooks.commit_watch import CommitWait
 from airflow_delta.triggers.commit import DeltaCommitWaitTrigger
 
 
@@ -12,6 +13,11 @@ def commit(table, version):
     log = table / "_delta_log"
     log.mkdir(parents=True, exist_ok=True)
     (log / f"{version:020d}.json").write_text("{}")
+
+
+def wait_trigger(table, version, poll_interval):
+    wait = CommitWait(after=version - 1).to_json()
+    return DeltaCommitWaitTrigger(table=str(table), delta_conn_id="delta_default", wait=wait, poll_interval=poll_interval)
 
 
 async def events(trigger, during=None):
@@ -33,7 +39,7 @@ def rebuilt(trigger):
 
 def test_a_version_that_is_there_fires_at_once(tmp_path):
     commit(tmp_path, 4)
-    trigger = rebuilt(DeltaCommitWaitTrigger(table=str(tmp_path), version=3, poll_interval=60))
+    trigger = rebuilt(wait_trigger(tmp_path, 3, 60))
     assert asyncio.run(events(trigger)) == [{"version": 4}]
 
 
@@ -42,12 +48,12 @@ def test_a_version_that_comes_later_is_waited_for(tmp_path, exists):
     table = tmp_path / "table"
     if exists:
         commit(table, 0)
-    trigger = rebuilt(DeltaCommitWaitTrigger(table=str(table), version=1, poll_interval=0.01))
+    trigger = rebuilt(wait_trigger(table, 1, 0.01))
     assert asyncio.run(events(trigger, lambda: commit(table, 1))) == [{"version": 1}]
 
 
 def test_waiting_for_a_missing_table_makes_no_directory(tmp_path):
-    trigger = DeltaCommitWaitTrigger(table=str(tmp_path / "table"), version=0, poll_interval=0.01)
+    trigger = wait_trigger(tmp_path / "table", 0, 0.01)
     with pytest.raises(TimeoutError):
         asyncio.run(asyncio.wait_for(events(trigger), timeout=0.1))
     assert list(tmp_path.iterdir()) == []
@@ -55,7 +61,7 @@ def test_waiting_for_a_missing_table_makes_no_directory(tmp_path):
 
 def test_the_event_loop_is_never_blocked(tmp_path):
     async def ticks():
-        trigger = DeltaCommitWaitTrigger(table=str(tmp_path), version=0, poll_interval=0.001)
+        trigger = wait_trigger(tmp_path, 0, 0.001)
         waiting = asyncio.create_task(events(trigger))
         longest, before = 0.0, asyncio.get_running_loop().time()
         for _ in range(50):

@@ -1,0 +1,74 @@
+"""Delta tables as Airflow's assets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Asset, AssetWatcher
+
+from airflow_delta.core.storage.object_location import ObjectLocation
+from airflow_delta.core.storage.table_uri import local_path, scheme_of
+from airflow_delta.hooks.asset_uri import sanitize_uri
+from airflow_delta.triggers.commit_event import DeltaCommitEventTrigger
+
+if TYPE_CHECKING:
+    from airflow.providers.common.compat.openlineage.facet import Dataset
+
+__all__ = ["create_asset", "delta_asset", "lineage_name", "sanitize_uri", "to_openlineage"]
+
+
+def delta_asset(
+    name: str | None,
+    table: str,
+    *,
+    watch: bool = False,
+    group: str = "delta",
+    extra: dict[str, Any] | None = None,
+    **watcher: Any,
+) -> Asset:
+    """The asset of a Delta table; equal for all spellings of the table's URI.
+
+    Args:
+        name: The asset's name, such as ``lake.flights``; its URI when None.
+        table: URI of the table's root. With ``watch`` it is what the triggerer looks at, as it is written here.
+        watch: Whether the triggerer watches the table for commits, by whomever: DAGs that are scheduled on the asset then run
+            for each new range of commits. Operators that name the same asset would announce their commits a second time, so
+            give them ``emit="never"``.
+        group: The asset's group.
+        extra: The asset's own extra.
+        watcher: What ``DeltaCommitEventTrigger`` takes besides the table: ``delta_conn_id``, ``start``, ``poll_interval``, ...
+
+    Raises:
+        InvalidStatementError: The URI holds credentials, or names no bucket.
+    """
+    uri = sanitize_uri(table)
+    name = name or uri
+    watchers = []
+    if watch:
+        trigger = DeltaCommitEventTrigger(table=table, asset=name, **watcher)
+        watchers.append(AssetWatcher(name=f"{name}: commits", trigger=trigger))
+    return Asset(name=name, uri=uri, group=group, extra=extra, watchers=watchers)
+
+
+def create_asset(*, table: str, name: str | None = None, extra: dict[str, Any] | None = None) -> Asset:
+    """The factory that the provider names: the asset of a table by its URI."""
+    return delta_asset(name, table, extra=extra)
+
+
+def to_openlineage(asset: Asset, lineage_context: Any) -> Dataset | None:  # noqa: ARG001 - the converter's signature
+    """The table as OpenLineage names datasets: the storage as namespace, the path in it as name; None for other storages."""
+    from airflow.providers.common.compat.openlineage.facet import Dataset  # noqa: PLC0415 - dear, and rarely used
+
+    namespace_and_name = lineage_name(asset.uri)
+    return None if namespace_and_name is None else Dataset(*namespace_and_name)
+
+
+def lineage_name(table: str) -> tuple[str, str] | None:
+    """OpenLineage's namespace and name of the table at a URI; None where its naming says nothing of such storages."""
+    if scheme_of(table) == "file":
+        return "file", str(local_path(table))
+    uri = sanitize_uri(table)
+    location = ObjectLocation.of(uri)
+    if location is None:
+        return None
+    return uri.removesuffix(f"/{location.key}"), location.key or "/"

@@ -1,0 +1,145 @@
+"""How far the watcher of a table has come, and what it has to announce: one range of versions at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import Any, Literal
+
+from airflow_delta.core.storage.log_store import FileStatus, LogStore
+from airflow_delta.hooks.asset_uri import sanitize_uri
+from airflow_delta.hooks.commit_filter import CommitFilter, rows_changed
+from airflow_delta.hooks.commit_scan import CommitScan, LaterCommits, later_commits, metadata_of
+from airflow_delta.hooks.commit_watch import NO_TABLE, head_version
+
+MOST_AT_ONCE = 1000
+"""Commits that one look reads; the next look goes on from there."""
+
+Start = Literal["latest", "earliest"] | int
+"""Where a watcher begins: after the version of its first look, with all that the log holds, or with a version."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchCursor:
+    """The last version that was announced, or needed no announcement.
+
+    Attributes:
+        version: ``NO_TABLE`` before the first one.
+        table_id: The table's identity then; None while it is not known.
+        size: Of that version's commit file, bytes; None when it was not there.
+        modification_time: Of that file, milliseconds since the epoch.
+    """
+
+    version: int
+    table_id: str | None = None
+    size: int | None = None
+    modification_time: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The cursor as JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> WatchCursor:
+        """The cursor that ``to_json`` described."""
+        return cls(**document)
+
+    def at(self, version: int, status: FileStatus | None, table_id: str | None) -> WatchCursor:
+        """The cursor moved to a version."""
+        return WatchCursor(
+            version=version,
+            table_id=table_id,
+            size=status.size if status else None,
+            modification_time=status.modification_time if status else None,
+        )
+
+    def is_of(self, status: FileStatus | None) -> bool:
+        """Whether the commit file of the version is still the one that was seen."""
+        seen = (status.size, status.modification_time) if status else (None, None)
+        return (self.size, self.modification_time) == seen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What one look at the log found.
+
+    Attributes:
+        cursor: Where the watcher stands when the event is stored, or at once when there is none.
+        event: The payload of the event; None when nothing is to be announced.
+        has_more: Whether later commits are waiting to be read.
+    """
+
+    cursor: WatchCursor
+    event: dict[str, Any] | None = None
+    has_more: bool = False
+
+
+def first_cursor(store: LogStore, start: Start) -> WatchCursor:
+    """Where a watcher begins that has never looked before."""
+    if isinstance(start, int):
+        return WatchCursor(version=start - 1)
+    if start == "earliest":
+        return WatchCursor(version=NO_TABLE)
+    head = head_version(store)
+    if head == NO_TABLE:
+        return WatchCursor(version=NO_TABLE)
+    return WatchCursor(version=head).at(head, later_commits(store, head).at, metadata_of(store).id)
+
+
+def look(store: LogStore, cursor: WatchCursor, wanted: CommitFilter) -> Look:
+    """What came after the cursor, as one event; one listing when nothing came.
+
+    Raises:
+        CorruptLogError: A commit cannot be understood.
+        OSError: The storage does not answer.
+    """
+    found = later_commits(store, cursor.version)
+    if found.head is None and (cursor.version == NO_TABLE or head_version(store) == NO_TABLE):
+        return Look(cursor=cursor)  # no table, or none any more
+    is_reset = not _is_same_table(store, cursor, found)
+    if is_reset:
+        cursor = WatchCursor(version=NO_TABLE)
+        found = later_commits(store, NO_TABLE)
+    elif found.head is not None and cursor.version != NO_TABLE and not cursor.is_of(found.at):
+        cursor = cursor.at(cursor.version, found.at, cursor.table_id or metadata_of(store).id)
+    if not found.commits and found.lost is None:
+        return Look(cursor=cursor)
+    return _announced(store, cursor, found, wanted, is_reset=is_reset)
+
+
+def _announced(store: LogStore, cursor: WatchCursor, found: LaterCommits, wanted: CommitFilter, *, is_reset: bool) -> Look:
+    has_gap = found.lost is not None and cursor.version != NO_TABLE
+    versions = list(islice(found.commits, MOST_AT_ONCE))
+    scanned = CommitScan(store, wanted, with_files=True).matches(versions)
+    matches = {version: commit for version, commit in scanned if commit is not None}
+    has_more = len(versions) < len(found.commits)
+    last = versions[-1] if has_more else max([*versions, found.head or 0])
+    moved = cursor.at(last, found.commits.get(last), cursor.table_id or metadata_of(store).id)
+    if not (matches or has_gap or is_reset):
+        return Look(cursor=moved, has_more=has_more)
+    to_version = last if has_gap or is_reset else max(matches)
+    infos = {version: commit.commit_info for version, commit in matches.items() if commit.commit_info}
+    in_commit_time = infos[to_version].in_commit_timestamp if to_version in infos else None
+    status = found.commits.get(to_version)
+    event = {
+        "table": sanitize_uri(store.table_uri),
+        "from_version": cursor.version + 1 if has_gap else min(versions if is_reset else matches, default=last),
+        "to_version": to_version,
+        "timestamp": in_commit_time or (status.modification_time if status else None),
+        "operations": sorted({info.operation for info in infos.values()}),
+        "commits": len(matches),
+        "rows": sum(map(rows_changed, matches.values())),
+        "gap": has_gap,
+        "reset": is_reset,
+    }
+    return Look(cursor=moved, event=event, has_more=has_more)
+
+
+def _is_same_table(store: LogStore, cursor: WatchCursor, found: LaterCommits) -> bool:
+    """Whether the log goes on from the cursor: not when the table was made anew at its place."""
+    if cursor.version == NO_TABLE or cursor.table_id is None:  # no version of it was seen yet
+        return True
+    if found.head is None:
+        return False
+    return cursor.is_of(found.at) or cursor.table_id == metadata_of(store).id

@@ -1,0 +1,148 @@
+"""Which commits are waited for, and how many rows they changed. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_delta.core.actions import CommitActions, Metadata
+from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.log.history import is_produced_by
+from airflow_delta.core.log.record_counts import NUM_RECORDS, with_record_counts
+from airflow_delta.core.predicate import NO, evaluate_files, is_partition_only, parse_predicate
+from airflow_delta.core.schema.schema_json import parse_schema
+
+RUN_FIELDS = frozenset({"dag_id", "task_id", "run_id", "map_index", "logical_date"})
+"""What tells a DAG run in a commit's record."""
+
+_MERGED = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
+_CHANGED = ("numOutputRows", "numUpdatedRows", "numDeletedRows")  # of a MERGE, the first one counts copied rows too
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitFilter:
+    """What a commit must be like; each condition that is given must hold.
+
+    Attributes:
+        operations: Delta's names, such as ``MERGE``, in any case; one of them.
+        partitions: A predicate over the partition columns; a file that the commit adds or removes satisfies it.
+        data_change_only: Whether a commit that only rearranges files, or touches none, is passed over. The files that
+            ``partitions`` looks at then are those that changed data.
+        run: The run that made the commit: some of ``RUN_FIELDS``.
+    """
+
+    operations: tuple[str, ...] = ()
+    partitions: str | None = None
+    data_change_only: bool = False
+    run: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        told = {name for name, value in self.run.items() if value not in {None, "", "None"}}
+        is_run = "dag_id" in told and told & {"run_id", "logical_date"}
+        if self.run and not (is_run and told == {*self.run} and told <= RUN_FIELDS):
+            detail = f"{dict(self.run)} is no run: dag_id, and run_id or logical_date; besides them task_id and map_index"
+            raise InvalidStatementError(statement="CommitFilter", detail=detail)
+        if not all(self.operations):
+            detail = "an operation is the empty text, which is none"
+            raise InvalidStatementError(statement="CommitFilter", detail=detail)
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        operations: str | Iterable[str] = (),
+        partitions: str | None = None,
+        data_change_only: bool = False,
+        run: Mapping[str, Any] | None = None,
+    ) -> CommitFilter:
+        """The filter of an operator's arguments: one operation stands for itself."""
+        names = (operations,) if isinstance(operations, str) else operations
+        return cls(
+            operations=tuple(name.strip().upper() for name in names),
+            partitions=partitions or None,
+            data_change_only=data_change_only,
+            run={name: _as_recorded(name, value) for name, value in (run or {}).items()},
+        )
+
+    @property
+    def looks_at_files(self) -> bool:
+        """Whether more of a commit is needed than who made it."""
+        return bool(self.partitions) or self.data_change_only
+
+    def to_json(self) -> dict[str, Any]:
+        """The filter as JSON values, which ``of`` takes."""
+        return {
+            "operations": list(self.operations),
+            "partitions": self.partitions,
+            "data_change_only": self.data_change_only,
+            "run": dict(self.run),
+        }
+
+    def matches(self, commit: CommitActions, metadata: Metadata | None, table: str) -> bool:
+        """Whether the commit is like that.
+
+        Args:
+            commit: What it says.
+            metadata: Of the table at that commit; needed for ``partitions`` only.
+            table: URI of the table, for errors.
+
+        Raises:
+            InvalidPredicateError: ``partitions`` is no condition on the table's columns.
+            InvalidStatementError: It names a column that does not partition the table.
+        """
+        info = commit.commit_info
+        if self.operations and (info is None or info.operation.upper() not in self.operations):
+            return False
+        if self.run and (info is None or not is_produced_by(info, self.run)):
+            return False
+        files = (commit.adds, commit.removes, commit.changes)
+        if self.data_change_only:
+            files = tuple(each.filter(each["data_change"]) for each in files)
+            if not any(len(each) for each in files):
+                return False
+        if self.partitions is None or metadata is None:
+            return True
+        return any(_touches(self.partitions, each, metadata, table) for each in files[:2])
+
+
+ANY_COMMIT = CommitFilter()
+
+
+def _as_recorded(name: str, value: Any) -> Any:
+    """The value as a commit's record has it: a template's text may be a number, and a native one a date."""
+    if name == "map_index" and str(value).lstrip("-").isdecimal():
+        return int(value)
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def _touches(partitions: str, files: pa.Table, metadata: Metadata, table: str) -> bool:
+    """Whether one of the files lies in such a partition; a removed file that does not tell its partition may."""
+    schema = parse_schema(metadata.schema_string)
+    predicate = parse_predicate(partitions, schema, table)
+    if not is_partition_only(predicate, metadata.partition_columns):
+        detail = f"{partitions!r} names columns that do not partition {table}"
+        raise InvalidStatementError(statement="CommitFilter", detail=detail)
+    told = files.filter(pc.is_valid(files["partition_values"]))
+    if len(told) < len(files):
+        return True
+    verdicts = evaluate_files(predicate, told.select(["partition_values", "stats"]), schema, metadata.partition_columns)
+    return bool(pc.any(pc.not_equal(verdicts, NO)).as_py())
+
+
+def rows_changed(commit: CommitActions) -> int:
+    """Rows that the commit inserted, updated or deleted, as its metrics tell.
+
+    Where the writer left no such metrics, the rows of the files that it added; 0 where nothing tells.
+    """
+    metrics = commit.commit_info.operation_metrics if commit.commit_info else {}
+    names = _MERGED if any(name in metrics for name in _MERGED) else _CHANGED
+    counts = [int(text) for name in names if (text := str(metrics.get(name, ""))).isdecimal()]
+    if counts:
+        return sum(counts)
+    added = with_record_counts(commit.adds.filter(commit.adds["data_change"]), [NUM_RECORDS.name])
+    return pc.sum(added[NUM_RECORDS.name]).as_py() or 0

@@ -1,0 +1,115 @@
+"""Reading the commits that came after a version, each of them once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import count
+
+from airflow_delta.core.actions import CommitActions, Metadata
+from airflow_delta.core.errors import LogGapError, VersionNotFoundError
+from airflow_delta.core.log.commit_reader import read_commit, read_commit_info
+from airflow_delta.core.log.file_names import commit_path
+from airflow_delta.core.log.log_replay import LogReplay
+from airflow_delta.core.log.log_segment import LogListing, list_log, settled
+from airflow_delta.core.storage.log_store import FileStatus, LogStore
+from airflow_delta.hooks.commit_filter import CommitFilter
+
+_AT_ONCE = 16  # Requests under way; when the search ends, as many commits may have been read for nothing.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaterCommits:
+    """What one listing found after a version.
+
+    Attributes:
+        at: The commit file of that version itself; None when it is not there.
+        commits: The commit files after it, by version, ascending.
+        head: The table's latest version, which only a checkpoint may tell; None when nothing is there from the version on.
+        lost: The first version after it whose commit is gone although later ones are there; None when all are there.
+    """
+
+    at: FileStatus | None
+    commits: Mapping[int, FileStatus]
+    head: int | None
+    lost: int | None
+
+
+def later_commits(store: LogStore, after: int) -> LaterCommits:
+    """What is in the log after version ``after`` (-1 for all that is there)."""
+
+    def listed() -> LogListing:
+        listing = list_log(store, max(after, 0))
+        missing = _first_missing(listing, after)
+        if missing is not None:
+            raise LogGapError(table=store.table_uri, file=commit_path(missing), detail="there are later ones")
+        return listing
+
+    try:
+        listing = settled(store, listed)
+    except LogGapError:
+        listing = list_log(store, max(after, 0))
+    return LaterCommits(
+        at=listing.commits.get(after),
+        commits={version: status for version, status in listing.commits.items() if version > after},
+        head=listing.latest_version,
+        lost=_first_missing(listing, after),
+    )
+
+
+def _first_missing(listing: LogListing, after: int) -> int | None:
+    first = next(version for version in count(after + 1) if version not in listing.commits)
+    return first if listing.latest_version is not None and first <= listing.latest_version else None
+
+
+class CommitScan:
+    """Tells which of a table's commits are as a filter wants them."""
+
+    def __init__(self, store: LogStore, wanted: CommitFilter, *, with_files: bool = False) -> None:
+        self._store = store
+        self._wanted = wanted
+        self._reads_files = with_files or wanted.looks_at_files
+        self._metadata: Metadata | None = None  # of the last commit that was looked at; only asked for where it is needed
+
+    def matches(self, versions: Sequence[int]) -> Iterator[tuple[int, CommitActions | None]]:
+        """Each of these versions (ascending) with its commit, or with None when that is not wanted.
+
+        Raises:
+            LogGapError: A commit file is not there.
+            CorruptLogError: A commit cannot be understood.
+            InvalidPredicateError: As ``CommitFilter.matches``.
+        """
+        for start in range(0, len(versions), _AT_ONCE):
+            some = versions[start : start + _AT_ONCE]
+            for version, commit in zip(some, self._read_all(some), strict=True):
+                metadata = self._metadata_at(version, commit) if self._wanted.partitions else None
+                yield version, commit if self._wanted.matches(commit, metadata, self._store.table_uri) else None
+
+    def _read_all(self, versions: Sequence[int]) -> list[CommitActions]:
+        if len(versions) == 1:
+            return [self._read(versions[0])]
+        with ThreadPoolExecutor(len(versions)) as readers:
+            return list(readers.map(self._read, versions))
+
+    def _read(self, version: int) -> CommitActions:
+        if self._reads_files:
+            return read_commit(self._store, version)
+        return CommitActions(commit_info=read_commit_info(self._store, version))
+
+    def _metadata_at(self, version: int, commit: CommitActions) -> Metadata:
+        self._metadata = commit.metadata or self._metadata or metadata_of(self._store, version)
+        return self._metadata
+
+
+def metadata_of(store: LogStore, version: int | None = None) -> Metadata:
+    """The table's metadata at a version; the latest one where that version cannot be rebuilt any more.
+
+    Raises:
+        TableNotFoundError: There is no table.
+        CorruptLogError: The log cannot be read.
+    """
+    try:
+        return LogReplay.of(store, version).metadata
+    except (VersionNotFoundError, LogGapError):
+        return LogReplay.of(store).metadata

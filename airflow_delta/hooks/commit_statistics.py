@@ -1,0 +1,43 @@
+"""What a commit wrote, told alike for every operation: Delta names the same thing differently in each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_FILES = ("numTargetFilesAdded", "numAddedFiles", "numRestoredFiles", "numCopiedFiles", "numConvertedFiles", "numFiles")
+_BYTES = ("numTargetBytesAdded", "numAddedBytes", "restoredFilesSize", "copiedFilesSize", "numOutputBytes")
+_CHANGED_ROWS = (
+    "numTargetRowsInserted",
+    "numTargetRowsUpdated",
+    "numTargetRowsDeleted",
+    "numUpdatedRows",
+    "numDeletedRows",
+)
+_WRITTEN_ROWS = "numOutputRows"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitStatistics:
+    """What one commit wrote; None for what the operation does not tell.
+
+    Attributes:
+        rows: Rows inserted, updated and deleted; rows that a rewrite only carried over do not count.
+        files: Data files added.
+        bytes: Their size.
+    """
+
+    rows: int | None = None
+    files: int | None = None
+    bytes: int | None = None
+
+
+def commit_statistics(metrics: Mapping[str, int | str]) -> CommitStatistics:
+    """The statistics that an operation's metrics tell."""
+    numbers = {name: int(value) for name, value in metrics.items() if str(value).isdecimal()}
+    changed = [numbers[name] for name in _CHANGED_ROWS if name in numbers]
+    return CommitStatistics(
+        rows=sum(changed) if changed else numbers.get(_WRITTEN_ROWS),
+        files=next((numbers[name] for name in _FILES if name in numbers), None),
+        bytes=next((numbers[name] for name in _BYTES if name in numbers), None),
+    )

@@ -1,0 +1,42 @@
+"""A conflict as Airflow shows it: in an XCom, in an alert."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from airflow.sdk import Context
+
+from airflow_delta.core.errors import CommitConflictError, DeltaError
+
+CONFLICT_KEY = "delta_conflict"
+"""The XCom of a conflict, and the name by which the templates of alerts know it."""
+
+
+def conflict_report(error: DeltaError) -> dict[str, Any]:
+    """An error's fields as one flat JSON object: ``code``, ``text``, ``table`` and what else the error knows.
+
+    A conflict tells ``read_version``, ``winning_version``, ``winning_operation``, ``winning_run`` (``dag_id``, ``task_id``,
+    ``run_id``, ... when the winner was a task of ours, else empty), ``winning_job`` (as the winner's engine calls it; None for
+    none), ``rule``, ``path``, ``partition``.
+    """
+    report = {"code": error.code, "text": str(error), **error.attributes()}
+    if isinstance(error, CommitConflictError):
+        winner = report.pop("winner")
+        report |= {
+            "winning_operation": winner.get("operation"),
+            "winning_run": error.winning_run,
+            "winning_job": winner.get("job"),
+        }
+    return report
+
+
+@contextmanager
+def conflicts_told(context: Context) -> Iterator[None]:
+    """Leave the report of a conflict that is raised in the body as the task's XCom ``delta_conflict``."""
+    try:
+        yield
+    except CommitConflictError as error:
+        context["ti"].xcom_push(key=CONFLICT_KEY, value=conflict_report(error))
+        raise

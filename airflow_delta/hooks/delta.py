@@ -1,0 +1,177 @@
+"""Where tables lie and how they are reached, from an Airflow connection."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, TypeVar
+
+from airflow.sdk import BaseHook, conf
+from airflow.sdk.exceptions import AirflowNotFoundException
+from airflow.sdk.log import mask_secret
+
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.statements.json_form import map_tables
+from airflow_delta.core.storage.ambient_options import account_of, are_for
+from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.core.storage.object_filesystem import secrets_of
+from airflow_delta.core.storage.object_location import ObjectLocation, ObjectService
+from airflow_delta.core.storage.resolve import log_store_for
+from airflow_delta.core.storage.table_uri import is_relative
+from airflow_delta.hooks.errors import DeltaConnectionError, TablesNotVisibleError
+from airflow_delta.hooks.storage_connection import options_of_connection
+
+Placed = TypeVar("Placed")
+
+
+class DeltaHook(BaseHook):
+    """The tables of one ``delta`` connection.
+
+    The connection's host is the table root, below which relative names of tables lie. Its extra may hold:
+
+    * ``storage_conn_id``: the connection of the object store, of the type ``aws``, ``google_cloud_platform``, ``wasb``,
+      ``adls`` or ``azure_data_lake``; without it the identity of the machine is used.
+    * ``storage_options``: more options of the store's fsspec filesystem, as an object. No secrets.
+    * ``scratch_uri``: where jobs leave their results.
+    * ``workers_see_tables``: false where only Spark has access to the tables. Then jobs do all the looking, ``scratch_uri`` is
+      needed, and what needs a look from the worker (sensors, pins, ``engine="worker"``) is refused.
+
+    :param delta_conn_id: The connection. A missing ``delta_default`` means: tables by their full URIs, ambient credentials.
+    """
+
+    conn_name_attr = "delta_conn_id"
+    default_conn_name = "delta_default"
+    conn_type = "delta"
+    hook_name = "Delta Lake"
+
+    def __init__(self, delta_conn_id: str = default_conn_name) -> None:
+        super().__init__()
+        self.delta_conn_id = delta_conn_id
+
+    @cached_property
+    def _connection(self) -> Any:
+        try:
+            return self.get_connection(self.delta_conn_id)
+        except AirflowNotFoundException:
+            if self.delta_conn_id != self.default_conn_name:
+                raise self._error(
+                    "Airflow has no connection of this name",
+                    f"create it, for example: airflow connections add {self.delta_conn_id} --conn-json "
+                    '\'{"conn_type": "delta", "host": "s3://lake", "extra": {"storage_conn_id": "aws_default"}}\'',
+                ) from None
+            return None
+
+    @cached_property
+    def _extra(self) -> Mapping[str, Any]:
+        return self._connection.extra_dejson if self._connection else {}
+
+    @cached_property
+    def table_root(self) -> str | None:
+        """URI below which relative names of tables lie; None when the connection has none."""
+        root = self._connection.host if self._connection else None
+        return root.rstrip("/") if root else None
+
+    def table_uri(self, table: str) -> str:
+        """The URI of a table: as given, or below the connection's table root where it is a relative name."""
+        return f"{self.table_root}/{table}" if self.table_root and table.strip() and is_relative(table) else table
+
+    def placed(self, statement: Placed) -> Placed:
+        """The statement with each name of a table in it made a URI."""
+        placed: Placed = map_tables(statement, self.table_uri)
+        return placed
+
+    @property
+    def scratch_uri(self) -> str | None:
+        """Where jobs leave results, if the connection says so."""
+        return self._extra.get("scratch_uri") or None
+
+    @property
+    def workers_see_tables(self) -> bool:
+        """Whether Airflow's workers have access to the tables, as the connection says, or else ``[delta]``."""
+        told = self._extra.get("workers_see_tables")
+        if told is None:
+            return conf.getboolean("delta", "workers_see_tables", fallback=True)
+        return str(told).lower() != "false"
+
+    @cached_property
+    def _storage(self) -> tuple[ObjectService | None, Mapping[str, Any]]:
+        """The service that the options are for (None: any), and the options."""
+        root = ObjectLocation.of(self.table_root) if self.table_root else None
+        service, options = self._storage_connection or (root.service if root else None, {})
+        options = _merged(options, self._own_options)
+        if options and root and root.account and account_of(options) is None:
+            options["account_name"] = root.account  # or they would go to any account
+        for secret in secrets_of(options):
+            mask_secret(secret)
+        return service, options
+
+    @property
+    def _storage_connection(self) -> tuple[ObjectService, Mapping[str, Any]] | None:
+        conn_id = self._extra.get("storage_conn_id")
+        try:
+            return options_of_connection(self.get_connection(conn_id)) if conn_id else None
+        except AirflowNotFoundException:
+            raise self._error(
+                f"its storage connection {conn_id!r} is not there", f"create the connection {conn_id}, or correct the name"
+            ) from None
+
+    @property
+    def _own_options(self) -> Mapping[str, Any]:
+        own = self._extra.get("storage_options") or {}
+        try:
+            own = json.loads(own) if isinstance(own, str) else own
+        except ValueError:
+            own = None
+        if not isinstance(own, Mapping):  # never shown: somebody may have put a secret there
+            raise self._error("its storage options are no JSON object", 'write them as {"endpoint_url": "https://..."}')
+        return own
+
+    def storage_options(self, uri: str) -> Mapping[str, Any] | None:
+        """Credentials and endpoint of the store of a table or file, as fsspec takes them; None for the ambient ones.
+
+        They hold secrets: never to be shown or sent.
+        """
+        location = ObjectLocation.of(uri)
+        service, options = self._storage
+        is_ours = location is not None and service in {None, location.service} and are_for(options, location)
+        return options if is_ours and options else None
+
+    @property
+    def storage_options_by_service(self) -> Mapping[ObjectService, Mapping[str, Any]]:
+        """All storage options, for whom they are; empty when the ambient ones are used. They hold secrets."""
+        service, options = self._storage
+        return dict.fromkeys(ObjectService if service is None else [service], options) if options else {}
+
+    def log_store(self, table: str) -> LogStore:
+        """The files of a table. Raises as ``log_store_for``, and ``TablesNotVisibleError``."""
+        uri = self.table_uri(table)
+        if not self.workers_see_tables:
+            raise TablesNotVisibleError(conn_id=self.delta_conn_id, table=uri)
+        return log_store_for(uri, self.storage_options(uri))
+
+    def delta_log(self, table: str) -> DeltaLog:
+        """The log of a table. Raises as ``DeltaLog.for_table``, and ``TablesNotVisibleError``."""
+        return DeltaLog(self.log_store(table))
+
+    def test_connection(self) -> tuple[bool, str]:
+        """Look whether the places that the connection names answer; nothing is written."""
+        places = {"the table root": self.table_root if self.workers_see_tables else None, "the scratch place": self.scratch_uri}
+        told = [f"{name} {uri} answers" for name, uri in places.items() if uri and self._answers(uri)]
+        return True, ", ".join(told) or "there is no place that the workers could look at"
+
+    def _answers(self, uri: str) -> bool:
+        next(log_store_for(uri, self.storage_options(uri)).list_from(""), None)
+        return True
+
+    def _error(self, detail: str, cure: str) -> DeltaConnectionError:
+        return DeltaConnectionError(conn_id=self.delta_conn_id, detail=detail, cure=cure)
+
+
+def _merged(options: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Both; ``more`` wins, also inside objects such as ``client_kwargs``."""
+    both = {
+        name: {**options[name], **value} if isinstance(value, Mapping) and isinstance(options.get(name), Mapping) else value
+        for name, value in more.items()
+    }
+    return {**options, **both}

@@ -1,0 +1,59 @@
+"""How the credentials of a connection reach a Spark job: in the environment of a driver beside the worker, nowhere else."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from airflow_delta.core.storage.ambient_options import VARIABLE
+from airflow_delta.core.storage.object_location import ObjectService
+from airflow_delta.hooks.delta import DeltaHook
+from airflow_delta.hooks.spark_target import SparkTarget
+
+_logger = logging.getLogger(__name__)
+
+
+@contextmanager
+def credentials_for_the_driver(hook: DeltaHook, target: SparkTarget) -> Iterator[None]:
+    """Let programs that are started meanwhile find the storage options of the connection in their environment.
+
+    Not by the operator's ``env_vars``: they are shown in rendered templates, and are arguments on YARN and Kubernetes. Nothing
+    is handed to a driver on the cluster, as there is no way to it that nobody sees.
+    """
+    options = hook.storage_options_by_service
+    if options and target.is_cluster_mode:
+        _logger.warning(
+            "The storage options of the connection %s stay here: the driver runs on the cluster, and reaches the tables by the "
+            "identity that it has there",
+            hook.delta_conn_id,
+        )
+        options = {}
+    entries = environment_of(options)
+    former = {name: os.environ.get(name) for name in entries}
+    os.environ.update(entries)
+    try:
+        yield
+    finally:
+        for name, value in former.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def environment_of(options: Mapping[ObjectService, Mapping[str, Any]]) -> dict[str, str]:
+    """The variables by which a job and its Python workers find storage options.
+
+    The keys of S3 are there under Amazon's names too, by which Spark hands them to the JVM's own filesystem. A key without a
+    session token must not meet the token of another identity.
+    """
+    if not options:
+        return {}
+    s3 = options.get(ObjectService.S3, {})
+    pair = {"AWS_ACCESS_KEY_ID": s3.get("key"), "AWS_SECRET_ACCESS_KEY": s3.get("secret")}
+    known = {**pair, "AWS_SESSION_TOKEN": s3.get("token") or ""} if all(pair.values()) else {}
+    return {VARIABLE: json.dumps(options), **{name: str(value) for name, value in known.items()}}

@@ -1,0 +1,120 @@
+"""What a task remembers of its pins, and whose pins have ended."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any, Protocol
+
+from airflow.sdk import NEVER_EXPIRE  # type: ignore[attr-defined]  # it is there, and not in the stubs
+from airflow.sdk.exceptions import AirflowRuntimeError
+
+from airflow_delta.core.operations.pins import Pin, read_pins, release
+from airflow_delta.core.statements import PinnedTable, Version
+from airflow_delta.core.statements.json_form import to_json
+from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.hooks.task_token import StateStore
+
+STATE_KEY = "airflow_delta.pin"
+
+PIN_ID = "delta_pin"
+"""XCom of a task that pins: the id of its pins. By it this Airflow knows a pin for its own."""
+
+_ENDED = ["success", "failed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptPin:
+    """What a task has pinned, as its state store keeps it over retries and clears.
+
+    Attributes:
+        id: Of its pins.
+        digest: Hash of what was asked for.
+        generation: ``ti.max_tries`` when it was resolved; it changes when the task is cleared, not when it is retried.
+        versions: Alias to version and id of the table; empty before anything is resolved.
+    """
+
+    id: str
+    digest: str = ""
+    generation: int = -1
+    versions: Mapping[str, Sequence[Any]]
+
+    def statement_tables(self, asked: Sequence[PinnedTable], *, generation: int, refresh: bool) -> tuple[PinnedTable, ...]:
+        """The tables at the versions that were pinned; as they were asked for where that is something else, or to be renewed.
+
+        A renewal is for one clear generation: its retries find what the first of them pinned.
+        """
+        if not self.versions or self.digest != digest_of(asked) or (refresh and self.generation != generation):
+            return tuple(asked)
+        return tuple(
+            replace(each, as_of=Version(self.versions[each.alias][0]), table_id=self.versions[each.alias][1]) for each in asked
+        )
+
+
+def digest_of(tables: Iterable[PinnedTable]) -> str:
+    """A hash that is equal for equal tables, aliases and versions asked for only."""
+    return hashlib.sha256(json.dumps([to_json(each) for each in tables], sort_keys=True).encode()).hexdigest()
+
+
+def kept_pin(store: StateStore) -> KeptPin:
+    """What the task remembers; a task without a memory is given an id for its pins, and will remember that."""
+    stored = store.get(STATE_KEY)
+    if stored:
+        return KeptPin(**stored)
+    pin = KeptPin(id=uuid.uuid4().hex, versions={})
+    keep_pin(store, pin)
+    return pin
+
+
+def keep_pin(store: StateStore, pin: KeptPin) -> None:
+    """Remember it as long as the DAG run is there: a run that is cleared next year still reads what it read."""
+    value = {"id": pin.id, "digest": pin.digest, "generation": pin.generation, "versions": dict(pin.versions)}
+    store.set(STATE_KEY, value, retention=NEVER_EXPIRE)
+
+
+class DagRunsAndXComs(Protocol):
+    """The part of a running task instance that tells of other runs."""
+
+    @staticmethod
+    def get_dr_count(
+        dag_id: str, logical_dates: Any = None, run_ids: list[str] | None = None, states: list[str] | None = None
+    ) -> int:
+        """How many DAG runs there are of these ids and in these states."""
+        ...
+
+    def xcom_pull(self, task_ids: str, dag_id: str, key: str, *, map_indexes: int, run_id: str) -> Any:
+        """The XCom of another run's task; None when there is none."""
+        ...
+
+
+def release_pins_of_ended_runs(store: LogStore, ti: DagRunsAndXComs) -> tuple[Pin, ...]:
+    """Delete the pins of DAG runs that ended in this Airflow, and return them; call it before a vacuum.
+
+    A pin stays whose run goes on, is not known here (it was deleted, or is another Airflow's), or did not make it: two Airflows
+    may have runs of one name, but not one id of pins. What stays by that expires.
+
+    Raises:
+        CorruptPinError: A file is no pin.
+        OSError: The storage does not answer.
+    """
+
+    def run_of(pin: Pin) -> tuple[str, str]:
+        return pin.dag_id, pin.run_id
+
+    ended: list[Pin] = []
+    for (dag_id, run_id), pins in groupby(sorted(read_pins(store), key=run_of), run_of):
+        with suppress(AirflowRuntimeError):  # this task may not be told
+            if dag_id and ti.get_dr_count(dag_id, run_ids=[run_id], states=_ENDED):
+                ended += [pin for pin in pins if _is_ours(pin, ti)]
+    release(store, ended)
+    return tuple(ended)
+
+
+def _is_ours(pin: Pin, ti: DagRunsAndXComs) -> bool:
+    found = ti.xcom_pull(pin.task_id, pin.dag_id, PIN_ID, map_indexes=pin.map_index, run_id=pin.run_id)
+    return bool(found == pin.id)

@@ -1,0 +1,108 @@
+"""How far a consumer of a table has come: the versions that its DAG runs have processed, and those that are due."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.hooks.commit_cursor import Start, first_cursor
+from airflow_delta.hooks.commit_filter import CommitFilter
+from airflow_delta.hooks.commit_scan import CommitScan, later_commits, metadata_of
+
+MOST_CLAIMS = 10
+"""Runs that are remembered while it is open whether they succeed. One more failure in a row only repeats versions."""
+
+CHANGES_DATA = CommitFilter(data_change_only=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessedVersions:
+    """What a consumer has done.
+
+    Attributes:
+        table_id: The identity of the table whose versions these are; None before the first look.
+        version: The last version that a successful run has processed.
+        claims: The last versions of the runs that may still succeed, by run id, oldest first.
+    """
+
+    table_id: str | None
+    version: int
+    claims: Mapping[str, int]
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {"table_id": self.table_id, "version": self.version, "claims": dict(self.claims)}
+
+    def settled(self, has_succeeded: Callable[[str], bool]) -> ProcessedVersions:
+        """With the claims of the runs that have succeeded made good.
+
+        Each claim begins no later than after the last processed version, so that the greatest of them settles the others.
+        """
+        done = [version for run_id, version in self.claims.items() if has_succeeded(run_id)]
+        return self.moved_to(max([self.version, *done]))
+
+    def moved_to(self, version: int) -> ProcessedVersions:
+        """With everything up to this version processed."""
+        open_claims = {run_id: claimed for run_id, claimed in self.claims.items() if claimed > version}
+        return replace(self, version=version, claims=open_claims)
+
+    def claimed_by(self, run_id: str, version: int) -> ProcessedVersions:
+        """With a run at work on everything up to this version."""
+        claims = [*((each, claimed) for each, claimed in self.claims.items() if each != run_id), (run_id, version)]
+        return replace(self, claims=dict(claims[-MOST_CLAIMS:]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DueVersions:
+    """What is there for a consumer.
+
+    Attributes:
+        processed: What it has done, of this very table.
+        from_version: The first version that is due.
+        to_version: The table's latest version; less than ``from_version`` when there is none.
+        changes_data: Whether one of them changed rows; also where that is not known.
+        gap: Whether the commit of one of them was cleaned up: ``to_version`` can be read, their change feed cannot.
+        reset: Whether the table was made anew since the last run, and its versions count from the beginning again.
+    """
+
+    processed: ProcessedVersions
+    from_version: int
+    to_version: int
+    changes_data: bool
+    gap: bool
+    reset: bool
+
+
+def due_versions(
+    store: LogStore, stored: Mapping[str, Any] | None, start: Start, has_succeeded: Callable[[str], bool]
+) -> DueVersions:
+    """The versions after the last processed one.
+
+    Args:
+        store: The table.
+        stored: What the consumer has done, as ``ProcessedVersions.to_json`` gave it; None for a new consumer.
+        start: Where a new consumer begins.
+        has_succeeded: Tells of a run's id whether that run succeeded.
+
+    Raises:
+        TableNotFoundError: There is no table.
+        CorruptLogError: The log cannot be read.
+    """
+    table_id = metadata_of(store).id
+    before = ProcessedVersions(**stored).settled(has_succeeded) if stored else None
+    is_reset = before is not None and before.table_id != table_id
+    if before is None or is_reset:
+        first = first_cursor(store, 0 if is_reset else start).version
+        before = ProcessedVersions(table_id=table_id, version=first, claims={})
+    found = later_commits(store, before.version)
+    matches = CommitScan(store, CHANGES_DATA).matches(list(found.commits))
+    return DueVersions(
+        processed=before,
+        from_version=before.version + 1,
+        to_version=before.version if found.head is None else max(found.head, before.version),
+        changes_data=found.lost is not None or any(commit is not None for _, commit in matches),
+        gap=found.lost is not None,
+        reset=is_reset,
+    )

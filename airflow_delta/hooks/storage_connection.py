@@ -1,0 +1,143 @@
+"""Airflow connections of object stores as the storage options that fsspec's filesystems take.
+
+Not ``airflow.sdk.io.get_fs``: the filesystems that it makes remember listings, that of S3 holds a live session instead of
+credentials, and neither Arrow nor a Spark job can be given them. The fields are those of the providers' own forms.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from airflow_delta.core.storage.object_location import ObjectService
+from airflow_delta.hooks.errors import DeltaConnectionError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kind:
+    """A type of connection.
+
+    Attributes:
+        fields: Option to the fields where it may stand, the first that is filled counts; slashes go into objects.
+        refused: Fields whose meaning no option has, to what can be done instead.
+    """
+
+    service: ObjectService
+    fields: Mapping[str, tuple[str, ...]]
+    refused: Mapping[str, str]
+
+
+_ROLE = "let a profile of the AWS configuration assume the role (profile_name), or the identity of the machines"
+_AWS = _Kind(
+    service=ObjectService.S3,
+    fields={
+        "key": ("login", "extra/aws_access_key_id"),
+        "secret": ("password", "extra/aws_secret_access_key"),
+        "token": ("extra/aws_session_token",),
+        "profile": ("extra/profile_name",),
+        "endpoint_url": ("extra/service_config/s3/endpoint_url", "extra/endpoint_url"),
+        "client_kwargs/region_name": ("extra/region_name",),
+        "client_kwargs/verify": ("extra/service_config/s3/verify", "extra/verify"),
+        "config_kwargs": ("extra/config_kwargs",),
+    },
+    refused={"role_arn": _ROLE, "assume_role_method": _ROLE},
+)
+_KEY_FILE = "give the key itself (keyfile_dict) or its path (key_path), or use the identity of the machines"
+_GOOGLE = _Kind(
+    service=ObjectService.GCS,
+    fields={
+        "token": ("extra/key_path", "extra/keyfile_dict"),
+        "project": ("extra/project",),
+        "endpoint_url": ("extra/gcs.endpoint",),
+    },
+    refused={"impersonation_chain": _KEY_FILE, "key_secret_name": _KEY_FILE, "credential_config_file": _KEY_FILE},
+)
+_AZURE = _Kind(
+    service=ObjectService.AZURE,
+    fields={
+        "connection_string": ("extra/connection_string",),
+        "account_name": ("extra/account_name", "host", "login"),
+        "account_key": ("extra/account_key", "extra/shared_access_key", "password"),
+        "sas_token": ("extra/sas_token",),
+        "account_host": ("extra/account_host",),
+    },
+    refused={},
+)
+_AZURE_IDENTITY = _Kind(
+    service=ObjectService.AZURE,
+    fields={
+        "account_name": ("extra/account_name", "host"),
+        "client_id": ("login",),
+        "client_secret": ("password",),
+        "tenant_id": ("extra/tenant_id", "extra/tenant"),
+        "account_host": ("extra/account_host",),
+    },
+    refused={},
+)
+_KINDS = {
+    "aws": _AWS,
+    "google_cloud_platform": _GOOGLE,
+    **dict.fromkeys(("wasb", "adls", "azure_data_lake"), _AZURE),
+}
+
+
+def options_of_connection(connection: Any) -> tuple[ObjectService, Mapping[str, Any]]:
+    """The service of a storage connection, and the options that its fields mean.
+
+    Raises:
+        DeltaConnectionError: The connection is of no type that is known here, or uses a field that has no option.
+    """
+    kind = _KINDS.get(connection.conn_type)
+    if kind is None:
+        raise DeltaConnectionError(
+            conn_id=connection.conn_id,
+            detail=f"its type {connection.conn_type!r} is that of no object store",
+            cure=f"use a connection of one of the types {', '.join(_KINDS)}",
+        )
+    prefix = f"extra__{connection.conn_type}__"  # how older releases of Airflow wrote the fields of forms
+    extra = {name.removeprefix(prefix): value for name, value in connection.extra_dejson.items()}
+    if kind is _AZURE and (extra.get("tenant_id") or extra.get("tenant")):
+        kind = _AZURE_IDENTITY
+    for name, instead in kind.refused.items():
+        if extra.get(name):
+            raise DeltaConnectionError(conn_id=connection.conn_id, detail=f"its field {name} is not known here", cure=instead)
+    fields = {"login": connection.login, "password": connection.password, "host": _account(connection), "extra": extra}
+    options: dict[str, Any] = {}
+    for option, places in kind.fields.items():
+        value = next((found for place in places if (found := _at(fields, place)) not in (None, "")), None)
+        if value is not None:
+            _put(options, option, value)
+    return kind.service, _as_the_service_takes_them(kind.service, options, extra)
+
+
+def _account(connection: Any) -> str | None:
+    """The Azure account in the host: a name with a dot is that of a machine, and ``wasb`` has a directory's id there."""
+    host = connection.host or ""
+    if "." in host or connection.conn_type == "adls":
+        return (urlsplit(host if "://" in host else f"//{host}").hostname or "").partition(".")[0]
+    return None
+
+
+def _at(fields: Any, place: str) -> Any:
+    for name in place.split("/"):
+        fields = fields.get(name) if isinstance(fields, Mapping) else None
+    return fields
+
+
+def _put(options: dict[str, Any], option: str, value: Any) -> None:
+    group, _, name = option.rpartition("/")
+    (options.setdefault(group, {}) if group else options)[name] = value
+
+
+def _as_the_service_takes_them(service: ObjectService, options: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+    match service:
+        case ObjectService.GCS if extra.get("is_anonymous"):
+            options["token"] = "anon"  # noqa: S105 - a word, not a secret
+        case ObjectService.GCS if isinstance(token := options.get("token"), str) and token.startswith("{"):
+            options["token"] = json.loads(token)  # a form has it as text
+        case ObjectService.AZURE if "sas_token" in options:
+            options["sas_token"] = options["sas_token"].rpartition("?")[2]  # it may be a whole URL
+    return options

@@ -1,0 +1,79 @@
+"""What a task read and wrote, for OpenLineage: tables with their versions, and what was written to them.
+
+Needs the OpenLineage provider (``pip install 'airflow-delta[openlineage]'``); only its listener asks for this. Connections are
+not looked up here: the listener asks in a process of its own, which must not talk to the task's supervisor.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from airflow.providers.openlineage.extractors import OperatorLineage
+from openlineage.client.event_v2 import InputDataset, OutputDataset
+from openlineage.client.generated.dataset_version_dataset import DatasetVersionDatasetFacet
+from openlineage.client.generated.output_statistics_output_dataset import OutputStatisticsOutputDatasetFacet
+from openlineage.client.generated.schema_dataset import SchemaDatasetFacet, SchemaDatasetFacetFields
+from openlineage.client.generated.storage_dataset import StorageDatasetFacet
+
+from airflow_delta.assets import lineage_name
+from airflow_delta.core.statements import OperationResult
+from airflow_delta.hooks.commit_statistics import commit_statistics
+from airflow_delta.jobs.result import ResultDocument
+
+Lineage = OperatorLineage[Any, Any]
+
+
+def lineage_of_plan(table: str) -> Lineage:
+    """Before there is an outcome: the table, if its argument says where it lies; a name below a connection's root does not."""
+    is_place = "://" in table or table.startswith("/")
+    name = lineage_name(table) if is_place else None
+    return OperatorLineage(outputs=[OutputDataset(*name, facets={"storage": _storage()})] if name else [])
+
+
+def lineage_of_outcome(document: ResultDocument) -> Lineage:
+    """The versions that were read and the version that was made; a table in which nothing was committed counts as read."""
+    result = document.outcome
+    if result is None:
+        return OperatorLineage()
+    read = [(str(each["table"]), int(each["version"])) for each in result.sources]
+    if not result.committed:
+        return OperatorLineage(inputs=_inputs([*read, (result.table, result.version)]))
+    name = lineage_name(result.table)
+    return OperatorLineage(inputs=_inputs(read), outputs=[_output(*name, document, result)] if name else [])
+
+
+def _inputs(read: list[tuple[str, int]]) -> list[InputDataset]:
+    named = ((lineage_name(table), version) for table, version in dict.fromkeys(read))
+    return [
+        InputDataset(*name, facets={"version": _version(version), "storage": _storage()}) for name, version in named if name
+    ]
+
+
+def _output(namespace: str, name: str, document: ResultDocument, result: OperationResult) -> OutputDataset:
+    written = commit_statistics(result.metrics)
+    facets: dict[str, Any] = {"version": _version(result.version), "storage": _storage()}
+    if document.schema_string:
+        facets["schema"] = SchemaDatasetFacet(fields=_fields(json.loads(document.schema_string)))
+    statistics = OutputStatisticsOutputDatasetFacet(rowCount=written.rows, size=written.bytes, fileCount=written.files)
+    return OutputDataset(namespace, name, facets=facets, outputFacets={"outputStatistics": statistics})
+
+
+def _version(version: int) -> DatasetVersionDatasetFacet:
+    return DatasetVersionDatasetFacet(datasetVersion=str(version))
+
+
+def _storage() -> StorageDatasetFacet:
+    return StorageDatasetFacet(storageLayer="delta", fileFormat="parquet")
+
+
+def _fields(struct: dict[str, Any]) -> list[SchemaDatasetFacetFields]:
+    """The fields of a struct in Delta's schema JSON; those of arrays and maps are not opened."""
+    fields = []
+    for each in struct["fields"]:
+        kind = each["type"]
+        nested = _fields(kind) if isinstance(kind, dict) and kind["type"] == "struct" else []
+        name = kind if isinstance(kind, str) else kind["type"]
+        described = (each.get("metadata") or {}).get("comment")
+        fields.append(SchemaDatasetFacetFields(name=each["name"], type=name, description=described, fields=nested))
+    return fields

@@ -1,0 +1,95 @@
+"""Links from a task to what it did: the table's history, the Spark application."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from airflow.sdk import BaseHook, BaseOperatorLink, Context, conf
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from airflow_delta.core.errors.conflict import run_of
+from airflow_delta.hooks.spark_target import YARN_WEBAPP
+from airflow_delta.jobs.result import ResultDocument
+
+HISTORY_KEY = "delta_history"
+"""The XCom that the page of a table's history is made of."""
+
+MAX_BYTES = 48 * 1024
+"""Of that XCom. Some metadata databases hold no more than 64 KB in one value."""
+
+
+def push_links(document: ResultDocument, context: Context) -> None:
+    """Leave what the task saw of the table for the page that the task's link shows: the API server reads no storage."""
+    context["ti"].xcom_push(key=HISTORY_KEY, value=told_history(document))
+
+
+def told_history(document: ResultDocument) -> dict[str, Any]:
+    """The table as the task left it: ``table``, ``version``, ``facts``, ``commits`` (newest first, as far as there is room)."""
+    result = document.outcome
+    if result is None:
+        raise ValueError("only the document of an outcome tells of a table")
+    commits = [_told_commit(each) for each in document.history]
+    told = {
+        "table": result.table,
+        "version": result.version,
+        "operation": result.operation,
+        "committed": result.committed,
+        "facts": dict(document.table_facts),
+        "commits": commits,
+    }
+    while commits and len(json.dumps(told)) > MAX_BYTES:
+        commits.pop()
+    return told
+
+
+def history_path(run: Any) -> str:
+    """Where Airflow shows what a task run (dag_id, task_id, run_id, map_index) told, below its base URL."""
+    dag, task = quote(run.dag_id, safe=""), quote(run.task_id, safe="")
+    return f"delta/dags/{dag}/tasks/{task}/history?{urlencode({'run_id': run.run_id, 'map_index': run.map_index})}"
+
+
+def _told_commit(entry: Mapping[str, Any]) -> dict[str, Any]:
+    kept = ("version", "timestamp", "operation", "operationMetrics", "engineInfo")
+    return {**{key: entry[key] for key in kept if entry.get(key)}, "version": entry["version"], "run": run_of(entry)}
+
+
+class DeltaTableHistoryLink(BaseOperatorLink):
+    """The table's last commits as the task saw them, on a page of this package's plugin."""
+
+    name = "Table history"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:
+        """The page's address; empty while there is nothing to show. Runs in the worker, when the task has ended."""
+        document = getattr(operator, "outcome", None)
+        if document is None or not document.history:
+            return ""
+        return f"{conf.get('api', 'base_url', fallback='/').rstrip('/')}/{history_path(ti_key)}"
+
+
+class SparkApplicationLink(BaseOperatorLink):
+    """The Spark application of the task: in YARN's resource manager, else in the history server that is configured."""
+
+    name = "Spark application"
+
+    def get_link(self, operator: Any, *, ti_key: Any) -> str:  # noqa: ARG002 - the port's signature
+        """The application's address; empty where there is none. Runs in the worker, when the task has ended."""
+        document = getattr(operator, "outcome", None)
+        submitted = getattr(getattr(operator, "_hook", None), "_yarn_application_id", None)
+        application = getattr(document, "application_id", None) or submitted
+        if application is None or application.startswith("local-"):
+            return ""
+        yarn = _yarn_webapp(operator) if application.startswith("application_") else None
+        if yarn is not None:
+            return f"{yarn.rstrip('/')}/cluster/app/{application}"
+        history = conf.get("delta", "spark_history_url", fallback=None)
+        return f"{history.rstrip('/')}/history/{application}/" if history else ""
+
+
+def _yarn_webapp(operator: Any) -> str | None:
+    try:
+        return BaseHook.get_connection(operator._conn_id).extra_dejson.get(YARN_WEBAPP)  # noqa: SLF001 - upstream's
+    except AirflowNotFoundException:
+        return None

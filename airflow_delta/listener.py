@@ -1,0 +1,95 @@
+"""What the tasks of this package tell Airflow's metrics, once they have ended.
+
+Every Airflow process loads this module, so it is cheap; and whatever happens here, the task's own end is not disturbed.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.common.compat.sdk import hookimpl
+from airflow.sdk.observability import stats
+
+from airflow_delta.core.errors import CommitAttemptsExhaustedError, CommitConflictError
+from airflow_delta.core.statements.result import OperationResult
+from airflow_delta.hooks.commit_statistics import commit_statistics
+
+if TYPE_CHECKING:
+    from airflow_delta.jobs.result import ResultDocument
+
+log = logging.getLogger(__name__)
+
+Tags = dict[str, str]
+
+TAG_LENGTH = 100
+"""Of a table's name, of which the end is kept: Airflow drops metrics whose name and tags are longer than 250 characters."""
+
+_SCHEME = re.compile(r"^\w+://")
+_NO_TAG = re.compile(r"[^A-Za-z0-9_./-]")
+
+
+@hookimpl
+def on_task_instance_success(previous_state: Any, task_instance: Any) -> None:  # noqa: ARG001 - Airflow's names
+    """Tell what the task's statement did."""
+    _without_harm(_tell_outcome, task_instance)
+
+
+@hookimpl
+def on_task_instance_failed(previous_state: Any, task_instance: Any, error: Any) -> None:  # noqa: ARG001
+    """Tell of a lost race."""
+    _without_harm(_tell_lost_race, task_instance, error)
+
+
+def table_tag(uri: str) -> str:
+    """A table's name in metrics: its URI without the scheme. StatsD takes neither colons nor much else, nor long names."""
+    return _NO_TAG.sub("_", _SCHEME.sub("", uri).rstrip("/"))[-TAG_LENGTH:]
+
+
+def _without_harm(tell: Callable[..., None], *arguments: Any) -> None:
+    try:
+        tell(*arguments)
+    except Exception:
+        log.warning("The metrics of a Delta task could not be sent", exc_info=True)
+
+
+def _tell_outcome(task_instance: Any) -> None:
+    document: ResultDocument | None = getattr(getattr(task_instance, "task", None), "outcome", None)
+    result = getattr(document, "outcome", None)
+    if document is None or not isinstance(result, OperationResult):
+        return
+    tags = {**task_instance.stats_tags, "table": table_tag(result.table), "operation": _NO_TAG.sub("_", result.operation)}
+    if result.attempts > 1:
+        stats.incr("delta.commit.retries", result.attempts - 1, tags=tags)
+    for conflict in result.conflicts:
+        if conflict.get("rule"):
+            stats.incr("delta.commit.conflict", tags=tags | {"type": conflict["rule"]})
+    if result.committed and not result.already_committed:
+        _tell_commit(document, result, tags)
+    _tell_table(document.table_facts, tags)
+
+
+def _tell_commit(document: ResultDocument, result: OperationResult, tags: Tags) -> None:
+    if document.duration_ms is not None:
+        stats.timing("delta.commit.duration", document.duration_ms, tags=tags)
+    written = commit_statistics(result.metrics)
+    for name, value in (("rows", written.rows), ("files", written.files), ("bytes", written.bytes)):
+        if value is not None:
+            stats.incr(f"delta.commit.{name}", value, tags=tags)
+
+
+def _tell_table(facts: Mapping[str, int], tags: Tags) -> None:
+    for name in ("version", "bytes", "files", "small_files"):
+        if name in facts:
+            stats.gauge(f"delta.table.{name}", facts[name], tags={"table": tags["table"]})
+
+
+def _tell_lost_race(task_instance: Any, error: Any) -> None:
+    if not isinstance(error, CommitConflictError | CommitAttemptsExhaustedError):
+        return
+    tags = {**task_instance.stats_tags, "table": table_tag(error.table)}
+    stats.incr("delta.commit.conflict", tags=tags | {"type": error.code})
+    if isinstance(error, CommitAttemptsExhaustedError):
+        stats.incr("delta.commit.retries", error.attempts - 1, tags=tags)

@@ -1,0 +1,63 @@
+"""What templates ask of a run, as ``macros.delta.*``; the plugin registers it.
+
+::
+
+    {{ macros.delta.run_date(dag_run) }}                            the run's date, also where there is no {{ ds }}
+    {{ macros.delta.from_version(triggering_asset_events) }}        the first version that the run's events announce
+    {{ macros.delta.to_version(triggering_asset_events) }}          the last one
+    {{ macros.delta.pinned_version(ti, "orders") }}                 the version that the task "pin" has pinned
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+
+def run_date(dag_run: Any) -> str:
+    """The date that a run is for, as ``{{ ds }}``; a run that an event has started has none, and is for the date it was due."""
+    return f"{dag_run.logical_date or dag_run.run_after:%Y-%m-%d}"
+
+
+def from_version(triggering_asset_events: Mapping[Any, Any], asset: str | None = None) -> int | None:
+    """The first version that the events tell of which started the run; None where none of them tells of a version.
+
+    Events may come late and together, or twice: a DAG that must miss no version asks ``DeltaNewCommitsOperator``.
+
+    :param triggering_asset_events: As the template's context has it.
+    :param asset: Name or URI of the asset meant; None for all.
+    """
+    return min((first for first, _ in _announced(triggering_asset_events, asset)), default=None)
+
+
+def to_version(triggering_asset_events: Mapping[Any, Any], asset: str | None = None) -> int | None:
+    """The last version that the events tell of which started the run; see ``from_version``."""
+    return max((last for _, last in _announced(triggering_asset_events, asset)), default=None)
+
+
+def pinned_version(ti: Any, alias: str, task_id: str = "pin") -> int:
+    """The version that ``DeltaPinOperator`` has pinned under an alias in this run.
+
+    :raises ValueError: The task has not, or not yet.
+    """
+    version: int | None = ti.xcom_pull(task_ids=task_id, key=alias)
+    if version is None:
+        raise ValueError(f"the task {task_id!r} has pinned no version of {alias!r} in this run")
+    return version
+
+
+def _announced(triggering_asset_events: Mapping[Any, Any], asset: str | None) -> Iterator[tuple[int, int]]:
+    """First and last version of each event, whether an operator or a watcher announced it."""
+    for key, events in triggering_asset_events.items():
+        if asset is None or asset in {key.name, getattr(key, "uri", None)}:
+            for event in events:
+                extra = event.extra or {}
+                told = extra.get("delta") or extra.get("payload")
+                told = told if isinstance(told, Mapping) else {}
+                last = told.get("version", told.get("to_version"))
+                if last is not None:
+                    yield told.get("from_version", last), last
+
+
+MACROS = [run_date, from_version, to_version, pinned_version]
+"""What the plugin registers."""

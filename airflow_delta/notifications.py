@@ -1,0 +1,107 @@
+"""Alerts on commits that lost a race."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Callable, Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from airflow.sdk import BaseNotifier, Context
+
+from airflow_delta.core.errors import DeltaError
+from airflow_delta.hooks.conflict_report import CONFLICT_KEY, conflict_report
+from airflow_delta.hooks.retry_policy import LOST_RACES
+
+Delegate = Callable[[Any], Any]
+"""A notifier, or any function of the context."""
+
+ErrorFilter = type[DeltaError] | str
+"""A class of errors, or the code of one."""
+
+MESSAGE = "{{ ti.dag_id }}.{{ ti.task_id }}, run {{ ti.run_id }}, try {{ ti.try_number }}: {{ delta_conflict.text }}"
+
+
+class DeltaConflictNotifier(BaseNotifier):
+    """Passes a failure on to other notifiers when it is a conflict: Airflow's callbacks are called on every failure.
+
+    As ``on_failure_callback``, or as ``on_retry_callback`` to hear of it although the task will be tried again::
+
+        DeltaMergeOperator(
+            ...,
+            on_failure_callback=DeltaConflictNotifier(then=SlackNotifier(text="{{ delta_conflict.message }}")),
+        )
+
+    Those who are told find ``delta_conflict`` in their context and templates: ``message`` (this notifier's text), ``code``,
+    ``text``, ``table``, ``read_version``, ``winning_version``, ``winning_operation``, ``winning_run`` (``dag_id``, ``task_id``,
+    ``run_id``; empty when the winner was no task of this package), ``rule``, ``path``, ``partition``.
+
+    :param then: Notifiers, or functions that take the context; each is called, even if one before it fails.
+    :param only: Which errors, by class or by code. Default: those of lost races.
+    :param tables: Which tables, as patterns of their URIs or of their last parts, such as ``s3://lake/*`` or ``flights``
+        (templated). Default: all.
+    :param min_try: From which try on.
+    :param message: The text (templated, with ``delta_conflict``).
+    """
+
+    template_fields: Sequence[str] = ("tables", "message")
+
+    def __init__(
+        self,
+        *,
+        then: Delegate | Iterable[Delegate],
+        only: ErrorFilter | Iterable[ErrorFilter] = LOST_RACES,
+        tables: str | Iterable[str] | None = None,
+        min_try: int = 1,
+        message: str = MESSAGE,
+        context: Context | None = None,
+    ) -> None:
+        super().__init__(context)
+        self.then = (then,) if callable(then) else tuple(then)
+        self.only = (only,) if isinstance(only, str | type) else tuple(only)
+        self.tables = (tables,) if isinstance(tables, str) else None if tables is None else tuple(tables)
+        self.min_try = min_try
+        self.message = message
+
+    def render_template_fields(self, context: Context, jinja_env: Any = None) -> None:
+        """Nothing yet: the fields are rendered for each conflict anew, and only for conflicts."""
+
+    def notify(self, context: Context) -> None:
+        """Tell of the failure in the context, if it is one to be told of.
+
+        :raises ExceptionGroup: Some of those to be told could not be; the others were.
+        """
+        error = context.get("exception")
+        if not isinstance(error, DeltaError) or not self._is_meant(error, context):
+            return
+        report = conflict_report(error)
+        told: Any = {**context, CONFLICT_KEY: report}
+        report["message"] = self._rendered(self.message, told)
+        failures = []
+        for delegate in self.then:
+            try:
+                # A notifier renders its templates in place; the next conflict is to find them as they were.
+                copy.copy(delegate)(told)
+            except Exception as failure:  # noqa: BLE001 - delegates raise whatever they like
+                failures.append(failure)
+        if failures:
+            raise ExceptionGroup("some could not be told of a conflict", failures)
+
+    async def async_notify(self, context: Context) -> None:
+        """The same in a thread, because delegates may wait."""
+        await asyncio.to_thread(self.notify, context)
+
+    def _is_meant(self, error: DeltaError, context: Context) -> bool:
+        by_error = any(error.code == each if isinstance(each, str) else isinstance(error, each) for each in self.only)
+        return by_error and context["ti"].try_number >= self.min_try and self._is_of_table(error, context)
+
+    def _is_of_table(self, error: DeltaError, context: Context) -> bool:
+        if self.tables is None:
+            return True
+        table = f"/{error.attributes().get('table', '')}".rstrip("/")
+        patterns = self._rendered(self.tables, context)
+        return any(fnmatchcase(table, f"*/{each}".rstrip("/")) for each in patterns)
+
+    def _rendered(self, content: Any, context: Context) -> Any:
+        return self.render_template(content, context, self.get_template_env(dag=context.get("dag")))

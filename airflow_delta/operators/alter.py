@@ -1,0 +1,49 @@
+"""Changing what a table is as a task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow_delta.core.statements import AlterStatement, TableChange
+from airflow_delta.operators.core import DeltaCoreOperator
+
+
+class DeltaAlterOperator(DeltaCoreOperator):
+    """Change the columns, properties, constraints or features of a Delta table: all changes as one commit, or none.
+
+    Each change finds the table as those before it leave it::
+
+        DeltaAlterOperator(
+            task_id="alter",
+            table="s3://lake/flights",
+            changes=[
+                SetProperties({"delta.targetFileSize": "64mb"}),
+                AddColumns({"gate": "STRING COMMENT 'of departure'"}, after="day", if_not_exists=True),
+                CommentColumn("delay", "minutes"),
+            ],
+        )
+
+    Where the table is so already, nothing is committed. To enable row tracking takes commits before that one, and
+    ``DropFeature``, which must be the only change, may too; a task that is tried again goes on where it was.
+
+    :param table: URI of the table's root (templated).
+    :param changes: What to change, in order (templated).
+    :param dry_run: Check, and tell what the table would be, but commit nothing.
+    """
+
+    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, "changes")
+    script = "alter"
+
+    def __init__(self, *, changes: Sequence[TableChange] | TableChange, dry_run: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.changes = changes
+        self._dry_run = dry_run
+
+    def statement(self) -> AlterStatement:
+        """What is to be done, made from the rendered arguments."""
+        return AlterStatement(
+            table=self.table,
+            changes=self.changes,  # type: ignore[arg-type]  # any sequence becomes a tuple
+            dry_run=self._dry_run,
+        )

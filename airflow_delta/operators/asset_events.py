@@ -1,0 +1,74 @@
+"""What a statement's commit tells those who wait for the table's asset."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from airflow.sdk import Asset, BaseOperator, Context
+
+from airflow_delta.core.statements import OperationResult
+from airflow_delta.hooks.asset_uri import sanitize_uri
+from airflow_delta.operators.arguments import check_word
+
+Emit = Literal["on_commit", "always", "never"]
+"""When a task that succeeds announces its asset: when it has a commit that changes the table, in any case, or not at all."""
+
+MAINTENANCE = frozenset({"OPTIMIZE", "VACUUM", "COMPUTE STATS", "MAINTENANCE"})
+"""Operations whose commits change neither rows nor columns: a DAG that they start, and that starts them, would never end."""
+
+
+def declared_outlets(outlets: Any, asset: Asset | None, emit: Emit) -> list[Any]:
+    """The outlets of an operator with its asset among them, so that Airflow knows from the beginning who writes it.
+
+    Raises:
+        InvalidStatementError: ``emit`` is none of its words.
+    """
+    check_word("emit", emit, Emit)
+    given = list(outlets) if isinstance(outlets, Sequence) else [] if outlets is None else [outlets]
+    return given if asset is None or any(_is(each, asset) for each in given) else [*given, asset]
+
+
+def emit_asset_events(
+    operator: BaseOperator,
+    result: OperationResult,
+    context: Context,
+    *,
+    asset: Asset | None,
+    emit: Emit,
+    partition_keys: bool,
+) -> None:
+    """Say in the asset's event what was committed; where nothing is to be announced, take the asset from the task's outlets.
+
+    Airflow makes an event of each outlet that a task has when it succeeds, whether or not anything was said of it. The list of
+    outlets is replaced, never changed: mapped tasks share it.
+    """
+    if asset is None:
+        return
+    is_change = result.committed and result.operation not in MAINTENANCE
+    if emit == "never" or (emit == "on_commit" and not is_change):
+        operator.outlets = [each for each in operator.outlets if not _is(each, asset)]
+        return
+    event = context["outlet_events"][asset]
+    event.extra = {"delta": _told(result, context)}
+    if partition_keys and result.committed:
+        event.add_partitions(str(result.version))
+
+
+def _told(result: OperationResult, context: Context) -> dict[str, Any]:
+    ti = context["ti"]
+    return {
+        "table": sanitize_uri(result.table),
+        "version": result.version,
+        "read_version": result.read_version,
+        "operation": result.operation,
+        "committed": result.committed,
+        "metrics": {name: value for name, value in result.metrics.items() if isinstance(value, int)},
+        "dag_id": ti.dag_id,
+        "task_id": ti.task_id,
+        "run_id": ti.run_id,
+    }
+
+
+def _is(outlet: Any, asset: Asset) -> bool:
+    return isinstance(outlet, Asset) and (outlet.name, outlet.uri) == (asset.name, asset.uri)

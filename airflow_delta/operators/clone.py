@@ -1,0 +1,62 @@
+"""Cloning a table as a task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from airflow_delta.core.statements import CloneStatement, TableSource
+from airflow_delta.operators.arguments import source_of
+from airflow_delta.operators.core import DeltaCoreOperator
+
+
+class DeltaCloneOperator(DeltaCoreOperator):
+    """Make a new Delta table on the files of another one, without copying a file (SHALLOW CLONE).
+
+    The clone owns none of these files: a vacuum of the source may delete what only the clone still needs.
+
+    :param table: URI of the new table's root (templated).
+    :param source: URI of the table to clone, or a ``TableSource`` (templated).
+    :param source_version: Version to clone (templated). Default: the latest when the work starts.
+    :param mode: What happens where there is a table: ``error``, ``ignore`` or ``replace``, which only takes the place of a
+        table without files (templated).
+    :param properties: Table properties that differ from the source's (templated).
+    :param dry_run: Check, and tell what would be cloned, but commit nothing.
+    """
+
+    template_fields: Sequence[str] = (
+        *DeltaCoreOperator.template_fields,
+        "source",
+        "source_version",
+        "mode",
+        "properties",
+    )
+    script = "clone"
+
+    def __init__(
+        self,
+        *,
+        source: str | TableSource,
+        source_version: int | str | None = None,
+        mode: str = "error",
+        properties: Mapping[str, str] = MappingProxyType({}),
+        dry_run: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.source = source
+        self.source_version = source_version
+        self.mode = mode
+        self.properties = properties
+        self._dry_run = dry_run
+
+    def statement(self) -> CloneStatement:
+        """What is to be done, made from the rendered arguments."""
+        return CloneStatement(
+            table=self.table,
+            source=source_of(self.source, self.source_version),  # type: ignore[arg-type]  # what is no table is refused
+            mode=self.mode,  # type: ignore[arg-type]  # a text that is no mode is refused
+            properties=self.properties,
+            dry_run=self._dry_run,
+        )

@@ -1,0 +1,54 @@
+"""Converting Parquet files as a task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from airflow_delta.core.statements import ConvertStatement
+from airflow_delta.operators.core import DeltaCoreOperator
+
+
+class DeltaConvertOperator(DeltaCoreOperator):
+    """Make a directory of Parquet files a Delta table, in place; where there is a table, do nothing.
+
+    :param table: URI of the directory (templated).
+    :param partition_by: The partition columns with their types, in the order of the directories: ``{"day": "DATE"}`` or
+        ``"day DATE"`` (templated).
+    :param infer_partitions: Take the partition columns from the directories instead, all as strings.
+    :param statistics: Whether to take statistics from the footers.
+    :param properties: Table properties (templated).
+    :param dry_run: Check all files, but commit nothing.
+    """
+
+    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, "partition_by", "properties")
+    script = "convert"
+
+    def __init__(
+        self,
+        *,
+        partition_by: str | Mapping[str, str] | None = None,
+        infer_partitions: bool = False,
+        statistics: bool = True,
+        properties: Mapping[str, str] = MappingProxyType({}),
+        dry_run: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.partition_by = partition_by
+        self.infer_partitions = infer_partitions
+        self.statistics = statistics
+        self.properties = properties
+        self._dry_run = dry_run
+
+    def statement(self) -> ConvertStatement:
+        """What is to be done, made from the rendered arguments."""
+        return ConvertStatement(
+            table=self.table,
+            partition_by=self.partition_by,
+            infer_partitions=self.infer_partitions,
+            statistics=self.statistics,
+            properties=self.properties,
+            dry_run=self._dry_run,
+        )

@@ -1,0 +1,68 @@
+"""Work that needs no Spark as an Airflow task."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Literal, cast
+
+from airflow.sdk import Context
+
+from airflow_delta.core.actions.commit_info import Origin
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.statements import CleanUpLogStatement, MaintenanceStatement, OperationResult, VacuumStatement
+from airflow_delta.hooks.pins import release_pins_of_ended_runs
+from airflow_delta.jobs.core_statements import CoreStatement, execute_in_core
+from airflow_delta.jobs.observed import observed
+from airflow_delta.jobs.result import ResultDocument
+from airflow_delta.operators.arguments import check_word
+from airflow_delta.operators.job import Attempt, DeltaJobOperator, origin_of
+
+Engine = Literal["spark", "worker", "auto"]
+"""Where a statement is done: in a job on Spark, in the Airflow worker itself, or wherever it can be done for less."""
+
+HEED_PINS = (CleanUpLogStatement, MaintenanceStatement, VacuumStatement)
+"""Statements that delete, but not what a run has pinned."""
+
+
+class DeltaCoreOperator(DeltaJobOperator):
+    """The base of the operators whose work the log's core does alone.
+
+    :param engine: ``"spark"`` submits a job; ``"worker"`` does the work in the Airflow worker, with no JVM: faster, where the
+        worker has access to the table. ``"auto"`` is the worker where it can see the table, else Spark.
+    """
+
+    def __init__(self, *, engine: Engine = "spark", **kwargs: Any) -> None:
+        check_word("engine", engine, Engine)
+        super().__init__(**kwargs)
+        self.engine = engine
+
+    def _perform(self, attempt: Attempt, context: Context) -> ResultDocument:
+        self._release_pins(attempt, context)
+        if not self._is_for_worker(attempt):
+            return super()._perform(attempt, context)
+        log = self.hook.delta_log(attempt.statement.table)
+        origin = origin_of(context, attempt.token.token)
+        began = time.monotonic()
+        outcome = self._done_here(log, attempt, origin)
+        return observed(ResultDocument(outcome=outcome, duration_ms=round(1_000 * (time.monotonic() - began))), log)
+
+    def _release_pins(self, attempt: Attempt, context: Context) -> None:
+        """Before anything is deleted, let go of what only runs that have ended had pinned."""
+        statement = attempt.statement
+        if isinstance(statement, HEED_PINS) and not statement.dry_run and attempt.head is not None:
+            for pin in release_pins_of_ended_runs(self.hook.log_store(statement.table), context["ti"]):
+                self.log.info(
+                    "%s has ended; version %s of %s is no longer pinned by it", pin.holder, pin.version, statement.table
+                )
+
+    def _is_for_worker(self, attempt: Attempt) -> bool:
+        return self.engine == "worker" or (self.engine == "auto" and attempt.head is not None)
+
+    def _done_here(self, log: DeltaLog, attempt: Attempt, origin: Origin) -> OperationResult:
+        return execute_in_core(
+            log,
+            cast("CoreStatement", attempt.statement),
+            origin=origin,
+            start_version=attempt.token.start_version,
+            open_table=self.hook.delta_log,
+        )

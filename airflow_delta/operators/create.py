@@ -1,0 +1,89 @@
+"""Making a table as a task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from airflow_delta.core.statements import CreateStatement
+from airflow_delta.operators.core import DeltaCoreOperator
+
+
+class DeltaCreateOperator(DeltaCoreOperator):
+    """Make a Delta table, empty, as one commit.
+
+    Columns are written as in Spark's DDL, as one text or column by column::
+
+        DeltaCreateOperator(
+            task_id="create",
+            table="s3://lake/flights",
+            columns={"flight": "INT NOT NULL", "day": "DATE", "delay": "INT COMMENT 'minutes'"},
+            partition_by=["day"],
+            mode="ignore",
+            engine="worker",
+        )
+
+    ``DEFAULT 0``, ``GENERATED ALWAYS AS (CAST(departed AS DATE))`` and ``GENERATED ALWAYS AS IDENTITY`` may stand there too. As
+    constraints do, they promise something that whoever writes rows must keep; who cannot refuses the table.
+
+    :param table: URI of the table's root (templated).
+    :param columns: The columns (templated).
+    :param partition_by: Names of partition columns (templated).
+    :param cluster_by: Paths of clustering columns, at most four; not together with ``partition_by`` (templated).
+    :param properties: Table properties (templated).
+    :param constraints: CHECK constraints: name to condition (templated).
+    :param comment: What people say of the table (templated).
+    :param mode: What happens where there is a table: ``error``, ``ignore`` (it stays as it is) or ``replace`` (its rows go, its
+        history stays) (templated).
+    :param dry_run: Check, and tell what the table would be, but commit nothing.
+    """
+
+    template_fields: Sequence[str] = (
+        *DeltaCoreOperator.template_fields,
+        "columns",
+        "partition_by",
+        "cluster_by",
+        "properties",
+        "constraints",
+        "comment",
+        "mode",
+    )
+    script = "create"
+
+    def __init__(
+        self,
+        *,
+        columns: str | Mapping[str, str],
+        partition_by: Sequence[str] = (),
+        cluster_by: Sequence[str] = (),
+        properties: Mapping[str, str] = MappingProxyType({}),
+        constraints: Mapping[str, str] = MappingProxyType({}),
+        comment: str | None = None,
+        mode: str = "error",
+        dry_run: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.columns = columns
+        self.partition_by = partition_by
+        self.cluster_by = cluster_by
+        self.properties = properties
+        self.constraints = constraints
+        self.comment = comment
+        self.mode = mode
+        self._dry_run = dry_run
+
+    def statement(self) -> CreateStatement:
+        """What is to be done, made from the rendered arguments."""
+        return CreateStatement(
+            table=self.table,
+            columns=self.columns,
+            partition_by=self.partition_by,  # type: ignore[arg-type]  # any sequence becomes a tuple
+            cluster_by=self.cluster_by,  # type: ignore[arg-type]
+            properties=self.properties,
+            constraints=self.constraints,
+            comment=self.comment,
+            mode=self.mode,  # type: ignore[arg-type]  # a text that is no mode is refused
+            dry_run=self._dry_run,
+        )

@@ -1,0 +1,30 @@
+"""DELETE as a task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow_delta.core.statements import DeleteStatement
+from airflow_delta.operators.job import DeltaJobOperator
+
+
+class DeltaDeleteOperator(DeltaJobOperator):
+    """Delete rows of a Delta table, as one commit. A condition on partition columns alone opens no file.
+
+    :param table: URI of the table's root, or its name below the table root of the connection (templated).
+    :param where: Which rows: Spark SQL over the table's columns (templated). Default: all.
+    :param dry_run: Count, but commit nothing.
+    """
+
+    template_fields: Sequence[str] = (*DeltaJobOperator.template_fields, "where")
+    script = "delete"
+
+    def __init__(self, *, where: str | None = None, dry_run: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.where = where
+        self._dry_run = dry_run
+
+    def statement(self) -> DeleteStatement:
+        """What the job is to do, made from the rendered arguments."""
+        return DeleteStatement(table=self.table, where=self.where, dry_run=self._dry_run)

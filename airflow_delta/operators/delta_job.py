@@ -1,0 +1,113 @@
+"""A statement for operators that know nothing of it: Livy, EMR, Dataproc, the Spark operator of Kubernetes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.statements import Statement
+from airflow_delta.core.statements.json_form import TYPE_KEY, is_statement_value, type_name
+from airflow_delta.hooks.exposed_secrets import refuse_exposed
+from airflow_delta.jobs.spec import SPEC_FORMAT
+from airflow_delta.operators.submission import LONGEST_ARGUMENT
+from airflow_delta.shipping.ship import shipped_code
+
+GENERATION_KEY = "delta_generation"
+"""XCom of the submitting task, by which its result is found; pushed when its arguments are rendered."""
+
+_RUN = {
+    "dag_id": "{{ ti.dag_id }}",
+    "task_id": "{{ ti.task_id }}",
+    "run_id": "{{ ti.run_id }}",
+    "map_index": "{{ ti.map_index }}",
+    "generation": f"{{{{ ti.xcom_push(key='{GENERATION_KEY}', value=ti.max_tries) or ti.max_tries }}}}",
+    "try_number": "{{ ti.try_number }}",
+    "run_after": "{{ dag_run.run_after.timestamp() * 1000 }}",
+    "logical_date": "{{ dag_run.logical_date.isoformat() if dag_run.logical_date else '' }}",
+    "ti_id": "{{ ti.id }}",
+    "owner": "{{ task.owner }}",
+    "trigger": "{{ dag_run.run_type.value }}",
+}
+"""Who asks, as templates that the submitting task renders."""
+
+_MARKS = ("{{", "{%", "{#")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """What any operator needs to submit a job.
+
+    Attributes:
+        application: URI of the script.
+        py_files: The archive with the code.
+        arguments: Of the application; templates, which the operator must render (its ``template_fields``).
+        conf: Spark settings that a driver on a cluster should have.
+        environment: What the job must find in its environment: nothing, unless it was given to ``DeltaJob``.
+    """
+
+    application: str
+    py_files: tuple[str, ...]
+    arguments: tuple[str, ...]
+    conf: Mapping[str, str]
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeltaJob:
+    """A statement that another operator submits, and whose result ``DeltaResultOperator`` fetches.
+
+    Attributes:
+        statement: What to do, of ``airflow_delta.core.statements``; its texts are templates. Tables are named by full URIs.
+        scratch_uri: Where the job leaves its result: a place that Spark's driver can write and the Airflow worker can read.
+        code_uri: Where ``airflow-delta ship`` has put the code of this version, as Spark names the place.
+    """
+
+    statement: Statement
+    scratch_uri: str
+    code_uri: str
+
+    def to_submit(self, environment: Mapping[str, str] | None = None) -> Submission:
+        """Application, archive, arguments, settings and environment of the job.
+
+        Raises:
+            InvalidStatementError: The statement is too large for an argument.
+            ExposedSecretError: A secret stands in it, where arguments and rendered templates would show it.
+        """
+        refuse_exposed(self.statement, None, None, None)
+        document = {
+            "format": SPEC_FORMAT,
+            "statement": self.statement,
+            "run": _RUN,
+            "scratch_uri": self.scratch_uri,
+            "digest": None,  # also keeps native rendering from taking the JSON for a Python literal
+        }
+        spec = _template(document)
+        if len(spec.encode()) > LONGEST_ARGUMENT:
+            detail = f"its {len(spec.encode()):,} bytes do not fit into an argument, which takes {LONGEST_ARGUMENT:,}"
+            raise InvalidStatementError(statement=f"the job of {self.statement.table}", detail=detail)
+        code = shipped_code(self.code_uri, type_name(self.statement))
+        return Submission(
+            application=code.application,
+            py_files=(code.archive,),
+            arguments=("--spec", spec),
+            conf={"spark.driver.memoryOverheadFactor": "0.4", "spark.executor.memoryOverheadFactor": "0.4"},
+            environment=dict(environment or {}),
+        )
+
+
+def _template(value: Any) -> str:
+    """A template that renders to the JSON text of the value with all its texts rendered."""
+    if is_statement_value(value):
+        return _template({TYPE_KEY: type_name(value)} | {each.name: getattr(value, each.name) for each in fields(value)})
+    match value:
+        case str() if any(mark in value for mark in _MARKS):
+            return f"{{% filter string|tojson %}}{value}{{% endfilter %}}"
+        case Mapping():
+            return "{" + ",".join(f"{json.dumps(key)}:{_template(each)}" for key, each in value.items()) + "}"
+        case list() | tuple():
+            return "[" + ",".join(map(_template, value)) + "]"
+        case _:
+            return json.dumps(value)

@@ -1,0 +1,72 @@
+"""What is wrong with a table, as a task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from airflow.sdk import Context
+
+from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.statements import HealthStatement
+from airflow_delta.jobs.errors import TableUnhealthyError
+from airflow_delta.jobs.result import ResultDocument
+from airflow_delta.operators.core import DeltaCoreOperator, Engine
+from airflow_delta.operators.job import Attempt
+
+Severity = Literal["error", "warning"]
+"""How bad a finding must be to fail a task."""
+
+_FAILING = {None: (), "error": ("error",), "warning": ("error", "warning")}
+
+
+class DeltaTableHealthOperator(DeltaCoreOperator):
+    """Tell what is wrong with a Delta table and what to do about it; also with one that does not open. Nothing is changed.
+
+    The result's ``details`` hold ``findings`` (``severity``, ``code``, ``text``, ``remedy``, ``files``; the worst first) and
+    ``figures``: ``files``, ``bytes``, ``small_files``, ``deletion_vectors``, ``commits_since_checkpoint``, ``unneeded_files``,
+    ``unneeded_bytes``. The XCom is there too when the task fails.
+
+    :param table: URI of the table's root (templated).
+    :param list_files: Look at the data files too: are they there, which does nobody need? One flat listing of the table.
+    :param fail_on: The task fails on a finding that is as bad or worse: ``"error"`` (rows are wrong, missing or unreadable),
+        ``"warning"`` (something is lost or will fail) or None, which never fails (templated).
+    :param engine: Default: ``"auto"``. A look costs less than the start of a JVM, so Spark is only asked where the worker
+        cannot see the table.
+    """
+
+    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, "fail_on")
+    script = "health"
+
+    def __init__(
+        self, *, list_files: bool = True, fail_on: Severity | None = "error", engine: Engine = "auto", **kwargs: Any
+    ) -> None:
+        super().__init__(engine=engine, **kwargs)
+        self._list_files = list_files
+        self.fail_on = fail_on
+
+    def statement(self) -> HealthStatement:
+        """What the job is to do, made from the rendered arguments."""
+        if self.fail_on not in _FAILING:
+            raise InvalidStatementError(statement="HEALTH", detail=f"fail_on is {self.fail_on!r}, not error, warning or None")
+        return HealthStatement(table=self.table, list_files=self._list_files)
+
+    def _committed(self, attempt: Attempt) -> ResultDocument | None:  # noqa: ARG002
+        """An examination commits nothing, and the log may be too broken to be asked."""
+        return None
+
+    def _deliver(self, document: ResultDocument, context: Context) -> dict[str, Any]:
+        result = super()._deliver(document, context)
+        findings = result["details"]["findings"]
+        for each in findings:
+            files = f" ({', '.join(each['files'])})" if each["files"] else ""
+            self.log.warning("%s %s: %s%s. Remedy: %s", each["severity"], each["code"], each["text"], files, each["remedy"])
+        bad = [each for each in findings if each["severity"] in _FAILING[self.fail_on]]
+        if bad:
+            context["ti"].xcom_push(key="return_value", value=result)  # Airflow keeps it of successes only
+            raise TableUnhealthyError(
+                table=result["table"],
+                findings=tuple(f"{each['code']}: {each['text']}" for each in bad),
+                cure="; ".join(dict.fromkeys(each["remedy"] for each in bad)),
+            )
+        return result

@@ -1,0 +1,51 @@
+"""Looking after a table's log as tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow_delta.core.statements import CleanUpLogStatement, CompactLogStatement
+from airflow_delta.operators.arguments import number
+from airflow_delta.operators.core import DeltaCoreOperator
+
+
+class DeltaCompactLogOperator(DeltaCoreOperator):
+    """Write consecutive commits of a Delta table as one file beside them, so that readers need fewer requests.
+
+    :param table: URI of the table's root (templated).
+    :param start: First of the commits (templated). Default: the first that neither a checkpoint nor a compacted file covers.
+    :param end: The last one (templated). Default: the latest version.
+    """
+
+    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, "start", "end")
+    script = "compact_log"
+
+    def __init__(self, *, start: int | str | None = None, end: int | str | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.start = start
+        self.end = end
+
+    def statement(self) -> CompactLogStatement:
+        """What is to be done, made from the rendered arguments."""
+        return CompactLogStatement(table=self.table, start=number("start", self.start), end=number("end", self.end))
+
+
+class DeltaCleanUpLogOperator(DeltaCoreOperator):
+    """Delete what the log of a Delta table no longer needs: all before the newest checkpoint that is old enough.
+
+    How old is ``delta.logRetentionDuration``, 30 days unless the table says otherwise.
+
+    :param table: URI of the table's root (templated).
+    :param dry_run: List, but delete nothing.
+    """
+
+    script = "clean_up_log"
+
+    def __init__(self, *, dry_run: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._dry_run = dry_run
+
+    def statement(self) -> CleanUpLogStatement:
+        """What is to be done, made from the rendered arguments."""
+        return CleanUpLogStatement(table=self.table, dry_run=self._dry_run)

@@ -1,0 +1,128 @@
+"""Doing what is due on a table, as a task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from airflow.sdk import Context
+
+from airflow_delta.core.actions.commit_info import Origin
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.statements import MaintenanceStatement, OperationResult
+from airflow_delta.core.statements.health import STEPS
+from airflow_delta.jobs.maintenance import Maintenance
+from airflow_delta.jobs.result import ResultDocument
+from airflow_delta.operators.arguments import number
+from airflow_delta.operators.core import DeltaCoreOperator, Engine
+from airflow_delta.operators.job import Attempt
+
+_SMALL = 16 << 20
+
+
+class DeltaMaintenanceOperator(DeltaCoreOperator):
+    """Look at a Delta table and do what is due, in at most one Spark session; mapped, one task for each table.
+
+    The steps, in this order: ``optimize`` (small files), ``statistics`` (of files that have none), ``vacuum`` (files that no
+    version within the retention and no pin needs), ``checkpoint``, ``compact_log``, ``clean_up_log``. What each found and
+    did is in ``details["steps"]``: ``step``, ``due``, ``why``, ``done``, ``version``, ``metrics``.
+
+    Each step stands for itself. One that fails does not keep the others: the task then fails and names both, and its next try
+    looks again and does what is left.
+
+    :param table: URI of the table's root (templated).
+    :param steps: Which steps may be done (templated). Default: all.
+    :param where: Spark SQL over partition columns: where small files are looked for (templated). Default: everywhere.
+    :param target_file_size: Bytes of a rewritten file (templated). Default: the table's ``delta.targetFileSize``, or 1 GiB.
+    :param small_file_size: Bytes below which a file is small (templated). Default: 16 MiB.
+    :param min_small_files: So many small files in one partition make ``optimize`` due for it (templated). Default: 10.
+    :param max_commits: ``checkpoint`` is due when readers read more commits than this (templated). Default: the table's
+        ``delta.checkpointInterval``, or 10.
+    :param max_uncompacted_commits: ``compact_log`` is due when more commits than this are in no checkpoint and no compacted
+        file (templated). Default: 50, which a table with many commits between checkpoints reaches.
+    :param retention_hours: ``vacuum`` keeps files that were removed in the last so many hours (templated). Default: the table's
+        ``delta.deletedFileRetentionDuration``, or a week; less than that is refused.
+    :param dry_run: Tell what is due and why, but do nothing.
+    :param engine: ``"auto"``, the default: the worker looks, Spark is only started when ``optimize`` is due, and then does all
+        steps; where the worker cannot see the table, Spark looks. ``"worker"`` starts no Spark: ``optimize`` is only told to
+        be due. ``"spark"`` always submits.
+    """
+
+    template_fields: Sequence[str] = (
+        *DeltaCoreOperator.template_fields,
+        "steps",
+        "where",
+        "target_file_size",
+        "small_file_size",
+        "min_small_files",
+        "max_commits",
+        "max_uncompacted_commits",
+        "retention_hours",
+    )
+    script = "maintenance"
+
+    def __init__(
+        self,
+        *,
+        steps: Sequence[str] = STEPS,
+        where: str | None = None,
+        target_file_size: int | str | None = None,
+        small_file_size: int | str = _SMALL,
+        min_small_files: int | str = 10,
+        max_commits: int | str | None = None,
+        max_uncompacted_commits: int | str = 50,
+        retention_hours: float | str | None = None,
+        dry_run: bool = False,
+        engine: Engine = "auto",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(engine=engine, **kwargs)
+        self.steps = steps
+        self.where = where
+        self.target_file_size = target_file_size
+        self.small_file_size = small_file_size
+        self.min_small_files = min_small_files
+        self.max_commits = max_commits
+        self.max_uncompacted_commits = max_uncompacted_commits
+        self.retention_hours = retention_hours
+        self._dry_run = dry_run
+
+    def statement(self) -> MaintenanceStatement:
+        """What the job is to do, made from the rendered arguments."""
+        return MaintenanceStatement(
+            table=self.table,
+            steps=self.steps,  # type: ignore[arg-type]  # any sequence becomes a tuple
+            where=self.where,
+            target_file_size=number("target_file_size", self.target_file_size),
+            small_file_size=number("small_file_size", self.small_file_size),
+            min_small_files=number("min_small_files", self.min_small_files),
+            max_commits=number("max_commits", self.max_commits),
+            max_uncompacted_commits=number("max_uncompacted_commits", self.max_uncompacted_commits),
+            retention_hours=number("retention_hours", self.retention_hours, float),
+            dry_run=self._dry_run,
+        )
+
+    def _is_for_worker(self, attempt: Attempt) -> bool:
+        if self.engine != "auto" or not super()._is_for_worker(attempt):
+            return super()._is_for_worker(attempt)
+        statement = cast("MaintenanceStatement", attempt.statement)
+        if statement.dry_run or "optimize" not in statement.steps:
+            return True
+        need = Maintenance(log=self.hook.delta_log(statement.table), statement=statement).optimize_need()
+        self.log.info("optimize: %s", need.why)
+        return not need.due
+
+    def _done_here(self, log: DeltaLog, attempt: Attempt, origin: Origin) -> OperationResult:
+        statement = cast("MaintenanceStatement", attempt.statement)
+        return Maintenance(log=log, statement=statement, origin=origin, start_version=attempt.token.start_version).run()
+
+    def _committed(self, attempt: Attempt) -> ResultDocument | None:  # noqa: ARG002
+        """A commit with the task's token is one step of several: whoever comes again looks what is left."""
+        return None
+
+    def _deliver(self, document: ResultDocument, context: Context) -> dict[str, Any]:
+        result = super()._deliver(document, context)
+        for each in result["details"].get("steps", ()):
+            told = "done" if each["done"] else "due" if each["due"] else "not due"
+            self.log.info("%s is %s: %s", each["step"], told, each["why"])
+        return result

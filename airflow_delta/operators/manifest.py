@@ -1,0 +1,19 @@
+"""Manifests as a task."""
+
+from __future__ import annotations
+
+from airflow_delta.core.statements import ManifestStatement
+from airflow_delta.operators.core import DeltaCoreOperator
+
+
+class DeltaManifestOperator(DeltaCoreOperator):
+    """List the files of a Delta table for readers that know Parquet and Hive partitions, but not Delta (symlink manifests).
+
+    :param table: URI of the table's root (templated).
+    """
+
+    script = "manifest"
+
+    def statement(self) -> ManifestStatement:
+        """What is to be done, made from the rendered arguments."""
+        return ManifestStatement(table=self.table)

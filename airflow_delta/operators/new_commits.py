@@ -1,0 +1,124 @@
+"""The versions of a table that a DAG has not processed yet."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from airflow.sdk import (  # type: ignore[attr-defined]  # NEVER_EXPIRE is there, and not in the stubs
+    NEVER_EXPIRE,
+    Asset,
+    BaseOperator,
+    Context,
+    RetryPolicy,
+)
+from airflow.sdk.exceptions import AirflowSkipException
+
+from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.hooks.asset_uri import sanitize_uri
+from airflow_delta.hooks.commit_cursor import Start
+from airflow_delta.hooks.delta import DeltaHook
+from airflow_delta.hooks.processed_versions import due_versions
+from airflow_delta.hooks.retry_policy import DeltaRetryPolicy
+from airflow_delta.operators.arguments import number
+
+STATE_KEY = "airflow_delta.due"
+
+
+class DeltaNewCommitsOperator(BaseOperator):
+    """Tell which versions of a table are new to this DAG: those after the last one that a successful run of it has processed.
+
+    The first task of a DAG that reacts to commits. The events that start such a DAG may come twice, late, together or not at
+    all; this task does not look at them, it looks at the table. What a run was given counts as processed once the run as a
+    whole has succeeded; of a run that failed, the next one gets it again. A cleared run gets its own versions again. So every
+    version is processed at least once, and exactly once where ``max_active_runs`` is 1.
+
+    The return value is a dict, and each of its values an XCom of its own: ``from_version`` and ``to_version``, the first and
+    last new version; ``previous_version``, the one before; ``gap``, whether commits between them were cleaned up; ``reset``,
+    whether the table was made anew since. The XCom ``delta_version`` is ``to_version``: read the table at that version,
+    whatever comes in the meantime. When there is nothing new, or nothing but rearranged files, the task is skipped, and so are
+    those behind it.
+
+    :param asset: The table's asset, which becomes an inlet of the task: in its state store Airflow keeps how far this task has
+        come. Mapped operators name it among their ``inlets`` too.
+    :param table: URI of the table's root, or its name below the table root of the connection (templated). Default: the URI
+        of the asset.
+    :param delta_conn_id: The ``delta`` connection (templated).
+    :param start: What the very first run gets: ``"earliest"`` all versions, ``"latest"`` none, a number that version and the
+        later ones (templated).
+    :param retry_policy: Which errors are worth another try. Default: those that may not come again.
+    """
+
+    template_fields: Sequence[str] = ("table", "delta_conn_id", "start")
+
+    def __init__(
+        self,
+        *,
+        asset: Asset,
+        table: str | None = None,
+        delta_conn_id: str = DeltaHook.default_conn_name,
+        start: Start | str = "earliest",
+        retry_policy: RetryPolicy | None = DeltaRetryPolicy(),  # noqa: B008 - it has no state
+        inlets: Any = [],  # noqa: B006 - Airflow takes the default for a mapped task's inlets, and adds it to a list
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(retry_policy=retry_policy, inlets=[asset, *inlets], **kwargs)
+        self.asset = asset
+        self.table = table
+        self.delta_conn_id = delta_conn_id
+        self.start = start
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Return the versions that are due, and note that this run is at work on them.
+
+        :raises AirflowSkipException: There are none.
+        :raises InvalidStatementError: The operator is mapped, and its asset is not among the inlets.
+        """
+        ti = context["ti"]
+        own: Any = context["task_state_store"].get(STATE_KEY)
+        if own is None:
+            own = self._due(context)
+            context["task_state_store"].set(STATE_KEY, own, retention=NEVER_EXPIRE)
+        self.log.info("Versions %s to %s of %s are new", own["from_version"], own["to_version"], own["table"])
+        for key, value in own.items():
+            ti.xcom_push(key=key, value=value)
+        ti.xcom_push(key="delta_version", value=own["to_version"])
+        return dict(own)
+
+    def _due(self, context: Context) -> dict[str, Any]:
+        ti = context["ti"]
+        progress = self._progress(context)
+        store = DeltaHook(self.delta_conn_id).log_store(self.table or self.asset.uri)
+        key = f"airflow_delta.processed.{ti.dag_id}.{ti.task_id}"
+        if ti.map_index is not None and ti.map_index >= 0:  # another table for each index, and the asset may be one for all
+            key += f".{hashlib.sha256(store.table_uri.encode()).hexdigest()[:16]}"
+        stored: Any = progress.get(key)
+        start = self.start if self.start in {"earliest", "latest"} else number("start", self.start)
+        due = due_versions(store, stored, start, partial(_has_succeeded, ti))
+        if due.changes_data and due.to_version >= due.from_version:
+            progress.set(key, due.processed.claimed_by(ti.run_id, due.to_version).to_json())
+            return {
+                "table": sanitize_uri(store.table_uri),
+                "from_version": due.from_version,
+                "to_version": due.to_version,
+                "previous_version": due.from_version - 1,
+                "gap": due.gap,
+                "reset": due.reset,
+            }
+        progress.set(key, due.processed.moved_to(due.to_version).to_json())
+        raise AirflowSkipException(f"{store.table_uri} has no new rows up to version {due.to_version}")
+
+    def _progress(self, context: Context) -> Any:
+        """The asset's state store, which Airflow makes for the inlets that a mapped task has before it is unmapped."""
+        try:
+            return context["asset_state_store"][self.asset]
+        except KeyError:
+            detail = f"a mapped one needs the asset {self.asset.name!r} in partial(inlets=[...]) too"
+            raise InvalidStatementError(statement="DeltaNewCommitsOperator", detail=detail) from None
+
+
+def _has_succeeded(ti: Any, run_id: str) -> bool:
+    """Whether a run of this DAG has ended well; a run that nobody remembers has not."""
+    return bool(ti.get_dr_count(ti.dag_id, run_ids=[run_id], states=["success"]))

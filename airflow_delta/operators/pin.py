@@ -1,0 +1,154 @@
+"""Pinning versions as a task: what a backfill reads, and reads again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, cast
+
+from airflow.sdk import Context, get_current_context
+
+from airflow_delta.core.actions.commit_info import Origin
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.statements import AsOf, OperationResult, PinnedTable, PinStatement, Version
+from airflow_delta.hooks.conflict_report import CONFLICT_KEY
+from airflow_delta.hooks.pins import PIN_ID, digest_of, keep_pin, kept_pin
+from airflow_delta.jobs.pinned import pinned
+from airflow_delta.jobs.result import ResultDocument
+from airflow_delta.links import HISTORY_KEY
+from airflow_delta.operators.core import DeltaCoreOperator, Engine
+from airflow_delta.operators.job import Attempt
+
+CONF_KEY = "delta_versions"
+"""Member of a DAG run's conf: alias, or table as the DAG writes it, to the version to take."""
+
+_TAKEN = {PIN_ID, CONFLICT_KEY, HISTORY_KEY, "delta_version", "return_value"}
+"""XComs of the task that mean something else."""
+
+_HOUR = timedelta(hours=1)
+
+
+class DeltaPinOperator(DeltaCoreOperator):
+    """Decide once for a DAG run which version of each table it reads.
+
+    As the first task of a DAG that is to be backfilled::
+
+        pin = DeltaPinOperator(
+            task_id="pin",
+            tables={"orders": "s3://lake/orders", "rates": "s3://lake/rates"},
+            as_of={"orders": ProducedBy(dag_id="orders", task_id="merge", logical_date="{{ logical_date }}")},
+        )
+        pin >> DeltaMergeOperator(source="s3://lake/orders", source_version=pin.version("orders"), ...)
+
+    Every version is an XCom under its alias. All together are the return value: alias to ``table``, ``version`` and
+    ``timestamp`` (when it was committed, milliseconds since the epoch).
+
+    Of the tables whose latest version is taken, there was one moment at which all of them had these versions. Tables pinned at
+    one ``Timestamp`` have what was the latest then by the times of their commits.
+
+    Retries find the same versions again, and so do cleared tasks, in a year as today; a version that the log no longer has
+    fails the task. A change of ``tables`` or ``as_of`` asks for something else, and is resolved anew.
+
+    Until the DAG run has ended, vacuums and log cleanups of this package (not those of other engines) keep what the versions
+    need: the pin is a small file in ``_airflow_delta/pins`` beside each table. It ends with the next vacuum by a task after the
+    run has ended, or when it expires.
+
+    ``dag_run.conf["delta_versions"]`` goes before ``as_of``: ``{"orders": 17}``, by alias or table, for example from
+    ``airflow backfill create --dag-run-conf``.
+
+    :param tables: Alias to the URI of a table's root, or to its name below the connection's table root (templated).
+    :param as_of: ``Version(n)``, ``Timestamp(t)``, ``ProducedBy(...)``, or alias to one of these (templated). Default: the
+        latest.
+    :param refresh: Whether a cleared task pins anew (templated). Default: False.
+    :param keep_for: How long the pins protect at most.
+    :param must_protect: Fail when a pin cannot be written beside its table. Default: warn; a table may be another team's.
+    :param engine: ``"worker"``, the default, or ``"spark"`` where only jobs can read the tables; then no task can tell that the
+        run has ended, and its pins stay until they expire.
+    """
+
+    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, "tables", "as_of", "refresh")
+    script = "pin"
+
+    def __init__(
+        self,
+        *,
+        tables: Mapping[str, str],
+        as_of: AsOf | Mapping[str, AsOf] | None = None,
+        refresh: bool | str = False,
+        keep_for: timedelta = timedelta(days=30),
+        must_protect: bool = False,
+        engine: Engine = "worker",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(table="", engine=engine, **kwargs)
+        self.tables = tables
+        self.as_of = as_of
+        self.refresh = refresh
+        self.keep_for = keep_for
+        self.must_protect = must_protect
+
+    def version(self, alias: str) -> str:
+        """The template that becomes the version of this alias, for the ``source_version`` and the like of later tasks."""
+        if isinstance(self.tables, Mapping) and alias not in self.tables:
+            raise InvalidStatementError(statement="PIN", detail=f"the task {self.task_id} pins no {alias!r}")
+        return f"{{{{ ti.xcom_pull(task_ids='{self.task_id}', key='{alias}') }}}}"
+
+    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # upstream returns nothing
+        """Return the pinned versions by alias."""
+        context["ti"].xcom_push(key=PIN_ID, value=kept_pin(context["task_state_store"]).id)
+        return super().execute(context)
+
+    def statement(self) -> PinStatement:
+        """What is to be pinned: what the task had pinned before, or what is asked for."""
+        context = get_current_context()
+        kept = kept_pin(context["task_state_store"])
+        tables = kept.statement_tables(
+            self._asked(context), generation=context["ti"].max_tries, refresh=str(self.refresh).strip().lower() == "true"
+        )
+        return PinStatement(tables=tables, id=kept.id, keep_for_hours=self.keep_for / _HOUR, must_protect=self.must_protect)
+
+    def _asked(self, context: Context) -> tuple[PinnedTable, ...]:
+        if taken := sorted(_TAKEN & self.tables.keys()):
+            raise InvalidStatementError(statement="PIN", detail=f"{', '.join(taken)} cannot be an alias: it is another XCom")
+        as_of = self.as_of if isinstance(self.as_of, Mapping) else dict.fromkeys(self.tables, self.as_of)
+        if unknown := as_of.keys() - self.tables.keys():
+            raise InvalidStatementError(
+                statement="PIN", detail=f"as_of names {', '.join(sorted(unknown))}, but tables does not"
+            )
+        chosen = (context["dag_run"].conf or {}).get(CONF_KEY) or {}
+        if not isinstance(chosen, Mapping):
+            raise InvalidStatementError(statement="PIN", detail=f"{CONF_KEY} of the run's conf is {chosen!r}, and no object")
+
+        def asked(alias: str, table: str) -> PinnedTable:
+            version = chosen.get(alias, chosen.get(table))
+            return PinnedTable(alias=alias, table=table, as_of=as_of.get(alias) if version is None else Version(version))
+
+        return tuple(self.hook.placed(asked(alias, table)) for alias, table in self.tables.items())
+
+    def _done_here(self, log: DeltaLog, attempt: Attempt, origin: Origin) -> OperationResult:  # noqa: ARG002
+        return pinned(cast("PinStatement", attempt.statement), self.hook.delta_log, origin)
+
+    def _committed(self, attempt: Attempt) -> ResultDocument | None:  # noqa: ARG002
+        """Pins are no commits."""
+        return None
+
+    def _deliver(self, document: ResultDocument, context: Context) -> dict[str, Any]:
+        pins = super()._deliver(document, context)["details"]["pins"]
+        ti, store = context["ti"], context["task_state_store"]
+        keep_pin(
+            store,
+            replace(
+                kept_pin(store),
+                digest=digest_of(self._asked(context)),
+                generation=ti.max_tries,
+                versions={each["alias"]: [each["version"], each["table_id"]] for each in pins},
+            ),
+        )
+        for each in pins:
+            self.log.info("%s is version %s of %s", each["alias"], each["version"], each["table"])
+            if each["unprotected"] is not None:
+                self.log.warning("No vacuum knows of that: the pin cannot be written (%s)", each["unprotected"])
+            ti.xcom_push(key=each["alias"], value=each["version"])
+        return {each["alias"]: {name: each[name] for name in ("table", "version", "timestamp")} for each in pins}

@@ -1,0 +1,32 @@
+"""REORG as a task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow_delta.core.statements import ReorgStatement
+from airflow_delta.operators.job import DeltaJobOperator
+
+
+class DeltaReorgOperator(DeltaJobOperator):
+    """Purge what is deleted but still in the files of a Delta table: hidden rows and dropped columns. No row changes.
+
+    A vacuum after the retention removes the old files.
+
+    :param table: URI of the table's root, or its name below the table root of the connection (templated).
+    :param where: Spark SQL over partition columns (templated). Default: the whole table.
+    :param dry_run: Look, but rewrite nothing.
+    """
+
+    template_fields: Sequence[str] = (*DeltaJobOperator.template_fields, "where")
+    script = "reorg"
+
+    def __init__(self, *, where: str | None = None, dry_run: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.where = where
+        self._dry_run = dry_run
+
+    def statement(self) -> ReorgStatement:
+        """What the job is to do, made from the rendered arguments."""
+        return ReorgStatement(table=self.table, where=self.where, dry_run=self._dry_run)

@@ -1,0 +1,49 @@
+"""Going back to an older version as a task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow_delta.core.statements import RestoreStatement
+from airflow_delta.operators.arguments import number
+from airflow_delta.operators.core import DeltaCoreOperator
+
+
+class DeltaRestoreOperator(DeltaCoreOperator):
+    """Make an older version of a Delta table the newest one, as one commit; the versions in between stay in its history.
+
+    :param table: URI of the table's root (templated).
+    :param version: The version to come back (templated).
+    :param timestamp: Or the time: milliseconds since the epoch, or ISO 8601 text (templated).
+    :param ignore_missing_files: Leave out files that are gone, instead of refusing.
+    :param dry_run: Tell which files would come and go, but commit nothing.
+    """
+
+    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, "version", "timestamp")
+    script = "restore"
+
+    def __init__(
+        self,
+        *,
+        version: int | str | None = None,
+        timestamp: int | str | None = None,
+        ignore_missing_files: bool = False,
+        dry_run: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.version = version
+        self.timestamp = timestamp
+        self.ignore_missing_files = ignore_missing_files
+        self._dry_run = dry_run
+
+    def statement(self) -> RestoreStatement:
+        """What is to be done, made from the rendered arguments."""
+        return RestoreStatement(
+            table=self.table,
+            version=number("version", self.version),
+            timestamp=self.timestamp,
+            ignore_missing_files=self.ignore_missing_files,
+            dry_run=self._dry_run,
+        )

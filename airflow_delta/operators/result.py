@@ -1,0 +1,124 @@
+"""The result of a job that another operator has submitted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from airflow.sdk import Context
+
+from airflow_delta.core.committed import result_of_commit
+from airflow_delta.core.errors import InvalidStatementError, TableNotFoundError
+from airflow_delta.core.statements import Statement
+from airflow_delta.hooks.conflict_report import conflicts_told
+from airflow_delta.hooks.errors import JobNotSubmittedError
+from airflow_delta.hooks.task_token import TaskToken
+from airflow_delta.jobs.observed import observed
+from airflow_delta.jobs.result import ResultDocument, written_results
+from airflow_delta.jobs.task_run import TaskRun
+from airflow_delta.operators.delta_job import GENERATION_KEY, DeltaJob
+from airflow_delta.operators.job import Attempt, DeltaJobOperator, visible_head
+
+
+class DeltaResultOperator(DeltaJobOperator):
+    """Tells Airflow what came of a ``DeltaJob`` that the task before submitted: the same value, XComs, asset events and errors.
+
+    When the job was lost, the table's log is asked whether it has committed. Clear it together with the task that submits.
+
+    :param job: The job (its texts are templates).
+    :param submitted_by: Id of the task that submits it. Default: the only task upstream.
+    :param waits: Whether to wait for a job that the other task only submits, for ``execution_timeout``, which must be
+        set, at most; with ``deferrable=True`` in the triggerer. Otherwise the job is over when this task begins.
+    :param kwargs: As ``DeltaJobOperator``: ``delta_conn_id``, ``asset``, ``retry_policy`` and so on.
+    """
+
+    template_fields: Sequence[str] = (*DeltaJobOperator.template_fields, "job")
+
+    def __init__(self, *, job: DeltaJob, submitted_by: str | None = None, waits: bool = False, **kwargs: Any) -> None:
+        super().__init__(table=job.statement.table, scratch_uri=job.scratch_uri, **kwargs)
+        self.job = job
+        self.submitted_by = submitted_by
+        self.waits = waits
+        if waits and self.execution_timeout is None:
+            detail = "set execution_timeout: nobody would notice that the job died"
+            raise InvalidStatementError(statement="DeltaResultOperator(waits=True)", detail=detail)
+
+    def render_template(self, content: Any, context: Context, jinja_env: Any = None, seen_oids: set[int] | None = None) -> Any:
+        """Render the statement and the place of results inside the job."""
+        if not isinstance(content, DeltaJob):
+            return super().render_template(content, context, jinja_env, seen_oids)
+        parts = {"statement": content.statement, "scratch_uri": content.scratch_uri}
+        return replace(
+            content, **{name: self.render_template(each, context, jinja_env, seen_oids) for name, each in parts.items()}
+        )
+
+    def statement(self) -> Statement:
+        """What the job did."""
+        return self.job.statement
+
+    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # upstream returns nothing
+        """Return the result of the job.
+
+        :raises DeltaError: What the job ended in; ``ResultMissingError`` when it left nothing;
+            ``JobNotSubmittedError`` when there is no such task upstream, or it has not run.
+        """
+        hook, base, run = self.hook, str(self.scratch_uri), self._run(context)
+        statement = hook.placed(self.statement())
+        token = TaskToken(token=run.key, start_version=None, is_new=False)
+        attempt = Attempt(statement=statement, token=token, head=None, scratch=base)
+        if self.waits and not written_results(base, run.key, hook.storage_options(base)):
+            if self.deferrable:
+                self._wait_in_triggerer(token, base, set())
+            self._wait(base, run)
+        self._asked = run
+        with conflicts_told(context):
+            document = self._settled(attempt, base, set(), None, context)
+        return self._deliver(document, context)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
+        """Return the result of the job that the triggerer has waited for."""
+        self._asked = self._run(context)
+        return super().execute_complete(context, event)
+
+    def on_kill(self) -> None:
+        """Leave the job alone: it is the other task's."""
+
+    def _run(self, context: Context) -> TaskRun:
+        """The submitting task's run, as its job knows it."""
+        ti, upstream = context["ti"], context["task"].upstream_task_ids
+        submitter = self.submitted_by or (next(iter(upstream)) if len(upstream) == 1 else None)
+        if submitter is None:
+            raise JobNotSubmittedError(table=self.table, detail=f"{len(upstream)} tasks are upstream: name one as submitted_by")
+        generation = ti.xcom_pull(task_ids=submitter, key=GENERATION_KEY, map_indexes=ti.map_index)
+        if generation is None:
+            raise JobNotSubmittedError(table=self.table, detail=f"task {submitter} has not rendered the job's arguments")
+        return TaskRun(
+            dag_id=ti.dag_id,
+            task_id=submitter,
+            run_id=ti.run_id,
+            map_index=-1 if ti.map_index is None else ti.map_index,
+            generation=int(generation),
+            try_number=0,
+        )
+
+    def _wait(self, base: str, run: TaskRun) -> None:
+        while not written_results(base, run.key, self.hook.storage_options(base)):
+            time.sleep(self.poll_interval)
+
+    def _committed(self, attempt: Attempt) -> ResultDocument | None:
+        """The newest commit whose record names the submitting task; None where there is none, or the worker cannot look."""
+        hook, table, run = self.hook, attempt.statement.table, self._asked
+        names = ("dag_id", "task_id", "run_id", "map_index", "generation")
+        try:
+            if visible_head(hook, table, attempt.scratch) is None:
+                return None
+            log = hook.delta_log(table)
+            entry = log.produced_by(**{name: getattr(run, name) for name in names})
+        except (TableNotFoundError, OSError):
+            return None
+        if entry is None or entry.commit_info is None:
+            return None
+        found = result_of_commit(log.table_uri, entry.version, entry.commit_info, already_committed=True)
+        return observed(ResultDocument(outcome=found), log)

@@ -1,0 +1,32 @@
+"""Statistics of files as a task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow_delta.core.statements import StatisticsStatement
+from airflow_delta.operators.core import DeltaCoreOperator
+
+
+class DeltaRecomputeStatisticsOperator(DeltaCoreOperator):
+    """Give the files of a Delta table the statistics that its properties ask for, so that readers skip more of them.
+
+    :param table: URI of the table's root (templated).
+    :param where: Only files that can hold rows for which this SQL is true (templated). Default: all files.
+    :param missing_only: Only files that have none.
+    :param dry_run: Read the files, but commit nothing.
+    """
+
+    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, "where")
+    script = "statistics"
+
+    def __init__(self, *, where: str | None = None, missing_only: bool = False, dry_run: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.where = where
+        self.missing_only = missing_only
+        self._dry_run = dry_run
+
+    def statement(self) -> StatisticsStatement:
+        """What is to be done, made from the rendered arguments."""
+        return StatisticsStatement(table=self.table, where=self.where, missing_only=self.missing_only, dry_run=self._dry_run)

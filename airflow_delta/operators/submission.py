@@ -1,0 +1,104 @@
+"""What ``spark-submit`` is told besides the job itself: decisions that depend on where the driver runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from airflow_delta.hooks.errors import SparkTargetError
+from airflow_delta.hooks.spark_target import SparkTarget
+
+UPLOAD_PATH = "spark.kubernetes.file.upload.path"
+"""Where spark-submit puts local files so that a driver in a pod finds them."""
+
+NAMESPACE = "spark.kubernetes.namespace"
+
+_NO_WAITING = {
+    "yarn": {"spark.yarn.submit.waitAppCompletion": "false"},
+    "kubernetes": {"spark.kubernetes.submission.waitAppCompletion": "false"},
+}
+_DRIVER_MEMORY = ("spark.driver.memoryOverheadFactor", "spark.driver.memoryOverhead")
+
+LONGEST_ARGUMENT = 100 << 10
+"""Bytes above which a spec is sent as a file: Linux takes no argument of more than 128 KiB."""
+
+
+def submit_conf(conf: Mapping[str, Any] | None, target: SparkTarget, *, defers: bool) -> dict[str, Any]:
+    """The configuration of a submit: the user's, below it what the target needs.
+
+    :param defers: Whether ``spark-submit`` is to end as soon as the cluster has the job.
+    """
+    given = dict(conf or {})
+    ours: dict[str, Any] = {}
+    if target.is_yarn_cluster and not any(name in given for name in _DRIVER_MEMORY):
+        # The log's state lies outside of the driver's heap; Kubernetes gives Python drivers that much anyway.
+        ours["spark.driver.memoryOverheadFactor"] = "0.4"
+    if defers:
+        ours |= _NO_WAITING["kubernetes" if target.is_kubernetes else "yarn"]
+        if target.is_kubernetes:
+            ours[NAMESPACE] = given.get(NAMESPACE) or target.namespace or "default"
+    return given | ours
+
+
+def driver_python(target: SparkTarget, environment: Mapping[str, str]) -> dict[str, str]:
+    """The Python of the driver beside the worker: the worker's own, which has what the job needs, unless one is named.
+
+    Executors elsewhere have the Python that ``PYSPARK_PYTHON`` or ``spark.pyspark.python`` names, ``python3`` by default.
+    """
+    if target.is_cluster_mode or not environment.keys().isdisjoint({"PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"}):
+        return {}
+    return {"PYSPARK_PYTHON" if target.is_local else "PYSPARK_DRIVER_PYTHON": sys.executable}
+
+
+def spec_argument(text: str, private: Path, target: SparkTarget) -> tuple[str, str | None]:
+    """What follows ``--spec``, and the file to send along to the driver, if the text is too long for an argument.
+
+    :param private: A directory of this user alone.
+    """
+    if len(text.encode()) <= LONGEST_ARGUMENT:
+        return text, None
+    file = private / "delta-spec.json"
+    file.write_text(text, encoding="utf-8")
+    return (f"@{file.name}", str(file)) if target.is_cluster_mode else (f"@{file}", None)
+
+
+def check_uploads(conn_id: str, target: SparkTarget, conf: Mapping[str, Any], properties_file: str | None) -> None:
+    """See that a driver in a pod will find the files that lie on this machine.
+
+    :raises SparkTargetError: Nobody has said where ``spark-submit`` is to put them.
+    """
+    if not (target.is_kubernetes and target.is_cluster_mode) or conf.get(UPLOAD_PATH):
+        return
+    if not any(_mentions(file, UPLOAD_PATH) for file in _property_files(properties_file, target.binary)):
+        raise SparkTargetError(
+            conn_id=conn_id,
+            detail="a driver in a pod does not see the job's files on this machine",
+            cure=f"set {UPLOAD_PATH} in conf to a place that both reach, or code_uri to where 'airflow-delta ship' put them",
+        )
+
+
+def _property_files(given: str | None, binary: str | None) -> list[Path]:
+    """The files that ``spark-submit`` takes settings from."""
+    if given is not None:
+        return [Path(given)]
+    pyspark, found = find_spec("pyspark"), binary or shutil.which("spark-submit")
+    homes = [
+        os.environ.get("SPARK_HOME"),
+        found and Path(found).resolve().parents[1],
+        pyspark and Path(str(pyspark.origin)).parent,
+    ]
+    folders = [os.environ.get("SPARK_CONF_DIR"), *(Path(home) / "conf" for home in homes if home)]
+    return [Path(folder) / "spark-defaults.conf" for folder in folders if folder]
+
+
+def _mentions(file: Path, name: str) -> bool:
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return False
+    return any(line.strip().startswith(name) for line in lines)

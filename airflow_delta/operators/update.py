@@ -1,0 +1,48 @@
+"""UPDATE as a task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from airflow_delta.core.statements import Expectation, UpdateStatement
+from airflow_delta.operators.job import DeltaJobOperator
+
+
+class DeltaUpdateOperator(DeltaJobOperator):
+    """Give rows of a Delta table new values, as one commit.
+
+    :param table: URI of the table's root, or its name below the table root of the connection (templated).
+    :param assignments: Column to Spark SQL over the row as it was (templated).
+    :param where: Which rows: Spark SQL over the table's columns (templated). Default: all.
+    :param expect: Checks on the updated rows, as Spark SQL (templated); one that fails keeps the commit from happening.
+    :param dry_run: Plan and check, but commit nothing.
+    """
+
+    template_fields: Sequence[str] = (*DeltaJobOperator.template_fields, "assignments", "where", "expect")
+    script = "update"
+
+    def __init__(
+        self,
+        *,
+        assignments: Mapping[str, str],
+        where: str | None = None,
+        expect: Sequence[Expectation | str] | Expectation | str = (),
+        dry_run: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.assignments = assignments
+        self.where = where
+        self.expect = expect
+        self._dry_run = dry_run
+
+    def statement(self) -> UpdateStatement:
+        """What the job is to do, made from the rendered arguments."""
+        return UpdateStatement(
+            table=self.table,
+            assignments=self.assignments,
+            where=self.where,
+            expect=self.expect,  # type: ignore[arg-type]  # texts become expectations
+            dry_run=self._dry_run,
+        )

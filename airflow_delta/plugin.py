@@ -1,0 +1,42 @@
+"""What Airflow loads of this package in each of its processes: the listener, and in the API server the pages."""
+
+from __future__ import annotations
+
+import logging
+from importlib import import_module
+from typing import Any
+
+from airflow.sdk.plugins_manager import AirflowPlugin
+
+from airflow_delta import listener
+from airflow_delta.macros import MACROS
+
+log = logging.getLogger(__name__)
+
+
+class DeltaPlugin(AirflowPlugin):
+    """Metrics of Delta tasks, and the pages of Delta tables."""
+
+    name = "delta"
+    listeners = [listener]  # noqa: RUF012 - declared by Airflow, as below
+    macros = MACROS
+
+    @property
+    def fastapi_apps(self) -> list[Any]:  # type: ignore[override]  # Airflow only reads it
+        """The pages. Only the API server asks for them, and only there can they be imported; if they cannot, there are none."""
+        try:
+            pages = import_module("airflow_delta.www.app")
+        except Exception:
+            log.exception("The pages of Delta tables are switched off")
+            return []
+        return [{"app": pages.app, "url_prefix": pages.PREFIX, "name": "delta"}]
+
+    external_views = [  # noqa: RUF012
+        {
+            "name": "Delta tables",
+            "href": "delta/tables",
+            "destination": "nav",
+            "category": "browse",
+            "url_route": "delta-tables",
+        }
+    ]

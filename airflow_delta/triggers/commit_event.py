@@ -1,0 +1,211 @@
+"""Watching a table from the triggerer: each new range of commits becomes one asset event, none is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from airflow.sdk import Asset
+from airflow.triggers.base import BaseEventTrigger, TriggerEvent
+from airflow.triggers.shared_stream import AdvanceItem, AdvanceOutcome, SharedStreamProducer
+
+from airflow_delta.core.backoff import Backoff
+from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.hooks.commit_cursor import Look, Start, WatchCursor, first_cursor, look
+from airflow_delta.hooks.commit_filter import CommitFilter
+from airflow_delta.hooks.delta import DeltaHook
+
+STATE_KEY = "airflow_delta.watched"
+"""Where the cursor lies in the asset's state store."""
+
+LONGEST_PAUSE = 600.0
+"""Seconds between two looks while the storage does not answer, unless ``poll_interval`` is longer."""
+
+
+@dataclass(slots=True)
+class _Tick:
+    """One look that is due, and what follows it.
+
+    Attributes:
+        pause: Seconds until the next one; None for the usual time.
+        when_stored: What to do once the events of this look are in Airflow's database.
+        is_done: Set when the next one may come.
+    """
+
+    pause: float | None = None
+    when_stored: Callable[[], Awaitable[None]] | None = None
+    is_done: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class _Clock(SharedStreamProducer):
+    """Says when to look, one look after the other, and learns from Airflow when a look's event is stored.
+
+    Airflow takes it for a message broker whose messages are acknowledged; here the acknowledgement writes the cursor.
+    """
+
+    def __init__(self, poll_interval: float) -> None:
+        self.poll_interval = poll_interval
+
+    async def open_stream(self) -> AsyncIterator[tuple[_Tick, _Tick]]:
+        """A tick at once, and each next one after the one before is done and its pause is over."""
+        while True:
+            tick = _Tick()
+            yield tick, tick
+            await tick.is_done.wait()
+            await asyncio.sleep(self.poll_interval if tick.pause is None else tick.pause)
+
+    async def advance(self, batch: Sequence[AdvanceItem]) -> None:
+        """The events of these ticks are stored, or were given up."""
+        for item in batch:
+            tick: _Tick = item.broker_payload
+            if item.outcome.is_clean and tick.when_stored is not None:
+                await tick.when_stored()
+            tick.is_done.set()
+
+
+class DeltaCommitEventTrigger(BaseEventTrigger):
+    """For ``AssetWatcher``: an asset event for each new range of commits to a Delta table.
+
+    The payload is a dict: ``table``; ``from_version`` and ``to_version``, the first and last one that changed data since the
+    event before; ``timestamp``, when the last one was committed, in milliseconds since the epoch; ``operations``, Delta's
+    names; ``commits`` and ``rows``, how many they were and how many rows they changed. ``gap`` says that commits were cleaned
+    up before anybody looked, ``reset`` that the table was made anew at its place, with versions that count from 0 again.
+
+    The place where the watcher stands is kept in the asset's state store, and is moved only after Airflow has stored the event:
+    a triggerer that dies repeats an event at worst. Events may come twice, and Airflow may give several to one DAG run or hold
+    one back; so never take versions from the events a run was started by, ask ``DeltaNewCommitsOperator``.
+
+    A table that is not there yet is waited for, and so is a storage that does not answer, with growing pauses.
+
+    :param table: URI of the table's root, or its name below the table root of the connection.
+    :param delta_conn_id: The ``delta`` connection.
+    :param start: Where a watcher begins that was never there before: ``"latest"`` announces what is committed from now on,
+        ``"earliest"`` all that the log holds, a number that version and the later ones.
+    :param operations: Announce these operations only, by Delta's names such as ``MERGE``.
+    :param partitions: Announce only commits that touch files for which this predicate over the partition columns holds.
+    :param poll_interval: Seconds between two looks.
+    :param asset: Name of the watched asset; needed where two assets are watched by equal triggers.
+    """
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        delta_conn_id: str = DeltaHook.default_conn_name,
+        start: Start = "latest",
+        operations: Sequence[str] = (),
+        partitions: str | None = None,
+        poll_interval: float = 60.0,
+        asset: str | None = None,
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        if not isinstance(start, int) and start not in {"latest", "earliest"}:
+            detail = f"start is {start!r}; it is 'latest', 'earliest' or a version"
+            raise InvalidStatementError(statement="DeltaCommitEventTrigger", detail=detail)
+        self.table = table
+        self.delta_conn_id = delta_conn_id
+        self.start = start
+        self.operations = tuple(operations)
+        self.partitions = partitions
+        self.poll_interval = poll_interval
+        self.asset = asset
+        # Rows of a compaction are rows that were there before: an event for it would start DAGs for nothing, for ever if
+        # they compact the table themselves.
+        self._wanted = CommitFilter.of(operations=operations, partitions=partitions, data_change_only=True)
+        self._files: LogStore | None = None
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Path of the class and its arguments; what they are is the identity of the watcher, so defaults never change."""
+        return (
+            "airflow_delta.triggers.commit_event.DeltaCommitEventTrigger",
+            {
+                "table": self.table,
+                "delta_conn_id": self.delta_conn_id,
+                "start": self.start,
+                "operations": list(self.operations),
+                "partitions": self.partitions,
+                "poll_interval": self.poll_interval,
+                "asset": self.asset,
+            },
+        )
+
+    def shared_stream_key(self) -> Hashable:
+        """A stream of its own: nothing is shared, but only streams tell when an event is stored."""
+        path, arguments = self.serialize()
+        return path, repr(sorted(arguments.items()))
+
+    @classmethod
+    def create_shared_stream_producer(cls, kwargs: dict[str, Any]) -> SharedStreamProducer:
+        """What says when to look."""
+        return _Clock(kwargs["poll_interval"])
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """The events where no triggerer says when one is stored: it counts as stored when the next one is asked for."""
+        async for event in self.filter_shared_stream(_confirmed(_Clock(self.poll_interval))):
+            yield event
+
+    async def filter_shared_stream(self, shared_stream: AsyncIterator[_Tick]) -> AsyncIterator[TriggerEvent]:
+        """An event for each look that found something to announce. Never raises for what the storage does."""
+        cursor: WatchCursor | None = None
+        failures = 0
+        pauses = Backoff(first=2 * self.poll_interval, most=max(LONGEST_PAUSE, self.poll_interval))
+        async for tick in shared_stream:
+            try:
+                stored = cursor or await self._stored_cursor()
+                found = await asyncio.to_thread(self._look, stored)
+                if found.event is None and found.cursor != stored:
+                    await self._store(found.cursor)
+            except Exception as error:  # noqa: BLE001 - a trigger that raises is started again every second
+                self.log.warning("%s could not be looked at, it is tried again: %s", self.table, error)
+                self._files = None  # the next one may have other credentials
+                tick.pause = pauses.length(failures)
+                failures += 1
+                continue
+            failures = 0
+            cursor = found.cursor
+            if found.has_more:
+                tick.pause = 0
+            if found.event is not None:
+                tick.when_stored = partial(self._store_patiently, found.cursor)
+                yield TriggerEvent(found.event)  # type: ignore[no-untyped-call]
+
+    def _look(self, cursor: WatchCursor | None) -> Look:
+        if self._files is None:
+            self._files = DeltaHook(self.delta_conn_id).log_store(self.table)
+        if cursor is None:
+            cursor = first_cursor(self._files, self.start)
+            if self.start == "latest":
+                return Look(cursor=cursor)
+        return look(self._files, cursor, self._wanted)
+
+    @property
+    def _state(self) -> Any:
+        """The asset's state store; None for a trigger that no asset watches."""
+        store: Any = self.asset_state_store
+        return store[Asset.ref(name=self.asset)] if store is not None and self.asset else store
+
+    async def _stored_cursor(self) -> WatchCursor | None:
+        stored = None if self._state is None else await self._state.aget(STATE_KEY)
+        return WatchCursor.from_json(stored) if stored else None
+
+    async def _store(self, cursor: WatchCursor) -> None:
+        if self._state is not None:
+            await self._state.aset(STATE_KEY, cursor.to_json())
+
+    async def _store_patiently(self, cursor: WatchCursor) -> None:
+        """Store it, or else the next cursor will be: until then a triggerer that dies repeats an event."""
+        try:
+            await self._store(cursor)
+        except Exception as error:  # noqa: BLE001 - it would end the watcher
+            self.log.warning("The place of the watcher of %s could not be stored: %s", self.table, error)
+
+
+async def _confirmed(clock: _Clock) -> AsyncIterator[_Tick]:
+    """The clock's ticks; each counts as done when the next one is asked for."""
+    async for tick, _ in clock.open_stream():
+        yield tick
+        await clock.advance([AdvanceItem(tick, AdvanceOutcome(acked=1, failed=0))])

@@ -1,0 +1,86 @@
+"""The pages' addresses, who may see them, and where what they show comes from: the XComs that tasks left."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity, DagDetails
+from airflow.api_fastapi.common.db.common import SessionDep
+from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag, requires_access_view
+from airflow.models.dag import DagModel
+from airflow.models.xcom import XComModel
+from fastapi import Depends, FastAPI, Request
+from fastapi.responses import HTMLResponse
+from sqlalchemy import select
+
+from airflow_delta.links import HISTORY_KEY, history_path
+from airflow_delta.www.pages import history_page, nothing_page, tables_page
+
+PREFIX = "/delta"
+
+TOLD_LAST = 1_000
+"""So many of the last tellings are looked at for the page of all tables."""
+
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'self'",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+}
+
+# No documentation pages: they would be open to all.
+app = FastAPI(title="Delta tables", docs_url=None, redoc_url=None, openapi_url=None)
+
+
+@app.get("/dags/{dag_id}/tasks/{task_id}/history", dependencies=[Depends(requires_access_dag("GET", DagAccessEntity.XCOM))])
+def history(  # noqa: PLR0917 - FastAPI fills them by name
+    request: Request, session: SessionDep, dag_id: str, task_id: str, run_id: str, map_index: int = -1
+) -> HTMLResponse:
+    """The history of the table that a task worked on, for those who may read the DAG's XComs."""
+    query = select(XComModel).where(
+        XComModel.key == HISTORY_KEY,
+        XComModel.dag_id == dag_id,
+        XComModel.task_id == task_id,
+        XComModel.run_id == run_id,
+        XComModel.map_index == map_index,
+    )
+    told = _told(session.scalars(query).first())
+    if told is None:
+        return HTMLResponse(nothing_page("This task run has told of no table."), status_code=404, headers=_HEADERS)
+    return HTMLResponse(history_page(told, root=_root(request)), headers=_HEADERS)
+
+
+@app.get("/tables", dependencies=[Depends(requires_access_view(AccessView.PLUGINS))])
+def tables(request: Request, session: SessionDep, user: GetUserDep) -> HTMLResponse:
+    """All tables that tasks told of lately, as each was told of last; only by DAGs whose XComs the user may read."""
+    manager = get_auth_manager()
+    readable = manager.get_authorized_dag_ids(user=user, method="GET")
+
+    @cache
+    def tells_user(dag_id: str) -> bool:
+        details = DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id))
+        return manager.is_authorized_dag(method="GET", user=user, access_entity=DagAccessEntity.XCOM, details=details)
+
+    query = (
+        select(XComModel)
+        .where(XComModel.key == HISTORY_KEY, XComModel.dag_id.in_(readable))
+        .order_by(XComModel.timestamp.desc())
+        .limit(TOLD_LAST)
+    )
+    found: dict[str, dict[str, Any]] = {}
+    for row in session.scalars(query):
+        told = _told(row) if tells_user(row.dag_id) else None
+        if told is not None:
+            found.setdefault(str(told.get("table")), told | {"href": f"{_root(request)}/{history_path(row)}"})
+    return HTMLResponse(tables_page(found[table] for table in sorted(found)), headers=_HEADERS)
+
+
+def _told(row: XComModel | None) -> dict[str, Any] | None:
+    """What an XCom holds; None where it is not ours to read, as with an XCom backend that keeps values elsewhere."""
+    value = None if row is None else XComModel.deserialize_value(row)
+    return value if isinstance(value, dict) else None
+
+
+def _root(request: Request) -> str:
+    return str(request.scope.get("root_path", "")).removesuffix(PREFIX)

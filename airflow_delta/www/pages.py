@@ -1,0 +1,88 @@
+"""What a task told of a table, as a page. All that is told may come from a log that anybody can write, so all is escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+_TEMPLATES = Environment(
+    loader=PackageLoader("airflow_delta.www"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+)
+
+_FACTS = {"version": "Version", "files": "Files", "bytes": "Bytes", "small_files": "Small files"}
+
+
+def history_page(told: Mapping[str, Any], *, root: str) -> str:
+    """The page of one table's history.
+
+    Args:
+        told: What ``links.told_history`` made; whatever else it is gives an emptier page, never an error.
+        root: Path below which Airflow's own pages are, without a slash at the end.
+    """
+    return _TEMPLATES.get_template("history.html").render(
+        table=str(told.get("table", "")),
+        facts=_facts(told.get("facts")),
+        commits=[_commit(each, root) for each in _mappings(told.get("commits"))],
+    )
+
+
+def tables_page(tables: Iterable[Mapping[str, Any]]) -> str:
+    """The page of all tables that tasks told of.
+
+    Args:
+        tables: For each table what was told last, with ``href``, the address of its history.
+    """
+    rows = [{"table": str(each.get("table", "")), "facts": _facts(each.get("facts")), "href": each["href"]} for each in tables]
+    return _TEMPLATES.get_template("tables.html").render(rows=rows, names=list(_FACTS.values()))
+
+
+def nothing_page(why: str) -> str:
+    """The page for a task that told of no table."""
+    return _TEMPLATES.get_template("nothing.html").render(why=why)
+
+
+def _commit(entry: Mapping[str, Any], root: str) -> dict[str, Any]:
+    metrics = entry.get("operationMetrics")
+    return {
+        "version": str(entry.get("version", "")),
+        "time": _time(entry.get("timestamp")),
+        "operation": str(entry.get("operation", "")),
+        "engine": str(entry.get("engineInfo", "")),
+        "metrics": {str(name): _number(value) for name, value in metrics.items()} if isinstance(metrics, dict) else {},
+        "run": _run(entry.get("run"), root),
+    }
+
+
+def _run(run: Any, root: str) -> dict[str, str] | None:
+    """The task run's text and where Airflow shows it; None for none of ours."""
+    if not isinstance(run, dict) or not {"dag_id", "run_id", "task_id"} <= run.keys():
+        return None
+    dag, run_id, task = (str(run[key]) for key in ("dag_id", "run_id", "task_id"))
+    mapped = run.get("map_index")
+    path = f"{root}/dags/{quote(dag, safe='')}/runs/{quote(run_id, safe='')}/tasks/{quote(task, safe='')}"
+    is_mapped = isinstance(mapped, int) and mapped >= 0
+    return {"text": f"{dag}.{task}", "id": run_id, "href": f"{path}/mapped/{mapped}" if is_mapped else path}
+
+
+def _facts(facts: Any) -> dict[str, str]:
+    known = facts if isinstance(facts, dict) else {}
+    return {title: _number(known[name]) for name, title in _FACTS.items() if name in known}
+
+
+def _mappings(values: Any) -> list[Mapping[str, Any]]:
+    return [each for each in values if isinstance(each, dict)] if isinstance(values, list) else []
+
+
+def _number(value: Any) -> str:
+    return f"{int(value):,}" if str(value).isdecimal() else str(value)
+
+
+def _time(timestamp: Any) -> str:
+    try:
+        return datetime.fromtimestamp(timestamp / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (TypeError, ValueError, OverflowError, OSError):
+        return ""

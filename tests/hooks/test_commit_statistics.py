@@ -1,0 +1,32 @@
+"""Every operation's own names for what it wrote."""
+
+import pytest
+
+from airflow_delta.hooks.commit_statistics import commit_statistics
+
+
+@pytest.mark.parametrize(
+    ("metrics", "told"),
+    [
+        ({"numFiles": "2", "numOutputRows": "30", "numOutputBytes": "999"}, (30, 2, 999)),
+        (
+            {
+                "numTargetRowsInserted": 1,
+                "numTargetRowsUpdated": 2,
+                "numTargetRowsDeleted": 4,
+                "numTargetRowsCopied": 90,
+                "numOutputRows": 93,
+                "numTargetFilesAdded": 3,
+                "numTargetBytesAdded": 500,
+            },
+            (7, 3, 500),
+        ),
+        ({"numDeletedRows": 5, "numAddedFiles": 1, "numAddedBytes": 70}, (5, 1, 70)),
+        ({"numAddedFiles": 1, "numRemovedFiles": 9, "numAddedBytes": 80}, (None, 1, 80)),
+        ({"numOutputRows": "many"}, (None, None, None)),
+        ({}, (None, None, None)),
+    ],
+)
+def test_rows_files_and_bytes_of_an_operation(metrics, told):
+    statistics = commit_statistics(metrics)
+    assert (statistics.rows, statistics.files, statistics.bytes) == told

@@ -1,0 +1,128 @@
+"""A delta connection: where tables lie, and with what they are reached."""
+
+import json
+
+import pytest
+
+from airflow_delta.core.statements import (
+    FileSource,
+    MergeStatement,
+    OptimizeStatement,
+    SqlSource,
+    TableSource,
+    WriteStatement,
+)
+from airflow_delta.hooks.delta import DeltaHook
+from airflow_delta.hooks.errors import DeltaConnectionError, TablesNotVisibleError
+
+pytestmark = pytest.mark.airflow
+
+
+@pytest.fixture
+def connection(monkeypatch):
+    """Give Airflow a connection: ``connection("lake", host=...)``."""
+
+    def add(conn_id, conn_type="delta", **fields):
+        monkeypatch.setenv(f"AIRFLOW_CONN_{conn_id.upper()}", json.dumps({"conn_type": conn_type, **fields}))
+        return DeltaHook(conn_id)
+
+    return add
+
+
+def test_without_a_connection_tables_are_told_by_their_uris(monkeypatch):
+    monkeypatch.delenv("AIRFLOW_CONN_DELTA_DEFAULT", raising=False)
+    hook = DeltaHook()
+    assert hook.table_uri("lake/flights") == "lake/flights"
+    assert hook.table_uri("s3://lake/flights") == "s3://lake/flights"
+    assert (hook.scratch_uri, hook.storage_options("s3://lake/flights")) == (None, None)
+
+
+def test_a_named_connection_that_is_missing_says_how_to_make_it():
+    with pytest.raises(DeltaConnectionError, match=r"airflow connections add lake --conn-json") as caught:
+        DeltaHook("lake").table_uri("flights")
+    assert (caught.value.conn_id, caught.value.retryable) == ("lake", False)
+
+
+@pytest.mark.parametrize(
+    ("table", "uri"),
+    [
+        ("flights", "s3://lake/tables/flights"),
+        ("raw/flights", "s3://lake/tables/raw/flights"),
+        ("/mnt/flights", "/mnt/flights"),
+        ("gs://other/flights", "gs://other/flights"),
+        ("file:/mnt/flights", "file:/mnt/flights"),
+        (" ", " "),
+    ],
+)
+def test_a_relative_name_lies_below_the_table_root(connection, table, uri):
+    assert connection("lake", host="s3://lake/tables/").table_uri(table) == uri
+
+
+def test_every_name_of_a_table_in_a_statement_is_placed(connection):
+    hook = connection("lake", host="/lake")
+    views = {"a": TableSource("a", version=3), "b": TableSource("s3://far/b"), "c": FileSource("c/*.csv", format="csv")}
+    merge = MergeStatement(table="flights", source=SqlSource("SELECT * FROM a", views=views), on="target.id = source.id")
+    placed = hook.placed(merge)
+    assert placed.table == "/lake/flights"
+    assert placed.source.views == views | {"a": TableSource("/lake/a", version=3)}
+    assert (placed.on, placed.clauses) == (merge.on, merge.clauses)
+    assert hook.placed(WriteStatement(table="t", source=TableSource("u"))).source == TableSource("/lake/u")
+    assert hook.placed(OptimizeStatement(table="t", where="day = 'table'")) == OptimizeStatement(
+        table="/lake/t", where="day = 'table'"
+    )
+
+
+def test_the_options_of_the_storage_connection_are_for_its_service_only(connection):
+    connection("minio", "aws", login="AKIAMINE", password="hunter2", extra={"region_name": "eu-west-1"})
+    hook = connection(
+        "lake",
+        host="s3://lake",
+        extra={"storage_conn_id": "minio", "storage_options": {"client_kwargs": {"verify": False}, "use_ssl": False}},
+    )
+    options = {
+        "key": "AKIAMINE",
+        "secret": "hunter2",
+        "client_kwargs": {"region_name": "eu-west-1", "verify": False},
+        "use_ssl": False,
+    }
+    assert hook.storage_options("s3a://other/flights") == options
+    assert [hook.storage_options(each) for each in ("gs://b/t", "abfss://c@a.dfs.core.windows.net/t", "/mnt/t")] == [None] * 3
+    assert hook.storage_options_by_service == {"s3": options}
+
+
+def test_options_without_a_storage_connection_are_for_the_service_of_the_root_or_else_for_any(connection):
+    at_google = connection("at_google", host="gs://lake", extra={"storage_options": {"token": "anon"}})
+    assert (at_google.storage_options("gs://b/t"), at_google.storage_options("s3://b/t")) == ({"token": "anon"}, None)
+    anywhere = connection("anywhere", extra={"storage_options": '{"anon": true}'})
+    assert (anywhere.storage_options("s3://b/t"), anywhere.storage_options("az://b/t")) == ({"anon": True}, {"anon": True})
+    assert anywhere.storage_options("/mnt/t") is None
+
+
+def test_the_key_of_one_azure_account_goes_to_no_other(connection):
+    connection("blobs", "wasb", extra={"sas_token": "sig=hunter2"})
+    hook = connection("lake", host="abfss://c@mine.dfs.core.windows.net/lake", extra={"storage_conn_id": "blobs"})
+    assert hook.storage_options("abfss://d@mine.dfs.core.windows.net/t") == {"sas_token": "sig=hunter2", "account_name": "mine"}
+    assert hook.storage_options("az://d/t") is not None
+    assert hook.storage_options("abfss://d@theirs.dfs.core.windows.net/t") is None
+
+
+@pytest.mark.parametrize(
+    ("extra", "detail"),
+    [
+        ({"storage_conn_id": "nowhere"}, "its storage connection 'nowhere' is not there"),
+        ({"storage_options": "{hunter2"}, "its storage options are no JSON object"),
+        ({"storage_options": ["hunter2"]}, "its storage options are no JSON object"),
+    ],
+)
+def test_what_the_connection_cannot_mean_is_refused(connection, extra, detail):
+    with pytest.raises(DeltaConnectionError, match=detail) as caught:
+        connection("lake", extra=extra).storage_options("s3://b/t")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_where_workers_see_no_tables_they_do_not_look(connection, monkeypatch, tmp_path):
+    with pytest.raises(TablesNotVisibleError, match="Airflow's workers do not see the tables"):
+        connection("lake", extra={"workers_see_tables": False}).delta_log(str(tmp_path))
+    monkeypatch.setenv("AIRFLOW__DELTA__WORKERS_SEE_TABLES", "False")
+    assert not connection("lake").workers_see_tables
+    assert connection("lake", extra={"workers_see_tables": True}).workers_see_tables

@@ -1,0 +1,98 @@
+"""The fields of the providers' connections as storage options."""
+
+import pytest
+from airflow.sdk import Connection
+
+from airflow_delta.core.storage.object_location import ObjectService
+from airflow_delta.hooks.errors import DeltaConnectionError
+from airflow_delta.hooks.storage_connection import options_of_connection
+
+pytestmark = pytest.mark.airflow
+
+
+def options(conn_type, extra=None, **fields):
+    return options_of_connection(Connection(conn_id="store", conn_type=conn_type, extra=extra, **fields))
+
+
+@pytest.mark.parametrize(
+    ("fields", "extra", "expected"),
+    [
+        ({}, "{}", {}),
+        ({"login": "AKIA", "password": "s"}, "", {"key": "AKIA", "secret": "s"}),
+        (
+            {},
+            '{"aws_access_key_id": "AKIA", "aws_secret_access_key": "s", "aws_session_token": "t", "region_name": "eu-west-1"}',
+            {"key": "AKIA", "secret": "s", "token": "t", "client_kwargs": {"region_name": "eu-west-1"}},
+        ),
+        (
+            {},
+            '{"endpoint_url": "http://all", "service_config": {"s3": {"endpoint_url": "http://minio"}}, "verify": false}',
+            {"endpoint_url": "http://minio", "client_kwargs": {"verify": False}},
+        ),
+        ({}, '{"profile_name": "lake", "region_name": "", "role_arn": ""}', {"profile": "lake"}),
+    ],
+)
+def test_amazon(fields, extra, expected):
+    assert options("aws", extra, **fields) == (ObjectService.S3, expected)
+
+
+@pytest.mark.parametrize(
+    ("extra", "expected"),
+    [
+        ("{}", {}),
+        ('{"key_path": "/run/key.json", "project": "lake"}', {"token": "/run/key.json", "project": "lake"}),
+        ('{"keyfile_dict": "{\\"private_key\\": \\"k\\"}"}', {"token": {"private_key": "k"}}),
+        ('{"keyfile_dict": {"private_key": "k"}}', {"token": {"private_key": "k"}}),
+        ('{"extra__google_cloud_platform__project": "lake"}', {"project": "lake"}),
+        ('{"is_anonymous": true, "gcs.endpoint": "http://g"}', {"token": "anon", "endpoint_url": "http://g"}),
+    ],
+)
+def test_google(extra, expected):
+    assert options("google_cloud_platform", extra) == (ObjectService.GCS, expected)
+
+
+@pytest.mark.parametrize(
+    ("conn_type", "fields", "extra", "expected"),
+    [
+        ("wasb", {"login": "acc", "password": "k"}, "", {"account_name": "acc", "account_key": "k"}),
+        ("wasb", {"host": "https://acc.blob.core.windows.net/"}, '{"sas_token": "sv=1&sig=s"}', {"sas_token": "sv=1&sig=s"}),
+        ("wasb", {"login": "acc"}, '{"sas_token": "https://acc.blob.core.windows.net/?sig=s"}', {"sas_token": "sig=s"}),
+        (
+            "wasb",
+            {},
+            '{"connection_string": "AccountName=acc"}',
+            {"connection_string": "AccountName=acc", "account_name": None},
+        ),
+        (
+            "wasb",
+            {"host": "acc.blob.core.windows.net", "login": "app", "password": "s"},
+            '{"tenant_id": "t"}',
+            {"client_id": "app", "client_secret": "s", "tenant_id": "t"},
+        ),
+        ("adls", {"host": "acc", "password": "k"}, "", {"account_key": "k"}),
+        (
+            "azure_data_lake",
+            {"login": "app", "password": "s"},
+            '{"tenant": "t", "account_name": "acc"}',
+            {"client_id": "app", "client_secret": "s", "tenant_id": "t"},
+        ),
+    ],
+)
+def test_azure(conn_type, fields, extra, expected):
+    wanted = {"account_name": "acc"} | expected
+    told = {name: value for name, value in wanted.items() if value is not None}
+    assert options(conn_type, extra, **fields) == (ObjectService.AZURE, told)
+
+
+@pytest.mark.parametrize(
+    ("conn_type", "extra", "text"),
+    [
+        ("ssh", "{}", "'ssh' is that of no object store"),
+        ("aws", '{"role_arn": "arn:aws:iam::1:role/lake"}', "its field role_arn is not known here"),
+        ("google_cloud_platform", '{"impersonation_chain": "a@b"}', "its field impersonation_chain is not known here"),
+    ],
+)
+def test_what_no_option_can_say_is_refused_with_what_to_do_instead(conn_type, extra, text):
+    with pytest.raises(DeltaConnectionError, match=text) as caught:
+        options(conn_type, extra)
+    assert caught.value.cure

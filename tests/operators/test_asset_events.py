@@ -1,0 +1,204 @@
+"""A commit is announced, and nothing else is: events of the table's asset, as Airflow stores them."""
+
+from types import SimpleNamespace
+
+import pendulum
+import pytest
+from airflow.models.asset import AssetDagRunQueue, AssetEvent, AssetModel, AssetPartitionDagRun
+from airflow.sdk import DAG, Asset, PartitionedAssetTimetable
+from airflow.sdk.execution_time.context import OutletEventAccessors
+from airflow.utils.session import create_session
+from sqlalchemy import select
+
+from airflow_delta.assets import delta_asset
+from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.statements import OperationResult
+from airflow_delta.operators import DeltaMergeOperator
+from airflow_delta.operators.asset_events import declared_outlets, emit_asset_events
+
+pytestmark = pytest.mark.airflow
+
+START = pendulum.datetime(2013, 1, 1)
+
+NOTHING_TO_DO = """
+from airflow_delta.core.statements import OperationResult
+from airflow_delta.jobs.result import ResultDocument, write_result
+outcome = OperationResult(table=spec["statement"]["table"], version=7, read_version=7, operation="MERGE", committed=False)
+write_result(spec["result_uri"], ResultDocument(outcome=outcome))
+sys.exit(0)
+"""
+
+COMMIT_AND_VANISH = """
+commit = {"commitInfo": {"timestamp": 1, "operation": "MERGE", "readVersion": 0, "operationMetrics": {"numOutputRows": "3"},
+                         "airflowDelta": {"token": spec["origin"]["token"]}}}
+(Path(spec["statement"]["table"]) / "_delta_log" / f"{1:020d}.json").write_text(json.dumps(commit))
+sys.exit(1)
+"""
+
+
+@pytest.fixture
+def asset(tmp_path, request):
+    return delta_asset(f"events.{request.node.name}", str(tmp_path / "table"))
+
+
+@pytest.fixture
+def events(asset):
+    """Extras and partition keys of the asset's events, oldest first."""
+
+    def get():
+        with create_session() as session:
+            query = (
+                select(AssetEvent).join(AssetModel, AssetModel.id == AssetEvent.asset_id).where(AssetModel.name == asset.name)
+            )
+            return [(each.extra, each.partition_key) for each in session.scalars(query.order_by(AssetEvent.id))]
+
+    return get
+
+
+def merge(table, submit, **arguments):
+    defaults = {
+        "source": "/lake/feed",
+        "on": "target.id = source.id",
+        "conn_id": "spark_local",
+        "spark_binary": str(submit.path),
+    }
+    return DeltaMergeOperator(task_id="merge", table=str(table), **(defaults | arguments))
+
+
+def test_a_commit_is_announced_small_and_flat(empty_table, recording_submit, run_task, asset, events):
+    submit = recording_submit()
+    assert run_task(lambda: merge(empty_table, submit, asset=asset), dag_id="announces").state == "success"
+    ((extra, key),) = events()
+    told = extra["delta"]
+    run_id = told.pop("run_id")
+    assert run_id.startswith("manual__")
+    assert told == {
+        "table": f"file://{empty_table}",
+        "version": 1,
+        "read_version": 0,
+        "operation": "MERGE",
+        "committed": True,
+        "metrics": {"rows": 1},
+        "dag_id": "announces",
+        "task_id": "merge",
+    }
+    assert key is None
+
+
+@pytest.mark.parametrize(("emit", "versions"), [("on_commit", []), ("always", [7]), ("never", [])])
+def test_a_run_without_a_commit_is_announced_only_where_that_is_asked_for(
+    empty_table, recording_submit, run_task, asset, events, emit, versions
+):
+    submit = recording_submit(NOTHING_TO_DO)
+    run = run_task(lambda: merge(empty_table, submit, asset=asset, emit=emit), dag_id=f"nothing_{emit}")
+    assert (run.state, run.result["committed"]) == ("success", False)
+    assert [extra["delta"]["version"] for extra, _ in events()] == versions
+
+
+def test_the_commit_of_an_earlier_try_is_announced_once(empty_table, recording_submit, run_task, asset, events, clear_once):
+    submit = recording_submit(COMMIT_AND_VANISH)
+    run = run_task(
+        lambda: merge(empty_table, submit, asset=asset, on_clear="reuse"), retries=1, more=clear_once, dag_id="found_again"
+    )
+    assert (run.state, run.version, len(submit.calls)) == ("success", 1, 1)
+    # Two successes of the task, the second one after it was cleared; the lost job in between is none.
+    assert [extra["delta"]["version"] for extra, _ in events()] == [1, 1]
+
+
+def test_a_failed_task_announces_nothing(empty_table, recording_submit, run_task, asset, events):
+    submit = recording_submit("sys.exit(1)")
+    assert run_task(lambda: merge(empty_table, submit, asset=asset), dag_id="fails_silently").state == "failed"
+    assert events() == []
+
+
+def test_the_user_s_own_outlets_stay(empty_table, recording_submit, run_task, asset, events):
+    other = Asset(name="events.other", uri="file:///elsewhere")
+    submit = recording_submit(NOTHING_TO_DO)
+    operator = []
+
+    def make():
+        operator.append(merge(empty_table, submit, asset=asset, outlets=[other], inlets=[other]))
+        return operator[0]
+
+    assert run_task(make, dag_id="own_outlets").state == "success"
+    assert operator[0].outlets == [other, asset]  # in the DAG both are declared
+    assert events() == []
+    with create_session() as session:
+        query = select(AssetEvent).join(AssetModel, AssetModel.id == AssetEvent.asset_id).where(AssetModel.name == other.name)
+        assert len(session.scalars(query).all()) == 1
+
+
+def test_mapped_tasks_announce_each_its_own_commit(empty_table, recording_submit, run_dag, asset, events):
+    """Trap 9: the list of outlets belongs to all of them."""
+    commits, idle = recording_submit(), recording_submit(NOTHING_TO_DO)
+    arguments = {"task_id": "merge", "source": "/lake/feed", "table": str(empty_table), "conn_id": "spark_local"}
+    with DAG("mapped_events", schedule=None, start_date=START) as dag:
+        DeltaMergeOperator.partial(**arguments, asset=asset, outlets=[asset]).expand_kwargs(
+            [
+                {"on": f"target.id = source.id + {n}", "spark_binary": str(submit.path)}
+                for n, submit in enumerate((commits, idle, commits))
+            ]
+        )
+    assert run_dag(dag, logical_date=START).state == "success"
+    assert [extra["delta"]["version"] for extra, _ in events()] == [1, 2]
+
+
+def test_with_partition_keys_the_version_wakes_only_those_who_read_by_partition(
+    empty_table, recording_submit, run_dag, asset, events
+):
+    """Trap 17: a keyed event queues no ordinary DAG that is scheduled on the asset."""
+    submit = recording_submit()
+    with DAG("by_version", schedule=PartitionedAssetTimetable(assets=asset), start_date=START) as by_version:
+        pass
+    with DAG("plain", schedule=asset, start_date=START) as plain:
+        pass
+    with DAG("keyed_producer", schedule=None, start_date=START) as dag:
+        merge(empty_table, submit, asset=asset, partition_keys=True)
+    for consumer in (by_version, plain):
+        _register(consumer)
+    assert run_dag(dag, logical_date=START).state == "success"
+    ((extra, key),) = events()
+    assert (extra["delta"]["version"], key) == (1, "1")
+    with create_session() as session:
+        runs = session.scalars(select(AssetPartitionDagRun).where(AssetPartitionDagRun.target_dag_id == "by_version")).all()
+        assert [run.partition_key for run in runs] == ["1"]
+        assert session.scalars(select(AssetDagRunQueue).where(AssetDagRunQueue.target_dag_id == "plain")).all() == []
+
+
+def _register(dag):
+    """Make Airflow know the DAG as one that is not paused."""
+    from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db  # noqa: PLC0415 - needs the tests' Airflow
+    from airflow.models.dag import DagModel  # noqa: PLC0415
+
+    bag = DagBag(dag_folder="/dev/null")
+    bag.bag_dag(dag)
+    sync_bag_to_db(bag, "tests", None)
+    with create_session() as session:
+        session.get(DagModel, dag.dag_id).is_paused = False
+
+
+def test_an_unknown_word_is_refused_where_the_dag_is_written(asset):
+    with pytest.raises(InvalidStatementError):
+        DeltaMergeOperator(task_id="merge", table="t", source="s", on="a = b", asset=asset, emit="sometimes")
+
+
+def test_an_asset_that_is_an_outlet_already_is_none_twice(asset):
+    assert declared_outlets([asset], asset, "on_commit") == [asset]
+    assert declared_outlets(asset, asset, "on_commit") == [asset]
+    assert declared_outlets(None, None, "on_commit") == []
+
+
+def test_commits_of_maintenance_are_announced_only_where_that_is_asked_for(asset):
+    """Trap 15: a DAG that compacts the table which it is scheduled on would start itself for ever."""
+    result = OperationResult(table="/t", version=1, read_version=0, operation="OPTIMIZE", committed=True)
+    ti = SimpleNamespace(dag_id="d", task_id="t", run_id="r")
+    for emit, left in (("on_commit", []), ("always", [asset])):
+        operator, events = SimpleNamespace(outlets=[asset]), OutletEventAccessors()
+        context = {"outlet_events": events, "ti": ti}
+        emit_asset_events(operator, result, context, asset=asset, emit=emit, partition_keys=False)
+        assert operator.outlets == left
+
+
+def test_without_an_asset_nothing_is_said():
+    result = OperationResult(table="t", version=1, read_version=0, operation="MERGE", committed=True)
+    emit_asset_events(None, result, {}, asset=None, emit="always", partition_keys=False)

@@ -1,0 +1,68 @@
+"""Executors of their own processes, whose Python holds the documented packages and nothing of ours."""
+
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from airflow_delta.operators import DeltaMergeOperator, DeltaOptimizeOperator
+
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+
+DOCUMENTED = ("pyarrow", "pandas")
+NEEDED_BY_THEM = ("numpy", "dateutil", "pytz", "tzdata", "six.py", "numpy.libs", "pandas.libs", "pyarrow.libs")
+
+
+@pytest.fixture
+def bare_python(tmp_path):
+    """A new virtual environment; whoever starts its Python leaves a line in ``started``."""
+    home = tmp_path / "bare"
+    venv.create(home, symlinks=True)
+    packages = home / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+    ours = Path(pa.__file__).parents[1]
+    for name in (*DOCUMENTED, *NEEDED_BY_THEM):
+        if (ours / name).exists():
+            (packages / name).symlink_to(ours / name)
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/started\nexec {home}/bin/python "$@"\n')
+    python.chmod(0o755)
+    return python
+
+
+def test_a_bare_executor_merges_and_compacts_with_the_code_that_arrives_with_the_job(tmp_path, bare_python, run_task):
+    lacks = (
+        "import importlib.util as u; print([n for n in ('airflow_delta', 'airflow', 'sqlglot', 'fsspec') if u.find_spec(n)])"
+    )
+    plain = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    told = subprocess.run([bare_python, "-c", lacks], capture_output=True, text=True, check=True, cwd=tmp_path, env=plain)
+    assert told.stdout.strip() == "[]"
+    started = len((tmp_path / "started").read_text().splitlines())
+    table, feed = str(tmp_path / "table"), str(tmp_path / "feed")
+    for part in range(4):
+        ids = list(range(part * 100, part * 100 + 100))
+        write_deltalake(table, pa.table({"id": ids, "name": [f"old {each}" for each in ids]}), mode="append")
+    write_deltalake(feed, pa.table({"id": [5, 105, 1_000], "name": ["new"] * 3}))
+    os.environ["AIRFLOW_CONN_SPARK_CLUSTER"] = '{"conn_type": "spark", "host": "local-cluster[2,1,1024]"}'
+    spark = {"conn_id": "spark_cluster", "conf": {"spark.pyspark.python": str(bare_python)}}
+    spark["conf"] |= {"spark.pyspark.driver.python": sys.executable, "spark.sql.shuffle.partitions": "2"}
+
+    def make():
+        merge = DeltaMergeOperator(task_id="merge", table=table, source=feed, on="target.id = source.id", **spark)
+        optimize = DeltaOptimizeOperator(task_id="optimize", table=table, **spark)
+        merge >> optimize
+        return optimize
+
+    try:
+        run = run_task(make)
+    finally:
+        del os.environ["AIRFLOW_CONN_SPARK_CLUSTER"]
+    assert (run.errors, run.state, run.version) == ([], "success", 5)
+    rows = DeltaTable(table).to_pyarrow_table().to_pydict()
+    assert (len(rows["id"]), rows["name"].count("new"), len(DeltaTable(table).file_uris())) == (401, 3, 1)
+    workers = (tmp_path / "started").read_text().splitlines()[started:]
+    assert any("pyspark" in line for line in workers)

@@ -1,0 +1,266 @@
+"""A task on a cluster frees its worker: the triggerer waits for the document, and what comes of it is what the worker tells."""
+
+import asyncio
+import json
+import time
+from datetime import timedelta
+from typing import ClassVar
+
+import pytest
+
+from airflow_delta.core.errors import ConcurrentAppendError
+from airflow_delta.core.statements import OperationResult
+from airflow_delta.hooks.errors import DriverLostError, SparkTargetError
+from airflow_delta.jobs.result import ResultDocument, result_uri, write_result
+from airflow_delta.operators import DeltaMergeOperator
+from airflow_delta.triggers.result import DeltaResultTrigger
+
+pytestmark = pytest.mark.airflow
+
+TOKEN = "0" * 32
+
+DETACHED = """
+import time
+print("Submitted application application_1_0001", flush=True)
+sys.stdout.close(); os.close(1); os.close(2)
+if os.fork():
+    os._exit(0)
+os.setsid()
+time.sleep({delay})
+"""
+
+COMMIT = """
+commit = {"commitInfo": {"timestamp": 1, "operation": "MERGE", "readVersion": 0, "operationMetrics": {"numOutputRows": "3"},
+                         "airflowDelta": {"token": spec["origin"]["token"]}}}
+(Path(spec["statement"]["table"]) / "_delta_log" / f"{1:020d}.json").write_text(json.dumps(commit))
+"""
+
+CONFLICT = """
+from airflow_delta.core.errors import ConcurrentAppendError
+from airflow_delta.jobs.result import ResultDocument, write_result
+error = ConcurrentAppendError(table="t", read_version=1, winning_version=2, path="f.parquet")
+write_result(spec["result_uri"], ResultDocument.of_error(error))
+os._exit(75)
+"""
+
+
+class Watched(DeltaMergeOperator):
+    """Tells what the triggerer saw."""
+
+    events: ClassVar = []
+
+    def execute_complete(self, context, event):
+        self.events.append(event["state"])
+        return super().execute_complete(context, event)
+
+
+class GivesUp(Watched):
+    """Has no time left once the worker is freed, if ``given_up()`` then; the worker's own part takes its time."""
+
+    def __init__(self, *, given_up=lambda: True, **arguments):
+        super().__init__(**arguments)
+        self.given_up = given_up
+
+    def _wait_in_triggerer(self, *arguments):
+        limit = self.execution_timeout
+        self.execution_timeout = timedelta(seconds=0.1) if self.given_up() else limit
+        try:
+            super()._wait_in_triggerer(*arguments)
+        finally:
+            self.execution_timeout = limit
+
+
+@pytest.fixture(autouse=True)
+def events():
+    Watched.events = []
+    return Watched.events
+
+
+@pytest.fixture
+def plain_yarn(monkeypatch):
+    """A YARN whose resource manager is not known."""
+    extra = {"deploy-mode": "cluster"}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_YARN", json.dumps({"conn_type": "spark", "host": "yarn", "extra": extra}))
+
+
+def merge(table, submit, operator=Watched, **arguments):
+    defaults = {"conn_id": "spark_yarn", "deferrable": True, "poll_interval": 0.05}
+    return operator(
+        task_id="merge",
+        table=str(table),
+        source="/lake/feed",
+        on="target.id = source.id",
+        spark_binary=str(submit.path),
+        **(defaults | arguments),
+    )
+
+
+def test_the_worker_is_freed_and_the_result_is_what_the_driver_left(
+    empty_table, recording_submit, run_task, resource_manager, events
+):
+    resource_manager.state, resource_manager.final_status = "RUNNING", "UNDEFINED"
+    submit = recording_submit(DETACHED.format(delay=0.5))
+    run = run_task(lambda: merge(empty_table, submit))
+    (call,) = submit.calls
+    assert "spark.yarn.submit.waitAppCompletion=false" in call["argv"]
+    assert (run.state, run.version, run.result["metrics"], events) == ("success", 1, {"rows": 1}, ["document"])
+
+
+def test_a_conflict_is_told_as_by_a_waiting_task(empty_table, recording_submit, run_task, resource_manager, events):
+    resource_manager.state, resource_manager.final_status = "RUNNING", "UNDEFINED"
+    run = run_task(lambda: merge(empty_table, recording_submit(DETACHED.format(delay=0.2) + CONFLICT)))
+    (error,) = run.errors
+    assert isinstance(error, ConcurrentAppendError)
+    assert (run.conflict["winning_version"], events) == (2, ["document"])
+
+
+def test_a_driver_that_died_without_a_word_is_noticed(empty_table, recording_submit, run_task, resource_manager, events):
+    resource_manager.state, resource_manager.final_status = "FINISHED", "FAILED"
+    run = run_task(lambda: merge(empty_table, recording_submit(DETACHED.format(delay=0) + "os._exit(1)")))
+    (error,) = run.errors
+    assert isinstance(error, DriverLostError)
+    assert ("driver failed" in str(error), events) == (True, ["failed"])
+
+
+def test_a_driver_that_died_after_its_commit_has_committed(empty_table, recording_submit, run_task, resource_manager, events):
+    resource_manager.state, resource_manager.final_status = "FINISHED", "FAILED"
+    submit = recording_submit(COMMIT + DETACHED.format(delay=0) + "os._exit(1)")
+    run = run_task(lambda: merge(empty_table, submit), retries=1)
+    assert (run.state, run.version, run.result["already_committed"], len(submit.calls)) == ("success", 1, True, 1)
+    assert events == ["failed"]
+
+
+def test_when_the_time_is_over_the_driver_is_ended(empty_table, recording_submit, run_task, resource_manager, events):
+    resource_manager.state, resource_manager.final_status = "RUNNING", "UNDEFINED"
+    submit = recording_submit(DETACHED.format(delay=0) + "os._exit(1)")
+    run = run_task(lambda: merge(empty_table, submit, GivesUp, execution_timeout=timedelta(minutes=2)))
+    (error,) = run.errors
+    assert isinstance(error, DriverLostError)
+    assert (events, resource_manager.killed) == (["late"], ["application_1_0001"])
+
+
+def test_where_nobody_would_notice_a_dead_driver_a_time_limit_is_asked_for(empty_table, recording_submit, run_task, plain_yarn):
+    submit = recording_submit()
+    run = run_task(lambda: merge(empty_table, submit))
+    (error,) = run.errors
+    assert isinstance(error, SparkTargetError)
+    assert ("execution_timeout" in str(error), submit.calls) == (True, [])
+
+
+def test_without_a_resource_manager_the_document_alone_is_waited_for(
+    empty_table, recording_submit, run_task, plain_yarn, events
+):
+    submit = recording_submit(DETACHED.format(delay=0.3))
+    run = run_task(lambda: merge(empty_table, submit, execution_timeout=timedelta(minutes=1)))
+    assert (run.state, run.version, events) == ("success", 1, ["document"])
+
+
+def test_a_retry_beside_the_first_driver_returns_the_one_commit(empty_table, recording_submit, run_task, plain_yarn, events):
+    """The first driver is given up, and commits while the second one is on its way."""
+    second = """
+while not (Path(spec["statement"]["table"]) / "_delta_log" / f"{1:020d}.json").exists():
+    time.sleep(0.05)
+from airflow_delta.core.committed import committed_result
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.jobs.result import ResultDocument, write_result
+found = committed_result(DeltaLog.for_table(spec["statement"]["table"]), spec["origin"]["token"], spec["start_version"])
+write_result(spec["result_uri"], ResultDocument(outcome=found))
+os._exit(0)
+"""
+    first = "while len(calls.read_text().splitlines()) < 2:\n    time.sleep(0.05)\n"
+    submit = recording_submit(f"{DETACHED.format(delay=0)}if number == 2:\n    exec({second!r})\n{first}{COMMIT}os._exit(1)")
+    run = run_task(
+        lambda: merge(
+            empty_table, submit, GivesUp, execution_timeout=timedelta(minutes=2), given_up=lambda: len(submit.calls) == 1
+        ),
+        retries=1,
+    )
+    tokens = {call["spec"]["origin"]["token"] for call in submit.calls}
+    assert (run.state, run.version, run.result["already_committed"]) == ("success", 1, True)
+    assert (events, len(submit.calls), len(tokens)) == (["late", "document"], 2, 1)
+
+
+def test_a_retry_follows_the_driver_that_is_still_at_work(empty_table, recording_submit, run_task, resource_manager, events):
+    resource_manager.state, resource_manager.final_status = "RUNNING", "UNDEFINED"
+    submit = recording_submit(DETACHED.format(delay=3))
+
+    class Forgetful(Watched):
+        def _wait_in_triggerer(self, *arguments):
+            if not events:
+                events.append("the worker is lost")
+                raise RuntimeError("the worker is lost")
+            super()._wait_in_triggerer(*arguments)
+
+    run = run_task(lambda: merge(empty_table, submit, Forgetful), retries=1)
+    assert (run.state, run.version, len(submit.calls)) == ("success", 1, 1)
+    assert events == ["the worker is lost", "document"]
+
+
+def test_beside_the_worker_a_deferrable_task_waits(empty_table, recording_submit, run_task, events):
+    run = run_task(lambda: merge(empty_table, recording_submit(), conn_id="spark_local"))
+    assert (run.state, run.version, events) == ("success", 1, [])
+
+
+def trigger(base, **arguments):
+    defaults = {"start_version": 0, "before": [1], "job_id": None, "until": None, "poll_interval": 0.05}
+    return DeltaResultTrigger(
+        delta_conn_id="delta_default", base=str(base), token=TOKEN, spark_conn_id="spark_yarn", **(defaults | arguments)
+    )
+
+
+async def event_of(waiting, **happens):
+    """The trigger's event, while something else happens."""
+
+    async def meanwhile():
+        await asyncio.sleep(0.3)
+        happens.get("then", lambda: None)()
+
+    async def first():
+        async for event in waiting.run():
+            return event.payload["state"]
+        return None
+
+    return (await asyncio.gather(asyncio.wait_for(first(), 10), meanwhile()))[0]
+
+
+def leave(base, attempt):
+    outcome = OperationResult(table="t", version=1, read_version=0, operation="MERGE", committed=True)
+    write_result(result_uri(str(base), TOKEN, attempt), ResultDocument(outcome=outcome))
+
+
+def test_a_trigger_is_built_again_from_json_without_a_secret(airflow_database, tmp_path):
+    path, arguments = trigger(tmp_path, job_id="application_1_0001", until=7.5).serialize()
+    module, name = path.rsplit(".", 1)
+    assert (module, name) == (DeltaResultTrigger.__module__, "DeltaResultTrigger")
+    assert DeltaResultTrigger(**json.loads(json.dumps(arguments))).serialize() == (path, arguments)
+
+
+def test_a_trigger_waits_for_a_new_document_and_for_a_storage_that_does_not_answer(airflow_database, tmp_path):
+    leave(tmp_path, 1)
+    results = tmp_path / "_airflow_delta" / "results"
+    away = results.rename(tmp_path / "away")
+    results.write_text("not a directory for the moment")
+
+    def come_back():
+        results.unlink()
+        away.rename(results)
+        leave(tmp_path, 2)
+
+    assert asyncio.run(event_of(trigger(tmp_path), then=come_back)) == "document"
+
+
+def test_a_trigger_asks_a_silent_cluster_for_a_while_only(airflow_database, tmp_path, resource_manager, monkeypatch):
+    resource_manager.state = ""
+    monkeypatch.setattr("airflow_delta.triggers.result.PATIENCE", 0.2)
+    assert asyncio.run(event_of(trigger(tmp_path, job_id="application_1_0001"))) == "unknown"
+
+
+def test_a_person_who_clears_the_task_ends_its_driver(airflow_database, tmp_path, resource_manager):
+    asyncio.run(trigger(tmp_path, job_id="application_1_0001").on_kill())
+    assert resource_manager.killed == ["application_1_0001"]
+
+
+def test_a_time_limit_ends_the_waiting_also_when_the_storage_is_away(airflow_database, tmp_path):
+    (tmp_path / "_airflow_delta").mkdir()
+    (tmp_path / "_airflow_delta" / "results").write_text("not a directory")
+    assert asyncio.run(event_of(trigger(tmp_path, until=time.time() - 1))) == "late"

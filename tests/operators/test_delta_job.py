@@ -1,0 +1,299 @@
+"""A job that another operator submits: it commits once for each run of that task, and its result comes back."""
+
+import json
+import os
+import subprocess
+import sys
+from datetime import timedelta
+
+import pyarrow as pa
+import pytest
+from airflow.sdk import BaseOperator
+from airflow.sdk.definitions.context import Context
+from deltalake import DeltaTable, write_deltalake
+from jinja2.nativetypes import NativeEnvironment
+
+from airflow_delta.core import DeltaLog
+from airflow_delta.core.errors import ConcurrentAppendError, InvalidStatementError
+from airflow_delta.core.statements import MergeStatement, SqlSource, TableSource
+from airflow_delta.core.statements.json_form import TYPES, statement_from_json
+from airflow_delta.hooks.errors import ExposedSecretError, JobNotSubmittedError
+from airflow_delta.jobs.errors import JobFailedError, ResultMissingError
+from airflow_delta.jobs.spec import JobSpec
+from airflow_delta.operators import DeltaJob, DeltaResultOperator
+from airflow_delta.shipping.scripts import job_scripts
+from airflow_delta.shipping.ship import ship
+
+pytestmark = pytest.mark.airflow
+
+
+class SubmitOperator(BaseOperator):
+    """Somebody else's operator: it runs a program with application, archive and arguments, and knows nothing of Delta."""
+
+    template_fields = ("application", "py_files", "arguments")
+
+    def __init__(self, *, program, application, py_files, arguments, **kwargs):
+        super().__init__(**kwargs)
+        self.program = program
+        self.application = application
+        self.py_files = py_files
+        self.arguments = arguments
+
+    def execute(self, context: Context):
+        command = [*self.program, "--py-files", ",".join(self.py_files), self.application, *self.arguments]
+        subprocess.run(command, check=True, env={**os.environ, "PYSPARK_PYTHON": sys.executable})
+
+
+# A program in the place of spark-submit that reads the spec as the job does.
+FAKE = """
+import os, sys, json
+sys.path.insert(0, {root!r})
+from pathlib import Path
+from airflow_delta.core.statements import OperationResult
+from airflow_delta.jobs.result import ResultDocument, write_result
+from airflow_delta.jobs.spec import JobSpec
+spec = JobSpec.from_text(sys.argv[sys.argv.index("--spec") + 1])
+calls = Path({calls!r})
+with calls.open("a") as out:
+    out.write(json.dumps({{"token": spec.origin.token, "uri": spec.result_uri, "record": dict(spec.origin.record),
+                           "job": dict(spec.origin.job), "on": spec.statement.on, "not_before": spec.not_before,
+                           "version": spec.statement.source.version_number}}) + "\\n")
+number = len(calls.read_text().splitlines())
+outcome = OperationResult(table=spec.statement.table, version=number, read_version=0, operation="MERGE", committed=True)
+{behaviour}
+write_result(spec.result_uri, ResultDocument(outcome=outcome))
+"""
+
+COMMIT = """
+commit = {"commitInfo": {"timestamp": 1, "operation": "MERGE", "readVersion": 0, "operationMetrics": {"numOutputRows": "3"},
+                         "airflowDelta": {"token": spec.origin.token, **spec.origin.record}}}
+(Path(spec.statement.table) / "_delta_log" / f"{number:020d}.json").write_text(json.dumps(commit))
+"""
+
+
+@pytest.fixture
+def submitter(tmp_path):
+    """Make a fake submit; its calls are in ``calls()``."""
+    calls = tmp_path / "calls.jsonl"
+
+    def make(behaviour=""):
+        script = tmp_path / "fake.py"
+        root = str(job_scripts()[0].parents[1])
+        script.write_text(FAKE.format(root=root, calls=str(calls), behaviour=behaviour))
+        return [sys.executable, str(script)]
+
+    make.calls = lambda: [json.loads(line) for line in calls.read_text().splitlines()]
+    return make
+
+
+def job_on(table, tmp_path, **arguments):
+    defaults = {"source": TableSource("/lake/feed", version="{{ 3 + 4 }}"), "on": "target.id = source.id"}
+    statement = MergeStatement(table=str(table), **(defaults | arguments))
+    return DeltaJob(statement=statement, scratch_uri=f"{tmp_path}/scratch", code_uri="/code")
+
+
+def submit(program, job, **arguments):
+    submission = job.to_submit()
+    return SubmitOperator(
+        task_id="submit",
+        program=program,
+        application=submission.application,
+        py_files=list(submission.py_files),
+        arguments=list(submission.arguments),
+        **arguments,
+    )
+
+
+@pytest.fixture
+def run_job(run_task):
+    """Run the submitting task and the one of the result; the state and result are those of the latter."""
+
+    def run(program, job, *, more=None, submitting=None, dag_id=None, **arguments):
+        def make():
+            first = submit(program, job, **(submitting or {}))
+            result = DeltaResultOperator(task_id="result", job=job, retries=0, **arguments)
+            first >> result
+            if more:
+                more(first, result)
+            return result
+
+        return run_task(make, dag_id=dag_id)
+
+    return run
+
+
+def test_the_submitted_job_knows_who_asks_and_its_result_comes_back(empty_table, submitter, run_job, tmp_path):
+    on = """target.day = DATE'{{ ds }}' AND target.name = '{{ "it" ~ '"' ~ "s" }}'"""
+    run = run_job(submitter(), job_on(empty_table, tmp_path, on=on))
+    (call,) = submitter.calls()
+    assert (run.state, run.version, run.result["committed"]) == ("success", 1, True)
+    assert (call["on"], call["version"]) == ("""target.day = DATE'2013-01-02' AND target.name = 'it"s'""", 7)
+    record = call["record"]
+    assert (record["task_id"], record["map_index"], record["generation"], record["try_number"]) == ("submit", -1, 0, 1)
+    assert record["logical_date"].startswith("2013-01-02")
+    assert call["job"]["jobName"].endswith(".submit")
+    assert call["job"]["jobOwnerId"] == "airflow"
+    assert call["uri"].startswith(f"{tmp_path}/scratch/_airflow_delta/results/")
+    assert call["not_before"] > 1_300_000_000_000
+
+
+def test_a_retry_has_the_same_token_and_the_newest_document_counts(empty_table, submitter, run_job, tmp_path):
+    program = submitter("if number == 1: sys.exit(1)")
+    run = run_job(program, job_on(empty_table, tmp_path), submitting={"retries": 1})
+    first, second = submitter.calls()
+    assert (run.state, run.version, first["token"] == second["token"]) == ("success", 2, True)
+
+
+def test_a_cleared_pair_commits_again_and_never_takes_the_old_result(empty_table, submitter, run_job, tmp_path, clear_once):
+    """The second job is lost without a word, and the operator that submits it does not notice."""
+    program = submitter("if number == 2: sys.exit(0)")
+
+    def clear_both(first, result):
+        clear_once(result)
+        clear_once(result, "submit")
+
+    run = run_job(program, job_on(empty_table, tmp_path), more=clear_both)
+    first, second = submitter.calls()
+    assert first["token"] != second["token"]
+    assert [type(error) for error in run.errors] == [ResultMissingError]
+
+
+def test_a_lost_job_that_has_committed_is_found_in_the_log(empty_table, submitter, run_job, tmp_path):
+    run = run_job(submitter(COMMIT + "sys.exit(0)"), job_on(empty_table, tmp_path))
+    assert (run.state, run.version, run.result["already_committed"]) == ("success", 1, True)
+    assert run.result["metrics"] == {"numOutputRows": 3}
+
+
+def test_a_typed_error_comes_back_as_itself(empty_table, submitter, run_job, tmp_path):
+    failure = """
+from airflow_delta.core.errors import ConcurrentAppendError
+error = ConcurrentAppendError(table="t", read_version=1, winning_version=2, path="f.parquet")
+write_result(spec.result_uri, ResultDocument.of_error(error))
+sys.exit(0)
+"""
+    run = run_job(submitter(failure), job_on(empty_table, tmp_path))
+    assert [type(error) for error in run.errors] == [ConcurrentAppendError]
+    assert run.conflict["winning_version"] == 2
+
+
+@pytest.mark.parametrize("left", ["error", "nothing"])
+def test_where_workers_see_no_tables_the_error_is_that_of_the_job(empty_table, submitter, run_job, tmp_path, monkeypatch, left):
+    """The log would be asked whether the job has committed, but the worker cannot look into it."""
+    monkeypatch.setenv("AIRFLOW_CONN_SCRATCH_ONLY", '{"conn_type": "delta", "extra": {"workers_see_tables": false}}')
+    failure = """
+from airflow_delta.jobs.errors import JobFailedError
+error = JobFailedError(table="t", operation="MERGE", error="OutOfMemoryError", detail="no heap")
+write_result(spec.result_uri, ResultDocument.of_error(error))
+"""
+    program = submitter((failure if left == "error" else "") + "sys.exit(0)")
+    run = run_job(program, job_on(empty_table, tmp_path), delta_conn_id="scratch_only")
+    assert [type(error) for error in run.errors] == [JobFailedError if left == "error" else ResultMissingError]
+
+
+def test_a_job_that_was_only_submitted_is_waited_for_in_the_triggerer(empty_table, submitter, run_job, tmp_path):
+    detached = (
+        "sys.stdout.close(); os.close(1); os.close(2)\nif os.fork(): os._exit(0)\nimport time; os.setsid(); time.sleep(2)"
+    )
+    run = run_job(
+        submitter(detached),
+        job_on(empty_table, tmp_path),
+        waits=True,
+        deferrable=True,
+        poll_interval=0.05,
+        execution_timeout=timedelta(minutes=1),
+    )
+    assert (run.state, run.version) == ("success", 1)
+
+
+def test_a_result_that_nobody_asked_for_says_so(empty_table, run_task, tmp_path):
+    run = run_task(lambda: DeltaResultOperator(task_id="result", job=job_on(empty_table, tmp_path)))
+    assert [type(error) for error in run.errors] == [JobNotSubmittedError]
+
+
+def test_waiting_without_a_time_limit_is_refused(empty_table, tmp_path):
+    with pytest.raises(InvalidStatementError, match="execution_timeout"):
+        DeltaResultOperator(task_id="result", job=job_on(empty_table, tmp_path), waits=True)
+
+
+def test_a_statement_that_does_not_fit_into_an_argument_is_refused_with_the_limit(tmp_path):
+    query = "SELECT * FROM feed WHERE id IN (" + ",".join(map(str, range(30_000))) + ")"
+    with pytest.raises(InvalidStatementError, match="102,400"):
+        job_on("/lake/t", tmp_path, source=SqlSource(query, views={"feed": TableSource("/lake/feed")})).to_submit()
+
+
+def test_a_secret_in_the_statement_is_refused_before_anything_shows_it(tmp_path):
+    query = "SELECT * FROM parquet.`https://lake.example/feed?sig=hidden`"
+    with pytest.raises(ExposedSecretError) as refused:
+        job_on("/lake/t", tmp_path, source=SqlSource(query)).to_submit()
+    assert "MergeStatement.source.query" in str(refused.value)
+    assert "hidden" not in str(refused.value)
+
+
+def test_each_statement_has_the_script_of_its_name():
+    for script in job_scripts():
+        name = script.stem.removeprefix("delta_")
+        assert f'main("{name}")' in script.read_text()
+        assert TYPES[name].__name__.endswith("Statement")
+
+
+def test_native_rendering_gives_the_same_spec(tmp_path):
+    """With ``render_template_as_native_obj`` an argument must not become a Python value."""
+
+    class Anything:
+        def __getattr__(self, name):
+            return self
+
+        def __call__(self, *_, **__):
+            return 3
+
+        def __mul__(self, _):
+            return 5
+
+        def __str__(self):
+            return "3"
+
+    _, template = job_on("/lake/{{ 'a' }}", tmp_path).to_submit().arguments
+    text = NativeEnvironment().from_string(template).render(ti=Anything(), dag_run=Anything(), task=Anything())
+    spec = JobSpec.from_text(text)
+    assert (spec.statement.table, spec.statement.source.version_number) == ("/lake/a", 7)
+    assert statement_from_json(json.loads(text)["statement"]) == spec.statement
+
+
+@pytest.mark.spark
+@pytest.mark.slow  # its Spark jobs take half a minute and more
+def test_a_submitted_merge_commits_once_although_it_is_submitted_twice(run_task, tmp_path):
+    """Real Spark, with the code from where it was shipped; the second submit is a retry of a task whose result was lost."""
+    table, feed = f"{tmp_path}/table", f"{tmp_path}/feed"
+    write_deltalake(table, pa.table({"id": [1, 2], "name": ["a", "b"]}))
+    write_deltalake(feed, pa.table({"id": [2, 3], "name": ["B", "C"]}))
+    ship(f"{tmp_path}/code")
+    statement = MergeStatement(table=table, source=TableSource(feed), on="target.id = source.id")
+    job = DeltaJob(statement=statement, scratch_uri=f"{tmp_path}/scratch", code_uri=f"{tmp_path}/code")
+    program = [f"{sys.prefix}/bin/spark-submit", "--master", "local[2]"]
+
+    class LosesItsFirstTry(SubmitOperator):
+        def execute(self, context):
+            super().execute(context)
+            if context["ti"].try_number == 1:
+                raise RuntimeError("lost")
+
+    def make():
+        submission = job.to_submit()
+        first = LosesItsFirstTry(
+            task_id="submit",
+            program=program,
+            application=submission.application,
+            py_files=list(submission.py_files),
+            arguments=list(submission.arguments),
+            retries=1,
+        )
+        result = DeltaResultOperator(task_id="result", job=job)
+        first >> result
+        return result
+
+    run = run_task(make)
+    assert (run.state, run.version) == ("success", 1)
+    assert sorted(DeltaTable(table).to_pyarrow_table()["name"].to_pylist()) == ["B", "C", "a"]
+    history = DeltaLog.for_table(table).history()
+    assert len(history) == 2
+    assert history[0].commit_info.origin.record["task_id"] == "submit"

@@ -1,0 +1,234 @@
+"""Every version of a table is given to a consumer until one of its runs has succeeded, whatever events there were."""
+
+import json
+from types import SimpleNamespace
+
+import pendulum
+import pytest
+from airflow.models.xcom import XComModel
+from airflow.sdk import DAG, Asset, task
+from airflow.sdk.exceptions import AirflowFailException
+from airflow.utils.session import create_session
+
+from airflow_delta.assets import delta_asset
+from airflow_delta.core.errors import InvalidStatementError, TableNotFoundError
+from airflow_delta.hooks.processed_versions import MOST_CLAIMS, ProcessedVersions, due_versions
+from airflow_delta.operators import DeltaNewCommitsOperator
+from tests.watched_table import WatchedTable
+
+FIRST_DAY = pendulum.datetime(2013, 1, 1)
+
+
+@pytest.fixture
+def table(tmp_path):
+    table = WatchedTable(tmp_path / "table")
+    table.create()
+    return table
+
+
+class Consumer:
+    """A DAG that runs day after day, and fails on the days that it is told to."""
+
+    def __init__(self, table, run_dag, xcom, name, **arguments):
+        self.run_dag, self.xcom = run_dag, xcom
+        self.days = 0
+        self.fails = set()
+        asset = delta_asset(f"consumed by {name}", str(table.root))
+        with DAG(f"consumer_{name}", schedule=None, start_date=FIRST_DAY) as self.dag:
+
+            @task
+            def process(day):
+                if day in self.fails:
+                    raise AirflowFailException
+
+            DeltaNewCommitsOperator(task_id="new", asset=asset, **arguments) >> process("{{ ds }}")
+
+    def run(self, *, fails=False):
+        """The versions that the run of the next day gets."""
+        self.days += 1
+        day = FIRST_DAY.add(days=self.days)
+        (self.fails.add if fails else self.fails.discard)(day.date().isoformat())
+        run = self.run_dag(self.dag, logical_date=day)
+        assert run.state == ("failed" if fails else "success")
+        given = self.xcom(run, "new")
+        assert self.xcom(run, "new", "delta_version") == (given and given["to_version"])
+        return given and (given["from_version"], given["to_version"])
+
+
+@pytest.fixture
+def consumer(table, run_dag, xcom, request):
+    def make(**arguments):
+        return Consumer(table, run_dag, xcom, request.node.name.partition("[")[0], **arguments)
+
+    return make
+
+
+@pytest.mark.airflow
+def test_what_a_failed_run_was_given_comes_again_and_nothing_twice_otherwise(table, consumer):
+    consumer = consumer()
+    assert consumer.run() is None  # a table without rows: skipped, and so is the work
+    table.write()
+    table.write()
+    assert consumer.run() == (1, 2)
+    assert consumer.run() is None
+    table.write()
+    assert consumer.run(fails=True) == (3, 3)
+    table.write()
+    assert consumer.run(fails=True) == (3, 4)
+    assert consumer.run() == (3, 4)
+    assert consumer.run() is None
+    table.write()
+    assert consumer.run() == (5, 5)
+
+
+@pytest.mark.airflow
+def test_maintenance_is_nothing_new_and_is_passed_over(table, consumer):
+    """Trap 15: a consumer that compacts what it reads would start itself for ever."""
+    consumer = consumer()
+    table.write()
+    assert consumer.run() == (0, 1)
+    table.optimize()
+    assert consumer.run() is None
+    table.write()
+    assert consumer.run() == (3, 3)
+
+
+@pytest.mark.airflow
+@pytest.mark.parametrize(("start", "first"), [("latest", None), ("{{ 2 }}", (2, 3)), ("earliest", (0, 3))])
+def test_where_a_new_consumer_begins(table, run_dag, xcom, start, first):
+    for _ in range(3):
+        table.write()
+    consumer = Consumer(table, run_dag, xcom, f"start_{start.strip('{} ')}", start=start)
+    assert consumer.run() == first
+    table.write()
+    assert consumer.run() == (4, 4)
+
+
+@pytest.mark.airflow
+def test_a_mapped_consumer_keeps_the_place_of_each_table(table, tmp_path, run_dag):
+    """The asset, and so its state store, may be one for all of them."""
+    other = WatchedTable(tmp_path / "other")
+    other.create(table_id="the-other-table")
+    other.write()
+    asset = Asset("mapped consumer")
+    with DAG("mapped_consumer", schedule=None, start_date=FIRST_DAY) as dag:
+        new = DeltaNewCommitsOperator.partial(task_id="new", asset=asset, inlets=[asset])
+        new.expand(table=[str(table.root), str(other.root)])
+
+    def run(days):
+        dag_run = run_dag(dag, logical_date=FIRST_DAY.add(days=days))
+        with create_session() as session:
+            query = XComModel.get_many(run_id=dag_run.run_id, dag_ids=dag.dag_id, task_ids="new", key="return_value")
+            values = [XComModel.deserialize_value(each) for each in session.scalars(query)]
+        given = ((each["table"][-5:], each["from_version"], each["to_version"], each["reset"]) for each in values)
+        return str(dag_run.state.value), sorted(given)
+
+    table.write()
+    assert run(1) == ("success", [("other", 0, 1, False), ("table", 0, 1, False)])
+    table.write()
+    assert run(2) == ("success", [("table", 2, 2, False)])
+
+
+@pytest.mark.airflow
+def test_a_mapped_consumer_whose_asset_is_no_inlet_says_so(table, run_task):
+    """Trap 10: Airflow makes the state store before it unmaps the task."""
+    asset = delta_asset("no inlet", str(table.root))
+    run = run_task(lambda: DeltaNewCommitsOperator.partial(task_id="new", asset=asset).expand(start=["earliest"]))
+    (error,) = run.errors
+    assert isinstance(error, InvalidStatementError)
+    assert "partial(inlets=[...])" in str(error)
+
+
+class Memory(dict):
+    def set(self, key, value, retention=None):
+        self[key] = value
+
+
+class OfAnyAsset(Memory):
+    def __getitem__(self, asset):
+        return self
+
+
+def test_a_retried_or_cleared_task_gets_its_own_versions(table):
+    table.write()
+    pushed = {}
+    ti = SimpleNamespace(
+        dag_id="d",
+        task_id="new",
+        run_id="r",
+        map_index=-1,
+        xcom_push=lambda key, value: pushed.update({key: value}),
+        get_dr_count=lambda *_, **__: 0,
+    )
+    context = {"ti": ti, "task_state_store": Memory(), "asset_state_store": OfAnyAsset()}
+    operator = DeltaNewCommitsOperator(task_id="new", asset=delta_asset("cleared", str(table.root)))
+    first = operator.execute(context)
+    table.write()
+    assert operator.execute(context) == first
+    assert pushed == {**first, "delta_version": 1}
+
+
+def due(table, stored=None, succeeded=()):
+    return due_versions(table.store, stored, "earliest", lambda run_id: run_id in succeeded)
+
+
+def test_events_that_come_twice_late_or_in_another_order_do_not_matter(table):
+    """Trap 14: the range is told by the log and by what runs did, never by events."""
+    for _ in range(3):
+        table.write()
+    first = due(table)
+    assert (first.from_version, first.to_version) == (0, 3)
+    stored = first.processed.claimed_by("a", 3).to_json()
+    # Two more runs start at once while the first is at work (max_active_runs above 1): each may get the same again.
+    assert due(table, stored).from_version == 0
+    assert due(table, stored, {"a"}).from_version == 4
+    assert not due(table, stored, {"a"}).changes_data
+
+
+def test_a_consumer_that_was_paused_or_busy_gets_all_that_came_meanwhile_in_one_run(table):
+    """Trap 16: with max_active_runs=1, or paused, a DAG is started once for many events, or for none."""
+    stored = {"table_id": "the-table", "version": 0, "claims": {}}
+    for _ in range(25):
+        table.write()
+    assert (due(table, stored).from_version, due(table, stored).to_version) == (1, 25)
+
+
+def test_what_is_kept_of_a_consumer_fits_the_state_store_and_its_asset_is_an_inlet(table):
+    """Trap 10: there is a store only for assets among inlets and outlets; values are JSON, not None, below 64 KB."""
+    processed = ProcessedVersions(table_id="t" * 36, version=10**18, claims={})
+    for number in range(50):
+        processed = processed.claimed_by(f"{number:0250d}", 10**18 + number)
+    assert len(json.dumps(processed.to_json())) < 10_000
+    asset, other = delta_asset("inlet", str(table.root)), Asset("other")
+    assert DeltaNewCommitsOperator(task_id="new", asset=asset).inlets == [asset]
+    assert DeltaNewCommitsOperator(task_id="new", asset=asset, inlets=[other]).inlets == [asset, other]
+
+
+def test_commits_that_were_cleaned_up_are_a_gap_and_a_table_made_anew_begins_again(table):
+    for _ in range(6):
+        table.write()
+    stored = {"table_id": "the-table", "version": 1, "claims": {}}
+    table.clean_up(4)
+    lost = due(table, stored)
+    assert (lost.from_version, lost.to_version, lost.gap, lost.reset, lost.changes_data) == (2, 6, True, False, True)
+    table.drop()
+    table.create(table_id="another")
+    table.write()
+    anew = due(table, stored)
+    assert (anew.from_version, anew.to_version, anew.gap, anew.reset) == (0, 1, False, True)
+    assert anew.processed.table_id == "another"
+
+
+def test_a_missing_table_is_told(tmp_path):
+    with pytest.raises(TableNotFoundError):
+        due(WatchedTable(tmp_path / "nowhere"))
+
+
+def test_open_claims_are_few_and_a_success_settles_all_before_it():
+    processed = ProcessedVersions(table_id="t", version=0, claims={})
+    for number in range(1, 30):
+        processed = processed.claimed_by(f"run {number}", number)
+    assert len(processed.claims) == MOST_CLAIMS
+    assert ProcessedVersions(**processed.to_json()) == processed
+    settled = processed.settled({"run 25", "run 22"}.__contains__)
+    assert (settled.version, list(settled.claims)) == (25, [f"run {number}" for number in range(26, 30)])

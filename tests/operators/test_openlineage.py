@@ -1,0 +1,125 @@
+"""What a lineage backend gets of a real DAG run, and what each kind of outcome says."""
+
+import json
+import sys
+from types import ModuleType
+
+import pytest
+from airflow.providers.openlineage import conf as openlineage_conf
+from airflow.providers.openlineage.plugins.listener import OpenLineageListener
+from airflow.sdk.listener import get_listener_manager
+
+from airflow_delta.core.statements import OperationResult
+from airflow_delta.jobs.result import ResultDocument
+from airflow_delta.lineage import lineage_of_outcome, lineage_of_plan
+from airflow_delta.operators import DeltaMergeOperator
+
+SCHEMA = {
+    "type": "struct",
+    "fields": [
+        {"name": "id", "type": "long", "nullable": True, "metadata": {"comment": "the key"}},
+        {"name": "at", "type": {"type": "struct", "fields": [{"name": "lat", "type": "double"}]}, "metadata": {}},
+        {"name": "tags", "type": {"type": "array", "elementType": "string"}, "metadata": {}},
+    ],
+}
+
+MERGED = f"""
+from airflow_delta.core.statements import OperationResult
+from airflow_delta.jobs.result import ResultDocument, write_result
+outcome = OperationResult(
+    table=spec["statement"]["table"], version=4, read_version=3, operation="MERGE", committed=True,
+    metrics={{"numTargetRowsInserted": 5, "numTargetRowsUpdated": 1, "numTargetFilesAdded": 2, "numTargetBytesAdded": 900}},
+    sources=({{"table": "s3a://lake/feed", "version": 17}},),
+)
+write_result(spec["result_uri"], ResultDocument(outcome=outcome, schema_string={json.dumps(SCHEMA)!r}))
+sys.exit(0)
+"""
+
+
+def clear_caches(module: ModuleType):
+    for each in vars(module).values():
+        if hasattr(each, "cache_clear"):
+            each.cache_clear()
+
+
+@pytest.fixture
+def events(tmp_path, monkeypatch):
+    """Send OpenLineage's events to a file; the fixture reads those of a task."""
+    manager = get_listener_manager()  # loads the plugins, OpenLineage's among them, which has nowhere to send anything yet
+    log = tmp_path / "events.json"
+    transport = {"type": "file", "log_file_path": str(log), "append": True}
+    monkeypatch.setenv("AIRFLOW__OPENLINEAGE__TRANSPORT", json.dumps(transport))
+    monkeypatch.setenv("AIRFLOW__OPENLINEAGE__NAMESPACE", "airflow-delta-tests")
+    clear_caches(openlineage_conf)
+    listener = OpenLineageListener()
+    manager.add_listener(listener)
+    yield lambda task: [
+        each for each in map(json.loads, log.read_text().splitlines()) if each["job"]["name"].endswith(f".{task}")
+    ]
+    manager.pm.unregister(listener)
+    clear_caches(openlineage_conf)
+
+
+def test_a_lineage_backend_is_told_of_versions_and_statistics(events, empty_table, recording_submit, run_task):
+    submit = recording_submit(MERGED)
+    run = run_task(
+        lambda: DeltaMergeOperator(
+            task_id="merge",
+            table=str(empty_table),
+            source="s3a://lake/feed",
+            on="target.id = source.id",
+            conn_id="spark_local",
+            spark_binary=str(submit.path),
+            openlineage_inject_parent_job_info=True,
+        )
+    )
+    assert run.state == "success"
+    start, complete = events("merge")
+    assert (start["eventType"], complete["eventType"]) == ("START", "COMPLETE")
+    assert [(each["namespace"], each["name"]) for each in start["outputs"]] == [("file", str(empty_table))]
+    (read,) = complete["inputs"]
+    assert (read["namespace"], read["name"]) == ("s3://lake", "feed")
+    assert read["facets"]["version"]["datasetVersion"] == "17"
+    (written,) = complete["outputs"]
+    assert (written["namespace"], written["name"]) == ("file", str(empty_table))
+    assert written["facets"]["version"]["datasetVersion"] == "4"
+    assert written["facets"]["storage"]["storageLayer"] == "delta"
+    statistics = written["outputFacets"]["outputStatistics"]
+    assert (statistics["rowCount"], statistics["fileCount"], statistics["size"]) == (6, 2, 900)
+    identifier, place, tags = written["facets"]["schema"]["fields"]
+    assert (identifier["name"], identifier["type"], identifier["description"]) == ("id", "long", "the key")
+    assert (place["type"], [each["name"] for each in place["fields"]], tags["type"]) == ("struct", ["lat"], "array")
+    (call,) = submit.calls
+    assert any(each.startswith("spark.openlineage.parentJobName=") for each in call["argv"])
+
+
+def outcome(**arguments):
+    defaults = {"table": "gs://lake/t", "version": 4, "read_version": 3, "operation": "WRITE", "committed": True}
+    return ResultDocument(outcome=OperationResult(**(defaults | arguments)))
+
+
+def test_a_table_in_which_nothing_was_committed_counts_as_read():
+    lineage = lineage_of_outcome(outcome(committed=False, sources=({"table": "gs://lake/t", "version": 4},)))
+    assert lineage.outputs == []
+    (read,) = lineage.inputs
+    assert (read.namespace, read.name, read.facets["version"].datasetVersion) == ("gs://lake", "t", "4")
+
+
+def test_what_openlineage_has_no_name_for_is_left_out():
+    lineage = lineage_of_outcome(outcome(table="memory://t", sources=({"table": "memory://u", "version": 1},)))
+    assert (lineage.inputs, lineage.outputs) == ([], [])
+
+
+@pytest.mark.parametrize(("table", "outputs"), [("flights", []), ("s3://lake/flights", [("s3://lake", "flights")])])
+def test_before_the_work_only_a_uri_tells_where_a_table_lies(table, outputs):
+    assert [(each.namespace, each.name) for each in lineage_of_plan(table).outputs] == outputs
+
+
+def test_a_failed_task_has_written_nothing(monkeypatch):
+    operator = DeltaMergeOperator(task_id="merge", table="s3://lake/t", source="s3://lake/feed", on="a = b")
+    (planned,) = operator.get_openlineage_facets_on_failure(None).outputs
+    assert "version" not in planned.facets
+    assert operator.get_openlineage_facets_on_complete(None) == operator.get_openlineage_facets_on_start()
+    monkeypatch.setitem(sys.modules, "airflow_delta.lineage", None)
+    with pytest.raises(ImportError):
+        operator.get_openlineage_facets_on_start()

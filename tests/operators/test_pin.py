@@ -1,0 +1,350 @@
+"""Pinned versions in DAG runs: what is resolved, what retries and clears find again, and what vacuums leave alone."""
+
+import json
+from datetime import timedelta
+
+import pendulum
+import pyarrow as pa
+import pytest
+from airflow.models.asset import AssetEvent
+from airflow.sdk import DAG, Param, task
+from airflow.utils.session import create_session
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+from sqlalchemy import select
+
+from airflow_delta.assets import delta_asset
+from airflow_delta.core.errors import (
+    InvalidStatementError,
+    PinNotRegisteredError,
+    RunCommitNotFoundError,
+    TableNotFoundError,
+    TableReplacedError,
+    VersionNotFoundError,
+)
+from airflow_delta.operators import DeltaPinOperator, DeltaVacuumOperator, ProducedBy, Timestamp, Version
+
+pytestmark = pytest.mark.airflow
+
+DAY = pendulum.datetime(2013, 1, 2)
+
+
+def commit(table, number, mode="overwrite", **record):
+    """A version of one row; with a record it is as if a task run had made it."""
+    properties = CommitProperties(custom_metadata={"airflowDelta": record}) if record else None
+    write_deltalake(str(table), pa.table({"n": [number]}), mode=mode, commit_properties=properties)
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Versions 0 to 3, each of one row with its number; the first two were made by the orders DAG for 1 and 2 January."""
+    path = tmp_path / "orders"
+    for number in range(4):
+        record = {"dag_id": "orders", "task_id": "merge", "logical_date": f"2013-01-0{number + 1}T00:00:00+00:00"}
+        commit(path, number, **(record if number < 2 else {}))
+    return path
+
+
+def pins(table):
+    return [json.loads(path.read_text()) for path in sorted((table / "_airflow_delta" / "pins").glob("*.json"))]
+
+
+def rows(table, version):
+    return DeltaTable(table, version=version).to_pyarrow_table()["n"].to_pylist()
+
+
+def pinned(run):
+    return {alias: each["version"] for alias, each in run.result.items()} if run.result else run.errors[0]
+
+
+def test_the_latest_version_is_pinned_and_told_and_registered(table, run_task):
+    run = run_task(lambda: DeltaPinOperator(task_id="pin", tables={"orders": str(table)}))
+    assert pinned(run) == {"orders": 3}
+    assert run.result["orders"]["table"] == str(table)
+    (pin,) = pins(table)
+    assert {name: pin[name] for name in ("alias", "version", "dag_id", "task_id", "map_index")} == {
+        "alias": "orders",
+        "version": 3,
+        "dag_id": "test_the_latest_version_is_pinned_and_told_and_registered",
+        "task_id": "pin",
+        "map_index": -1,
+    }
+    assert pin["expires"] - pin["created"] == timedelta(days=30) / timedelta(milliseconds=1)
+
+
+def test_times_may_be_rendered_as_objects(table, run_dag, xcom):
+    """With ``render_template_as_native_obj`` a template that is nothing but a date becomes one."""
+    as_of = {
+        "made": ProducedBy(dag_id="orders", task_id="merge", logical_date="{{ logical_date }}"),
+        "now": Timestamp("{{ macros.datetime.now(macros.dateutil.tz.UTC) }}"),
+    }
+    with DAG("pin_natively", schedule=None, start_date=DAY, render_template_as_native_obj=True) as dag:
+        DeltaPinOperator(task_id="pin", tables=dict.fromkeys(as_of, str(table)), as_of=as_of)
+    run = run_dag(dag, logical_date=DAY)
+    assert {alias: each["version"] for alias, each in xcom(run, "pin").items()} == {"made": 1, "now": 3}
+
+
+def test_a_pin_announces_nothing_and_its_link_leads_to_a_history(table, run_dag, xcom):
+    asset = delta_asset("pinned, not written", str(table))
+    with DAG("pin_with_an_asset", schedule=None, start_date=DAY) as dag:
+        DeltaPinOperator(task_id="pin", tables={"orders": str(table)}, asset=asset)
+    run = run_dag(dag, logical_date=DAY)
+    with create_session() as session:
+        events = session.scalars(select(AssetEvent).where(AssetEvent.source_dag_id == dag.dag_id)).all()
+    assert (str(run.state.value), events) == ("success", [])
+    assert xcom(run, "pin", "_link_DeltaTableHistoryLink")
+    assert xcom(run, "pin", "delta_history")["table"] == str(table)
+
+
+@pytest.mark.parametrize(
+    ("as_of", "version"),
+    [
+        (lambda _: Version("{{ 1 + 1 }}"), 2),
+        (lambda _: ProducedBy(dag_id="orders", task_id="merge", logical_date="{{ logical_date }}"), 1),
+        (lambda times: Timestamp(times[2]), 2),
+        (lambda times: Timestamp(str(times[1])), 1),
+        (lambda _: Timestamp("{{ macros.datetime.now(macros.dateutil.tz.UTC) }}"), 3),
+        (lambda _: {"orders": Version(0)}, 0),
+        (lambda _: {}, 3),
+    ],
+    ids=["version", "run", "time", "templated time", "now", "by alias", "latest"],
+)
+def test_a_version_is_resolved_by_number_time_or_the_run_that_made_it(table, run_task, as_of, version):
+    times = {entry["version"]: entry["timestamp"] for entry in DeltaTable(table).history()}
+    tables = {"orders": "{{ dag_run.conf.root }}/orders"}
+    run = run_task(
+        lambda: DeltaPinOperator(task_id="pin", tables=tables, as_of=as_of(times)),
+        dag_id="resolved",
+        run_conf={"root": str(table.parent)},
+    )
+    assert pinned(run) == {"orders": version}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ({"as_of": Version(9)}, VersionNotFoundError),
+        ({"as_of": Version("nine")}, InvalidStatementError),
+        ({"as_of": ProducedBy(dag_id="orders", task_id="merge", logical_date="2013-01-09")}, RunCommitNotFoundError),
+        ({"as_of": Timestamp("2999-01-01")}, InvalidStatementError),
+        ({"as_of": {"ordres": Version(1)}}, InvalidStatementError),
+        ({"tables": {"a/b": "orders"}}, InvalidStatementError),
+        ({"tables": {}}, InvalidStatementError),
+        ({"tables": {"delta_version": "orders"}}, InvalidStatementError),
+    ],
+    ids=["no such version", "no number", "no such run", "future", "no such alias", "no alias", "no table", "another XCom"],
+)
+def test_what_cannot_be_pinned_fails_at_once_and_leaves_nothing(table, run_task, arguments, error):
+    defaults = {"tables": {"orders": str(table)}}
+    run = run_task(lambda: DeltaPinOperator(task_id="pin", **(defaults | arguments)), dag_id="not_pinned", retries=2)
+    assert [type(each) for each in run.errors] == [error]
+    assert pins(table) == []
+
+
+@pytest.mark.parametrize(("index", "version"), [("{{ ti.map_index }}", 4), ("0", 5)])
+def test_the_version_of_a_mapped_task_is_found_by_a_rendered_index(table, run_task, index, version):
+    for number, made_by in ((4, -1), (5, 0)):
+        commit(table, number, dag_id="loads", task_id="load", run_id="r", map_index=made_by)
+    as_of = ProducedBy(dag_id="loads", task_id="load", run_id="r", map_index=index)
+    run = run_task(
+        lambda: DeltaPinOperator(task_id="pin", tables={"orders": str(table)}, as_of=as_of), dag_id=f"mapped_{version}"
+    )
+    assert pinned(run) == {"orders": version}
+
+
+def test_no_file_is_made_where_there_is_no_table(table, tmp_path, run_task):
+    tables = {"orders": str(table), "nothing": str(tmp_path / "nothing")}
+    run = run_task(lambda: DeltaPinOperator(task_id="pin", tables=tables))
+    assert [type(each) for each in run.errors] == [TableNotFoundError]
+    assert not (tmp_path / "nothing").exists()
+    assert pins(table) == []
+
+
+def test_versions_of_the_runs_conf_go_before_as_of(table, run_task):
+    tables = {"by_alias": str(table), "by_table": f"{table}/", "other": f"{table}//"}
+    run = run_task(
+        lambda: DeltaPinOperator(task_id="pin", tables=tables, as_of=Version(0)),
+        run_conf={"delta_versions": {"by_alias": 1, f"{table}/": "2", "of another task": 7}},
+    )
+    assert pinned(run) == {"by_alias": 1, "by_table": 2, "other": 0}
+
+
+@pytest.mark.parametrize("conf", [[1], {"orders": "latest"}, {"orders": [1]}])
+def test_versions_that_are_none_are_refused(table, run_task, conf):
+    run = run_task(
+        lambda: DeltaPinOperator(task_id="pin", tables={"orders": str(table)}),
+        dag_id="no_versions",
+        run_conf={"delta_versions": conf},
+    )
+    assert isinstance(pinned(run), InvalidStatementError)
+
+
+class FailsOnce(DeltaPinOperator):
+    """Loses its first try after it has pinned, when another commit is there already."""
+
+    def _deliver(self, document, context):
+        found = super()._deliver(document, context)
+        if context["ti"].try_number == 1:
+            commit(self.tables["orders"], 99)
+            raise RuntimeError("the worker died")
+        return found
+
+
+def test_a_retry_finds_the_versions_of_the_first_try(table, run_task):
+    run = run_task(lambda: FailsOnce(task_id="pin", tables={"orders": str(table)}), retries=1)
+    assert (run.state, pinned(run)) == ("success", {"orders": 3})
+    assert rows(table, None) == [99]
+    assert [pin["version"] for pin in pins(table)] == [3]
+
+
+@pytest.mark.parametrize(("refresh", "version"), [(False, 3), ("{{ params.refresh }}", 4)])
+def test_a_cleared_task_finds_its_versions_again_unless_it_is_to_refresh(table, run_task, clear_once, refresh, version):
+    def more(pin):
+        @task
+        def another_commit():
+            if DeltaTable(table).version() == 3:
+                commit(table, 99)
+
+        another = another_commit()
+        pin >> another
+        clear_once(another, "pin")
+
+    run = run_task(
+        lambda: DeltaPinOperator(
+            task_id="pin", tables={"orders": str(table)}, refresh=refresh, params={"refresh": Param(True, type="boolean")}
+        ),
+        dag_id=f"cleared_{version}",
+        more=more,
+    )
+    assert (run.state, pinned(run)) == ("success", {"orders": version})
+    assert [pin["version"] for pin in pins(table)] == [version]
+
+
+def remake(table):
+    for path in (table / "_delta_log").iterdir():
+        path.unlink()
+    for number in range(6):
+        commit(table, number, mode="append")
+
+
+def forget(table):
+    """As the log cleanup of another engine does, which knows of no pins."""
+    DeltaTable(table).create_checkpoint()
+    for version in range(4):
+        (table / "_delta_log" / f"{version:020}.json").unlink()
+
+
+@pytest.mark.parametrize(("change", "error"), [(forget, VersionNotFoundError), (remake, TableReplacedError)])
+def test_a_kept_version_that_is_gone_fails_the_task_without_another_try(table, run_task, clear_once, change, error):
+    def more(pin):
+        @task
+        def lose_the_version():
+            commit(table, 99)
+            change(table)
+
+        lost = lose_the_version()
+        pin >> lost
+        clear_once(lost, "pin")
+
+    run = run_task(
+        lambda: DeltaPinOperator(task_id="pin", tables={"orders": str(table)}), dag_id=change.__name__, more=more, retries=2
+    )
+    assert [type(each) for each in run.errors] == [error]
+
+
+def test_a_later_task_gets_the_version_as_a_number_in_a_text(table, run_dag, xcom):
+    with DAG("handed_on", schedule=None, start_date=DAY) as dag:
+        pin = DeltaPinOperator(task_id="pin", tables={"orders": str(table)}, as_of=Version(1))
+        pin >> DeltaPinOperator(task_id="again", tables={"orders": str(table)}, as_of=Version(pin.version("orders")))
+    run = run_dag(dag, logical_date=DAY)
+    assert xcom(run, "again", "orders") == 1
+    with pytest.raises(InvalidStatementError, match="rates"):
+        pin.version("rates")
+
+
+def test_mapped_pins_are_each_their_own(table, run_dag):
+    with DAG("mapped", schedule=None, start_date=DAY) as dag:
+        DeltaPinOperator.partial(task_id="pin", tables={"orders": str(table)}).expand(as_of=[Version(1), Version(2)])
+    assert run_dag(dag, logical_date=DAY).state == "success"
+    assert sorted((pin["map_index"], pin["version"]) for pin in pins(table)) == [(0, 1), (1, 2)]
+
+
+def test_a_pin_that_cannot_be_written_is_a_warning_or_an_error(table, run_task):
+    (table / "_airflow_delta").write_text("in the way")
+    run = run_task(lambda: DeltaPinOperator(task_id="pin", tables={"orders": str(table)}), dag_id="may_not")
+    assert pinned(run) == {"orders": 3}
+    run = run_task(lambda: DeltaPinOperator(task_id="pin", tables={"orders": str(table)}, must_protect=True), dag_id="must")
+    assert isinstance(pinned(run), PinNotRegisteredError)
+
+
+def vacuum(table, **arguments):
+    return DeltaVacuumOperator(
+        task_id="vacuum", table=str(table), retention_hours=0, enforce_retention=False, engine="worker", **arguments
+    )
+
+
+def is_readable(table, version):
+    """Whether the files of a version are there."""
+    return all((table / path).exists() for path in DeltaTable(table, version=version).file_uris())
+
+
+def test_a_vacuum_keeps_what_a_running_run_has_pinned_and_lets_go_of_it_afterwards(table, run_dag, xcom):
+    def vacuumed(*, dry_run):
+        with DAG(f"vacuums_{dry_run}", schedule=None, start_date=DAY) as vacuums:
+            vacuum(table, dry_run=dry_run)
+        return xcom(run_dag(vacuums, logical_date=DAY), "vacuum")
+
+    told = []
+    with DAG("pins", schedule=None, start_date=DAY) as dag:
+
+        @task
+        def vacuum_meanwhile():
+            told.extend(vacuumed(dry_run=each) for each in (True, False))
+
+        pin = DeltaPinOperator(task_id="pin", tables={"orders": str(table)}, as_of=Version(1))
+        pin >> vacuum_meanwhile()
+    run = run_dag(dag, logical_date=DAY)
+    assert run.state == "success"
+    assert [each["metrics"]["numFilesToDelete"] for each in told] == [2, 2]
+    for each in told:
+        (found,) = each["details"]["pins"]
+        assert (found["version"], found["dag_id"], found["run_id"], found["task_id"]) == (1, "pins", run.run_id, "pin")
+    assert [is_readable(table, version) for version in range(4)] == [False, True, False, True]
+
+    assert vacuumed(dry_run=False)["metrics"]["numDeletedFiles"] == 1
+    assert pins(table) == []
+    assert not is_readable(table, 1)
+
+
+def test_pins_of_runs_that_this_airflow_does_not_know_stay(table, run_task):
+    run_task(lambda: DeltaPinOperator(task_id="pin", tables={"orders": str(table)}, as_of=Version(1)), dag_id="here")
+    (path,) = (table / "_airflow_delta" / "pins").glob("*.json")
+    ours = json.loads(path.read_text())
+    elsewhere = ours | {"id": "elsewhere", "version": 0}
+    deleted = ours | {"id": "deleted", "version": 2, "run_id": "gone"}
+    for each in (elsewhere, deleted):
+        path.with_name(f"{each['id']}-orders.json").write_text(json.dumps(each))
+    run = run_task(lambda: vacuum(table, dry_run=False), dag_id="vacuums_alone")
+    assert run.state == "success"
+    assert sorted(pin["id"] for pin in pins(table)) == ["deleted", "elsewhere"]
+    assert [is_readable(table, version) for version in range(4)] == [True, False, True, True]
+
+
+@pytest.mark.spark
+def test_where_only_jobs_see_the_tables_a_job_pins_them(table, tmp_path, run_task, monkeypatch):
+    extra = {"workers_see_tables": False, "scratch_uri": str(tmp_path / "scratch")}
+    monkeypatch.setenv("AIRFLOW_CONN_JOBS_ONLY", json.dumps({"conn_type": "delta", "host": str(tmp_path), "extra": extra}))
+    run = run_task(
+        lambda: DeltaPinOperator(
+            task_id="pin",
+            tables={"orders": "orders", "first": "orders"},
+            as_of={"first": ProducedBy(dag_id="orders", task_id="merge", logical_date="2013-01-01")},
+            engine="spark",
+            conn_id="spark_local",
+            delta_conn_id="jobs_only",
+        )
+    )
+    assert (run.errors, pinned(run)) == ([], {"orders": 3, "first": 0})
+    assert [(pin["alias"], pin["version"], pin["task_id"]) for pin in pins(table)] == [
+        ("first", 0, "pin"),
+        ("orders", 3, "pin"),
+    ]

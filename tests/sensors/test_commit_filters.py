@@ -1,0 +1,310 @@
+"""The sensor reads each commit once, whatever comes between its pokes, and never waits for what may have been lost."""
+
+import asyncio
+import threading
+import time
+
+import pendulum
+import pytest
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import TaskDeferred
+
+from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.storage.local_log_store import LocalLogStore
+from airflow_delta.hooks.delta import DeltaHook
+from airflow_delta.hooks.errors import CommitsCleanedUpError
+from airflow_delta.sensors import DeltaCommitSensor
+from airflow_delta.sensors.commit import STATE_KEY
+from airflow_delta.triggers.commit import DeltaCommitWaitTrigger
+from tests.watched_table import WatchedTable
+
+RUN = {"dag_id": "daily", "task_id": "silver", "run_id": "r1", "map_index": -1, "logical_date": "2013-01-01T00:00:00+00:00"}
+
+
+class Instance:
+    max_tries = 0
+
+
+class Store(dict):
+    def set(self, key, value):
+        self[key] = value
+
+
+@pytest.fixture
+def table(tmp_path):
+    table = WatchedTable(tmp_path / "table")
+    table.create()
+    return table
+
+
+@pytest.fixture
+def context():
+    return {"task_state_store": Store(), "ti": Instance()}
+
+
+@pytest.fixture
+def requests(monkeypatch):
+    """What was asked of the storage, in order."""
+    asked = []
+
+    class Counting(LocalLogStore):
+        def exists(self, path):
+            asked.append(("exists", path))
+            return super().exists(path)
+
+        def list_from(self, directory, start=""):
+            asked.append(("list", start))
+            return super().list_from(directory, start)
+
+        def read(self, path):
+            asked.append(("read", path.rsplit("/", 1)[1]))
+            return super().read(path)
+
+    monkeypatch.setattr(DeltaHook, "log_store", lambda _, table: Counting(table))
+    return asked
+
+
+def sensor(table, **arguments):
+    return DeltaCommitSensor(task_id="wait", table=str(table.root), **arguments)
+
+
+def poke(waiting, context):
+    return waiting.poke(context).xcom_value
+
+
+WAITS = {
+    "version": {"min_version": 1},
+    "after": {"after_version": 0},
+    "since": {"since": "first_poke"},
+    "operation": {"after_version": 0, "operations": "MERGE"},
+    "partition": {"since": "first_poke", "partitions": "day = DATE'2013-01-02'"},
+    "rows": {"after_version": 0, "min_rows": 10},
+    "run": {"run_of": {"dag_id": "daily", "run_id": "r1"}},
+}
+
+
+@pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS)
+def test_a_poke_that_finds_nothing_new_is_one_request(table, context, requests, wait):
+    waiting = sensor(table, **wait)
+    assert poke(waiting, context) is None
+    for _ in range(3):
+        requests.clear()
+        assert poke(waiting, context) is None
+        assert requests == [("exists", f"_delta_log/{1:020d}.json")]
+
+
+@pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS)
+def test_in_a_new_process_it_is_one_listing(table, context, requests, wait):
+    poke(sensor(table, **wait), context)
+    requests.clear()
+    assert poke(sensor(table, **wait), context) is None
+    assert [kind for kind, _ in requests] == ["list"]
+
+
+def test_a_commit_is_read_once_also_over_retries_and_reschedules(table, context, requests):
+    wait = {"since": "first_poke", "operations": "MERGE"}
+    poke(sensor(table, **wait), context)
+    for version in (1, 2, 3):
+        table.write()
+        requests.clear()
+        assert poke(sensor(table, **wait), context) is None
+        assert [name for kind, name in requests if kind == "read"] == [f"{version:020d}.json"]
+    merged = table.write(operation="MERGE")
+    assert poke(sensor(table, **wait), context) == merged == 4
+
+
+def test_a_cleared_task_begins_anew_and_another_question_too(table, context):
+    wait = {"since": "first_poke", "operations": "MERGE"}
+    poke(sensor(table, **wait), context)
+    table.write(operation="MERGE")
+    assert poke(sensor(table, **wait, partitions="day = DATE'2013-01-02'"), context) is None
+    assert context["task_state_store"][STATE_KEY]["after"] == 1
+    context["ti"].max_tries += 1
+    assert poke(sensor(table, **wait), context) is None
+    assert poke(sensor(table, after_version=0, operations="MERGE"), context) == 1
+
+
+@pytest.mark.parametrize(
+    ("wait", "version"),
+    [
+        ({"operations": ["UPDATE", "MERGE"]}, 2),
+        ({"partitions": "day = DATE'2013-01-02'"}, 3),
+        ({"partitions": "day = DATE'2013-01-02'", "operations": "WRITE"}, 5),
+        ({"data_change_only": True}, 1),
+        ({"min_rows": "6"}, 3),
+        ({"min_rows": 6, "operations": "WRITE"}, 5),
+        ({"min_rows": 100}, None),
+    ],
+)
+def test_the_version_is_the_commit_that_fulfils_the_wait(table, context, wait, version):
+    table.write(rows=1)
+    table.write(rows=2, operation="MERGE")
+    table.write(rows=3, operation="MERGE", day="2013-01-02")
+    table.optimize(day="2013-01-02")
+    table.write(rows=5, day="2013-01-02")
+    assert poke(sensor(table, after_version=0, **wait), context) == version
+
+
+def test_rows_are_counted_over_reschedules(table, context):
+    for _ in range(3):
+        assert poke(sensor(table, after_version=0, min_rows=10), context) is None
+        table.write(rows=3)
+    assert poke(sensor(table, after_version=0, min_rows=10), context) is None
+    table.write(rows=3)
+    assert poke(sensor(table, after_version=0, min_rows=10), context) == 4
+
+
+def test_the_run_of_another_dag_is_found_among_all_commits(table, context):
+    wait = {"run_of": {"dag_id": "daily", "task_id": "silver", "logical_date": "2013-01-01 00:00:00+00:00"}}
+    table.write()
+    assert poke(sensor(table, **wait), context) is None
+    table.write(run={**RUN, "task_id": "bronze"})
+    assert poke(sensor(table, **wait), context) is None
+    committed = table.write(run=RUN)
+    table.write()
+    assert poke(sensor(table, **wait), context) == committed
+    context["ti"].max_tries += 1
+    assert poke(sensor(table, **wait), context) == committed
+
+
+def test_a_version_below_a_checkpoint_was_reached(table, context):
+    for _ in range(6):
+        table.write()
+    table.clean_up(5)
+    assert poke(sensor(table, min_version=2), context) == 6
+
+
+def test_what_may_have_been_cleaned_up_is_told_unless_it_is_there_anyway(table, context):
+    wait = {"since": "first_poke", "operations": "MERGE"}
+    assert poke(sensor(table, **wait), context) is None
+    for _ in range(6):
+        table.write()
+    table.clean_up(5)
+    for _ in range(2):  # a retry changes nothing
+        with pytest.raises(CommitsCleanedUpError) as raised:
+            poke(sensor(table, **wait), context)
+        assert raised.value.first == 1
+    table.write(operation="MERGE")
+    assert poke(sensor(table, after_version=0, operations="MERGE"), context) == 7
+
+
+def test_a_long_wait_in_one_process_sees_that_the_next_commit_came_and_went(table, context, monkeypatch):
+    monkeypatch.setattr("airflow_delta.hooks.commit_watch.LISTED_EVERY", 3)
+    any_commit, merged = sensor(table, min_version=1), sensor(table, after_version=0, operations="MERGE")
+    assert (poke(any_commit, context), poke(merged, context)) == (None, None)
+    for _ in range(6):
+        table.write()
+    table.clean_up(5)
+    assert [poke(any_commit, context) for _ in range(3)] == [None, None, 6]
+    assert [poke(merged, context) for _ in range(2)] == [None, None]
+    with pytest.raises(CommitsCleanedUpError):
+        poke(merged, context)
+
+
+def test_for_a_run_only_what_is_lost_while_it_is_waited_for_counts(table, context):
+    wait = {"run_of": {"dag_id": "daily", "run_id": "r1"}}
+    for _ in range(6):
+        table.write()
+    table.clean_up(3)
+    assert poke(sensor(table, **wait), context) is None
+    table.write(run=RUN)
+    assert poke(sensor(table, **wait), context) == 7
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        {"min_version": 1, "run_of": {"dag_id": "d", "run_id": "r"}},
+        {"run_of": {"dag_id": "d"}},
+        {"min_version": 1, "min_rows": "many"},
+        {"min_version": 1, "operations": ""},
+        {"min_version": 1, "operations": ["MERGE", " "]},
+    ],
+)
+def test_an_unclear_wait_is_refused(table, context, wait):
+    with pytest.raises(InvalidStatementError):
+        poke(sensor(table, **wait), context)
+
+
+def test_the_triggerer_goes_on_where_the_worker_stopped(table, context):
+    table.write(rows=4)
+    with pytest.raises(TaskDeferred) as deferred:
+        sensor(table, after_version=0, min_rows=10, deferrable=True, poke_interval=0.01).execute(context)
+    path, arguments = deferred.value.trigger.serialize()
+    assert path == "airflow_delta.triggers.commit.DeltaCommitWaitTrigger"
+    assert (arguments["wait"]["after"], arguments["wait"]["rows"]) == (1, 4)
+    assert arguments["delta_conn_id"] == "delta_default"
+
+    async def wait():
+        stream = DeltaCommitWaitTrigger(**arguments).run()
+        waiting = asyncio.create_task(anext(stream))
+        await asyncio.sleep(0.1)
+        assert not waiting.done()
+        table.write(rows=6)
+        return (await asyncio.wait_for(waiting, 10)).payload
+
+    assert asyncio.run(wait()) == {"version": 2}
+
+
+def test_the_triggerer_tells_what_it_met_and_the_task_fails_with_it(table, context):
+    for _ in range(6):
+        table.write()
+    table.clean_up(5)
+    waiting = sensor(table, after_version=0, operations="MERGE")
+    wait = waiting._asked().to_json()
+
+    async def fire():
+        trigger = DeltaCommitWaitTrigger(table=str(table.root), delta_conn_id="delta_default", wait=wait, poll_interval=1)
+        return (await anext(trigger.run())).payload
+
+    with pytest.raises(CommitsCleanedUpError):
+        waiting.execute_complete(context, asyncio.run(fire()))
+
+
+def test_a_storage_that_does_not_answer_is_waited_for_by_the_triggerer(table, monkeypatch):
+    look = LocalLogStore.list_from
+    answers = iter([ConnectionError("no route"), TimeoutError("slow")])
+
+    def failing(store, directory, start=""):
+        error = next(answers, None)
+        if error:
+            raise error
+        return look(store, directory, start)
+
+    monkeypatch.setattr(LocalLogStore, "list_from", failing)
+    wait = sensor(table, min_version=0)._asked().to_json()
+    trigger = DeltaCommitWaitTrigger(table=str(table.root), delta_conn_id="delta_default", wait=wait, poll_interval=0.01)
+
+    async def fire():
+        return (await asyncio.wait_for(anext(trigger.run()), 10)).payload
+
+    assert asyncio.run(fire()) == {"version": 0}
+
+
+@pytest.mark.airflow
+@pytest.mark.parametrize("how", [{}, {"mode": "reschedule"}, {"deferrable": True}], ids=["poke", "reschedule", "deferrable"])
+def test_a_dag_waits_for_the_run_of_another(table, run_dag, xcom, how):
+    with DAG(
+        f"waits_for_run_{len(how)}_{next(iter(how), 'poke')}", schedule=None, start_date=pendulum.datetime(2013, 1, 1)
+    ) as dag:
+        DeltaCommitSensor(
+            task_id="wait",
+            table="{{ dag_run.conf['table'] }}",
+            run_of={"dag_id": "daily", "logical_date": "{{ logical_date }}"},
+            poke_interval=0.2,
+            timeout=60,
+            **how,
+        )
+
+    def later():
+        time.sleep(1)
+        table.write()
+        table.write(run=RUN)
+        table.write()
+
+    thread = threading.Thread(target=later)
+    thread.start()
+    run = run_dag(dag, logical_date=pendulum.datetime(2013, 1, 1), run_conf={"table": str(table.root)})
+    thread.join()
+    assert run.state == "success"
+    assert xcom(run, "wait") == 2

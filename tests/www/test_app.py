@@ -1,0 +1,109 @@
+"""Who may see the pages, and that what they show is what a task has told."""
+
+import importlib
+
+import pendulum
+import pyarrow as pa
+import pytest
+from airflow.api_fastapi.app import create_app, get_auth_manager
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
+from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+from airflow.sdk import DAG
+from deltalake import write_deltalake
+from fastapi.testclient import TestClient
+
+from airflow_delta import plugin
+from airflow_delta.operators import DeltaVacuumOperator
+
+pytestmark = pytest.mark.airflow
+
+
+@pytest.fixture(scope="module")
+def server(airflow_database):
+    """Airflow's API server with the plugins that are installed."""
+    return create_app(apps="core")
+
+
+@pytest.fixture
+def client(server):
+    """A client with the role of a user, or with none: ``client("viewer")``."""
+
+    def make(role=None, *, anonymous=False):
+        session = TestClient(server)
+        if not anonymous:
+            token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="someone", role=role))
+            session.headers["Authorization"] = f"Bearer {token}"
+        return session
+
+    return make
+
+
+@pytest.fixture
+def told(run_dag, xcom, tmp_path):
+    """The link of a task that has worked on a table whose name is a script."""
+    table = tmp_path / "<script>"
+    write_deltalake(table, pa.table({"id": [1]}))
+    with DAG("health", schedule=None, start_date=pendulum.datetime(2013, 1, 1)) as dag:
+        DeltaVacuumOperator(task_id="vacuum", table=str(table), engine="worker")
+    dag_run = run_dag(dag, logical_date=pendulum.datetime(2013, 1, 2))
+    return xcom(dag_run, "vacuum", "_link_DeltaTableHistoryLink")
+
+
+def test_the_link_of_a_task_leads_to_the_history_of_its_table(client, told):
+    answer = client("VIEWER").get(told)
+    assert answer.status_code == 200
+    assert "&lt;script&gt;</h1>" in answer.text
+    assert "<script" not in answer.text
+    assert "CREATE TABLE" in answer.text or "WRITE" in answer.text
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+    listed = client("VIEWER").get("/delta/tables")
+    assert listed.status_code == 200
+    assert "&lt;script&gt;</a>" in listed.text
+    assert told.replace("&", "&amp;") in listed.text
+
+
+@pytest.mark.parametrize("page", ["/delta/dags/health/tasks/vacuum/history?run_id=r", "/delta/tables"])
+def test_nobody_sees_a_page_without_a_name_or_without_a_right(client, page):
+    assert client(anonymous=True).get(page).status_code == 401
+    assert client(role=None).get(page).status_code == 403
+
+
+def test_tables_of_dags_that_the_user_may_not_read_are_not_listed(client, told, monkeypatch):
+    monkeypatch.setattr(get_auth_manager(), "get_authorized_dag_ids", lambda **_: {"another"})
+    answer = client("VIEWER").get("/delta/tables")
+    assert (answer.status_code, "&lt;script&gt;" in answer.text) == (200, False)
+
+
+def test_tables_are_listed_only_for_those_who_may_read_what_tasks_told(client, told, monkeypatch):
+    """As on the page of the history: a right to the DAG is none to its XComs."""
+    manager = get_auth_manager()
+    asked = manager.is_authorized_dag
+
+    def all_but_xcoms(*, access_entity=None, **arguments):
+        return access_entity is not DagAccessEntity.XCOM and asked(access_entity=access_entity, **arguments)
+
+    monkeypatch.setattr(manager, "is_authorized_dag", all_but_xcoms)
+    assert client("VIEWER").get(told).status_code == 403
+    answer = client("VIEWER").get("/delta/tables")
+    assert (answer.status_code, "&lt;script&gt;" in answer.text) == (200, False)
+
+
+def test_a_table_cannot_be_asked_for_by_its_uri(client, told):
+    answer = client("ADMIN").get("/delta/dags/health/tasks/other/history", params={"run_id": "r", "table": "/etc"})
+    assert answer.status_code == 404
+    assert "has told of no table" in answer.text
+
+
+@pytest.mark.parametrize("page", ["docs", "redoc", "openapi.json"])
+def test_there_is_nothing_beside_the_pages(client, page):
+    assert client("ADMIN").get(f"/delta/{page}").status_code == 404
+
+
+def test_pages_that_cannot_be_imported_are_not_there(monkeypatch):
+    def fail(name):
+        raise ImportError(name)
+
+    monkeypatch.setattr(plugin, "import_module", fail)
+    assert plugin.DeltaPlugin().fastapi_apps == []
+    monkeypatch.setattr(plugin, "import_module", importlib.import_module)
+    assert len(plugin.DeltaPlugin().fastapi_apps) == 1

@@ -1,0 +1,63 @@
+"""What the pages show, and that whatever stands in a log is shown as text."""
+
+import re
+
+import pytest
+
+from airflow_delta.www.pages import history_page, tables_page
+
+EVIL = "<script>alert('x')</script>"
+
+TOLD = {
+    "table": "s3://lake/flights",
+    "version": 7,
+    "operation": "MERGE",
+    "committed": True,
+    "facts": {"version": 7, "files": 12, "bytes": 3_456_789, "small_files": 4},
+    "commits": [
+        {
+            "version": 7,
+            "timestamp": 1_357_084_800_000,
+            "operation": "MERGE",
+            "engineInfo": "airflow-delta/0.1.0",
+            "operationMetrics": {"numTargetRowsInserted": "1200"},
+            "run": {"dag_id": "daily", "task_id": "load", "run_id": "manual__2013-01-01T00:00:00+00:00", "map_index": 3},
+        },
+        {"version": 6, "timestamp": 1_357_000_000_000, "operation": "WRITE", "engineInfo": "Apache-Spark/4.0", "run": {}},
+    ],
+}
+
+
+def test_the_history_names_versions_operations_runs_and_metrics():
+    page = history_page(TOLD, root="/airflow")
+    assert "<h1>s3://lake/flights</h1>" in page
+    assert "2013-01-02 00:00:00 UTC" in page
+    assert "numTargetRowsInserted: 1,200" in page
+    assert "3,456,789" in page
+    run = "manual__2013-01-01T00%3A00%3A00%2B00%3A00"
+    assert re.findall('href="([^"]*)"', page) == [f"/airflow/dags/daily/runs/{run}/tasks/load/mapped/3"]
+    assert "Apache-Spark/4.0" in page
+
+
+def test_nothing_that_stands_in_a_log_becomes_markup():
+    run = {"dag_id": EVIL, "task_id": '"><img src=x onerror=alert(1)>', "run_id": "javascript:alert(1)", "map_index": EVIL}
+    commit = {
+        "version": EVIL,
+        "timestamp": EVIL,
+        "operation": EVIL,
+        "engineInfo": EVIL,
+        "operationMetrics": {EVIL: EVIL},
+        "run": run,
+    }
+    page = history_page({"table": EVIL, "facts": {"files": EVIL}, "commits": [commit]}, root="")
+    listed = tables_page([{"table": EVIL, "facts": {"files": EVIL}, "href": "/delta/x"}])
+    for each in (page, listed):
+        assert "<script" not in each
+        assert "<img" not in each
+        assert "&lt;script&gt;" in each
+    assert all(each.startswith("/dags/") for each in re.findall('href="([^"]*)"', page))
+
+
+@pytest.mark.parametrize("told", [{}, {"commits": "none", "facts": 3}, {"commits": [None, {"run": "x"}, {"timestamp": 1e40}]}])
+def test_what_is_not_of_the_expected_form_gives_an_emptier_page(told):
+    assert "<tbody>" in history_page(told, root="")
