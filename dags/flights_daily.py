@@ -12,9 +12,9 @@ from pathlib import Path
 import pendulum
 from airflow.sdk import DAG, Param, task
 
-from airflow_delta.core.actions import Origin
 from airflow_delta.operators import (
     DeltaCheckpointOperator,
+    DeltaCreateOperator,
     DeltaMergeOperator,
     DeltaOptimizeOperator,
     DeltaSqlOperator,
@@ -30,7 +30,8 @@ from airflow_delta.operators import (
 )
 from airflow_delta.sensors import DeltaCommitSensor
 from flights_demo.feed import packaged_csv, write_feed
-from flights_demo.tables import ARRIVALS, DEFAULT_ROOT, DELAYS, FLIGHTS, create_flights
+from flights_demo.report import DELAYS_BY_CARRIER
+from flights_demo.tables import ARRIVALS, DEFAULT_ROOT, DELAYS, FLIGHTS, FLIGHTS_COLUMNS
 
 LANDING = "{{ params.root }}/landing"
 
@@ -40,13 +41,6 @@ FEED_OF_THE_DAY = """
 SELECT * EXCEPT (feed_date) FROM arrivals
 WHERE feed_date = DATE'{{ ds }}'
   AND (kind = 'actual' OR NOT EXISTS (SELECT 1 FROM arrivals WHERE feed_date = DATE'{{ ds }}' + INTERVAL 1 DAY))
-"""
-
-DELAYS_BY_CARRIER = """
-SELECT flight_date, carrier, count(*) AS flights, avg(dep_delay) AS mean_dep_delay, avg(arr_delay) AS mean_arr_delay
-FROM flights
-WHERE flight_date = DATE'{{ ds }}'
-GROUP BY flight_date, carrier
 """
 
 with DAG(
@@ -72,12 +66,6 @@ with DAG(
         source = Path(flights_csv) if flights_csv else packaged_csv("flights.csv.zip")
         return str(write_feed(source, date.fromisoformat(day), Path(landing)))
 
-    @task
-    def silver_table(table: str, feed: str, day: str, made_by: str) -> int:
-        """Make the silver table where there is none."""
-        job = {"jobName": "flights_daily.silver_table", "jobRunId": made_by}
-        return create_flights(table, feed, Origin(job=job, record={"logical_date": day}))
-
     landed = feed("{{ ds }}", "{{ params.flights_csv or '' }}", LANDING)
 
     bronze = DeltaWriteOperator(
@@ -87,6 +75,16 @@ with DAG(
         mode="replace_where",
         replace_where="feed_date = DATE'{{ ds }}'",
         partition_by=["feed_date"],
+    )
+
+    # A MERGE makes no table. To make one takes no Spark: the worker commits it.
+    silver_table = DeltaCreateOperator(
+        task_id="silver_table",
+        table=FLIGHTS,
+        columns=FLIGHTS_COLUMNS,
+        partition_by=["flight_date"],
+        mode="ignore",
+        engine="worker",
     )
 
     silver = DeltaMergeOperator(
@@ -140,4 +138,4 @@ with DAG(
     vacuum = DeltaVacuumOperator(task_id="vacuum", table=FLIGHTS, dry_run=True)
 
     landed >> bronze >> silver >> committed >> gold >> optimize >> checkpoint >> vacuum
-    silver_table(FLIGHTS, landed, "{{ ds }}", "{{ run_id }}") >> silver
+    silver_table >> silver

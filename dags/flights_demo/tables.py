@@ -1,19 +1,9 @@
-"""The three tables of the flights pipeline, as templates that both DAGs use, and the making of the second one."""
+"""The three tables of the flights pipeline, as templates that the DAGs share."""
 
 from __future__ import annotations
 
 import os
-import uuid
 from pathlib import Path
-
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from airflow_delta.core import DeltaLog
-from airflow_delta.core.actions import Metadata, Origin
-from airflow_delta.core.schema.arrow_conversion import struct_from_arrow
-from airflow_delta.core.schema.schema_json import schema_json
-from airflow_delta.core.transaction.operation import Operation
 
 DEFAULT_ROOT = os.environ.get("FLIGHTS_ROOT", str(Path(os.environ.get("AIRFLOW_HOME", "~/airflow")).expanduser() / "flights"))
 """Where everything lies unless the run's parameter ``root`` says otherwise."""
@@ -22,27 +12,26 @@ ARRIVALS = "{{ params.root }}/arrivals"
 """Bronze: each day's feed as it came, partitioned by ``feed_date``."""
 FLIGHTS = "{{ params.root }}/flights"
 """Silver: one row per flight, partitioned by ``flight_date``."""
+FLIGHTS_COLUMNS = {
+    "kind": "STRING COMMENT 'schedule or actual'",
+    "flight_date": "DATE",
+    "dep_time": "INT COMMENT 'local, hmm'",
+    "sched_dep_time": "INT",
+    "dep_delay": "INT COMMENT 'minutes'",
+    "arr_time": "INT COMMENT 'local, hmm'",
+    "sched_arr_time": "INT",
+    "arr_delay": "INT COMMENT 'minutes'",
+    "carrier": "STRING",
+    "flight": "INT",
+    "tailnum": "STRING",
+    "origin": "STRING",
+    "dest": "STRING",
+    "air_time": "INT COMMENT 'minutes'",
+    "distance": "INT COMMENT 'miles'",
+    "hour": "INT",
+    "minute": "INT",
+    "time_hour": "TIMESTAMP COMMENT 'the hour of the planned departure'",
+}
+"""Silver's columns: those of the feed but for ``feed_date``."""
 DELAYS = "{{ params.root }}/delays"
 """Gold: delays by carrier, partitioned by ``flight_date``."""
-
-
-def create_flights(table: str, feed: str, origin: Origin) -> int:
-    """Make the silver table, which a MERGE needs, with the feed's columns unless it is there; no Spark takes part.
-
-    Args:
-        table: URI of the table's root.
-        feed: Path of a feed.
-        origin: Who asks; every history shows it.
-
-    Returns:
-        The table's latest version.
-    """
-    log = DeltaLog.for_table(table)
-    if log.exists():
-        return log.snapshot().version
-    columns = pa.schema([column for column in pq.read_schema(feed) if column.name != "feed_date"])
-    metadata = Metadata(
-        id=str(uuid.uuid4()), schema_string=schema_json(struct_from_arrow(columns)), partition_columns=("flight_date",)
-    )
-    operation = Operation(name="CREATE TABLE", changes_data=False)
-    return log.create_transaction(metadata).commit(operation=operation, origin=origin).version

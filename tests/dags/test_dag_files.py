@@ -23,7 +23,8 @@ def described(tmp_path_factory):
 
 def test_every_dag_file_is_read_without_error(described):
     assert described["errors"] == {}
-    assert sorted(described["dags"]) == ["flights_daily", "flights_watch"]
+    files = Path(__file__).parents[2].joinpath("dags").glob("flights_*.py")
+    assert sorted(described["dags"]) == sorted(each.stem for each in files)
 
 
 def test_reading_dag_files_touches_no_file_and_no_network(described):
@@ -32,7 +33,7 @@ def test_reading_dag_files_touches_no_file_and_no_network(described):
 
 def test_a_day_goes_from_the_feed_over_three_tables_to_maintenance(described):
     assert described["dags"]["flights_daily"]["tasks"] == {
-        "feed": ["bronze", "silver_table"],
+        "feed": ["bronze"],
         "silver_table": ["silver"],
         "bronze": ["silver"],
         "silver": ["silver_is_there"],

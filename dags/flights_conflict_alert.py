@@ -1,0 +1,61 @@
+"""Two tasks that are in each other's way, and who hears of it.
+
+Merges and writes settle their conflicts in the job, where they run again from the new version. A RESTORE does not: what
+another task commits while it runs, it would silently undo. Nor do two changes of the columns. So they fail with a typed error
+that names the winner and its DAG run, the owners are told by ``DeltaConflictNotifier``, and by the retry policy the loser tries
+again after a pause. Each task needs no more than a moment here, so most runs of this DAG see no conflict. No Spark takes part.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pendulum
+from airflow.sdk import DAG, Param
+
+from airflow_delta.notifications import DeltaConflictNotifier
+from airflow_delta.operators import CommentColumn, DeltaAlterOperator, DeltaCreateOperator, DeltaRestoreOperator
+from flights_demo.conflict_log import log_conflict
+from flights_demo.tables import DEFAULT_ROOT, FLIGHTS_COLUMNS
+
+TABLE = "{{ params.root }}/contested"
+
+alert = DeltaConflictNotifier(then=log_conflict, tables="contested")
+
+with DAG(
+    dag_id="flights_conflict_alert",
+    schedule=None,
+    start_date=pendulum.datetime(2013, 1, 1),
+    catchup=False,
+    params={"root": Param(DEFAULT_ROOT, type="string", description="Where the table and the log of conflicts lie")},
+    default_args={
+        "retries": 2,
+        "retry_delay": timedelta(seconds=2),  # conflicts wait so long at first, a little less or more, and then longer
+        "on_retry_callback": alert,
+        "on_failure_callback": alert,
+    },
+    tags=["delta"],
+    doc_md=__doc__,
+) as dag:
+    create = DeltaCreateOperator(
+        task_id="create",
+        table=TABLE,
+        columns=FLIGHTS_COLUMNS,
+        partition_by=["flight_date"],
+        mode="ignore",
+        engine="worker",
+    )
+
+    mistake = DeltaAlterOperator(
+        task_id="mistake", table=TABLE, changes=[CommentColumn("dep_delay", "hours, says {{ run_id }}")], engine="worker"
+    )
+
+    roll_back = DeltaRestoreOperator(
+        task_id="roll_back", table=TABLE, version="{{ ti.xcom_pull('create', key='delta_version') }}", engine="worker"
+    )
+
+    describe = DeltaAlterOperator(
+        task_id="describe", table=TABLE, changes=[CommentColumn("carrier", "two letters, says {{ run_id }}")], engine="worker"
+    )
+
+    create >> mistake >> [roll_back, describe]

@@ -1,0 +1,15 @@
+"""Where the example of alerts writes them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+
+def log_conflict(context: dict[str, Any]) -> None:
+    """Add a conflict to ``conflicts.jsonl`` below the run's root; instead of this one would write to Slack or page somebody."""
+    root = Path(context["params"]["root"])
+    line = json.dumps({"run_id": context["run_id"], **context["delta_conflict"]})
+    with (root / "conflicts.jsonl").open("a", encoding="utf-8") as log:
+        log.write(f"{line}\n")

@@ -1,0 +1,8 @@
+"""The report of a day, which the live runs and a backfill make by one query."""
+
+DELAYS_BY_CARRIER = """
+SELECT flight_date, carrier, count(*) AS flights, avg(dep_delay) AS mean_dep_delay, avg(arr_delay) AS mean_arr_delay
+FROM flights
+WHERE flight_date = DATE'{{ ds }}'
+GROUP BY flight_date, carrier
+"""

@@ -1,0 +1,36 @@
+"""The example of alerts as Airflow runs it, with a task of another DAG run that commits while the table is restored."""
+
+import json
+
+import pendulum
+import pytest
+from deltalake import DeltaTable
+
+from flights_conflict_alert import dag
+
+pytestmark = pytest.mark.airflow
+
+
+def test_the_loser_is_told_of_the_winner_and_tries_again(tmp_path, run_dag, xcom, rival):
+    table = tmp_path / "contested"
+    winner = rival(table, "RESTORE")
+    dag_run = run_dag(dag, logical_date=pendulum.datetime(2013, 1, 2), run_conf={"root": str(tmp_path)})
+    assert str(dag_run.state.value) == "success"
+    (told,) = map(json.loads, (tmp_path / "conflicts.jsonl").read_text().splitlines())
+    assert (told["code"], told["winning_version"]) == ("DELTA_CONCURRENT_WRITE", told["read_version"] + 1)
+    assert (told["winning_run"], told["winning_operation"]) == (winner, "SET TBLPROPERTIES")
+    assert told["run_id"] == dag_run.run_id
+    assert told["message"].startswith(f"flights_conflict_alert.roll_back, run {dag_run.run_id}, try 1: ")
+    assert "made by hourly.correct" in told["message"]
+    history = {each["version"]: each for each in DeltaTable(table).history()}
+    restored, won = max(history), history[told["winning_version"]]
+    assert xcom(dag_run, "roll_back", "delta_version") == restored
+    assert (history[restored]["operation"], won["operation"]) == ("RESTORE", "SET TBLPROPERTIES")
+    # "describe" commits before or after the winner: which of the two tasks Airflow takes first is its own choice.
+    assert (len(history), won["airflowDelta"]["run_id"]) == (5, winner["run_id"])
+
+
+def test_nobody_is_told_where_nobody_was_in_the_way(tmp_path, run_dag):
+    dag_run = run_dag(dag, logical_date=pendulum.datetime(2013, 1, 3), run_conf={"root": str(tmp_path)})
+    assert str(dag_run.state.value) == "success"
+    assert not (tmp_path / "conflicts.jsonl").exists()

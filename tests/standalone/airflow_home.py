@@ -1,0 +1,298 @@
+"""A whole Airflow on this machine, whose components can be killed one by one; asked by its REST API as a user's client does."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+
+from flights_demo.home import SPARK_DEFAULTS
+
+ROOT = Path(__file__).parents[2]
+DAG_FILES = Path(__file__).parent / "dags"
+COMPONENTS = ("api-server", "dag-processor", "scheduler", "triggerer")
+ENDED = frozenset({"success", "failed"})
+SECRET = "an airflow of the tests' own, gone with them"
+
+SHORTENED = {
+    "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_SEC": "2",
+    "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "30",  # 300 by default
+    "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "5",  # 10
+    "AIRFLOW__SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": "20",  # 30
+    "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "10",  # 300
+    "AIRFLOW__TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": "20",  # 30
+    "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "5",  # 300: DAG files appear at once
+    "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "300",  # 30: they do not change
+    # And longer, for a machine that has much else to do.
+    "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "120",  # 30
+    "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "60",  # 5
+}
+"""How long Airflow waits before it calls something dead, in seconds; all else is as it comes."""
+
+
+def free_port() -> int:
+    """A port that nobody listened on a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@dataclass
+class AirflowHome:
+    """A folder with an Airflow in it: LocalExecutor, local Spark, DAG files, tables, logs.
+
+    Attributes:
+        database: SQLAlchemy's URL of the metadata database; SQLite by default, which bears one run at a time.
+        more: Settings of Airflow besides those that every test has, as environment variables.
+        processes: The components that are running.
+        sessions: Ids of all sessions that were started: what a killed component leaves behind stays in its session.
+    """
+
+    folder: Path
+    database: str | None = None
+    more: Mapping[str, str] = field(default_factory=dict)
+    ports: Sequence[int] = field(default_factory=lambda: [free_port() for _ in range(3)])
+    processes: dict[str, subprocess.Popen] = field(default_factory=dict)
+    sessions: set[int] = field(default_factory=set)
+
+    @property
+    def tables(self) -> Path:
+        """What the DAG files find as ``TABLES`` in their environment."""
+        return self.folder / "tables"
+
+    @property
+    def url(self) -> str:
+        """Where the API server answers."""
+        return f"http://127.0.0.1:{self.ports[0]}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What every process of this Airflow sees."""
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "_AIRFLOW"))}
+        return inherited | {
+            "AIRFLOW_HOME": str(self.folder),
+            "AIRFLOW__API__BASE_URL": self.url,
+            "AIRFLOW__API__HOST": "127.0.0.1",
+            "AIRFLOW__API__PORT": str(self.ports[0]),
+            "AIRFLOW__API__WORKERS": "1",
+            "AIRFLOW__API_AUTH__JWT_SECRET": SECRET * 2,
+            "AIRFLOW__CORE__DAGS_FOLDER": str(self.folder / "dags"),
+            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
+            "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+            "AIRFLOW__CORE__FERNET_KEY": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=",
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__PARALLELISM": "6",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": self.database or f"sqlite:///{self.folder / 'airflow.db'}",
+            "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(self.ports[1]),
+            "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(self.ports[2]),
+            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(
+                {"conn_type": "spark", "host": "local[2]", "extra": {"deploy-mode": "client"}}
+            ),
+            "NO_COLOR": "1",
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PYTHONPATH": f"{ROOT}:{ROOT / 'dags'}",
+            "PYTHONWARNINGS": "ignore",
+            "SPARK_CONF_DIR": str(self.folder / "spark"),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "TABLES": str(self.tables),
+            **SHORTENED,
+            **self.more,
+        }
+
+    def create(self, *dag_files: str) -> None:
+        """Make the folder with a migrated database and the DAG files of these names from ``tests/standalone/dags``."""
+        for each in ("dags", "logs", "spark", "tables"):
+            (self.folder / each).mkdir(parents=True)
+        (self.folder / "spark" / "spark-defaults.conf").write_text(SPARK_DEFAULTS)
+        for each in dag_files:
+            shutil.copy(DAG_FILES / each, self.folder / "dags")
+        self.cli("db", "migrate")
+
+    def cli(self, *arguments: str) -> str:
+        """What an ``airflow`` command prints. Raises when it fails."""
+        done = subprocess.run(
+            [sys.executable, "-m", "airflow", *arguments], env=self.environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def start(self, *components: str) -> None:
+        """Start components (all of them by default), and return when the API server answers and has the others alive."""
+        for each in components or COMPONENTS:
+            with (self.folder / "logs" / f"{each}.log").open("ab") as log:
+                command = [sys.executable, "-m", "airflow", each]
+                process = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log, start_new_session=True)
+            self.processes[each] = process
+            self.sessions.add(process.pid)
+        wait_until(self.is_healthy, seconds=600, what="Airflow's components are alive")
+
+    def kill(self, component: str) -> None:
+        """SIGKILL a component as the kernel does when memory is short: it alone, not its children."""
+        process = self.processes.pop(component)
+        process.kill()
+        process.wait()
+
+    def is_healthy(self) -> bool:
+        """Whether the API server answers and calls the others healthy."""
+        try:
+            health = httpx.get(f"{self.url}/api/v2/monitor/health", timeout=10).json()
+        except (httpx.HTTPError, ValueError):
+            return False
+        return all(health[each]["status"] == "healthy" for each in ("scheduler", "triggerer", "dag_processor"))
+
+    def descendants(self) -> list[psutil.Process]:
+        """Every process of this Airflow, orphans too."""
+        found = []
+        for process in psutil.process_iter():
+            with _gone():
+                if os.getsid(process.pid) in self.sessions:
+                    found.append(process)
+        return found
+
+    def running(self, *parts: str) -> list[psutil.Process]:
+        """The processes of this Airflow whose command line has all these parts."""
+
+        def command(process: psutil.Process) -> str:
+            try:
+                return " ".join(process.cmdline())
+            except psutil.Error:
+                return ""
+
+        return [each for each in self.descendants() if all(part in command(each) for part in parts)]
+
+    def stop(self) -> None:
+        """End every process: as a user does first, then whatever is left."""
+        for process in self.processes.values():
+            process.terminate()
+        psutil.wait_procs(self.descendants(), timeout=5)
+        for process in self.descendants():
+            with _gone():
+                process.kill()
+        for process in self.processes.values():
+            process.wait()
+
+    def get(self, path: str, **parameters: Any) -> Any:
+        """What the REST API answers, read as JSON."""
+        return self._request("GET", path, params=parameters)
+
+    def trigger(self, dag_id: str, **conf: Any) -> str:
+        """Unpause the DAG when it is known, start a run of it and return the run's id."""
+        self.unpause(dag_id)
+        return self._request("POST", f"dags/{dag_id}/dagRuns", json={"logical_date": None, "conf": conf})["dag_run_id"]
+
+    def unpause(self, dag_id: str) -> None:
+        """Wait until the DAG processor knows the DAG, then let it run."""
+        wait_until(lambda: self._knows(dag_id), seconds=180, what=f"Airflow knows {dag_id}")
+        self._request("PATCH", f"dags/{dag_id}", json={"is_paused": False})
+
+    def runs(self, dag_id: str) -> list[dict[str, Any]]:
+        """The DAG's runs."""
+        return self.get(f"dags/{dag_id}/dagRuns", limit=100)["dag_runs"]
+
+    def tasks(self, dag_id: str, run_id: str = "~") -> list[dict[str, Any]]:
+        """The task instances of a run, or of all runs."""
+        found: list[dict[str, Any]] = []
+        while True:
+            page = self.get(f"dags/{dag_id}/dagRuns/{run_id}/taskInstances", limit=100, offset=len(found))
+            found += page["task_instances"]
+            if len(found) >= page["total_entries"]:
+                return found
+
+    def states(self, dag_id: str, run_id: str) -> dict[str, str | None]:
+        """Task ids and their states."""
+        return {each["task_id"]: each["state"] for each in self.tasks(dag_id, run_id)}
+
+    def tries(self, dag_id: str, run_id: str, task_id: str) -> list[dict[str, Any]]:
+        """Every try of a task, the current one last."""
+        return self.get(f"dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/tries")["task_instances"]
+
+    def xcom(self, dag_id: str, run_id: str, task_id: str, key: str = "return_value") -> Any:
+        """What a task left under the key."""
+        path = f"dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/{key}"
+        return self.get(path, deserialize=True)["value"]
+
+    def log(self, dag_id: str, run_id: str, task_id: str) -> str:
+        """Everything that a task has logged, all tries."""
+        folder = self.folder / "logs" / f"dag_id={dag_id}" / f"run_id={run_id}" / f"task_id={task_id}"
+        return "\n".join(each.read_text(errors="replace") for each in sorted(folder.rglob("*.log*")))
+
+    def ended(self, dag_id: str, run_id: str, *, seconds: float = 1_800) -> str:
+        """Wait for the run's end; its state."""
+
+        def state() -> str | None:
+            found = self.get(f"dags/{dag_id}/dagRuns/{run_id}")["state"]
+            return found if found in ENDED else None
+
+        return wait_until(state, seconds=seconds, what=lambda: f"{dag_id} {run_id} ends: {self.states(dag_id, run_id)}")
+
+    def succeeded(self, dag_id: str, run_id: str, *, seconds: float = 1_800) -> None:
+        """Wait for the run's end, which is to be a success; else fail with what the tasks said."""
+        if self.ended(dag_id, run_id, seconds=seconds) != "success":
+            states = self.states(dag_id, run_id)
+            said = [self.log(dag_id, run_id, task)[-4_000:] for task, state in states.items() if state == "failed"]
+            pytest.fail(f"{dag_id}: {states}\n" + "\n".join(said))
+
+    def _knows(self, dag_id: str) -> bool:
+        errors = self.get("importErrors")["import_errors"]
+        assert not errors, errors[0]["stack_trace"]
+        return any(each["dag_id"] == dag_id for each in self.get("dags", limit=100)["dags"])
+
+    def _request(self, method: str, path: str, **more: Any) -> Any:
+        for patience in (1, 2, 4, 8, 0):
+            try:
+                answer = httpx.request(method, f"{self.url}/api/v2/{path}", headers=self._login(), timeout=60, **more)
+            except httpx.TransportError:
+                if not patience:
+                    raise
+            else:
+                if answer.status_code < 500 or not patience:  # SQLite may be locked for a moment
+                    assert answer.is_success, f"{method} {path}: {answer.status_code} {answer.text[:2_000]}"
+                    return answer.json()
+            time.sleep(patience)
+        raise AssertionError
+
+    def _login(self) -> dict[str, str]:
+        token = httpx.get(f"{self.url}/auth/token", timeout=60).json()["access_token"]
+        return {"Authorization": f"Bearer {token}"}
+
+
+def wait_until(look: Callable[[], Any], *, seconds: float, what: str | Callable[[], str], poll: float = 1) -> Any:
+    """Look until there is something true, and return it; fail by saying what did not come true in time."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = look()
+        if found:
+            return found
+        time.sleep(poll)
+    return pytest.fail(f"waited {seconds:.0f} s in vain: {what if isinstance(what, str) else what()}")
+
+
+def kill_tree(process: psutil.Process, *, number: int = signal.SIGKILL) -> None:
+    """Kill a process and then what it had started."""
+    children: Sequence[psutil.Process] = process.children(recursive=True)
+    for each in (process, *children):
+        with _gone():
+            each.send_signal(number)
+
+
+@contextmanager
+def _gone() -> Iterator[None]:
+    try:
+        yield
+    except (psutil.NoSuchProcess, ProcessLookupError):
+        return

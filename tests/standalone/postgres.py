@@ -1,0 +1,69 @@
+"""A PostgreSQL of the tests' own, where the machine has one: SQLite does not bear parallel runs ("database is locked")."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+import psutil
+
+from tests.standalone.airflow_home import free_port, wait_until
+
+
+def missing() -> str | None:
+    """What is not there of what a PostgreSQL for Airflow takes; None where all is."""
+    if _programs() is None:
+        return "no PostgreSQL server (Debian: apt-get install postgresql)"
+    drivers = [name for name in ("asyncpg", "psycopg2") if find_spec(name) is None]
+    return f"no {' and no '.join(drivers)} (pip install asyncpg psycopg2-binary)" if drivers else None
+
+
+@contextmanager
+def postgres() -> Iterator[str]:
+    """SQLAlchemy's URL of an empty database, for as long as the block lasts."""
+    programs, port = _programs(), free_port()
+    user = "postgres" if os.geteuid() == 0 else None  # it refuses to be root
+    folder = Path(tempfile.mkdtemp(prefix="airflow-delta-postgres-"))
+    if user:
+        shutil.chown(folder, user)
+    data, log = str(folder / "data"), folder / "postgres.log"
+    initdb = [programs / "initdb", "--pgdata", data, "--auth", "trust", "--username", "airflow", "--no-sync"]
+    subprocess.run(initdb, user=user, cwd=folder, check=True, capture_output=True)
+    settings = {
+        "fsync": "off",
+        # The workers that a killed scheduler leaves behind hold its connection open, and with it the lock on the pools: without
+        # a limit no other scheduler ever queues a task again.
+        "idle_in_transaction_session_timeout": "60s",
+        "listen_addresses": "127.0.0.1",
+        "max_connections": 200,
+        "port": port,
+        "unix_socket_directories": "",
+    }
+    arguments = [each for name, value in settings.items() for each in ("-c", f"{name}={value}")]
+    with log.open("wb") as out:
+        server = subprocess.Popen(
+            [programs / "postgres", "-D", data, *arguments], user=user, cwd=folder, stdout=out, stderr=out
+        )
+    try:
+        wait_until(lambda: "ready to accept connections" in log.read_text(), seconds=60, what="PostgreSQL is ready", poll=0.1)
+        yield f"postgresql+psycopg2://airflow@127.0.0.1:{port}/postgres"
+    finally:
+        children = psutil.Process(server.pid).children(recursive=True)
+        server.send_signal(signal.SIGINT)  # it ends its clients' connections at once
+        server.wait(timeout=60)
+        psutil.wait_procs(children, timeout=10)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _programs() -> Path | None:
+    """The folder of PostgreSQL's programs, which Debian keeps off the PATH."""
+    known = [Path(found).resolve().parent] if (found := shutil.which("initdb") or shutil.which("postgres")) else []
+    known += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    return next((each for each in known if (each / "initdb").exists()), None)
