@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import uuid
 from pathlib import Path
 
 from benchmarks.log_core.case import Case, Size
@@ -30,7 +31,8 @@ def _empty_directory(directory: Path, _size: Size) -> Path:
 
 
 def _emptied(directory: Path) -> None:
-    shutil.rmtree(directory)
+    """Moved aside rather than deleted: the filesystem's journal would still be busy with that when the clock runs."""
+    directory.rename(directory.with_name(f"{directory.name}-{uuid.uuid4()}"))
     directory.mkdir()
 
 

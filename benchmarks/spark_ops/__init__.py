@@ -1,0 +1,1 @@
+"""The operations on Spark against plain Spark."""

@@ -1,0 +1,127 @@
+"""Every operation on Spark against plain Spark that reads and writes the same table once, in the same session.
+
+Both sides write snappy and TIMESTAMP_MICROS on the same cores; each case is warmed, and they take turns in going first. An
+operation's time holds all of it: opening the log, planning, rewriting, statistics, commit. Afterwards another engine checks
+every row of the last run.
+
+    python -m benchmarks.spark_ops [--case merge-spread] [--rows 10000000] [--files 16] [--rounds 5]
+                                   [--keys clustered|shuffled|uuid] [--timestamps int96|micros]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from benchmarks.process_tree import Meter
+from benchmarks.spark_ops.cases import CASES, Case, Inputs
+from benchmarks.spark_ops.inputs import KEYS, RANGE, SPREAD, TIMESTAMPS, Size, data_files, make_base, make_source
+from benchmarks.spark_ops.judge import differing_rows
+
+CONFS = {
+    "spark.ui.enabled": "false",
+    "spark.driver.memory": "3g",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "16",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.compression.codec": "snappy",
+}
+_WARM_UP_ROUNDS = 2
+
+
+def main() -> int:
+    """Measure and print; 1 when a target is missed or rows differ."""
+    cases = {each.name: each for each in CASES}
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--case", choices=cases, action="append", help="only this one (may be given more than once)")
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--files", type=int, default=16)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--keys", choices=KEYS, default="clustered")
+    parser.add_argument("--timestamps", choices=TIMESTAMPS, default="int96")
+    parser.add_argument("--cores", type=int, default=2)
+    options = vars(parser.parse_args())
+    chosen, cores = options.pop("case") or list(cases), options.pop("cores")
+    size = Size(**options)
+    with tempfile.TemporaryDirectory(prefix="benchmark-spark-") as directory:
+        spark = session(cores, directory)
+        print(f"{size}; local[{cores}], Spark {spark.version}, {CONFS}", flush=True)
+        try:
+            sources = {kind: Path(directory) / kind for kind in (SPREAD, RANGE)}
+            for kind, path in sources.items():
+                make_source(spark, path, size, kind)
+            missed = [name for name in chosen if not _is_met(spark, cases[name], Path(directory), sources, size)]
+        finally:
+            spark.stop()
+    print(f"missed: {', '.join(missed)}" if missed else "every target is met")
+    return 1 if missed else 0
+
+
+def _is_met(spark: SparkSession, case: Case, directory: Path, sources: dict[str, Path], size: Size) -> bool:
+    """Measure a case, print it, and say whether it reaches its target with the right rows."""
+    base, copy, plain = (directory / name for name in (_base_name(case, size), "copy", "plain"))
+    if not base.exists():
+        make_base(spark, base, size, files=case.files or size.files, properties=case.properties)
+    # One task for each file, so that plain Spark writes as many files as it reads (and has no large task at the end).
+    spark.conf.set("spark.sql.files.maxPartitionBytes", max(Path(each).stat().st_size for each in data_files(base)))
+    ours: list[Meter] = []
+    theirs: list[Meter] = []
+    for number in range(_WARM_UP_ROUNDS + size.rounds):
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(base, copy)
+        for is_ours in (True, False) if number % 2 else (False, True):
+            with Meter() as meter:
+                if is_ours:
+                    case.run(spark, copy, Inputs(base=base, sources=sources))
+                else:
+                    spark.read.parquet(str(base)).write.mode("overwrite").parquet(str(plain))
+            if number >= _WARM_UP_ROUNDS:
+                (ours if is_ours else theirs).append(meter)
+    ratio = _median(ours) / _median(theirs)
+    differing = differing_rows(copy, base, sources, case.expected)
+    is_met = ratio <= case.target and not differing
+    print(case.name)
+    print(_line("ours", ours))
+    print(_line("plain", theirs))
+    print(f"  ratio {ratio:.2f} (target {case.target}; Delta-Spark {case.delta or 'not measured'}), {differing} rows differ")
+    print("  met" if is_met else "  MISSED", flush=True)
+    return is_met
+
+
+def _base_name(case: Case, size: Size) -> str:
+    return "-".join(["base", str(case.files or size.files), *case.properties])
+
+
+def _median(meters: list[Meter]) -> float:
+    return statistics.median(each.seconds for each in meters)
+
+
+def _line(name: str, meters: list[Meter]) -> str:
+    cpu = statistics.median(each.cpu for each in meters)
+    peak = max(each.peak for each in meters) / 2**20
+    rounds = ", ".join(f"{each.seconds:.2f}" for each in meters)
+    return f"  {name:>5}: median {_median(meters):.2f} s ({rounds}), CPU {cpu:.2f} s, peak of the process tree {peak:.0f} MiB"
+
+
+def session(cores: int, directory: str) -> SparkSession:
+    """A session for measuring, whose workers import this checkout."""
+    root = str(Path(__file__).resolve().parents[2])
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
+    builder = SparkSession.builder.master(f"local[{cores}]").config("spark.local.dir", directory)
+    for name, value in CONFS.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""The generated tables: eight columns, and a source of one per cent of their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from airflow_delta.core.delta_log import DeltaLog
+
+KEYS = {
+    "clustered": "id",
+    # 2654435761 is odd and prime to any number of rows below it: a permutation of the ids
+    "shuffled": "pmod(id * 2654435761, {space})",
+    "uuid": "substr(sha2(cast(id AS string), 256), 1, 36)",
+}
+TIMESTAMPS = {"int96": "INT96", "micros": "TIMESTAMP_MICROS"}
+_COLUMNS = """
+    {key} AS key,
+    date_add(DATE'2013-01-01', cast(pmod(id * 7919, 365) AS int)) AS day,
+    element_at(array('UA', 'AA', 'DL', 'B6', 'EV', 'MQ', 'US', 'WN'), cast(pmod(hash(id), 8) AS int) + 1) AS carrier,
+    cast(pmod(hash(id, 1), 8000) AS int) AS flight,
+    cast(pmod(hash(id, 2, {seed}), 600) - 60 AS int) AS delay,
+    pmod(hash(id, 3, {seed}), 1000000) / 997.0D AS distance,
+    timestamp_micros(1357000000000000 + id * 3000000 + pmod(hash(id, 4), 1000000)) AS departed,
+    concat('N', pmod(hash(id, 5), 90000) + 10000) AS tail
+"""
+SPREAD, RANGE = "spread", "range"
+"""The sources: rows that update some all over the table and insert as many, or that lie side by side."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """How large a benchmark is.
+
+    Attributes:
+        rows: Rows of the table; a source has 1 % of them.
+        files: Files of the table.
+        rounds: Measured rounds.
+        keys: One of ``KEYS``.
+        timestamps: How the table's files hold them, one of ``TIMESTAMPS``.
+    """
+
+    rows: int
+    files: int
+    rounds: int
+    keys: str
+    timestamps: str
+
+
+def make_base(spark: SparkSession, table: Path, size: Size, *, files: int, properties: Mapping[str, str]) -> None:
+    """The table: files by Spark's own writer, which a commit makes a table of; so INT96 is what others leave behind."""
+    query = f"SELECT {_rows(size, seed=0)} FROM range(0, {size.rows}, 1, {files})"
+    kind = TIMESTAMPS[size.timestamps]
+    spark.sql(query).write.option("spark.sql.parquet.outputTimestampType", kind).parquet(str(table))
+    DeltaLog.convert(str(table), properties=properties)
+
+
+def make_source(spark: SparkSession, path: Path, size: Size, kind: str) -> None:
+    """The rows of a source, as Parquet files."""
+    upserts = size.rows // 100
+    if kind == SPREAD:
+        picked = f"SELECT CASE WHEN id % 2 = 0 THEN id * 100 + 7 ELSE {size.rows} + id END AS id FROM range(0, {upserts}, 1, 2)"
+    else:
+        first = size.rows // 2
+        picked = f"SELECT id FROM range({first}, {first + upserts}, 1, 2)"
+    spark.sql(f"SELECT {_rows(size, seed=1)} FROM ({picked})").write.parquet(str(path))
+
+
+def _rows(size: Size, *, seed: int) -> str:
+    return _COLUMNS.format(key=KEYS[size.keys].format(space=2 * size.rows), seed=seed)
+
+
+def data_files(table: Path) -> list[str]:
+    """The Parquet files of a directory, but not those of a log."""
+    return sorted(str(each) for each in table.rglob("*.parquet") if "_delta_log" not in each.parts)
