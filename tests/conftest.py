@@ -13,6 +13,11 @@ import duckdb
 import pytest
 from hypothesis import settings
 
+from airflow_delta.core.actions import Origin
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.log.file_names import LOG_DIRECTORY
+from airflow_delta.core.storage.local_log_store import LocalLogStore
+
 settings.register_profile("shared machine", deadline=None)
 settings.load_profile("shared machine")
 
@@ -72,6 +77,28 @@ def xcom(airflow_database):
             return None if found is None else XComModel.deserialize_value(found)
 
     return get
+
+
+@pytest.fixture
+def rival(monkeypatch):
+    """Let a task of another DAG run win: ``run = rival(table, operation)`` commits when the operation is about to commit."""
+    run = {"dag_id": "hourly", "task_id": "correct", "run_id": "scheduled__2013-01-02T03:00:00+00:00", "map_index": -1}
+    job = {"jobId": run["dag_id"], "jobName": "hourly.correct", "jobRunId": run["run_id"]}
+    write = LocalLogStore.write_if_absent
+
+    def strike(table, operation):
+        def beaten(store, path, content):
+            is_commit = path.startswith(LOG_DIRECTORY) and path.endswith(".json")
+            if is_commit and store.table_uri.endswith(str(table)) and f'"operation":"{operation}"'.encode() in content:
+                monkeypatch.setattr(LocalLogStore, "write_if_absent", write)
+                origin = Origin(token="0" * 32, job=job, record=run)
+                DeltaLog.for_table(str(table)).alter(origin=origin).set_properties({"owner": "hourly"})
+            write(store, path, content)
+
+        monkeypatch.setattr(LocalLogStore, "write_if_absent", beaten)
+        return run
+
+    return strike
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,78 @@
+"""A table is one asset however its URI is written, and stays the same on its way through Airflow's database."""
+
+import json
+
+import pendulum
+import pytest
+from airflow.providers.openlineage.utils.utils import translate_airflow_asset
+from airflow.sdk import DAG, Asset
+from airflow.serialization.definitions.assets import SerializedAsset
+from airflow.serialization.serialized_objects import DagSerialization
+
+from airflow_delta.assets import create_asset, delta_asset, lineage_name, sanitize_uri, to_openlineage
+from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.operators import DeltaMergeOperator
+
+ACCOUNT = "lake@company.dfs.core.windows.net"
+
+
+@pytest.mark.parametrize(
+    ("table", "uri", "lineage"),
+    [
+        ("s3://lake/flights", "s3://lake/flights", ("s3://lake", "flights")),
+        ("s3a://lake/a/flights/", "s3://lake/a/flights", ("s3://lake", "a/flights")),
+        ("S3N://lake/flights?versionId=1#top", "s3://lake/flights", ("s3://lake", "flights")),
+        ("s3://lake", "s3://lake/", ("s3://lake", "/")),
+        ("gcs://lake/flights", "gs://lake/flights", ("gs://lake", "flights")),
+        (f"abfs://{ACCOUNT}/flights/", f"abfss://{ACCOUNT}/flights", (f"abfss://{ACCOUNT}", "flights")),
+        ("az://lake/flights", "az://lake/flights", ("az://lake", "flights")),
+        ("/lake/flights/", "file:///lake/flights", ("file", "/lake/flights")),
+        ("file:/lake/flights", "file:///lake/flights", ("file", "/lake/flights")),
+        ("memory://lake/flights/", "memory://lake/flights", None),
+    ],
+)
+def test_every_spelling_is_one_uri_and_one_name_in_lineage(table, uri, lineage):
+    assert sanitize_uri(table) == uri == sanitize_uri(uri)
+    assert delta_asset("flights", table).uri == uri  # Airflow changes nothing more
+    assert lineage_name(table) == lineage
+
+
+@pytest.mark.parametrize("table", ["s3://KEY:SECRET@lake/flights", "s3:///flights"])
+def test_credentials_in_a_uri_are_refused_and_not_shown(table):
+    with pytest.raises(InvalidStatementError) as raised:
+        delta_asset("flights", table)
+    assert "SECRET" not in str(raised.value)
+
+
+def test_the_name_is_the_uri_unless_another_is_given():
+    assert delta_asset(None, "s3a://lake/flights").name == "s3://lake/flights"
+    assert create_asset(table="s3a://lake/flights", extra={"owner": "us"}) == delta_asset(
+        None, "s3://lake/flights", extra={"owner": "us"}
+    )
+
+
+def test_openlineage_gets_the_dataset_of_an_asset_on_azure():
+    """Through the provider's entry, as a task's outlets are translated."""
+    dataset = translate_airflow_asset(delta_asset("flights", f"abfss://{ACCOUNT}/a/flights"), None)
+    assert (dataset.namespace, dataset.name) == (f"abfss://{ACCOUNT}", "a/flights")
+    assert to_openlineage(Asset("flights", "memory://flights"), None) is None
+
+
+def test_a_watched_asset_is_the_same_after_the_scheduler_has_read_it():
+    asset = delta_asset("flights", "s3a://lake/flights", watch=True, delta_conn_id="lake", start="earliest", poll_interval=5)
+    with DAG("watching", schedule=asset, start_date=pendulum.datetime(2013, 1, 1)) as dag:
+        DeltaMergeOperator(task_id="merge", table="t", source="s", on="a = b", asset=asset)
+    written = json.dumps(DagSerialization.to_dict(dag))
+    read = DagSerialization.from_dict(json.loads(written))
+    ((_, found),) = list(read.timetable.asset_condition.iter_assets())
+    (outlet,) = read.get_task("merge").outlets
+    for each in (found, outlet):
+        assert isinstance(each, SerializedAsset)
+        assert (each.name, each.uri, each.group) == ("flights", "s3://lake/flights", "delta")
+    (watcher,) = found.watchers
+    assert watcher.name == "flights: commits"
+    assert watcher.trigger == {
+        "classpath": "airflow_delta.triggers.commit_event.DeltaCommitEventTrigger",
+        "kwargs": {**asset.watchers[0].trigger.serialize()[1]},
+    }
+    assert watcher.trigger["kwargs"]["asset"] == "flights"

@@ -1,0 +1,108 @@
+"""Who is told of a conflict, and what they are told."""
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+from airflow.sdk import BaseNotifier
+
+from airflow_delta.core.errors import ConcurrentAppendError, ConcurrentDeleteReadError, SchemaMismatchError
+from airflow_delta.notifications import DeltaConflictNotifier
+
+RUN = {"dag_id": "daily", "task_id": "load", "run_id": "r1"}
+CONFLICT = ConcurrentAppendError(
+    table="s3://lake/flights",
+    read_version=4,
+    winning_version=5,
+    winner={"operation": "WRITE", "job": {"jobName": "daily.load", "jobRunId": "r1"}, "airflowDelta": RUN},
+    path="f.parquet",
+    partition={"day": "2013-01-01"},
+)
+
+
+def context(error=CONFLICT, try_number=1):
+    return {"exception": error, "ti": SimpleNamespace(dag_id="d", task_id="t", run_id="r2", try_number=try_number)}
+
+
+class Recorder(BaseNotifier):
+    """Any other notifier, such as that of Slack: it renders its text in place."""
+
+    template_fields = ("text",)
+
+    def __init__(self, said, text):
+        super().__init__()
+        self.said, self.text = said, text
+
+    def notify(self, context):
+        self.said.append(self.text)
+
+
+def test_a_notifier_is_told_of_a_conflict_and_renders_its_own_text():
+    said = []
+    text = "{{ delta_conflict.winning_run.dag_id }} won {{ delta_conflict.partition.day }} of {{ delta_conflict.table }}"
+    notifier = DeltaConflictNotifier(then=Recorder(said, text))
+    notifier(context())
+    notifier(context(ConcurrentDeleteReadError(table="s3://lake/other", read_version=1, winning_version=2, path="g")))
+    assert said == ["daily won 2013-01-01 of s3://lake/flights", " won  of s3://lake/other"]
+
+
+def test_a_function_gets_the_report_and_a_text_that_can_be_sent_as_it_is():
+    seen = []
+    DeltaConflictNotifier(then=seen.append)(context())
+    report = seen[0]["delta_conflict"]
+    assert (report["code"], report["winning_version"], report["winning_operation"]) == ("DELTA_CONCURRENT_APPEND", 5, "WRITE")
+    assert (report["winning_run"], report["path"], report["partition"]) == (RUN, "f.parquet", {"day": "2013-01-01"})
+    assert report["message"].startswith("d.t, run r2, try 1: [DELTA_CONCURRENT_APPEND] version 5 of s3://lake/flights")
+    assert "made by daily.load, run r1" in report["message"]
+    assert seen[0]["ti"].task_id == "t"
+
+
+@pytest.mark.parametrize("error", [RuntimeError("x"), None, "a text", SchemaMismatchError(table="t", differences=())])
+def test_nobody_is_told_of_what_is_no_conflict(error):
+    seen = []
+    DeltaConflictNotifier(then=seen.append, message="{{ delta_conflict.table.upper() }}")(context(error))
+    assert seen == []
+
+
+@pytest.mark.parametrize(
+    ("filters", "is_told"),
+    [
+        ({"only": ConcurrentAppendError}, True),
+        ({"only": ConcurrentDeleteReadError}, False),
+        ({"only": "DELTA_CONCURRENT_APPEND"}, True),
+        ({"only": ["DELTA_CONCURRENT_WRITE", ConcurrentDeleteReadError]}, False),
+        ({"tables": "flights"}, True),
+        ({"tables": "light*"}, False),
+        ({"tables": ["s3://other/*", "s3://lake/*"]}, True),
+        ({"tables": "s3://lake/flights"}, True),
+        ({"tables": "{{ ti.dag_id }}/*"}, False),
+        ({"min_try": 2}, False),
+        ({"min_try": 1}, True),
+    ],
+)
+def test_filters_by_error_table_and_try(filters, is_told):
+    seen = []
+    DeltaConflictNotifier(then=[seen.append], **filters)(context())
+    assert bool(seen) is is_told
+
+
+def test_one_that_fails_keeps_nobody_else_from_being_told():
+    seen = []
+
+    def fail(context):
+        raise ConnectionError("no network")
+
+    with pytest.raises(ExceptionGroup) as caught:
+        DeltaConflictNotifier(then=[fail, seen.append])(context())
+    assert [type(each) for each in caught.value.exceptions] == [ConnectionError]
+    assert len(seen) == 1
+
+
+def test_it_can_be_awaited():
+    seen = []
+
+    async def run():
+        await DeltaConflictNotifier(then=seen.append, context=context())
+
+    asyncio.run(run())
+    assert seen[0]["delta_conflict"]["message"].startswith("d.t, run r2")
