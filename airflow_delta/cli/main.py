@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
-
-# Arrow's allocator asks for huge pages, which the kernel may have to make room for: up to half a second for a large table.
-os.environ.setdefault("MIMALLOC_ALLOW_THP", "0")
 
 app = typer.Typer(
     name="airflow-delta",

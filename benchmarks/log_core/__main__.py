@@ -3,8 +3,6 @@
 Times hold the case's work alone: neither the interpreter's start nor imports. Memory is the most that the process ever had
 resident, all told. The tables have one million files in their checkpoint (which the peer wrote), plus ten commits.
 
-Both sides run with ``MIMALLOC_ALLOW_THP=0``, as the command line does.
-
     python -m benchmarks.log_core [--case open] [--runs 5] [--files 1000000] [--commits 6000]
 """
 

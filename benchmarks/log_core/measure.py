@@ -14,9 +14,6 @@ from typing import Any
 
 from benchmarks.log_core.case import Case
 
-_NO_HUGE_PAGES = {"MIMALLOC_ALLOW_THP": "0"}
-"""As the command line sets it. With huge pages opening a large table takes 0.4 or 1.1 s, by how fragmented the memory is."""
-
 _ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -102,6 +99,6 @@ def measure(case: Case, table: Path, runs: int) -> Outcome:
 def _in_fresh_process(side: str, table: Path) -> Run:
     command = [sys.executable, "-m", "benchmarks.log_core.fresh", side, str(table)]
     paths = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
-    environment = {**os.environ, "PYTHONPATH": paths, **_NO_HUGE_PAGES}
+    environment = {**os.environ, "PYTHONPATH": paths}
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment, cwd=_ROOT)
     return Run(**json.loads(done.stdout.splitlines()[-1]))

@@ -32,6 +32,7 @@ from airflow_delta.core.log.small_actions import (
     LogText,
     SmallActions,
 )
+from airflow_delta.core.log.steady_memory import steady_memory
 from airflow_delta.core.storage.log_store import LogStore
 
 _READERS = 4  # Files of one checkpoint under way at once; each is decoded by all cores.
@@ -126,10 +127,10 @@ def _file_actions(store: LogStore, checkpoint: Checkpoint, action: str, schema: 
         with _opened(store, path) as file:
             return list(file.files(action, schema, choice, FOR_CHOICE))
 
-    paths = _paths(store, checkpoint)
-    if len(paths) == 1:
-        return pa.Table.from_batches(of(paths[0]), schema)
-    with ThreadPoolExecutor(_READERS) as readers:
+    with steady_memory(), ThreadPoolExecutor(_READERS) as readers:
+        paths = _paths(store, checkpoint)
+        if len(paths) == 1:
+            return pa.Table.from_batches(of(paths[0]), schema)
         return pa.Table.from_batches(chain.from_iterable(readers.map(of, paths)), schema)
 
 
