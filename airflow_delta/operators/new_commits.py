@@ -20,6 +20,7 @@ from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.hooks.asset_uri import sanitize_uri
 from airflow_delta.hooks.commit_cursor import Start
 from airflow_delta.hooks.delta import DeltaHook
+from airflow_delta.hooks.exposed_secrets import mask_exposed
 from airflow_delta.hooks.processed_versions import due_versions
 from airflow_delta.hooks.retry_policy import DeltaRetryPolicy
 from airflow_delta.operators.arguments import number
@@ -69,6 +70,12 @@ class DeltaNewCommitsOperator(BaseOperator):
         self.table = table
         self.delta_conn_id = delta_conn_id
         self.start = start
+
+    def render_template(self, content: Any, context: Context, jinja_env: Any = None, seen_oids: set[int] | None = None) -> Any:
+        """Render like every operator; a secret in a URI is masked wherever Airflow shows it."""
+        rendered = super().render_template(content, context, jinja_env, seen_oids)
+        mask_exposed(rendered)
+        return rendered
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Return the versions that are due, and note that this run is at work on them.

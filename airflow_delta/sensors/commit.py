@@ -15,6 +15,7 @@ from airflow_delta.core.errors import DeltaError, InvalidStatementError
 from airflow_delta.hooks.commit_filter import CommitFilter
 from airflow_delta.hooks.commit_watch import NO_TABLE, CommitWait, CommitWatch, head_version
 from airflow_delta.hooks.delta import DeltaHook
+from airflow_delta.hooks.exposed_secrets import mask_exposed
 from airflow_delta.hooks.retry_policy import DeltaRetryPolicy
 from airflow_delta.jobs.errors import JobFailedError
 from airflow_delta.triggers.commit import DeltaCommitWaitTrigger
@@ -94,6 +95,12 @@ class DeltaCommitSensor(BaseSensorOperator):
         self.min_rows = min_rows
         self.deferrable = deferrable
         self._watch: CommitWatch | None = None
+
+    def render_template(self, content: Any, context: Context, jinja_env: Any = None, seen_oids: set[int] | None = None) -> Any:
+        """Render like every operator; a secret in a URI is masked wherever Airflow shows it."""
+        rendered = super().render_template(content, context, jinja_env, seen_oids)
+        mask_exposed(rendered)
+        return rendered
 
     def execute(self, context: Context) -> Any:
         """Wait here, or leave it to the triggerer after a first look."""

@@ -1,11 +1,15 @@
 """Secrets at places that others can read are found, and ordinary values are not taken for secrets."""
 
 import pytest
+from airflow.sdk.log import redact
 
+from airflow_delta.assets import delta_asset
 from airflow_delta.core.statements import FileSource, MergeStatement, TableSource, WriteStatement
 from airflow_delta.hooks.errors import ExposedSecretError
 from airflow_delta.hooks.exposed_secrets import refuse_exposed
 from airflow_delta.hooks.spark_target import SparkTarget
+from airflow_delta.operators import DeltaNewCommitsOperator
+from airflow_delta.sensors import DeltaCommitSensor
 
 pytestmark = pytest.mark.airflow
 
@@ -86,3 +90,19 @@ def test_ordinary_texts_of_statements():
         on="target.password = source.password AND source.url LIKE 'http://a?b=%'",
     )
     refuse_exposed(statement, None, None, target("yarn"))
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        DeltaCommitSensor(task_id="wait", table="s3://AKIA:{{ 'planted' }}-in-sensor@lake/t", after_version=1),
+        DeltaNewCommitsOperator(
+            task_id="due", table="s3://AKIA:{{ 'planted' }}-in-sensor@lake/t", asset=delta_asset("lake", "s3://lake/t")
+        ),
+    ],
+    ids=lambda task: task.task_type,
+)
+def test_a_secret_in_the_uri_of_a_task_without_a_job_is_masked_once_rendered(task):
+    task.render_template_fields({})
+    assert "planted-in-sensor" in task.table
+    assert redact(f"looking at {task.table}") == "looking at s3://AKIA:***@lake/t"
