@@ -6,8 +6,6 @@ A file counts only when the task that wrote it came to its end and named it: nam
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import TypeVar
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Observation
@@ -16,17 +14,16 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 from airflow_delta.core.clock import system_clock
 from airflow_delta.core.data_files import StatisticsSelection
 from airflow_delta.core.data_files.compression import codec_for_arrow
-from airflow_delta.core.schema import ArrayType, DataType, MapType, StructType
+from airflow_delta.core.schema import StructType
 from airflow_delta.core.storage.table_filesystems import TableFilesystems
 from airflow_delta.core.transaction.table_properties import target_file_size
+from airflow_delta.spark.all_nullable import all_nullable
 from airflow_delta.spark.arrow_sink_worker import FILE_BYTES, RESULT, RESULT_DDL, ArrowSinkWorker
 from airflow_delta.spark.data_paths import hadoop_uri
 from airflow_delta.spark.spark_schema import quoted
 from airflow_delta.spark.staging import StagingArea
 from airflow_delta.spark.sunk_rows import SUNK_FILE, SunkRows
 from airflow_delta.spark.worker_values import typed_worker_errors
-
-_Type = TypeVar("_Type", bound=DataType)
 
 
 def write_in_workers(
@@ -56,7 +53,7 @@ def write_in_workers(
         table_uri=store.table_uri,
         folder=f"{staging.name}/{folder}",
         directory=directory,
-        schema=_nullable(columns),
+        schema=all_nullable(columns),  # promises are for the caller's aggregates to judge, over all rows
         selection=StatisticsSelection.from_properties(configuration),
         codec=codec_for_arrow(configuration),
         file_bytes=target_file_size(configuration) or FILE_BYTES,
@@ -70,16 +67,3 @@ def write_in_workers(
     }
     files = pa.table([described[name] for name in SUNK_FILE.names], schema=SUNK_FILE)
     return SunkRows(files=files, observed=observation.get)
-
-
-def _nullable(data_type: _Type) -> _Type:
-    """The type with no promise in it: those are for the caller's aggregates to judge, over all rows, as in the other sink."""
-    match data_type:
-        case StructType(fields):
-            return replace(data_type, fields=tuple(replace(each, type=_nullable(each.type), nullable=True) for each in fields))
-        case ArrayType(element):
-            return replace(data_type, element_type=_nullable(element), contains_null=True)
-        case MapType(key, value):
-            return replace(data_type, key_type=_nullable(key), value_type=_nullable(value), value_contains_null=True)
-        case _:
-            return data_type

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from pyspark.sql import DataFrame
-from pyspark.sql import types as spark_types
 
 from airflow_delta.core.errors import SchemaMismatchError
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.schema.differences import schema_differences
+from airflow_delta.spark.all_nullable import all_nullable
 from airflow_delta.spark.promises.identity import NumberedRows
 from airflow_delta.spark.promises.values import completed, has_value_when_missing, refused_value
 from airflow_delta.spark.session import session_settings
@@ -51,17 +50,4 @@ def fitted(frame: DataFrame, schema: StructType, *, table: str) -> NumberedRows:
     if differences := (*repeated_names(rows), *schema_differences(rows, may_lack, missing_as_null=True), *refused):
         raise SchemaMismatchError(table=table, differences=differences)
     with session_settings(frame.sparkSession, _SETTINGS):
-        return completed(frame.to(_nullable(to_spark(schema))), schema, given, table=table)
-
-
-def _nullable(data_type: Any) -> Any:
-    match data_type:
-        case spark_types.StructType():
-            fields = (spark_types.StructField(each.name, _nullable(each.dataType), True, each.metadata) for each in data_type)
-            return spark_types.StructType(list(fields))
-        case spark_types.ArrayType():
-            return spark_types.ArrayType(_nullable(data_type.elementType))
-        case spark_types.MapType():
-            return spark_types.MapType(_nullable(data_type.keyType), _nullable(data_type.valueType))
-        case _:
-            return data_type
+        return completed(frame.to(to_spark(all_nullable(schema))), schema, given, table=table)

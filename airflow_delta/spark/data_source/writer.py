@@ -22,9 +22,10 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from airflow_delta.core.data_files import DataFileWriter, StatisticsSelection
 from airflow_delta.core.data_files.conform import conform
 from airflow_delta.core.errors import CommitStateUnknownError, ConstraintViolatedError, SchemaMismatchError
-from airflow_delta.core.schema import StructType, arrow_schema, physical_name, serialized_values
+from airflow_delta.core.schema import arrow_schema, physical_name, serialized_values
 from airflow_delta.core.schema.data_types import DOUBLE, FLOAT
 from airflow_delta.core.storage.table_filesystems import TableFilesystems
+from airflow_delta.spark.all_nullable import all_nullable
 from airflow_delta.spark.data_paths import hadoop_uri
 from airflow_delta.spark.data_source.write_plan import WritePlan, commit_files
 from airflow_delta.spark.table_files import schema_of
@@ -97,7 +98,7 @@ class _TaskFiles:
         metadata = plan.definition.metadata
         self._table = plan.path
         self._schema = schema_of(metadata)
-        self._rows = arrow_schema(_nullable(self._schema))
+        self._rows = arrow_schema(all_nullable(self._schema))  # that NOT NULL is kept, the writer of each file sees to
         self._partitions = [each for each in self._schema.fields if each.name in metadata.partition_columns]
         self._stored = self._schema.without(metadata.partition_columns)
         self._selection = StatisticsSelection.from_properties(metadata.configuration)
@@ -178,11 +179,6 @@ class _TaskFiles:
                     "modification_time": time.time_ns() // 1_000_000,
                 }
             )
-
-
-def _nullable(schema: StructType) -> StructType:
-    """The columns as they may come: that NOT NULL is kept, the writer of each file sees to."""
-    return StructType(tuple(type(each)(each.name, each.type, True, each.metadata) for each in schema.fields))
 
 
 def _create_directory(filesystem: pafs.FileSystem, path: str) -> None:

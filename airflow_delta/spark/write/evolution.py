@@ -27,6 +27,7 @@ from airflow_delta.core.table_changes.column_path import ColumnPath
 from airflow_delta.core.table_changes.definition import Definition, changed_definition
 from airflow_delta.core.table_changes.expressions import check_not_used
 from airflow_delta.core.table_changes.refusal import refusals
+from airflow_delta.spark.all_nullable import all_nullable, nullable_field
 
 _TYPE_WIDENING = "delta.enableTypeWidening"
 _KEPT_COLUMN_METADATA = ("comment", "__CHAR_VARCHAR_TYPE_STRING")
@@ -89,24 +90,7 @@ def as_new(schema: StructType) -> StructType:
 
     Of the columns' metadata only what describes them is kept: the rules of the table that they come from stay there.
     """
-    return StructType(tuple(map(_as_new, schema.fields)))
-
-
-def _as_new(field: StructField) -> StructField:
-    metadata = {key: value for key, value in field.metadata.items() if key in _KEPT_COLUMN_METADATA}
-    return StructField(field.name, _nullable(field.type), True, metadata)
-
-
-def _nullable(data_type: DataType) -> DataType:
-    match data_type:
-        case StructType():
-            return as_new(data_type)
-        case ArrayType(element):
-            return ArrayType(_nullable(element))
-        case MapType(key, value):
-            return MapType(_nullable(key), _nullable(value))
-        case _:
-            return data_type
+    return all_nullable(schema, keep=_KEPT_COLUMN_METADATA)
 
 
 def _extended(table: StructType, rows: StructType) -> StructType:
@@ -115,7 +99,7 @@ def _extended(table: StructType, rows: StructType) -> StructType:
     for given in rows.fields:
         if given.name.casefold() not in seen and _has_values(given.type):
             seen.add(given.name.casefold())
-            known.append(_as_new(given))
+            known.append(nullable_field(given, keep=_KEPT_COLUMN_METADATA))
     return StructType(tuple(known))
 
 

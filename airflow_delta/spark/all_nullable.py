@@ -1,0 +1,36 @@
+"""A schema without promises: every column, member, element and value may be NULL."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import TypeVar
+
+from airflow_delta.core.schema import ArrayType, DataType, MapType, StructField, StructType
+
+_Type = TypeVar("_Type", bound=DataType)
+
+
+def all_nullable(data_type: _Type, *, keep: Collection[str] | None = None) -> _Type:
+    """The type with no NOT NULL at any depth.
+
+    Args:
+        data_type: Of a column or of a whole table.
+        keep: Keys of the columns' metadata that stay; all of them when None.
+    """
+    match data_type:
+        case StructType(fields):
+            return replace(data_type, fields=tuple(nullable_field(each, keep=keep) for each in fields))
+        case ArrayType(element):
+            return replace(data_type, element_type=all_nullable(element, keep=keep), contains_null=True)
+        case MapType(key, value):
+            types = {"key_type": all_nullable(key, keep=keep), "value_type": all_nullable(value, keep=keep)}
+            return replace(data_type, **types, value_contains_null=True)
+        case _:
+            return data_type
+
+
+def nullable_field(field: StructField, *, keep: Collection[str] | None = None) -> StructField:
+    """The column with no NOT NULL in it; ``keep`` as of ``all_nullable``."""
+    metadata = {key: value for key, value in field.metadata.items() if keep is None or key in keep}
+    return StructField(field.name, all_nullable(field.type, keep=keep), True, metadata)
