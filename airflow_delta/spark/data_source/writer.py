@@ -6,6 +6,7 @@ holds the files of one write: it is deleted when nothing was committed for sure,
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -22,9 +23,10 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from airflow_delta.core.data_files import DataFileWriter, StatisticsSelection
 from airflow_delta.core.data_files.conform import conform
 from airflow_delta.core.errors import CommitStateUnknownError, ConstraintViolatedError, SchemaMismatchError
-from airflow_delta.core.schema import arrow_schema, physical_name, serialized_values
+from airflow_delta.core.schema import StructField, arrow_schema, physical_name, serialized_values
 from airflow_delta.core.schema.data_types import DOUBLE, FLOAT
 from airflow_delta.core.storage.table_filesystems import TableFilesystems
+from airflow_delta.core.table_changes.ddl import CHAR_VARCHAR
 from airflow_delta.spark.all_nullable import all_nullable
 from airflow_delta.spark.data_paths import hadoop_uri
 from airflow_delta.spark.data_source.write_plan import WritePlan, commit_files
@@ -35,6 +37,8 @@ _OPEN_FILES = 32
 """Partitions that a task writes at a time; more of them make more files, not more memory."""
 
 _COMMITTING = "_committing"
+
+_LIMITED = re.compile(r"(var)?char\((?P<length>\d+)\)", re.IGNORECASE)
 
 
 @dataclass
@@ -101,6 +105,7 @@ class _TaskFiles:
         self._rows = arrow_schema(all_nullable(self._schema))  # that NOT NULL is kept, the writer of each file sees to
         self._partitions = [each for each in self._schema.fields if each.name in metadata.partition_columns]
         self._stored = self._schema.without(metadata.partition_columns)
+        self._limits = {name: limit for each in self._schema.fields for name, limit in _limit(each)}
         self._selection = StatisticsSelection.from_properties(metadata.configuration)
         self._filesystem, self._root = filesystems()
         self._folder = folder
@@ -108,11 +113,17 @@ class _TaskFiles:
         self._written: list[dict[str, Any]] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Raises ``SchemaMismatchError`` for a value that its column cannot hold, ``ConstraintViolatedError`` for NULL."""
+        """Raises ``SchemaMismatchError`` for a value that its column cannot hold, ``ConstraintViolatedError`` for NULL.
+
+        The second also for a text that is longer than its column takes.
+        """
         try:
             rows = conform(batch, self._rows)
         except pa.ArrowInvalid as error:
             raise SchemaMismatchError(table=self._table, differences=(str(error),)) from error
+        for name, longest in self._limits.items():
+            if broken := pc.sum(pc.greater(pc.utf8_length(rows.column(name)), longest)).as_py():
+                raise ConstraintViolatedError(table=self._table, constraint=f"the length of {name} ({longest})", rows=broken)
         for values, part in self._by_partition(rows):
             writer = self._open.get(values)
             if writer is not None and writer.flushed_bytes >= _FILE_BYTES:
@@ -179,6 +190,12 @@ class _TaskFiles:
                     "modification_time": time.time_ns() // 1_000_000,
                 }
             )
+
+
+def _limit(field: StructField) -> Iterator[tuple[str, int]]:
+    """Name and length of a column that is a ``varchar(n)`` or ``char(n)``; nothing of another one."""
+    if found := _LIMITED.fullmatch(str(field.metadata.get(CHAR_VARCHAR, ""))):
+        yield field.name, int(found["length"])
 
 
 def _create_directory(filesystem: pafs.FileSystem, path: str) -> None:

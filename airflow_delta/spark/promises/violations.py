@@ -11,7 +11,7 @@ from airflow_delta.core.schema import StructField, StructType, parse_schema
 from airflow_delta.core.schema.data_types import BINARY, STRING
 from airflow_delta.spark.dml.mentions import mentioned_columns
 from airflow_delta.spark.errors import TableRuleUnreadableError
-from airflow_delta.spark.promises import not_null
+from airflow_delta.spark.promises import lengths, not_null
 from airflow_delta.spark.promises.column_rules import conditions, generation_text
 from airflow_delta.spark.spark_schema import quoted, to_spark
 
@@ -43,21 +43,22 @@ def _texts_that_partition(metadata: Metadata) -> list[StructField]:
 
 
 def row_violations(metadata: Metadata, schema: StructType, columns: StructType | None = None) -> dict[str, Column]:
-    """As ``violations``, without NOT NULL.
+    """As ``violations``, without NOT NULL: what the columns' lengths, expressions and constraints promise.
 
     Args:
         metadata: The table's.
         schema: Its columns.
         columns: Those that the rows have: promises that are about others too are left out. All when None.
     """
-    rules = row_rules(metadata, schema)
+    rules, limits = row_rules(metadata, schema), lengths.violations(schema if columns is None else columns)
     if columns is not None:
         lacking = schema.without(tuple(columns.names))
         rules = {name: text for name, text in rules.items() if not mentioned_columns([text], lacking).fields}
     if not rules:
-        return {}
+        return limits
     nothing = SparkSession.active().createDataFrame([], to_spark(schema))
-    return {name: ~F.coalesce(readable(nothing, name, text, is_condition=True), F.lit(False)) for name, text in rules.items()}
+    broken = {name: ~F.coalesce(readable(nothing, name, text, is_condition=True), F.lit(False)) for name, text in rules.items()}
+    return limits | broken
 
 
 def row_rules(metadata: Metadata, schema: StructType) -> dict[str, str]:

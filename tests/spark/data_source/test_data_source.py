@@ -125,6 +125,13 @@ class TestWriting:
             rows.write.format("delta").mode("append").save(table)
         assert _names(table) == ["_delta_log"]
 
+    def test_a_text_that_is_longer_than_its_column_takes_fails(self, delta, table, judged):
+        DeltaTable.create(delta).location(table).addColumn("v", "VARCHAR(2)").execute()
+        delta.sql("SELECT 'äö' AS v UNION ALL SELECT NULL").write.format("delta").mode("append").save(table)
+        with pytest.raises(Exception, match="the length of v"):
+            delta.sql("SELECT 'abc' AS v").write.format("delta").mode("append").save(table)
+        assert judged(order="v") == [(None,), ("äö",)]
+
     def test_a_table_whose_promises_take_sql_is_refused(self, delta, table, put):
         put("SELECT 1L AS id")
         DeltaLog.for_table(table).alter().add_constraint("positive", "id > 0")

@@ -155,3 +155,27 @@ def test_an_invariant_that_is_no_document_is_named(create, put, with_column_meta
     with_column_metadata("id", {"delta.invariants": "id > 3"})
     with pytest.raises(TableRuleUnreadableError, match="the invariant of id"):
         put("SELECT 1L AS id")
+
+
+@pytest.mark.parametrize("properties", [{}, VECTORS])
+def test_a_text_that_is_longer_than_its_column_takes(create, put, change, put_together, with_column_metadata, seen, properties):
+    create("id BIGINT, v VARCHAR(3), c CHAR(2), a ARRAY<STRING>", properties=properties)
+    with_column_metadata("a", {"__CHAR_VARCHAR_TYPE_STRING": "array<varchar(2)>"})
+    put("SELECT 1L AS id, 'äöü' AS v, 'ab' AS c, array('ab', NULL) AS a UNION ALL SELECT 2L, NULL, '', NULL")
+    before = seen(columns="id, v, a")
+    long_text = "SELECT 3L AS id, 'abcd' AS v, 'ab' AS c, array('a') AS a"
+    long_element, assigned = "SELECT 1L AS id, array('ab', 'abc') AS a", [MatchedUpdate(assignments={"a": "source.a"})]
+
+    for name, refused in (
+        ("v (varchar(3))", lambda: put(long_text)),
+        ("v (varchar(3))", lambda: put(long_text, mode="overwrite")),
+        ("v (varchar(3))", lambda: put_together(long_text, clauses=UPSERT)),
+        ("v (varchar(3))", lambda: change(assignments={"v": "concat(v, '!')"})),
+        ("c (char(2))", lambda: change("id = 1", assignments={"c": "'abc'"})),
+        ("a (array<varchar(2)>)", lambda: put_together(long_element, clauses=assigned)),
+    ):
+        with pytest.raises(ConstraintViolatedError) as caught:
+            refused()
+        assert (caught.value.constraint, caught.value.rows) == (f"the length of {name}", 1)
+
+    assert seen(columns="id, v, a") == before

@@ -1,0 +1,61 @@
+"""How long the texts of a table's columns may be, as conditions on rows.
+
+Spark keeps ``varchar(n)`` and ``char(n)`` beside a column that is a string in the log. Spark: ``CharVarcharConstraint``.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+
+from pyspark.errors import ParseException
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+from pyspark.sql import types as spark_types
+
+from airflow_delta.core.schema import StructType
+from airflow_delta.core.table_changes.ddl import CHAR_VARCHAR
+from airflow_delta.spark.errors import TableRuleUnreadableError
+from airflow_delta.spark.spark_schema import quoted
+
+
+def violations(schema: StructType) -> dict[str, Column]:
+    """For each column of limited length, by its promise, the condition that is TRUE for a row with a text that is too long.
+
+    Raises:
+        TableRuleUnreadableError: A limit means nothing to Spark.
+    """
+    limits = {each.name: str(each.metadata[CHAR_VARCHAR]) for each in schema.fields if CHAR_VARCHAR in each.metadata}
+    found = {
+        f"the length of {name} ({limit})": _too_long(_type(name, limit), F.col(quoted(name))) for name, limit in limits.items()
+    }
+    return {promise: reduce(or_, broken) for promise, broken in found.items() if broken}
+
+
+def _type(name: str, limit: str) -> spark_types.DataType:
+    try:
+        return spark_types.DataType.fromDDL(limit)
+    except ParseException as error:
+        raise TableRuleUnreadableError(rule=f"the length of {name}", detail=f"{limit!r} is no type") from error
+
+
+def _too_long(data_type: spark_types.DataType, value: Column) -> list[Column]:
+    """Conditions, one of which is TRUE when a text at any depth is too long; NULL is never."""
+    match data_type:
+        case spark_types.CharType() | spark_types.VarcharType():
+            return [F.length(value) > data_type.length]
+        case spark_types.StructType():
+            return [broken for each in data_type.fields for broken in _too_long(each.dataType, value.getField(each.name))]
+        case spark_types.ArrayType():
+            return _in_elements(data_type.elementType, value)
+        case spark_types.MapType():
+            keys = _in_elements(data_type.keyType, F.map_keys(value))
+            return keys + _in_elements(data_type.valueType, F.map_values(value))
+        case _:
+            return []
+
+
+def _in_elements(element: spark_types.DataType, values: Column) -> list[Column]:
+    if not _too_long(element, F.lit(None)):
+        return []
+    return [F.exists(values, lambda each: reduce(or_, _too_long(element, each)))]
