@@ -15,6 +15,7 @@ from airflow_delta.core.committed import committed_result, version_before
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.statements import (
+    CheckpointStatement,
     DeleteStatement,
     HealthStatement,
     MaintenanceStatement,
@@ -36,7 +37,7 @@ from airflow_delta.jobs.pinned import pinned
 from airflow_delta.jobs.redaction import redact
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.jobs.spec import JobSpec
-from airflow_delta.jobs.upkeep_statements import vacuumed
+from airflow_delta.jobs.upkeep_statements import checkpointed, vacuumed
 from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.hadoop.table_log import table_log
@@ -45,6 +46,7 @@ from airflow_delta.spark.optimize.auto_compaction import compacted_after
 from airflow_delta.spark.optimize.optimize import optimize
 from airflow_delta.spark.optimize.reorg import reorg
 from airflow_delta.spark.promises.verification import check_rows
+from airflow_delta.spark.upkeep.checkpoint import checkpoint
 from airflow_delta.spark.upkeep.vacuum import SparkHands
 from airflow_delta.spark.worker_values import typed_worker_errors
 from airflow_delta.spark.write.write import write
@@ -103,6 +105,8 @@ def _executed(spark: SparkSession, log: DeltaLog, spec: JobSpec) -> OperationRes
             return _maintain(spark, log, spec, statement)
         case VacuumStatement():
             return vacuumed(log, statement, origin=origin, hands=SparkHands(spark))
+        case CheckpointStatement():
+            return checkpointed(log, statement, writer=partial(checkpoint, spark))
         case PinStatement():
             return pinned(statement, partial(table_log, spark), origin)
         case _:

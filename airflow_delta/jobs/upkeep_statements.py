@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.operations.checkpoints import CheckpointKind
+from airflow_delta.core.operations.checkpoints import CheckpointKind, CheckpointResult
 from airflow_delta.core.operations.vacuum_hands import VacuumHands
 from airflow_delta.core.statements import (
     CheckpointStatement,
@@ -86,14 +86,24 @@ def vacuumed(log: DeltaLog, statement: VacuumStatement, *, origin: Origin, hands
     )
 
 
-def checkpointed(log: DeltaLog, statement: CheckpointStatement) -> OperationResult:
-    """Write a checkpoint.
+class CheckpointWriter(Protocol):
+    """Writes a checkpoint as ``DeltaLog.checkpoint`` does, in whatever process."""
+
+    def __call__(self, log: DeltaLog, version: int | None, /, *, kind: CheckpointKind | None) -> CheckpointResult:
+        """Write the checkpoint of this version. Raises as ``DeltaLog.checkpoint``."""
+        ...
+
+
+def checkpointed(
+    log: DeltaLog, statement: CheckpointStatement, *, writer: CheckpointWriter = DeltaLog.checkpoint
+) -> OperationResult:
+    """Write a checkpoint; this process does it unless another writer is given.
 
     Raises:
         As ``DeltaLog.checkpoint``.
     """
     kind = None if statement.kind is None else CheckpointKind(statement.kind)
-    written = log.checkpoint(statement.version, kind=kind)
+    written = writer(log, statement.version, kind=kind)
     metrics = {"numActions": written.actions, "numFiles": written.files, "numBytes": written.bytes}
     return without_commit(log, "CHECKPOINT", written.version, metrics=metrics)
 

@@ -1,0 +1,227 @@
+"""A checkpoint that Spark's workers replay and write together, where the log outgrows one process.
+
+The log is read in pieces, each action goes to the bucket of its file's path, and each bucket is reconciled and written by one
+task: nobody holds more than a bucket. What makes the files a checkpoint comes last, so that a job that dies leaves files that
+nobody reads, and the checkpoint before it in force.
+
+Protocol: PROTOCOL.md, "Checkpoints", "V2 Checkpoint Table Feature", "Action Reconciliation".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from airflow_delta.core.actions import DomainMetadata, Metadata, Protocol, SetTransaction
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import CorruptLogError, InvalidStatementError, UnsupportedStorageError
+from airflow_delta.core.log.commit_reader import CommitBatch
+from airflow_delta.core.log.log_replay import LogReplay
+from airflow_delta.core.log.small_actions import DOMAIN, METADATA, PROTOCOL, TRANSACTION, LogText, SmallActions, last_of
+from airflow_delta.core.operations.checkpoints import CheckpointKind, CheckpointResult
+from airflow_delta.core.operations.checkpoints.checkpoint_writer import CHECKPOINT_PROTECTION, V2_CHECKPOINT
+from airflow_delta.core.operations.checkpoints.content import CheckpointContent
+from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.core.storage.object_location import ObjectLocation
+from airflow_delta.core.storage.table_uri import scheme_of
+from airflow_delta.core.table_features.feature import writer_features
+from airflow_delta.core.table_features.support import check_writable
+from airflow_delta.core.transaction.table_properties import protected_before
+from airflow_delta.spark.upkeep.checkpoint_head import head_parts, head_sidecars
+from airflow_delta.spark.upkeep.checkpoint_worker import (
+    LINES_DDL,
+    MESSAGES,
+    MESSAGES_DDL,
+    WRITTEN,
+    WRITTEN_DDL,
+    CheckpointedTable,
+    FileWriter,
+    PartScatterer,
+    Scatterer,
+    SmallLinesReader,
+)
+from airflow_delta.spark.upkeep.log_pieces import LogPiece, pieces_table
+from airflow_delta.spark.upkeep.log_start import MANY_ACTIONS, LogStart
+from airflow_delta.spark.worker_values import typed_worker_errors
+
+MANY_ACTIONS_SETTING = "spark.airflow_delta.checkpoint.manyActions"
+"""A setting of the session, or of the cluster: with so many actions a checkpoint is written in Spark."""
+
+ACTIONS_OF_FILE = 1 << 17
+"""Actions in a sidecar or part, about: a worker that reconciles and writes so many takes less than 500 MiB in all."""
+
+_TASKS_PER_CORE = 8
+_LEAST_PARTS = 2
+
+
+def checkpoint(
+    spark: SparkSession,
+    log: DeltaLog,
+    version: int | None = None,
+    *,
+    kind: CheckpointKind | None = None,
+    many: int | None = None,
+    actions_of_file: int = ACTIONS_OF_FILE,
+) -> CheckpointResult:
+    """Write the checkpoint of a version: in Spark where the log outgrows one process, otherwise as ``DeltaLog.checkpoint``.
+
+    In Spark it has many files: sidecars where the table has the feature v2Checkpoint, whatever its policy says, else parts. Who
+    asks for the kind ``classic`` gets the one file, written by this process, which also does it where the table's files are out
+    of the workers' reach (Hadoop's filesystems, a package that they lack).
+
+    Args:
+        spark: The session.
+        log: Of the table.
+        version: The version; the latest one when None.
+        kind: As of ``DeltaLog.checkpoint``; None is what fits.
+        many: From how many actions on the log outgrows one process; the session's ``MANY_ACTIONS_SETTING`` when None.
+        actions_of_file: About how many actions a file holds, and a task.
+
+    Raises:
+        InvalidStatementError: The table does not allow this kind, or protects its checkpoints before a later version.
+        As ``DeltaLog.checkpoint``.
+    """
+    if kind is CheckpointKind.CLASSIC or not _is_in_reach(log.store):
+        return log.checkpoint(version, kind=kind)
+    start = LogStart.of(log.store, version)
+    if not start.outgrows_one_process(_many(spark) if many is None else many):
+        return log.checkpoint(version, kind=kind)
+    shared = _SharedCheckpoint(spark, log, kind, actions_of_file)
+    try:
+        if version is not None:
+            shared.check_unprotected(version)
+        return shared.write(start)
+    except UnsupportedStorageError:
+        return log.checkpoint(version, kind=kind)
+
+
+def _many(spark: SparkSession) -> int:
+    return int(spark.conf.get(MANY_ACTIONS_SETTING, str(MANY_ACTIONS)))
+
+
+def _is_in_reach(store: LogStore) -> bool:
+    """Whether workers reach the table's files as the driver does."""
+    return scheme_of(store.table_uri) == "file" or ObjectLocation.of(store.table_uri) is not None
+
+
+class _SharedCheckpoint:
+    """The work of one statement."""
+
+    def __init__(self, spark: SparkSession, log: DeltaLog, kind: CheckpointKind | None, actions_of_file: int) -> None:
+        self._spark = spark
+        self._store = log.store
+        self._now = log.clock()
+        self._kind = kind
+        self._actions_of_file = actions_of_file
+
+    def check_unprotected(self, version: int) -> None:
+        """Raise ``InvalidStatementError`` where the table, as it is now, takes no checkpoint of a version so old."""
+        latest = LogStart.of(self._store)
+        if version == latest.segment.version:
+            return
+        protected = protected_before(self._snapshot(latest).metadata.configuration)
+        if version < protected:
+            detail = f"the table has the feature {CHECKPOINT_PROTECTION}: before version {protected} none may be added"
+            raise InvalidStatementError(statement=f"checkpoint of version {version}", detail=detail)
+
+    def write(self, start: LogStart) -> CheckpointResult:
+        """Write it; where the checkpoint before it turns out to be broken, from an older one."""
+        while True:
+            try:
+                return self._written(start)
+            except CorruptLogError as error:
+                start = start.without_checkpoint(self._store, error)
+
+    def _written(self, start: LogStart) -> CheckpointResult:
+        snapshot = self._snapshot(start)
+        check_writable(snapshot.table_uri, snapshot.protocol, snapshot.metadata)
+        kind = allowed_kind(self._kind, snapshot.protocol)
+        content = CheckpointContent.of(snapshot, self._now)
+        table = CheckpointedTable(
+            table_uri=snapshot.table_uri,
+            storage_options=dict(self._store.storage_options),
+            version=snapshot.version,
+            protocol=snapshot.protocol,
+            metadata=snapshot.metadata,
+            now=self._now,
+        )
+        buckets = max(_LEAST_PARTS, -(-start.actions // self._actions_of_file))
+        messages = self._frame(start.pieces()).mapInArrow(Scatterer(table=table, buckets=buckets), MESSAGES_DDL)
+        if kind.is_v2:
+            return head_sidecars(content, kind, self._files(messages, buckets, FileWriter(table=table)))
+        by_path = messages.repartitionById(buckets, F.col("bucket"))
+        by_part = by_path.mapInArrow(PartScatterer(table=table, parts=buckets), MESSAGES_DDL)
+        writer = FileWriter(table=table, parts=buckets, small=tuple(content.small_actions()))
+        return head_parts(content, self._files(by_part.unionAll(self._nothing_for(buckets)), buckets, writer))
+
+    def _files(self, messages: DataFrame, buckets: int, writer: FileWriter) -> list[dict[str, object]]:
+        """The files, each written by a task of its own, in the order of their buckets."""
+        gathered = messages.repartitionById(buckets, F.col("bucket"))
+        with typed_worker_errors():
+            files: pa.Table = gathered.mapInArrow(writer, WRITTEN_DDL).toArrow().cast(WRITTEN)
+        written = files.sort_by("bucket").to_pylist()
+        if scheme_of(self._store.table_uri) == "file":
+            self._check_shared([each["path"] for each in written])
+        return written
+
+    def _check_shared(self, paths: Iterable[str]) -> None:
+        """Raise ``UnsupportedStorageError`` where workers wrote to disks of their own."""
+        for path in paths:
+            if self._store.status(path) is None:
+                detail = f"{path}, which a worker of Spark wrote, is not there: the path is not the same on every machine"
+                raise UnsupportedStorageError(uri=self._store.table_uri, detail=detail)
+
+    def _nothing_for(self, parts: int) -> DataFrame:
+        """A message without actions for each part: one that is left empty must be there, too."""
+        nothing = [pa.array(range(parts), pa.int32()), *(pa.nulls(parts, each.type) for each in list(MESSAGES)[1:])]
+        return self._spark.createDataFrame(pa.table(nothing, schema=MESSAGES))
+
+    def _snapshot(self, start: LogStart) -> Snapshot:
+        """The version, of which all is known but its files."""
+        replay = LogReplay(self._store, start.segment, start.header, self._small_actions(start))
+        return Snapshot(self._store, replay)
+
+    def _small_actions(self, start: LogStart) -> CommitBatch:
+        """What the commits after the checkpoint say but for files. Raises ``CorruptLogError`` as the core does."""
+        if not start.segment.commits:
+            return CommitBatch()
+        reader = SmallLinesReader(table_uri=self._store.table_uri, storage_options=dict(self._store.storage_options))
+        with typed_worker_errors():
+            lines = self._frame(start.commits()).mapInArrow(reader, LINES_DDL).toArrow().sort_by("version")
+        commits = start.segment.commits
+        texts = [LogText.of(commits[each["version"]].path, each["version"], each["lines"]) for each in lines.to_pylist()]
+        small = SmallActions(self._store.table_uri, texts, (PROTOCOL, METADATA, TRANSACTION, DOMAIN))
+        return CommitBatch(
+            protocol=last_of(small.all_of(PROTOCOL, Protocol.from_json)),
+            metadata=last_of(small.all_of(METADATA, Metadata.from_json)),
+            transactions={each.app_id: each for _, each in small.all_of(TRANSACTION, SetTransaction.from_json)},
+            domains={each.domain: each for _, each in small.all_of(DOMAIN, DomainMetadata.from_json)},
+        )
+
+    def _frame(self, pieces: Iterable[LogPiece]) -> DataFrame:
+        """The pieces, spread over some tasks for each core."""
+        table = pieces_table(pieces)
+        tasks = min(len(table), self._spark.sparkContext.defaultParallelism * _TASKS_PER_CORE)
+        return self._spark.createDataFrame(table).repartition(tasks)
+
+
+def allowed_kind(kind: CheckpointKind | None, protocol: Protocol) -> CheckpointKind:
+    """The kind of a checkpoint of many files; by default with sidecars where the table knows them, else in parts.
+
+    Raises:
+        InvalidStatementError: The table does not allow the kind.
+    """
+    has_feature = V2_CHECKPOINT in writer_features(protocol)
+    if kind is None:
+        return CheckpointKind.V2_JSON if has_feature else CheckpointKind.MULTI_PART
+    if kind.is_v2 and not has_feature:
+        detail = f"the table does not have the feature {V2_CHECKPOINT}"
+    elif not kind.is_v2 and has_feature:
+        detail = f"the table has the feature {V2_CHECKPOINT}, which forbids it"
+    else:
+        return kind
+    raise InvalidStatementError(statement=f"checkpoint ({kind.value})", detail=detail)

@@ -1,0 +1,114 @@
+"""What makes files of actions a checkpoint: the manifest that names its sidecars, and the hint that leads readers to it.
+
+Protocol: PROTOCOL.md, "V2 Checkpoint Table Feature", "Last Checkpoint File".
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from airflow_delta.core.log.file_names import LAST_CHECKPOINT, v2_checkpoint_path
+from airflow_delta.core.log.json_checksum import CHECKSUM, json_checksum
+from airflow_delta.core.log.last_checkpoint import hinted_version
+from airflow_delta.core.operations.checkpoints import CheckpointKind, CheckpointResult
+from airflow_delta.core.operations.checkpoints.columns import manifest_columns
+from airflow_delta.core.operations.checkpoints.content import CheckpointContent, rows_of
+from airflow_delta.core.schema import schema_json, struct_from_arrow
+
+_MOST_IN_HINT = 30
+
+File = Mapping[str, Any]
+"""A file that a worker wrote: the columns of ``checkpoint_worker.WRITTEN``."""
+
+
+def head_parts(content: CheckpointContent, parts: Sequence[File]) -> CheckpointResult:
+    """Point readers to the parts, which are a checkpoint since all of them are there."""
+    columns = json.loads(schema_json(struct_from_arrow(content.all_columns)))
+    result = _result(content, CheckpointKind.MULTI_PART, parts[0]["path"], parts)
+    _point_to(content, result, {"parts": len(parts), "checkpointSchema": columns})
+    return result
+
+
+def head_sidecars(content: CheckpointContent, kind: CheckpointKind, sidecars: Sequence[File]) -> CheckpointResult:
+    """Write the manifest, with which the sidecars become a checkpoint, and point readers to it."""
+    references = [
+        {"path": each["path"].rpartition("/")[2], "sizeInBytes": each["size"], "modificationTime": content.now}
+        for each in sidecars
+    ]
+    tags = {
+        "sidecarNumActions": str(_sum(sidecars, "actions")),
+        "sidecarSizeInBytes": str(_sum(sidecars, "size")),
+        "numOfAddFiles": str(_sum(sidecars, "files")),
+        "sidecarFileSchema": schema_json(struct_from_arrow(content.file_columns)),
+    }
+    version, store = content.snapshot.version, content.snapshot.store
+    small = [{"checkpointMetadata": {"version": version, "tags": tags}}, *content.small_actions()]
+    actions = [*small, *({"sidecar": each} for each in references)]
+    name, is_json = str(uuid.uuid4()), kind is CheckpointKind.V2_JSON
+    path = v2_checkpoint_path(version, name, "json" if is_json else "parquet")
+    manifest = _as_json(actions) if is_json else _as_parquet(actions)
+    store.write_if_absent(path, manifest)
+    result = _result(content, kind, path, [*sidecars, _manifest_file(path, len(actions), len(manifest))])
+    hint = {
+        "path": path.rpartition("/")[2],
+        "sizeInBytes": len(manifest),
+        "modificationTime": content.now,
+        **({"nonFileActions": small} if len(small) <= _MOST_IN_HINT else {}),
+        **({"sidecarFiles": references} if len(references) <= _MOST_IN_HINT else {}),
+    }
+    _point_to(content, result, {"v2Checkpoint": hint})
+    return result
+
+
+def _as_json(actions: Sequence[dict[str, Any]]) -> bytes:
+    return "".join(json.dumps(each, ensure_ascii=False, separators=(",", ":")) + "\n" for each in actions).encode()
+
+
+def _as_parquet(actions: Sequence[dict[str, Any]]) -> bytes:
+    content: pa.Table = rows_of(actions, manifest_columns())
+    sink = io.BytesIO()
+    pq.write_table(content, sink, store_schema=False)
+    return sink.getvalue()
+
+
+def _manifest_file(path: str, actions: int, size: int) -> File:
+    return {"path": path, "actions": actions, "files": 0, "table_size": 0, "size": size}
+
+
+def _result(content: CheckpointContent, kind: CheckpointKind, path: str, files: Sequence[File]) -> CheckpointResult:
+    return CheckpointResult(
+        version=content.snapshot.version,
+        kind=kind,
+        path=path,
+        actions=_sum(files, "actions"),
+        files=_sum(files, "files"),
+        table_size=_sum(files, "table_size"),
+        bytes=_sum(files, "size"),
+    )
+
+
+def _sum(files: Sequence[File], name: str) -> int:
+    return sum(each[name] for each in files)
+
+
+def _point_to(content: CheckpointContent, result: CheckpointResult, members: Mapping[str, Any]) -> None:
+    """Tell readers where to begin, unless they are told of a newer checkpoint already."""
+    store = content.snapshot.store
+    if (hinted_version(store) or 0) > result.version:
+        return
+    hint: dict[str, Any] = {
+        "version": result.version,
+        "size": result.actions,
+        "sizeInBytes": result.bytes,
+        "numOfAddFiles": result.files,
+        **members,
+    }
+    hint[CHECKSUM] = json_checksum(hint)
+    store.write(LAST_CHECKPOINT, json.dumps(hint, ensure_ascii=False, separators=(",", ":")).encode())

@@ -1,0 +1,305 @@
+"""The side of a shared checkpoint that runs in Spark's Python workers.
+
+File actions are sent to buckets by a hash of their path, so that one worker sees all that the log says of a file, reconciles it
+by the core's own rules, and writes it as the core would.
+
+Workers import this module: it knows no parser of predicates.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from airflow_delta.core.actions import Metadata, Protocol
+from airflow_delta.core.errors import CorruptLogError
+from airflow_delta.core.log.action_reconciliation import FileChanges, canonical_paths, file_changes, path_with_two_vectors
+from airflow_delta.core.log.commit_reader import CommitBatch
+from airflow_delta.core.log.file_names import LOG_DIRECTORY, checkpoint_part_path, sidecar_path
+from airflow_delta.core.log.json_file_actions import VERSION
+from airflow_delta.core.log.log_replay import LogReplay
+from airflow_delta.core.log.log_segment import Checkpoint, LogSegment
+from airflow_delta.core.operations.checkpoints.content import CheckpointContent, rows_of
+from airflow_delta.core.operations.checkpoints.spark_hash import part_numbers
+from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.core.storage.resolve import log_store_for
+from airflow_delta.spark.upkeep.log_pieces import ADDS, REMOVES, pieces_of
+from airflow_delta.spark.worker_values import from_ipc, to_ipc, with_typed_errors
+
+MESSAGES_DDL = "bucket int, position bigint, is_add boolean, content binary"
+"""File actions on the way to their bucket; those of one commit are sent by one worker, in the order of ``position``."""
+MESSAGES = pa.schema([("bucket", pa.int32()), ("position", pa.int64()), ("is_add", pa.bool_()), ("content", pa.binary())])
+
+WRITTEN_DDL = "bucket int, path string, actions bigint, files bigint, table_size bigint, size bigint"
+WRITTEN = pa.schema(
+    [
+        ("bucket", pa.int32()),
+        ("path", pa.string()),
+        *((name, pa.int64()) for name in ("actions", "files", "table_size", "size")),
+    ]
+)
+"""A file of the checkpoint: path below the table's root, rows, live files among them and their bytes, length."""
+
+LINES_DDL = "version bigint, lines binary"
+LINES = pa.schema([("version", pa.int64()), ("lines", pa.binary())])
+
+_MOST_ROWS, _MOST_BYTES = 1 << 16, 64 << 20  # Actions that wait until they are sent.
+# As the core's writer has it: texts that hardly repeat are not worth a dictionary.
+_WITH_DICTIONARY = [
+    *(f"add.{name}.key_value.{part}" for name in ("partitionValues", "tags") for part in ("key", "value")),
+    "add.clusteringProvider",
+    "remove.partitionValues.key_value.key",
+]
+
+BucketsOf = Callable[[pa.Table], pa.Array]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointedTable:
+    """What a worker must know of the version that becomes a checkpoint.
+
+    Attributes:
+        now: Milliseconds since the epoch: older tombstones are left out.
+    """
+
+    table_uri: str
+    storage_options: Mapping[str, Any] = field(repr=False)
+    version: int
+    protocol: Protocol
+    metadata: Metadata
+    now: int
+
+    def store(self) -> LogStore:
+        """The table's files. Raises ``UnsupportedStorageError`` where a package is missing."""
+        return log_store_for(self.table_uri, self.storage_options)
+
+    def content(self, changes: FileChanges) -> CheckpointContent:
+        """What the checkpoint says of these files."""
+        store = self.store()
+        replay = _BucketReplay(store, self, changes)
+        return CheckpointContent.of(Snapshot(store, replay), self.now)
+
+
+class _BucketReplay(LogReplay):
+    """The version as if its log were about the files of one bucket only."""
+
+    def __init__(self, store: LogStore, table: CheckpointedTable, changes: FileChanges) -> None:
+        segment = LogSegment(
+            table=table.table_uri,
+            version=table.version,
+            checkpoint=Checkpoint(version=table.version, files=()),  # the one that is being written
+            commits={},
+            commit_of_version=None,
+        )
+        super().__init__(store, segment, None, CommitBatch(protocol=table.protocol, metadata=table.metadata))
+        self._changes = changes
+
+    def file_pieces(self) -> Iterator[pa.Table]:
+        yield self._changes.added
+
+    @cached_property
+    def tombstones(self) -> pa.Table:
+        return self._changes.removed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmallLinesReader:
+    """Reads from commits what is about no file: one row of lines for each."""
+
+    table_uri: str
+    storage_options: Mapping[str, Any] = field(repr=False)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The function that Spark maps over each partition."""
+        return with_typed_errors(self._lines(batches))
+
+    def _lines(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        store = log_store_for(self.table_uri, self.storage_options)
+        for piece in pieces_of(batches):
+            yield pa.record_batch([[piece.version], [piece.small_lines(store)]], schema=LINES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scatterer:
+    """Reads pieces of the log and sends each action to the bucket of its file, whatever its deletion vector."""
+
+    table: CheckpointedTable
+    buckets: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The function that Spark maps over each partition."""
+        return with_typed_errors(self._scattered(batches))
+
+    def _scattered(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        store, metadata = self.table.store(), self.table.metadata
+        actions = (actions for piece in pieces_of(batches) for actions in piece.actions(store, metadata))
+        yield from messages(actions, self._buckets)
+
+    def _buckets(self, actions: pa.Table) -> pa.Array:
+        paths = canonical_paths(actions["path"]).combine_chunks()
+        return part_numbers(paths, pa.nulls(len(paths), pa.string()), self.buckets)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartScatterer:
+    """Reconciles a bucket and sends what is left to the part that the protocol says: by path and deletion vector."""
+
+    table: CheckpointedTable
+    parts: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The function that Spark maps over each partition."""
+        return with_typed_errors(self._scattered(batches))
+
+    def _scattered(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        _, changes = gathered(self.table, batches)
+        rows = (changes.added, changes.removed)
+        versions = (pa.repeat(pa.scalar(self.table.version, pa.int64()), len(each)) for each in rows)
+        actions = (each.append_column(VERSION, version) for each, version in zip(rows, versions, strict=True))
+        yield from messages(actions, self._parts)
+
+    def _parts(self, actions: pa.Table) -> pa.Array:
+        return part_numbers(actions["path"].combine_chunks(), vector_ids(actions), self.parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileWriter:
+    """Writes the actions of a bucket as a sidecar, or as a part of a checkpoint.
+
+    Attributes:
+        parts: How many there are; None for sidecars.
+        small: All but the file actions, which one of the parts holds.
+    """
+
+    table: CheckpointedTable
+    parts: int | None = None
+    small: tuple[dict[str, Any], ...] = ()
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The function that Spark maps over each partition."""
+        return with_typed_errors(self._written(batches))
+
+    def _written(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        bucket, changes = gathered(self.table, batches)
+        if bucket is None:
+            return
+        content = self.table.content(changes)
+        store, pieces = content.snapshot.store, content.file_actions()
+        if self.parts is None:
+            first = next(pieces, None)
+            if first is not None:
+                path = sidecar_path(f"{uuid.uuid4()}.parquet")
+                yield _written_row(bucket, write_parquet(store, path, content.file_columns, chain([first], pieces)))
+            return
+        columns = content.all_columns
+        rows: Iterator[pa.Table] = (_widened(piece, columns) for piece in pieces)
+        if bucket == _part_of_small_actions(self.parts):
+            rows = chain([rows_of(self.small, columns)], rows)
+        path = checkpoint_part_path(self.table.version, bucket + 1, self.parts)
+        yield _written_row(bucket, write_parquet(store, path, columns, rows))
+
+
+def messages(actions: Iterable[pa.Table], buckets_of: BucketsOf) -> Iterator[pa.RecordBatch]:
+    """The actions (``ADDS`` or ``REMOVES``) as ``MESSAGES``, in their order for each bucket."""
+    position = 0
+    pending: dict[bool, list[pa.Table]] = {False: [], True: []}
+    for piece in actions:
+        is_add = piece.schema.names == ADDS.names
+        waiting = pending[is_add]
+        waiting.append(piece)
+        if sum(map(len, waiting)) >= _MOST_ROWS or sum(each.nbytes for each in waiting) >= _MOST_BYTES:
+            yield from _sent(waiting, buckets_of, position, is_add=is_add)
+            position += 1
+            pending[is_add] = []
+    for is_add, waiting in pending.items():
+        if waiting:
+            yield from _sent(waiting, buckets_of, position, is_add=is_add)
+
+
+def _sent(pieces: list[pa.Table], buckets_of: BucketsOf, position: int, *, is_add: bool) -> Iterator[pa.RecordBatch]:
+    actions = pa.concat_tables(pieces)
+    if not len(actions):
+        return
+    buckets = buckets_of(actions)
+    order = pc.array_sort_indices(buckets)  # stable: of one bucket the order stays
+    runs = pc.run_end_encode(buckets.take(order))
+    actions, start = actions.take(order), 0
+    for bucket, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+        content = to_ipc(actions.slice(start, end - start).combine_chunks())
+        yield pa.record_batch([[bucket], [position], [is_add], [content]], schema=MESSAGES)
+        start = end
+
+
+def gathered(table: CheckpointedTable, batches: Iterable[pa.RecordBatch]) -> tuple[int | None, FileChanges]:
+    """The bucket of these messages and what is left of its actions; no bucket where there is no message.
+
+    Raises:
+        CorruptLogError: Two live files share a path.
+    """
+    found: dict[bool, list[tuple[int, pa.Table]]] = {False: [], True: []}
+    bucket: int | None = None
+    for batch in batches:
+        for message in batch.to_pylist():
+            bucket = message["bucket"]
+            if message["content"] is not None:
+                found[message["is_add"]].append((message["position"], from_ipc(message["content"])))
+    removes, adds = (
+        pa.concat_tables(
+            [pa.Table.from_batches([], schema), *(actions for _, actions in sorted(some, key=lambda each: each[0]))]
+        )
+        for schema, some in ((REMOVES, found[False]), (ADDS, found[True]))
+    )
+    changes = file_changes(adds, removes)
+    if shared := path_with_two_vectors(changes.added):
+        detail = f"two live files of version {table.version} have the path {shared!r}"
+        raise CorruptLogError(table=table.table_uri, file=LOG_DIRECTORY, detail=detail)
+    return bucket, changes
+
+
+def vector_ids(files: pa.Table) -> pa.Array:
+    """Unique ids of the deletion vectors, null where a file has none. Protocol: PROTOCOL.md, "Derived Fields"."""
+    vectors = files["deletion_vector"].combine_chunks()
+    storage, place, offset = (pc.struct_field(vectors, name) for name in ("storage_type", "path_or_inline_dv", "offset"))
+    at = pc.fill_null(pc.binary_join_element_wise("@", offset.cast(pa.string()), ""), "")
+    return pc.binary_join_element_wise(storage, place, at, "")
+
+
+def write_parquet(store: LogStore, path: str, columns: pa.Schema, pieces: Iterable[pa.Table]) -> dict[str, Any]:
+    """Write a file of a checkpoint, whole or not at all, a row group for each piece; return its columns of ``WRITTEN``."""
+    actions = files = table_size = 0
+    with store.open_output(path) as stream:
+        with pq.ParquetWriter(stream, columns, store_schema=False, use_dictionary=_WITH_DICTIONARY) as writer:
+            for piece in pieces:
+                if len(piece):
+                    writer.write_table(piece, row_group_size=len(piece))
+                    actions += len(piece)
+                    files += len(piece) - piece["add"].null_count
+                    table_size += pc.sum(pc.struct_field(piece["add"], "size"), min_count=0).as_py()
+        size = stream.tell()
+    return {"path": path, "actions": actions, "files": files, "table_size": table_size, "size": size}
+
+
+def _written_row(bucket: int, written: dict[str, Any]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([{"bucket": bucket, **written}], schema=WRITTEN)
+
+
+def _widened(piece: pa.Table, columns: pa.Schema) -> pa.Table:
+    there = set(piece.column_names)
+    return pa.table(
+        [piece[each.name] if each.name in there else pa.nulls(len(piece), each.type) for each in columns], schema=columns
+    )
+
+
+def _part_of_small_actions(parts: int) -> int:
+    """Where Spark's hash puts what is about no file, as the core does."""
+    nothing = pa.nulls(1, pa.string())
+    return int(part_numbers(nothing, nothing, parts)[0].as_py())

@@ -1,0 +1,128 @@
+"""Pieces of a log, each read by one Python worker of Spark: file actions as columns, never more than some megabytes at once.
+
+Workers import this module: it knows no parser of predicates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import astuple, dataclass, fields
+from typing import BinaryIO
+
+import pyarrow as pa
+
+from airflow_delta.core.actions import ADD_FILE, REMOVE_FILE, Metadata
+from airflow_delta.core.errors import LogGapError
+from airflow_delta.core.log.blame import blamed_on
+from airflow_delta.core.log.checkpoint_parquet import CheckpointFile
+from airflow_delta.core.log.json_file_actions import VERSION, file_actions
+from airflow_delta.core.log.small_actions import LogText
+from airflow_delta.core.storage.log_store import LogStore
+
+ADDS, REMOVES = ADD_FILE.append(VERSION), REMOVE_FILE.append(VERSION)
+
+_BLOCK = 32 << 20
+_NO_VERSION = -1
+_BY_SIZE = pa.schema([ADD_FILE.field("size")])  # a column that is cheap to read
+_LARGE_ACTIONS = (b'{"add":', b'{"remove":', b'{"cdc":', b'{"commitInfo":')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPiece:
+    """A file of the log, or some of the actions in a Parquet file.
+
+    Attributes:
+        path: Below the table's root.
+        version: Its actions are of this version.
+        start: Of the file actions of each kind the first, counted from 0.
+        stop: Of the file actions of each kind the one behind the last; -1 for a file that is read as a whole.
+    """
+
+    path: str
+    version: int
+    start: int = 0
+    stop: int = -1
+
+    def actions(self, store: LogStore, metadata: Metadata) -> Iterator[pa.Table]:
+        """The file actions, columns ``ADDS`` or ``REMOVES``, in the order of the file as far as they are of one kind.
+
+        Args:
+            store: The table.
+            metadata: Of the table: its partition columns are there even where a writer left them out.
+
+        Raises:
+            CorruptLogError: The file is missing or not what its name says, or an action is not what the protocol says.
+        """
+        return self._of_json(store, metadata) if self.path.endswith(".json") else self._of_parquet(store)
+
+    def small_lines(self, store: LogStore) -> bytes:
+        """The lines of a commit that are about no file. Raises ``LogGapError``."""
+        return b"\n".join(
+            line for lines in self._blocks(store) for line in lines.split(b"\n") if line and not line.startswith(_LARGE_ACTIONS)
+        )
+
+    def _of_json(self, store: LogStore, metadata: Metadata) -> Iterator[pa.Table]:
+        for lines in self._blocks(store):
+            text = LogText.of(self.path, self.version, lines)
+            found = file_actions(store.table_uri, [text], [(_NO_VERSION, metadata)])
+            yield from (each for each in (found.adds, found.removes) if len(each))
+
+    def _blocks(self, store: LogStore) -> Iterator[bytes]:
+        try:
+            with store.open_input(self.path) as stream:
+                yield from whole_lines(stream, _BLOCK)
+        except FileNotFoundError as error:
+            raise LogGapError(table=store.table_uri, file=self.path, detail="it was there a moment ago") from error
+
+    def _of_parquet(self, store: LogStore) -> Iterator[pa.Table]:
+        with blamed_on(store.table_uri, self.path), store.open_input(self.path) as stream:
+            file = CheckpointFile(stream)
+            for action, schema in (("add", ADD_FILE), ("remove", REMOVE_FILE)):
+                for batch in file.files(action, schema, _Range(self.start, self.stop), _BY_SIZE):
+                    if batch.num_rows:
+                        versions = pa.repeat(pa.scalar(self.version, pa.int64()), batch.num_rows)
+                        yield pa.Table.from_batches([batch]).append_column(VERSION, versions)
+
+
+class _Range:
+    """Chooses rows by their number, counting as they come."""
+
+    def __init__(self, start: int, stop: int) -> None:
+        self._start, self._stop, self._seen = start, stop, 0
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.BooleanArray:
+        rows = batch.num_rows
+        start, stop = (min(max(bound - self._seen, 0), rows) for bound in (self._start, self._stop))
+        self._seen += rows
+        runs = ((False, start), (True, stop - start), (False, rows - stop))
+        return pa.concat_arrays([pa.repeat(pa.scalar(is_in), count) for is_in, count in runs])
+
+
+def whole_lines(stream: BinaryIO, size: int) -> Iterator[bytes]:
+    """The content in blocks of about ``size`` bytes that end between two lines; a line that is longer is a block."""
+    pending: list[bytes] = []
+    while block := stream.read(size):
+        head, newline, tail = block.rpartition(b"\n")
+        if newline:
+            yield b"".join([*pending, head])
+            pending = [tail]
+        else:
+            pending.append(block)
+    if rest := b"".join(pending):
+        yield rest
+
+
+def pieces_table(pieces: Iterable[LogPiece]) -> pa.Table:
+    """The pieces as rows, which Spark gives to its workers."""
+    columns = zip(*map(astuple, pieces), strict=True)
+    kinds = (pa.string(), pa.int64(), pa.int64(), pa.int64())
+    return pa.table(
+        {each.name: pa.array(values, kind) for each, values, kind in zip(fields(LogPiece), columns, kinds, strict=True)}
+    )
+
+
+def pieces_of(batches: Iterable[pa.RecordBatch]) -> Iterator[LogPiece]:
+    """The pieces of these rows."""
+    for batch in batches:
+        for row in batch.to_pylist():
+            yield LogPiece(**row)
