@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import reduce
@@ -22,6 +22,7 @@ from airflow_delta.core.statements import (
     NotMatchedBySourceDelete,
     NotMatchedBySourceUpdate,
 )
+from airflow_delta.spark.dml.assigned_columns import assigned_columns
 from airflow_delta.spark.dml.mentions import SOURCE, TARGET, mentioned_columns
 from airflow_delta.spark.promises.assignments import inserted, of_star, updated
 from airflow_delta.spark.promises.identity import NumberedRows, numbered
@@ -193,7 +194,7 @@ def bind_clauses(
     whole_rows: bool,
     rules: Collection[str] = (),
     source_columns: Collection[str] | None = None,
-    new_columns: Collection[str] | None = None,
+    former: StructType | None = None,
 ) -> BoundClauses:
     """Spell out what each clause puts into which column.
 
@@ -205,24 +206,25 @@ def bind_clauses(
         whole_rows: Whether updated rows are needed with all their columns.
         rules: SQL that the table promises to be TRUE of every row.
         source_columns: Names of the source's columns, for ``*``; None where it has all of the target's.
-        new_columns: Names of the columns that the table only gets by the statement; None where it does not grow. Where it may
+        former: The columns that the table has before the statement lets it grow; None where it does not. Where it may
             grow, ``*`` leaves alone what the source lacks.
 
     Raises:
-        SchemaMismatchError: With every assignment to what is no column, to one twice, or to one that only the table fills.
+        SchemaMismatchError: With every assignment to what is no column or member, to one twice, or to one that only the
+            table fills.
     """
     differences: dict[str, None] = {}
     star = of_star(schema, source_columns)
-    if new_columns is not None:
+    if former is not None:
         there = {each.casefold() for each in source_columns or ()}
         star = [each for each in star if each.casefold() in there]
-    bound = tuple(_bind(each, schema, differences, star) for each in clauses)
+    bound = tuple(_bind(each, schema, former, differences, star) for each in clauses)
     if differences:
         raise SchemaMismatchError(table=table, differences=tuple(differences))
     assigned = {name for each in bound if each.kind is ClauseKind.UPDATE for name in (*each.values, *each.computed)}
     moves_rows = not assigned.isdisjoint(partition_columns)
     columns = schema if moves_rows or (whole_rows and assigned) else _with_rules(schema, assigned, rules)
-    carried = {name: "NULL" if name in (new_columns or ()) else of_target(name) for name in columns.names}
+    carried = {name: "NULL" if former and not former.find(name) else of_target(name) for name in columns.names}
     return BoundClauses(
         clauses=tuple(
             replace(each, values={**carried, **each.values}) if each.kind is ClauseKind.UPDATE else each for each in bound
@@ -232,7 +234,9 @@ def bind_clauses(
     )
 
 
-def _bind(clause: Clause, schema: StructType, differences: dict[str, None], star: Collection[str]) -> BoundClause:
+def _bind(
+    clause: Clause, schema: StructType, former: StructType | None, differences: dict[str, None], star: Collection[str]
+) -> BoundClause:
     by_source = isinstance(clause, NotMatchedBySourceUpdate | NotMatchedBySourceDelete)
     if isinstance(clause, MatchedDelete | NotMatchedBySourceDelete):
         return BoundClause(kind=ClauseKind.DELETE, condition=clause.condition, values={}, by_source=by_source)
@@ -240,7 +244,8 @@ def _bind(clause: Clause, schema: StructType, differences: dict[str, None], star
     if clause.assignments is None:
         values = {name: of_source(name) for name in star}
     else:
-        values = dict(_as_assigned(clause.assignments, schema, differences))
+        is_insert = kind is ClauseKind.INSERT
+        values = assigned_columns(clause.assignments, schema, differences, former=former, is_insert=is_insert)
     assigned = (updated if kind is ClauseKind.UPDATE else inserted)(values, schema, differences)
     return BoundClause(
         kind=kind,
@@ -251,20 +256,6 @@ def _bind(clause: Clause, schema: StructType, differences: dict[str, None], star
         numbered=assigned.numbered,
         is_star=clause.assignments is None,
     )
-
-
-def _as_assigned(assignments: Mapping[str, str], schema: StructType, differences: dict[str, None]) -> Iterator[tuple[str, str]]:
-    seen: set[str] = set()
-    for name, text in assignments.items():
-        plain = name.removeprefix(f"{TARGET}.").strip("`")
-        field = schema.find(plain)
-        if field is None:
-            differences[f"{name}: no column of the table"] = None
-        elif field.name in seen:
-            differences[f"{field.name}: assigned twice"] = None
-        else:
-            seen.add(field.name)
-            yield field.name, text
 
 
 def _with_rules(schema: StructType, names: set[str], rules: Collection[str]) -> StructType:

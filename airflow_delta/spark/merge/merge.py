@@ -99,7 +99,7 @@ def _plan(spark: SparkSession, snapshot: Snapshot, statement: MergeStatement, or
         whole_rows=bool(statement.expect) or hides_rows(snapshot),
         rules=row_rules(after.metadata, target_after.schema).values(),
         source_columns=opened.frame.columns,
-        new_columns=set(target_after.schema.names) - set(schema.names) if statement.schema_evolution else None,
+        former=schema if statement.schema_evolution else None,
     )
     inserted = opened.frame.alias(SOURCE)
     target = no_rows(spark, schema)

@@ -70,7 +70,7 @@ def inserted(values: Mapping[str, str], schema: StructType, differences: dict[st
         schema: The target's.
         differences: Gets a line for each assignment that is not possible.
     """
-    named = {name: text for name, text in values.items() if not (_is_default(text) and _is_numbered(schema, name))}
+    named = {name: text for name, text in values.items() if not (is_default(text) and _is_numbered(schema, name))}
     for each in _of(named, schema):
         if (refused := refused_value(each)) is not None:
             differences[refused] = None
@@ -96,7 +96,8 @@ def _is_numbered(schema: StructType, name: str) -> bool:
     return any(Identity.of(each) is not None for each in _of([name], schema))
 
 
-def _is_default(text: str) -> bool:
+def is_default(text: str) -> bool:
+    """Whether the table's own value is assigned."""
     return text.strip().upper() == _DEFAULT
 
 
@@ -105,7 +106,7 @@ def _without_generated_defaults(values: Mapping[str, str], schema: StructType) -
     generated = {each.name for each in _generated(schema)}
     defaults = {each.name: default_text(each) or _NULL for each in schema.fields}
     return {
-        name: defaults[name] if _is_default(text) else text
+        name: defaults[name] if is_default(text) else text
         for name, text in values.items()
-        if not (_is_default(text) and name in generated)
+        if not (is_default(text) and name in generated)
     }

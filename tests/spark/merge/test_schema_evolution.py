@@ -67,7 +67,7 @@ def test_only_columns_that_a_clause_asks_for_are_added(grow, judged, table):
     assert judged() == [(1, "a", None), (2, "b", 3), (3, "c", None)]
     with pytest.raises(SchemaMismatchError) as raised:
         grow("SELECT 2L AS id", clauses=MatchedUpdate(assignments={"three": "3"}))
-    assert raised.value.differences == ("three: no column of the table",)
+    assert raised.value.differences == ("three: no column of the table, which has id, v, two",)
 
 
 def test_columns_that_the_source_lacks_stay_as_they_are(grow, judged, table):

@@ -1,0 +1,154 @@
+"""What a clause assigns: columns of the table, and members of structs one by one.
+
+Assignments to members become one value of their column, in which all other members are as they were. A struct that is NULL
+thereby becomes one in which only the assigned members have values, as in Delta (``UpdateExpressionsSupport``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from airflow_delta.core.schema import DataType, StructField, StructType
+from airflow_delta.core.table_changes.column_path import ColumnPath, overlap, parse_path, path_text
+from airflow_delta.core.table_changes.refusal import Refusal
+from airflow_delta.spark.dml.mentions import TARGET
+from airflow_delta.spark.promises.assignments import is_default
+from airflow_delta.spark.spark_schema import quoted
+
+_MOST_LISTED = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Assignment:
+    """One assignment of the statement.
+
+    Attributes:
+        name: What is assigned, as the user spells it.
+        path: Likewise as the schema spells it: a column, or a member of a struct.
+        text: SQL of the value.
+    """
+
+    name: str
+    path: ColumnPath
+    text: str
+
+
+def assigned_columns(
+    assignments: Mapping[str, str],
+    schema: StructType,
+    differences: dict[str, None],
+    *,
+    former: StructType | None = None,
+    is_insert: bool = False,
+) -> dict[str, str]:
+    """SQL of the new value of each column that is assigned, or of which a member is; by its name as the schema spells it.
+
+    Args:
+        assignments: Column, or path of a member, to SQL; in any case, with backticks around names that hold dots.
+        schema: The target's.
+        differences: Gets a line for each assignment that is not possible.
+        former: The target's as its rows have it, where the statement lets it grow.
+        is_insert: Whether there is no row whose other members could be kept, so that members cannot be assigned alone.
+    """
+    found = list(_found(assignments, schema, differences, is_insert=is_insert))
+    for position, each in enumerate(found):
+        for earlier in found[:position]:
+            if overlap(earlier.path, each.path):
+                differences[f"{earlier.name} and {each.name}: the same is assigned twice"] = None
+    columns = dict.fromkeys(each.path[0] for each in found)
+    return {
+        name: _value(
+            [(each.path[1:], each.text) for each in found if each.path[0] == name],
+            _member(schema, name),
+            f"{TARGET}.{quoted(name)}",
+            _member(former or schema, name),
+        )
+        for name in columns
+    }
+
+
+def _found(
+    assignments: Mapping[str, str], schema: StructType, differences: dict[str, None], *, is_insert: bool
+) -> Iterator[_Assignment]:
+    for name, text in assignments.items():
+        try:
+            path = _path(name, schema)
+        except Refusal as refusal:
+            differences[f"{name}: {refusal}"] = None
+            continue
+        if len(path) > 1 and is_insert:
+            differences[f"{name}: an insert takes whole columns, not members of structs"] = None
+        elif len(path) > 1 and is_default(text):
+            differences[f"{name}: columns have a DEFAULT, members of structs have none"] = None
+        else:
+            yield _Assignment(name=name, path=path, text=text)
+
+
+def _path(name: str, schema: StructType) -> ColumnPath:
+    """The path that is meant, as the schema spells it. Raises ``Refusal`` where it is none, or might be two."""
+    plain = name.removeprefix(f"{TARGET}.")
+    column = schema.find(plain) or schema.find(plain.strip("`"))
+    try:
+        parts = parse_path(plain)
+    except Refusal:
+        if column is None:
+            raise
+        return (column.name,)
+    if column is None:
+        return _spelled(parts, schema)
+    if len(parts) > 1 and isinstance(_type_of(parts[0], schema), StructType):
+        raise Refusal(f"the column {quoted(column.name)} or a member of {quoted(parts[0])}: say which by backticks")
+    return (column.name,)
+
+
+def _spelled(parts: ColumnPath, schema: StructType) -> ColumnPath:
+    spelled: list[str] = []
+    inside: DataType = schema
+    for part in parts:
+        whole = path_text(tuple(spelled))
+        if not isinstance(inside, StructType):
+            raise Refusal(f"{whole} is {inside}, and only members of structs are assigned alone")
+        field = inside.find(part)
+        if field is None:
+            kind = f"member of {whole}" if spelled else "column of the table"
+            raise Refusal(f"no {kind}, which has {_listed(inside.names)}")
+        spelled.append(field.name)
+        inside = field.type
+    return tuple(spelled)
+
+
+def _value(given: list[tuple[ColumnPath, str]], wanted: DataType | None, before: str, former: DataType | None) -> str:
+    """SQL of a column or member.
+
+    Args:
+        given: What is assigned to it (an empty path), or inside of it. The first counts where several do: that is an error.
+        wanted: Its type.
+        before: SQL of the value that it has.
+        former: The type of that value; None where rows do not have it yet.
+    """
+    for path, text in given:
+        if not path:
+            return text
+    if not given or not isinstance(wanted, StructType):
+        return "NULL" if former is None else before
+    members = []
+    for each in wanted.fields:
+        inside = [(path[1:], text) for path, text in given if path[0] == each.name]
+        value = _value(inside, each.type, f"{before}.{quoted(each.name)}", _member(former, each.name))
+        members.append(f"(\n{value}\n) AS {quoted(each.name)}")
+    return f"struct({', '.join(members)})"
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
+    return ", ".join(names[:_MOST_LISTED]) + more
+
+
+def _member(data_type: DataType | None, name: str) -> DataType | None:
+    return _type_of(name, data_type) if isinstance(data_type, StructType) else None
+
+
+def _type_of(name: str, struct: StructType) -> DataType | None:
+    field: StructField | None = struct.find(name)
+    return None if field is None else field.type

@@ -1,0 +1,203 @@
+"""Members of structs are assigned one by one, and all other members stay: in UPDATE, MERGE and ``DeltaTable``."""
+
+import pytest
+
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import ConstraintViolatedError, SchemaMismatchError
+from airflow_delta.core.statements import (
+    MatchedUpdate,
+    MergeStatement,
+    NotMatchedBySourceUpdate,
+    NotMatchedInsert,
+    SqlSource,
+    UpdateStatement,
+    WriteStatement,
+)
+from airflow_delta.spark import DeltaTable
+from airflow_delta.spark.change_feed.read import read_changes
+from airflow_delta.spark.dml.update import update
+from airflow_delta.spark.merge.merge import merge
+from airflow_delta.spark.write.write import write
+
+pytestmark = pytest.mark.spark
+
+ROWS = """
+    SELECT /*+ COALESCE(1) */ * FROM VALUES
+        (1L, named_struct('a', 10L, 'B-c', 'x', 'in', named_struct('d', 1, 'e', 'p'))),
+        (2L, named_struct('a', 20L, 'B-c', 'y', 'in', NULL)),
+        (3L, NULL)
+    AS t(id, s)
+"""
+ONE, TWO, THREE = (
+    {"a": 10, "B-c": "x", "in": {"d": 1, "e": "p"}},
+    {"a": 20, "B-c": "y", "in": None},
+    None,
+)
+RECORDED = {"delta.enableChangeDataFeed": "true"}
+VECTORS = {"delta.enableDeletionVectors": "true", **RECORDED}
+
+
+@pytest.fixture(params=[{}, RECORDED, VECTORS], ids=["plain", "recorded", "vectors"])
+def nested(request, put, table):
+    """A table of three rows whose struct ``s`` has a struct inside, by each of the ways in which rows change."""
+    put(ROWS, properties=request.param)
+    return DeltaLog.for_table(table)
+
+
+@pytest.fixture
+def plain(put, table):
+    put(ROWS)
+    return DeltaLog.for_table(table)
+
+
+def change(spark, log, assignments, where=None):
+    return update(spark, log, UpdateStatement(table=log.table_uri, assignments=assignments, where=where))
+
+
+def structs(log, column="s"):
+    rows = log.refresh().to_arrow().read_all().to_pylist()
+    return {row["id"]: row[column] for row in rows}
+
+
+def refused(spark, log, assignments):
+    with pytest.raises(SchemaMismatchError) as caught:
+        change(spark, log, assignments)
+    return caught.value.differences
+
+
+def test_an_update_of_members_keeps_the_others_at_any_depth(spark, nested):
+    change(spark, nested, {"s.a": "s.a + 1", "S.`b-C`": "upper(s.`B-c`)", "target.s.IN.d": "s.a"})
+    assert structs(nested) == {
+        1: {"a": 11, "B-c": "X", "in": {"d": 10, "e": "p"}},
+        2: {"a": 21, "B-c": "Y", "in": {"d": 20, "e": None}},
+        3: {"a": None, "B-c": None, "in": {"d": None, "e": None}},
+    }
+
+
+def test_a_null_struct_becomes_one_with_the_assigned_member_alone(spark, nested):
+    assert change(spark, nested, {"s.a": "7"}, "id = 3").metrics["numUpdatedRows"] == 1
+    assert structs(nested) == {1: ONE, 2: TWO, 3: {"a": 7, "B-c": None, "in": None}}
+
+
+def test_a_whole_inner_struct_is_assigned_beside_members(spark, nested):
+    change(spark, nested, {"s.in": "named_struct('e', 'new', 'd', 5)", "s.B-c": "NULL"}, "id < 3")
+    new = {"d": 5, "e": "new"}
+    assert structs(nested) == {1: {"a": 10, "B-c": None, "in": new}, 2: {"a": 20, "B-c": None, "in": new}, 3: None}
+
+
+def test_a_merge_assigns_members_in_matched_and_unmatched_rows(spark, nested, table):
+    clauses = (
+        MatchedUpdate(
+            assignments={"s.a": "source.v", "s.in.e": "concat(target.s.`B-c`, '!') -- loud"}, condition="source.v > 0"
+        ),
+        NotMatchedBySourceUpdate(assignments={"s.`B-c`": "'alone'"}),
+        NotMatchedInsert(assignments={"id": "id", "s": "named_struct('a', v, 'B-c', 'new', 'in', NULL)"}),
+    )
+    source = SqlSource("SELECT * FROM VALUES (1L, 5), (9L, 6) AS t(id, v)")
+    merge(spark, nested, MergeStatement(table=table, source=source, on="target.id = source.id", clauses=clauses))
+    assert structs(nested) == {
+        1: {"a": 5, "B-c": "x", "in": {"d": 1, "e": "x!"}},
+        2: {"a": 20, "B-c": "alone", "in": None},
+        3: {"a": None, "B-c": "alone", "in": None},
+        9: {"a": 6, "B-c": "new", "in": None},
+    }
+
+
+@pytest.mark.parametrize("properties", [RECORDED, VECTORS], ids=["files", "vectors"])
+def test_the_change_feed_tells_the_whole_struct_before_and_after(spark, put, table, properties):
+    put(ROWS, properties=properties)
+    log = DeltaLog.for_table(table)
+    change(spark, log, {"s.in.d": "2"}, "id = 1")
+    found = {row["_change_type"]: row["s"].asDict(True) for row in read_changes(spark, log, 1).collect()}
+    assert found == {"update_preimage": ONE, "update_postimage": {**ONE, "in": {"d": 2, "e": "p"}}}
+
+
+def test_members_of_mapped_columns_are_assigned(spark, put, table):
+    put(ROWS, properties={"delta.columnMapping.mode": "name"})
+    log = DeltaLog.for_table(table)
+    change(spark, log, {"s.in.e": "'new'"}, "id = 1")
+    assert structs(log) == {1: {**ONE, "in": {"d": 1, "e": "new"}}, 2: TWO, 3: None}
+
+
+def test_delta_tables_assign_members(spark, plain, table):
+    birds = DeltaTable.forPath(spark, table)
+    birds.update("id = 1", {"s.a": "s.a * 2"})
+    news = spark.createDataFrame([(2, "z")], "id BIGINT, text STRING").alias("news")
+    birds.alias("birds").merge(news, "birds.id = news.id").whenMatchedUpdate(set={"birds.s.`B-c`": "news.text"}).execute()
+    assert structs(plain) == {1: {**ONE, "a": 20}, 2: {**TWO, "B-c": "z"}, 3: None}
+
+
+def test_a_table_that_grows_by_a_merge_gets_null_in_new_members(spark, plain, table):
+    clauses = (MatchedUpdate(condition="source.id = 1", assignments={"s.a": "0"}), MatchedUpdate())
+    source = SqlSource("SELECT id, named_struct('a', 1L, 'more', 2) AS s FROM range(1, 3) AS t(id)")
+    statement = MergeStatement(table=table, source=source, on="target.id = source.id", clauses=clauses, schema_evolution=True)
+    merge(spark, plain, statement)
+    assert structs(plain) == {1: {**ONE, "a": 0, "more": None}, 2: {**TWO, "a": 1, "more": 2}, 3: None}
+
+
+@pytest.mark.parametrize(
+    ("assignments", "differences"),
+    [
+        ({"s": "NULL", "s.a": "1"}, ["s and s.a: the same is assigned twice"]),
+        ({"s.in.d": "1", "S.in": "NULL"}, ["s.in.d and S.in: the same is assigned twice"]),
+        ({"s.a": "1", "target.S.A": "2"}, ["s.a and target.S.A: the same is assigned twice"]),
+        ({"s.f": "1"}, ["s.f: no member of s, which has a, B-c, in"]),
+        (
+            {"s.in.f": "1", "t.a": "1"},
+            ["s.in.f: no member of s.in, which has d, e", "t.a: no column of the table, which has id, s"],
+        ),
+        ({"id.a": "1"}, ["id.a: id is bigint, and only members of structs are assigned alone"]),
+        ({"s.a": "DEFAULT"}, ["s.a: columns have a DEFAULT, members of structs have none"]),
+        ({"s..a": "1"}, ["s..a: 's..a' is no path of a column"]),
+        ({"s.a": "'text'"}, ["s.a: string in the source, bigint in the table"]),
+    ],
+)
+def test_what_cannot_be_assigned_is_told_before_anything_runs(spark, plain, assignments, differences):
+    assert list(refused(spark, plain, assignments)) == differences
+    assert (structs(plain), plain.refresh().version) == ({1: ONE, 2: TWO, 3: THREE}, 0)
+
+
+def test_members_of_lists_and_maps_are_not_assigned(spark, put, table):
+    put("SELECT 1L AS id, array(named_struct('a', 1)) AS l, map('k', named_struct('a', 1)) AS m")
+    found = refused(spark, DeltaLog.for_table(table), {"l.element.a": "2", "m.value.a": "2", "m.k": "NULL"})
+    assert [each.split(",")[0].rpartition(" is ")[0] for each in found] == ["l.element.a: l", "m.value.a: m", "m.k: m"]
+    assert all(each.endswith("and only members of structs are assigned alone") for each in found)
+
+
+def test_an_insert_takes_whole_columns(spark, plain, table):
+    clauses = (NotMatchedInsert(assignments={"id": "source.id", "s.a": "1"}),)
+    statement = MergeStatement(table=table, source=SqlSource("SELECT 9L AS id"), on="target.id = source.id", clauses=clauses)
+    with pytest.raises(SchemaMismatchError, match=r"s\.a: an insert takes whole columns, not members of structs"):
+        merge(spark, plain, statement)
+
+
+def test_backticks_tell_a_column_with_a_dot_from_a_member(spark, put, table):
+    put(
+        "SELECT 1L AS id, named_struct('a', 1, 'x.y', 2) AS s, 3 AS `s.a`, 4 AS `t.u`",
+        properties={"delta.columnMapping.mode": "name"},
+    )
+    log = DeltaLog.for_table(table)
+    assert refused(spark, log, {"s.a": "0"}) == ("s.a: the column `s.a` or a member of `s`: say which by backticks",)
+    change(spark, log, {"`s.a`": "30", "`s`.`a`": "10", "s.`x.y`": "20", "t.u": "40"})
+    assert (structs(log)[1], structs(log, "s.a")[1], structs(log, "t.u")[1]) == ({"a": 10, "x.y": 20}, 30, 40)
+
+
+def test_a_member_that_is_never_null_keeps_its_promise_where_a_null_struct_is_filled(spark, put, table):
+    put("SELECT 1L AS id, CAST(NULL AS STRUCT<a: INT, b: INT>) AS s")
+    log = DeltaLog.for_table(table)
+    log.alter().add_constraint("b", "s IS NULL OR s.b IS NOT NULL")
+    with pytest.raises(ConstraintViolatedError):
+        change(spark, log, {"s.a": "1"})
+    change(spark, log, {"s.a": "1", "s.b": "2"})
+    assert structs(log) == {1: {"a": 1, "b": 2}}
+
+
+def test_what_is_generated_from_a_member_follows_it(spark, table):
+    DeltaTable.create(spark).location(table).addColumn("id", "BIGINT").addColumn("s", "STRUCT<a: INT, b: INT>").addColumn(
+        "twice", "INT", generatedAlwaysAs="s.a * 2"
+    ).execute()
+    spark.createDataFrame([(1, (1, 2))], "id BIGINT, s STRUCT<a: INT, b: INT>").createOrReplaceTempView("given_struct")
+    log = DeltaLog.for_table(table)
+    write(spark, log, WriteStatement(table=table, source=SqlSource("TABLE given_struct")))
+    change(spark, log, {"s.a": "s.b + 3"})
+    assert (structs(log), structs(log, "twice")) == ({1: {"a": 5, "b": 2}}, {1: 10})
