@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_delta.core.actions import Origin
@@ -19,13 +20,16 @@ from airflow_delta.core.operations.vacuum_hands import VacuumHands
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import MaintenanceStatement, OperationResult, OptimizeStatement
 from airflow_delta.core.statements.health import STEPS
+from airflow_delta.core.table_changes.column_path import ColumnPath, path_text
 from airflow_delta.core.table_features.support import check_writable
 from airflow_delta.core.transaction.table_properties import checkpoint_interval, cleans_up_log
 from airflow_delta.jobs import maintenance_needs as needs
 from airflow_delta.jobs.errors import JobFailedError, MaintenanceFailedError
 from airflow_delta.jobs.maintenance_needs import Need
 from airflow_delta.jobs.redaction import redact
-from airflow_delta.spark.optimize.candidates import candidates, target_file_size
+from airflow_delta.spark.optimize.candidates import candidates, files_of, target_file_size
+from airflow_delta.spark.optimize.columns import clustered_by
+from airflow_delta.spark.optimize.cubes import CUBE_ID, cubes_to_make
 
 _logger = logging.getLogger(__name__)
 
@@ -134,6 +138,8 @@ class Maintenance:
         """Whether an OPTIMIZE is due; no Spark is asked."""
         snapshot = self.log.refresh()
         statement = self.optimize_statement(snapshot)
+        if columns := clustered_by(snapshot):
+            return _clustering_need(snapshot, statement, columns)
         sizes = candidates(snapshot, statement)["size"]
         return needs.of_optimize(
             files=len(sizes),
@@ -143,7 +149,7 @@ class Maintenance:
         )
 
     def optimize(self) -> Step:
-        """Rewrite the small files of the partitions that have too many of them; a commit of an earlier try counts."""
+        """Rewrite what ``optimize_need`` has found; a commit of an earlier try counts."""
         token = self.origin.token
         earlier = None if token is None else committed_result(self.log, token, self.start_version)
         if earlier is not None:
@@ -219,6 +225,20 @@ class Maintenance:
 
     def _is_to_do(self, need: Need) -> bool:
         return need.due and not self.statement.dry_run
+
+
+def _clustering_need(snapshot: Snapshot, statement: OptimizeStatement, columns: tuple[ColumnPath, ...]) -> Need:
+    """Whether OPTIMIZE is due on a clustered table, whose files it leaves small where their rows are in order."""
+    files, _ = cubes_to_make(files_of(snapshot, statement.where, "UTC"), list(map(path_text, columns)), full=False)
+    cubes = [dict(each or ()).get(CUBE_ID) for each in files["tags"].to_pylist()]
+    new = files.filter(pa.array([each is None for each in cubes], pa.bool_()))
+    return needs.of_clustering(
+        files=len(new),
+        size=pc.sum(new["size"]).as_py() or 0,
+        cubes=len({*cubes} - {None}),
+        small_file_size=statement.small_file_size or 0,
+        min_files=statement.min_files,
+    )
 
 
 _STEPS: Mapping[str, Callable[[Maintenance], Step]] = {

@@ -25,6 +25,19 @@ def of_optimize(*, files: int, size: int, small_file_size: int, min_files: int) 
     return Need(True, f"{files} files ({size:,} bytes) lie in partitions that have {limit}")
 
 
+def of_clustering(*, files: int, size: int, cubes: int, small_file_size: int, min_files: int) -> Need:
+    """``files``, of ``size`` bytes together, are in no order yet; OPTIMIZE would unite them with those of ``cubes`` cubes.
+
+    They count as small files do: ``min_files`` of them, or as many bytes as so many small files have. Cubes alone, which
+    OPTIMIZE would unite, are always worth it; it names none where all rows are in order.
+    """
+    if not files:
+        return Need(cubes > 0, f"{cubes} small cubes can become one" if cubes else "all files are in their order")
+    limit = f"{min_files} files or {min_files * small_file_size:,} bytes are worth it"
+    due = files >= min_files or size >= min_files * small_file_size
+    return Need(due, f"{files} files ({size:,} bytes) are not clustered yet; {limit}")
+
+
 def of_statistics(*, files: int) -> Need:
     """``files`` have no statistics."""
     return Need(files > 0, f"{files} files have no statistics")

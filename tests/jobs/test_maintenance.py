@@ -15,7 +15,7 @@ from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
 from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.jobs.errors import JobFailedError, MaintenanceFailedError
 from airflow_delta.jobs.maintenance import Maintenance
-from tests.core.builders import HandmadeLog, add, remove
+from tests.core.builders import HandmadeLog, add, metadata, remove
 
 DAY = 86_400_000
 LAST_VACUUM = "_delta_log/_last_vacuum_info"
@@ -80,6 +80,37 @@ def test_two_small_files_always_fit_into_one_so_that_an_optimize_that_is_due_doe
     log = HandmadeLog().create(*(small(n, size=60) for n in range(12))).log
     result = run(log, Optimizer(), steps=["optimize"], target_file_size=100)
     assert steps(result, "due") == {"optimize": False}
+
+
+def clustered(*files):
+    """A table that is clustered by its column ``id``, with these files."""
+    domain = {"domain": "delta.clustering", "configuration": '{"clusteringColumns":[["id"]]}', "removed": False}
+    features = {"writerFeatures": ["clustering", "domainMetadata"], "minReaderVersion": 1, "minWriterVersion": 7}
+    return HandmadeLog().commit({"protocol": features}, metadata(), {"domainMetadata": domain}, *files).log
+
+
+def in_cube(number, cube, **fields):
+    tags = {"ZCUBE_ID": cube, "ZCUBE_ZORDER_BY": '["id"]'}
+    return small(number, tags=tags, clusteringProvider="liquid", **fields)
+
+
+@pytest.mark.parametrize(
+    ("files", "why"),
+    [
+        ([in_cube(n, "one") for n in range(30)], None),
+        ([in_cube(n, "one") for n in range(30)] + [small(n) for n in range(30, 39)], None),
+        ([small(n, size=16 << 30) for n in range(9)], "9 files (154,618,822,656 bytes) are not clustered yet"),
+        ([in_cube(n, "one") for n in range(30)] + [small(n) for n in range(30, 40)], "10 files (10 bytes) are not"),
+        ([in_cube(n, f"cube{n % 2}") for n in range(4)], "2 small cubes can become one"),
+        ([in_cube(n, f"large{n}", size=101 << 30) for n in range(12)], None),
+    ],
+    ids=["in-order", "few-new", "large-new", "new", "cubes", "large-cubes"],
+)
+def test_a_clustered_table_is_optimized_for_files_that_are_in_no_order_yet_however_small_the_others_are(files, why):
+    optimizer = Optimizer()
+    (step,) = run(clustered(*files), optimizer, steps=["optimize"]).details["steps"]
+    assert (step["due"], len(optimizer.asked)) == (why is not None, int(why is not None))
+    assert step["why"].startswith(why or ("9 files (9 bytes) are not" if len(files) == 39 else "all files are in their order"))
 
 
 def test_without_spark_an_optimize_is_only_told_to_be_due():

@@ -10,6 +10,11 @@ from airflow_delta.jobs import maintenance_needs as needs
     [
         (needs.of_optimize(files=0, size=0, small_file_size=1, min_files=2), False),
         (needs.of_optimize(files=2, size=1, small_file_size=1, min_files=2), True),
+        (needs.of_clustering(files=0, size=0, cubes=0, small_file_size=5, min_files=3), False),
+        (needs.of_clustering(files=0, size=0, cubes=2, small_file_size=5, min_files=3), True),
+        (needs.of_clustering(files=2, size=14, cubes=1, small_file_size=5, min_files=3), False),
+        (needs.of_clustering(files=3, size=3, cubes=0, small_file_size=5, min_files=3), True),
+        (needs.of_clustering(files=1, size=15, cubes=0, small_file_size=5, min_files=3), True),
         (needs.of_statistics(files=0), False),
         (needs.of_statistics(files=1), True),
         (needs.of_vacuum(files=0, size=0), False),

@@ -1,7 +1,8 @@
 """Which files of a clustered table are clustered anew: decided from the tags of their cubes.
 
 A cube is what one OPTIMIZE has put in order. New files join cubes until these are large; a large cube is left alone, so that
-the work of each OPTIMIZE is about what came since the last one. Spark: ``ClusteringStrategy``.
+the work of each OPTIMIZE is about what came since the last one. Spark: ``ClusteringStrategy``. Without numpy, since
+Airflow's worker asks too whether there is anything to do.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ import json
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 
-import numpy as np
 import pyarrow as pa
 
 from airflow_delta.core.actions.file_actions import STRING_MAP
@@ -53,9 +54,9 @@ def cubes_to_make(
         if len(taken) == 1 and None not in taken:
             wanted = []  # it is in order already
     wanted.sort(key=lambda number: (cubes[number] or "", number))
-    filled = np.cumsum([sizes[number] for number in wanted])
-    ordinals = np.unique((filled - 1) // large_cube, return_inverse=True)[1]
-    return files.take(pa.array(wanted, pa.int64())), pa.array(ordinals, pa.int32())
+    filled = accumulate(sizes[number] for number in wanted)
+    ordinals = pa.array([(each - 1) // large_cube for each in filled], pa.int64()).dictionary_encode().indices
+    return files.take(pa.array(wanted, pa.int64())), ordinals
 
 
 def tagged(adds: pa.Table, cubes: pa.Array, columns: Sequence[str]) -> pa.Table:
