@@ -6,7 +6,7 @@ Imports no SQL parser: workers need none.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -30,8 +30,12 @@ class ChangeReader:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The function that Spark maps over each partition."""
-        rows = ChangedRows(self.table.rows, self.columns)
         for batch in batches:
-            for text in batch.column(0).to_pylist():
-                file = json.loads(text)
-                yield from rows.of(file, file["version"], pa.scalar(file["time"], pa.timestamp("us", "UTC")))
+            yield from self.of(batch.column(0).to_pylist())
+
+    def of(self, files: Iterable[str]) -> Iterator[pa.RecordBatch]:
+        """The changes that files tell, which are described as JSON: ``CHANGED_FILE``, ``version``, ``time`` (microseconds)."""
+        rows = ChangedRows(self.table.rows, self.columns)
+        for text in files:
+            file = json.loads(text)
+            yield from rows.of(file, file["version"], pa.scalar(file["time"], pa.timestamp("us", "UTC")))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class Admission:
@@ -32,6 +32,13 @@ class Admission:
                 break
             self._files, self._bytes, taken = self._files + 1, self._bytes + size, taken + 1
         return taken
+
+    def take_all(self, sizes: Sequence[int]) -> int:
+        """Likewise of files that belong together: all of them, or none where the batch is full already."""
+        if self._is_full():
+            return 0
+        self._files, self._bytes = self._files + len(sizes), self._bytes + sum(sizes)
+        return len(sizes)
 
     def _is_full(self) -> bool:
         is_full_of_bytes = self._max_bytes is not None and self._files > 0 and self._bytes >= self._max_bytes

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_delta.core.actions import CommitActions, Metadata
+from airflow_delta.core.actions.file_actions import ADD_FILE
 from airflow_delta.core.change_feed.changed_range import lost_columns
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import ChangeSchemaError, DeltaError, LogGapError, VersionNotFoundError
@@ -37,8 +39,7 @@ from airflow_delta.spark.streaming.stream_schema import stream_schema
 from airflow_delta.spark.supported import check_scannable
 from airflow_delta.spark.table_files import TableFiles, schema_of
 
-STREAMED_COLUMNS = (*SCANNED_COLUMNS, "size")
-"""Columns of the files that a stream reads."""
+_STREAMED = (*SCANNED_COLUMNS, "size")
 
 _IDLE_VERSIONS = 10
 """After so many commits without a row the offset moves on nevertheless, so that cleaned up commits are not missed later.
@@ -48,7 +49,17 @@ A table that is only looked after has one or two of them a day, and keeps its lo
 
 
 class LogTail:
-    """The log of a table from the view of one run of a stream, which reads with the schema that it found when it began."""
+    """The log of a table from the view of one run of a stream, which reads with the schema that it found when it began.
+
+    Attributes:
+        streamed: Columns of the files that it reads.
+        splits_commits: Whether a batch may end within a commit.
+        schema: The table's columns.
+        files: Where the files lie.
+    """
+
+    streamed: ClassVar[pa.Schema] = pa.schema([ADD_FILE.field(name) for name in _STREAMED])
+    splits_commits: ClassVar[bool] = True
 
     def __init__(self, log: DeltaLog, options: StreamOptions) -> None:
         """Look at the table.
@@ -66,6 +77,11 @@ class LogTail:
         self._known: dict[tuple[int, bool], pa.Table] = {}
         self._is_backlog_checked = False
         self._idle: tuple[StreamOffset, StreamOffset] | None = None
+
+    @property
+    def shown(self) -> StructType:
+        """The columns of the stream's rows."""
+        return self.schema
 
     def first(self) -> StreamOffset:
         """Where a new stream begins.
@@ -121,7 +137,8 @@ class LogTail:
         end = self._behind_idle(start)
         try:
             for part, files in self._parts(end, last):
-                taken = admission.take(files["size"].to_pylist())
+                take = admission.take if part.is_snapshot or self.splits_commits else admission.take_all
+                taken = take(files["size"].to_pylist())
                 if taken < len(files):
                     return replace(part, index=part.index + taken)
                 end = self._offset(part.version + 1)
@@ -135,7 +152,7 @@ class LogTail:
         return start
 
     def between(self, start: StreamOffset, end: StreamOffset) -> pa.Table:
-        """The files (``STREAMED_COLUMNS``) of the batch from ``start`` to ``end``. Raises as ``advance``."""
+        """The files (``streamed``) of the batch from ``start`` to ``end``. Raises as ``advance``."""
         found = []
         last = end.version if end.index else end.version - 1
         begin = self._behind_idle(start)  # what holds nothing may be cleaned up by now
@@ -144,7 +161,7 @@ class LogTail:
             found.append(files.slice(0, end.index - part.index) if is_last else files)
             if is_last:
                 break
-        return pa.concat_tables(found) if found else self._began.files(columns=STREAMED_COLUMNS).slice(0, 0)
+        return pa.concat_tables(found) if found else self.streamed.empty_table()
 
     def forget(self, end: StreamOffset) -> None:
         """What lies before this offset is not asked for again soon."""
@@ -156,37 +173,41 @@ class LogTail:
 
     def _parts(self, start: StreamOffset, last: int) -> Iterator[tuple[StreamOffset, pa.Table]]:
         """The versions from ``start`` on, each with those of its files that are still to be read."""
-        if start.table_id != self._began.metadata.id:
-            raise StreamTableReplacedError(table=self._log.table_uri)
+        self._check_start(start)
         self._check_backlog(start)
         part = start
         while part.is_snapshot or part.version <= last:
             key = (part.version, part.is_snapshot)
             if key not in self._known:
-                self._known[key] = self._all_files(part.version) if part.is_snapshot else self._added_files(part.version)
+                self._known[key] = self._of_snapshot(part.version) if part.is_snapshot else self._of_commit(part.version)
             yield part, self._known[key].slice(part.index)
             part = self._offset(part.version + 1)
 
-    def _all_files(self, version: int) -> pa.Table:
+    def _of_snapshot(self, version: int) -> pa.Table:
         """The files of a version, oldest first, in an order that is the same whenever it is asked for."""
         snapshot = self._snapshot(version)
         if snapshot is None:
             raise self._lost(version)
-        files = snapshot.files(columns=(*STREAMED_COLUMNS, "modification_time"))
+        files = snapshot.files(columns=(*_STREAMED, "modification_time"))
         if DELETION_VECTORS not in reader_features(snapshot.protocol):
             refuse_deletion_vectors(snapshot.table_uri, files)
-        return files.sort_by([("modification_time", "ascending"), ("path", "ascending")]).select(STREAMED_COLUMNS)
+        return files.sort_by([("modification_time", "ascending"), ("path", "ascending")]).select(_STREAMED)
 
-    def _added_files(self, version: int) -> pa.Table:
+    def _of_commit(self, version: int) -> pa.Table:
         """The files whose rows are new with the commit of this version."""
+        actions = self._commit(version)
+        adds = actions.adds.filter(actions.adds["data_change"])
+        return self._wanted(version, actions, adds).select(_STREAMED)
+
+    def _commit(self, version: int) -> CommitActions:
+        """What the commit did, which leaves the table's columns as the stream knows them."""
         try:
             actions = read_commit(self._log.store, version)
         except LogGapError as error:
             raise self._lost(version) from error
         if actions.metadata is not None:
-            self._check_schema(version, actions.metadata)
-        adds = actions.adds.filter(actions.adds["data_change"])
-        return self._wanted(version, actions, adds).select(STREAMED_COLUMNS)
+            self._check_metadata(version, actions.metadata)
+        return actions
 
     def _wanted(self, version: int, actions: CommitActions, adds: pa.Table) -> pa.Table:
         """Of the files that a commit adds those that are read."""
@@ -199,15 +220,20 @@ class LogTail:
         operation = actions.commit_info.operation if actions.commit_info else "UNKNOWN"
         raise StreamChangeError(table=self._log.table_uri, version=version, operation=operation)
 
+    def _check_start(self, start: StreamOffset) -> None:
+        """Return if the offset is one of such a stream of this table."""
+        if start.table_id != self._began.metadata.id:
+            raise StreamTableReplacedError(table=self._log.table_uri)
+
     def _check_backlog(self, start: StreamOffset) -> None:
         """Return if what was written before this run began fits the table's schema of today, as far as the log still tells."""
         if self._is_backlog_checked:
             return
         if start.version <= self._began.version and (snapshot := self._snapshot(start.version)) is not None:
-            self._check_schema(start.version, snapshot.metadata)
+            self._check_metadata(start.version, snapshot.metadata)
         self._is_backlog_checked = True
 
-    def _check_schema(self, version: int, metadata: Metadata) -> None:
+    def _check_metadata(self, version: int, metadata: Metadata) -> None:
         self._check_id(metadata)
         known, found = ((stream_schema(schema_of(each)), _partitions(each)) for each in (self._began.metadata, metadata))
         if known == found:

@@ -10,15 +10,15 @@ from airflow_delta.core.errors import InvalidStatementError
 LATEST = "latest"
 
 _MAX_FILES = 1000
+_ABOUT_REMOVED = ("ignoreDeletes", "ignoreChanges", "skipChangeCommits")
 _KNOWN = (
     "path",
     "maxFilesPerTrigger",
     "maxBytesPerTrigger",
     "startingVersion",
     "startingTimestamp",
-    "ignoreDeletes",
-    "ignoreChanges",
-    "skipChangeCommits",
+    *_ABOUT_REMOVED,
+    "readChangeFeed",
 )
 
 
@@ -35,6 +35,7 @@ class StreamOptions:
         ignores_deletes: Whether commits that only remove rows are passed over.
         ignores_changes: Whether of commits that remove and add rows the added files are read, unchanged rows in them included.
         skips_changes: Whether commits that remove rows are passed over as a whole.
+        reads_changes: Whether the rows are the table's changes, told as in its change feed, rather than its new rows.
     """
 
     path: str
@@ -45,6 +46,7 @@ class StreamOptions:
     ignores_deletes: bool = False
     ignores_changes: bool = False
     skips_changes: bool = False
+    reads_changes: bool = False
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> StreamOptions:
@@ -64,15 +66,19 @@ class StreamOptions:
         version = texts["startingVersion"]
         is_latest = version is not None and version.casefold() == LATEST
         max_files, max_bytes = (_number(name, texts[name], least=1) for name in ("maxFilesPerTrigger", "maxBytesPerTrigger"))
+        flags = {name: _flag(name, texts[name]) for name in (*_ABOUT_REMOVED, "readChangeFeed")}
+        if flags["readChangeFeed"] and (beside := [name for name in _ABOUT_REMOVED if flags[name]]):
+            raise _invalid(f"readChangeFeed tells removed rows too, so {', '.join(beside)} cannot be meant")
         return cls(
             path=texts["path"],
             max_files=_MAX_FILES if max_files is None else max_files,
             max_bytes=max_bytes,
             starting_version=LATEST if is_latest else _number("startingVersion", version, least=0),
             starting_timestamp=texts["startingTimestamp"],
-            ignores_deletes=_flag("ignoreDeletes", texts["ignoreDeletes"]),
-            ignores_changes=_flag("ignoreChanges", texts["ignoreChanges"]),
-            skips_changes=_flag("skipChangeCommits", texts["skipChangeCommits"]),
+            ignores_deletes=flags["ignoreDeletes"],
+            ignores_changes=flags["ignoreChanges"],
+            skips_changes=flags["skipChangeCommits"],
+            reads_changes=flags["readChangeFeed"],
         )
 
 

@@ -19,10 +19,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.schema.column_mapping import without_column_mapping
+from airflow_delta.spark.change_feed.reader import ChangeReader
 from airflow_delta.spark.errors import StreamSchemaChangedError
-from airflow_delta.spark.scan import SCANNED_COLUMNS
 from airflow_delta.spark.spark_schema import to_spark
 from airflow_delta.spark.streaming.admission import Admission
+from airflow_delta.spark.streaming.change_tail import ChangeTail
 from airflow_delta.spark.streaming.log_tail import LogTail
 from airflow_delta.spark.streaming.offsets import StreamOffset
 from airflow_delta.spark.streaming.options import StreamOptions
@@ -37,23 +38,30 @@ _MOST_IN_A_TASK = 128 << 20
 _TASKS = 32
 
 
-def read_stream(spark: SparkSession, table: str, **options: Any) -> DataFrame:
+def read_stream(spark: SparkSession, table: str, *, read_change_feed: bool = False, **options: Any) -> DataFrame:
     """The rows of a table as a stream: those that it has when the stream begins, then those that later commits add.
 
     A restart goes on behind the last batch that the checkpoint knows. Needs Spark 4.2.
 
+    With ``read_change_feed`` each row is a change instead, with ``_change_type``, ``_commit_version`` and ``_commit_timestamp``
+    as ``read_changes`` tells them: the rows that the table has when the stream begins are inserts, and all changes of a later
+    commit come in one batch. The table must record its changes (``delta.enableChangeDataFeed``).
+
     Args:
         spark: The session.
         table: URI of the table's root.
+        read_change_feed: Whether the table's changes are read. Delta's option ``readChangeFeed`` says the same.
         options: As of Delta's source: ``maxFilesPerTrigger`` (1000), ``maxBytesPerTrigger``, ``startingVersion`` (a number, or
             ``"latest"``), ``startingTimestamp``, ``ignoreDeletes``, ``ignoreChanges``, ``skipChangeCommits``.
 
     Raises:
         InvalidStatementError: An option is not known, or a value is none of its option.
+        ChangeDataNotRecordedError: Changes are asked for, and the table does not record them.
         TableNotFoundError: There is no table.
         UnsupportedReaderFeatureError: Spark cannot read such a table here. Errors of the running stream end the query; their
             code stands in the text of Spark's exception: see ``LogTail.advance``.
     """
+    options |= {"readChangeFeed": True} if read_change_feed else {}
     texts = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()}
     # Here errors come as themselves; what Spark's processes raise comes as text. Where a new stream begins is not asked yet:
     # for one that goes on, that version may be cleaned up.
@@ -71,8 +79,8 @@ class DeltaStreamSource(DataSource):  # type: ignore[misc]  # pyspark tells no t
         return FORMAT
 
     def schema(self) -> spark_types.StructType:
-        """The table's columns now."""
-        return _shown(_tail(self.options).schema)
+        """The columns of the stream's rows, as the table is now."""
+        return _shown(_tail(self.options).shown)
 
     def streamReader(self, schema: spark_types.StructType) -> DeltaStreamReader:  # noqa: N802 - Spark's name
         """What reads with this schema."""
@@ -82,11 +90,22 @@ class DeltaStreamSource(DataSource):  # type: ignore[misc]  # pyspark tells no t
 class FilesPartition(InputPartition):  # type: ignore[misc]
     """The files that one task reads."""
 
-    def __init__(self, table: TableFiles, columns: StructType, files: tuple[str, ...]) -> None:
-        """Take the files as JSON texts of ``SCANNED_COLUMNS``."""
+    def __init__(self, table: TableFiles, columns: StructType, files: tuple[str, ...], *, of_changes: bool) -> None:
+        """Take the files, as JSON texts of what the stream's tail tells of them."""
         super().__init__(files)
         self.table = table
         self.columns = columns
+        self.of_changes = of_changes
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """The rows of the files, or the changes that they tell."""
+        if self.of_changes:
+            yield from ChangeReader(table=self.table, columns=self.columns).of(self.value)
+            return
+        rows = self.table.rows(self.columns)
+        for text in self.value:
+            file = json.loads(text)
+            yield from rows.of(file["path"], file["partition_values"], hidden_by=file["deletion_vector"])
 
 
 class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
@@ -103,7 +122,7 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
     def _tail(self) -> LogTail:
         if self._opened is None:
             self._opened = _tail(self._options)
-            if _shown(self._opened.schema) != self._schema:
+            if _shown(self._opened.shown) != self._schema:
                 table = self._opened.files.table_uri
                 raise StreamSchemaChangedError(table=table, version=self._opened.latest_version())
         return self._opened
@@ -132,20 +151,18 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         """The files of a batch, spread over tasks."""
         files = self._tail.between(StreamOffset.from_json(start), StreamOffset.from_json(end))
         described = [
-            json.dumps({"path": path, "partition_values": dict(values), "deletion_vector": vector})
-            for path, values, vector in zip(*(files[name].to_pylist() for name in SCANNED_COLUMNS), strict=True)
+            json.dumps({**file, "partition_values": dict(file["partition_values"] or ())})
+            for file in files.drop_columns("size").to_pylist()
         ]
         shares = _shares(described, files["size"].to_pylist())
-        return [FilesPartition(self._tail.files, self._tail.schema, tuple(share)) for share in shares]
+        tail, of_changes = self._tail, isinstance(self._tail, ChangeTail)
+        return [FilesPartition(tail.files, tail.schema, tuple(share), of_changes=of_changes) for share in shares]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of the files, in a worker."""
         if not isinstance(partition, FilesPartition):
             raise TypeError(f"{partition!r} is none of ours")
-        rows = partition.table.rows(partition.columns)
-        for text in partition.value:
-            file = json.loads(text)
-            yield from rows.of(file["path"], file["partition_values"], hidden_by=file["deletion_vector"])
+        yield from partition.rows()
 
     def commit(self, end: dict[str, Any]) -> None:
         """The checkpoint holds this offset."""
@@ -154,7 +171,7 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 
 def _tail(options: Mapping[str, str]) -> LogTail:
     asked = StreamOptions.of(options)
-    return LogTail(DeltaLog.for_table(asked.path), asked)
+    return (ChangeTail if asked.reads_changes else LogTail)(DeltaLog.for_table(asked.path), asked)
 
 
 def _shown(schema: StructType) -> spark_types.StructType:

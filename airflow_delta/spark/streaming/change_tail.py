@@ -1,0 +1,113 @@
+"""Which files tell a stream of changes what it reads next: the change feed of a table, followed from an offset on.
+
+The rows of the version with which a stream begins are inserts of that version; each later commit tells what it changed. The
+changes of a commit are never split over batches, so that both sides of an update come together.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_delta.core.actions import CommitActions, Metadata
+from airflow_delta.core.change_feed.changed_files import CHANGED_FILE, changed_files
+from airflow_delta.core.change_feed.changed_range import ENABLED
+from airflow_delta.core.data_files.changed_rows import CHANGE_FIELDS, INSERT
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import ChangeDataNotRecordedError, InvalidStatementError
+from airflow_delta.core.log.history import InCommitTimestamps, commit_timestamp, monotonised
+from airflow_delta.core.log.log_segment import list_log
+from airflow_delta.core.schema import StructType
+from airflow_delta.spark.streaming.log_tail import LogTail
+from airflow_delta.spark.streaming.offsets import StreamOffset
+from airflow_delta.spark.streaming.options import StreamOptions
+
+_STREAMED = pa.schema(
+    [*CHANGED_FILE, pa.field("size", pa.int64()), pa.field("version", pa.int64()), pa.field("time", pa.int64())]
+)
+"""``version`` and ``time`` (microseconds since the epoch) are the commit's."""
+
+
+class ChangeTail(LogTail):
+    """As ``LogTail``, of changes."""
+
+    streamed = _STREAMED
+    splits_commits = False
+
+    def __init__(self, log: DeltaLog, options: StreamOptions) -> None:
+        """Look at the table.
+
+        Raises:
+            ChangeDataNotRecordedError: It does not record its changes.
+            DeltaError: As a stream of rows raises it.
+        """
+        super().__init__(log, options)
+        self._file_times: dict[int, int] = {}
+        self._in_commit = InCommitTimestamps.of(self._began.metadata)
+        self._check_recorded(self._began.version, self._began.metadata)
+
+    @property
+    def shown(self) -> StructType:
+        """The table's columns, and those of its feed."""
+        return StructType((*self.schema.fields, *CHANGE_FIELDS))
+
+    def _check_start(self, start: StreamOffset) -> None:
+        if start.index and not start.is_snapshot:
+            detail = "the checkpoint is that of a stream without readChangeFeed, which has read a part of a commit"
+            raise InvalidStatementError(statement="a streaming read", detail=detail)
+        super()._check_start(start)
+
+    def _of_snapshot(self, version: int) -> pa.Table:
+        files = super()._of_snapshot(version)
+        snapshot = self._log.snapshot(version)
+        changes = {
+            "path": files["path"],
+            "partition_values": files["partition_values"],
+            "change_type": pa.repeat(pa.scalar(INSERT), len(files)),
+            "shown_by": pa.nulls(len(files), CHANGED_FILE.field("shown_by").type),
+            "hidden_by": files["deletion_vector"],
+        }
+        return _committed(pa.table(changes, schema=CHANGED_FILE), files["size"], version, snapshot.timestamp)
+
+    def _of_commit(self, version: int) -> pa.Table:
+        """The files that say what the commit of this version changed."""
+        actions = self._commit(version)
+        files = changed_files(actions)
+        if self._began.partition_columns and files["partition_values"].null_count:
+            path = files["path"].filter(pc.is_null(files["partition_values"]))[0]
+            detail = f"the removed file {path} does not tell its partition"
+            raise ChangeDataNotRecordedError(table=self._log.table_uri, version=version, detail=detail)
+        return _committed(files, _sizes(files, actions), version, self._time_of(version, actions))
+
+    def _time_of(self, version: int, actions: CommitActions) -> int:
+        """When the commit was made, in milliseconds since the epoch."""
+        if version not in self._file_times:
+            self._file_times = monotonised(list_log(self._log.store).commits)
+            self._in_commit = InCommitTimestamps.of(self._log.refresh().metadata)
+        return commit_timestamp(version, self._file_times[version], actions.commit_info, self._in_commit)
+
+    def _check_metadata(self, version: int, metadata: Metadata) -> None:
+        super()._check_metadata(version, metadata)
+        self._check_recorded(version, metadata)
+
+    def _check_recorded(self, version: int, metadata: Metadata) -> None:
+        if metadata.configuration.get(ENABLED, "").lower() != "true":
+            detail = f"the property {ENABLED} was not true"
+            raise ChangeDataNotRecordedError(table=self._log.table_uri, version=version, detail=detail)
+
+
+def _committed(files: pa.Table, sizes: pa.ChunkedArray, version: int, time: int) -> pa.Table:
+    """Files (``CHANGED_FILE``) of a commit as ``_STREAMED``."""
+    values = (version, time * 1000)
+    about = [pa.repeat(pa.scalar(each, pa.int64()), len(files)) for each in values]
+    return pa.table([*files.columns, sizes, *about], schema=_STREAMED)
+
+
+def _sizes(files: pa.Table, actions: CommitActions) -> pa.ChunkedArray:
+    """Bytes of the files, as the commit tells them; 0 where it does not."""
+    told = pa.concat_tables(
+        [each.select(["path", "size"]) for each in (actions.adds, actions.removes, actions.changes)],
+        promote_options="permissive",
+    )
+    sizes = told["size"].take(pc.index_in(files["path"], value_set=told["path"].combine_chunks()))
+    return pc.fill_null(sizes, 0)
