@@ -71,11 +71,17 @@ class Target:
         return -1 if self.snapshot is None else self.snapshot.version
 
     def at(self, newest: Snapshot) -> Target | None:
-        """The same target at a later version; None when the staged files may not be right there any more."""
+        """The same target at a later version; None when the staged files may not be right there any more.
+
+        Raises:
+            UnsupportedReaderFeatureError: Rows of the table cannot be read there any more.
+            UnsupportedWriterFeatureError: A promise that the table has made since would not be kept.
+        """
         before = None if self.snapshot is None else _described(definition_of(self.snapshot), self.snapshot.domains)
         found = _described(definition_of(newest), newest.domains)
         if before == found:
             return replace(self, snapshot=newest)
+        check_rows_writable(newest.table_uri, newest.protocol, newest.metadata)
         if self.snapshot is not None and self.definition != definition_of(self.snapshot):
             return None
         made = {each.domain: each for each in self.domains}

@@ -1,15 +1,23 @@
 """Rows that make room for new ones: by any condition, by partition, and what others do meanwhile."""
 
 import datetime as dt
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.errors import ConcurrentTransactionError, ConstraintViolatedError
+from airflow_delta.core.errors import (
+    ConcurrentTransactionError,
+    ConstraintViolatedError,
+    UnsupportedReaderFeatureError,
+    UnsupportedWriterFeatureError,
+)
 from airflow_delta.core.statements import DeleteStatement
 from airflow_delta.spark.dml.delete import delete
+from airflow_delta.spark.write import write as write_module
+from airflow_delta.spark.write.room import make_room
 
 pytestmark = pytest.mark.spark
 
@@ -90,6 +98,27 @@ def test_rows_that_went_from_a_touched_file_meanwhile_stay_gone(spark, put, judg
     put("SELECT 44L AS id, 11L AS v, 'x' AS p", mode="replace_where", replace_where="v < 20")
 
     assert [row[0] for row in judged()] == [2, 44]
+
+
+@pytest.mark.parametrize("feature", ["materializePartitionColumns", "variantShredding-preview"])
+def test_a_promise_that_is_not_kept_here_and_came_meanwhile_ends_the_write_before_more_is_written(
+    put, table, during_staging, monkeypatch, feature
+):
+    put(ROWS.format(0, 4))
+    rooms = []
+
+    def asked():
+        DeltaLog.for_table(table).alter().set_properties({f"delta.feature.{feature}": "supported", "owner": "me"})
+        monkeypatch.setattr(
+            write_module, "make_room", lambda *given, **named: rooms.append(given) or make_room(*given, **named)
+        )
+
+    during_staging(asked)
+    before = sorted(Path(table).rglob("*.parquet"))
+    with pytest.raises((UnsupportedWriterFeatureError, UnsupportedReaderFeatureError)) as caught:
+        put("SELECT 44L AS id, 11L AS v, 'x' AS p", mode="replace_where", replace_where="v < 20")
+    assert (caught.value.features, rooms) == ((feature,), [])
+    assert (DeltaLog.for_table(table).snapshot().version, sorted(Path(table).rglob("*.parquet"))) == (1, before)
 
 
 def test_a_dry_run_of_a_range_says_what_would_go_and_leaves_no_file(put, latest, table, tmp_path):
