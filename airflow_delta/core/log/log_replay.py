@@ -183,11 +183,11 @@ class LogReplay:
             yield self.active_files
             return
         changes = self._tail_changes
+        self._refuse_shared(path_with_two_vectors(changes.added))
         for piece in active_file_pieces(self._store, self.segment.checkpoint):
             files = changes.untouched(pa.Table.from_batches([piece]))
-            if pc.any(named := pc.is_in(files["path"], changes.added["path"])).as_py():
-                shared = files["path"].filter(named)[0].as_py()
-                raise self._corrupt(f"two live files of version {self.segment.version} have the path {shared!r}")
+            named = files["path"].filter(pc.is_in(files["path"], changes.added["path"]))
+            self._refuse_shared(named[0].as_py() if len(named) else None)
             yield files
         yield changes.added
 
@@ -203,9 +203,12 @@ class LogReplay:
             files = self._tail_changes.active_files(before)
         else:
             files = self._tail_changes.active_files(with_record_counts(NO_ADDS, columns))
-        if shared := path_with_two_vectors(files):
-            raise self._corrupt(f"two live files of version {self.segment.version} have the path {shared!r}")
+        self._refuse_shared(path_with_two_vectors(files))
         return files
+
+    def _refuse_shared(self, path: str | None) -> None:
+        if path is not None:
+            raise self._corrupt(f"two live files of version {self.segment.version} have the path {path!r}")
 
     @cached_property
     def tombstones(self) -> pa.Table:

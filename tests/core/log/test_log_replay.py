@@ -188,6 +188,19 @@ def test_two_live_files_of_one_path_are_no_table():
     assert handmade.paths() == ["a", "b"]
 
 
+@pytest.mark.parametrize("last", [0, 1], ids=["both after the last checkpoint", "one in the last checkpoint"])
+def test_no_checkpoint_is_written_of_two_live_files_of_one_path(last):
+    features = protocol(3, 7, readerFeatures=["deletionVectors"], writerFeatures=["deletionVectors"])
+    handmade = HandmadeLog().commit(features, metadata())
+    for version, file in enumerate(("v", "w")):
+        if version == last:
+            handmade.log.checkpoint()
+        handmade.commit(add("a", deletionVector=vector(file)))
+    with pytest.raises(CorruptLogError, match="two live files of version 2 have the path 'a'"):
+        handmade.log.checkpoint()
+    assert [version for version in range(3) if handmade.store.exists(checkpoint_path(version))] == [last]
+
+
 @pytest.mark.parametrize("action", [protocol(), metadata()])
 def test_two_of_an_action_that_a_commit_may_hold_once_are_told_with_their_line(action):
     handmade = HandmadeLog().create().commit(action, add("a"), action)
