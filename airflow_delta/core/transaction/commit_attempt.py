@@ -35,6 +35,7 @@ class CommitAttempt:
         metadata: Metadata of the table, likewise.
         schema: The schema in ``metadata``.
         actions: What it writes.
+        enforces: Features whose promises the writer of its rows has kept; see ``ROW_FEATURES``.
         read_predicates: What it looked for.
         read_files: Paths it used, as in the log.
         read_whole_table: Whether it depends on every file there was.
@@ -55,6 +56,7 @@ class CommitAttempt:
     schema: StructType
     actions: CommitActions
     isolation_level: IsolationLevel = IsolationLevel.SERIALIZABLE
+    enforces: frozenset[str] = frozenset()
     read_predicates: tuple[Expression, ...] = ()
     read_files: pa.Array = field(default_factory=lambda: NO_PATHS)
     read_whole_table: bool = False

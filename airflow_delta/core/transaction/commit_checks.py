@@ -49,7 +49,7 @@ def check_commit(
     if is_append_only(metadata.configuration) and _changes_data(actions.removes):
         raise AppendOnlyTableError(table=table)
     _check_record_counts(table, actions.adds)
-    _check_rows(table, actions, protocol, metadata, enforces)
+    check_rows(table, actions, protocol, metadata, enforces=enforces)
 
 
 def check_no_duplicates(table: str, actions: CommitActions) -> None:
@@ -112,8 +112,14 @@ def _check_record_counts(table: str, adds: pa.Table) -> None:
         raise MissingRecordCountError(table=table, path=unknown[0].as_py(), needed_for="deletion vectors")
 
 
-def _check_rows(table: str, actions: CommitActions, protocol: Protocol, metadata: Metadata, enforces: Collection[str]) -> None:
-    """Whoever added rows must have kept what the table asks of rows; the core sees only files."""
+def check_rows(
+    table: str, actions: CommitActions, protocol: Protocol, metadata: Metadata, *, enforces: Collection[str]
+) -> None:
+    """Whoever added rows must have kept what the table asks of rows; the core sees only files. Arguments: as ``check_commit``.
+
+    Raises:
+        UnsupportedWriterFeatureError: It names the features whose promises were not kept.
+    """
     if not _changes_data(actions.adds):
         return
     asked = ROW_FEATURES & writer_features(protocol) - frozenset(enforces)

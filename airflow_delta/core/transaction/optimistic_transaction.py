@@ -287,13 +287,13 @@ class OptimisticTransaction:
         return CommitResult(version=self.read_version, timestamp=self._clock(), read_version=self.read_version, committed=False)
 
     def _commit(self, attempt: CommitAttempt, max_attempts: int) -> CommitResult:
-        check_commit(attempt.table, attempt.actions, attempt.protocol_after, attempt.metadata_after, enforces=self._enforces)
+        check_commit(attempt.table, attempt.actions, attempt.protocol_after, attempt.metadata_after, enforces=attempt.enforces)
         self._check_log_is_the_one_read()
         has_times = are_enabled(attempt.metadata_after.configuration)
         attempt = prepared(
             attempt,
             after=self._snapshot.timestamp if self._snapshot and has_times else -1,
-            keeps_row_ids=ROW_TRACKING in self._enforces,
+            keeps_row_ids=ROW_TRACKING in attempt.enforces,
         )
         landed = commit_loop.commit(attempt, self._store, max_attempts=max_attempts, backoff=self._backoff)
         self._committed = True
@@ -335,6 +335,7 @@ class OptimisticTransaction:
             schema=self._snapshot.schema if self._snapshot else parse_schema(basis.metadata.schema_string),
             actions=actions,
             isolation_level=commit_isolation_level(table_level, actions, changes_data=operation.changes_data),
+            enforces=self._enforces,
             read_predicates=tuple(dict.fromkeys(self._predicates)),
             read_files=pa.chunked_array(self._files, pa.string()).unique(),
             read_whole_table=self._read_whole_table or (removes_rows and not read),

@@ -18,6 +18,7 @@ from airflow_delta.core.log.action_reconciliation import canonical_paths
 from airflow_delta.core.schema import parse_schema
 from airflow_delta.core.table_features.support import check_readable, check_writable
 from airflow_delta.core.transaction.commit_attempt import CommitAttempt, all_features
+from airflow_delta.core.transaction.commit_checks import check_rows
 from airflow_delta.core.transaction.conflict import conflict
 from airflow_delta.core.transaction.in_commit_timestamps import with_time
 from airflow_delta.core.transaction.metadata_changes import is_harmless, moved
@@ -47,12 +48,17 @@ def any_winner(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
 
 
 def protocol_changed(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
-    """Two changes of the protocol conflict, and so does the loss of a feature; the new protocol must be known here."""
+    """Two changes of the protocol conflict, and so does the loss of a feature.
+
+    The new protocol must be known here, and what it asks of rows must have been kept in those that the attempt adds.
+    """
     protocol = winner.actions.protocol
     if protocol is None:
         return attempt
+    metadata = winner.actions.metadata or attempt.metadata
     check_readable(attempt.table, protocol)
-    check_writable(attempt.table, protocol, winner.actions.metadata or attempt.metadata)
+    check_writable(attempt.table, protocol, metadata)
+    check_rows(attempt.table, attempt.actions, protocol, metadata, enforces=attempt.enforces)
     if attempt.actions.protocol or all_features(attempt.protocol) - all_features(protocol):
         raise conflict(ProtocolChangedError, attempt, winner)
     return replace(attempt, protocol=protocol)

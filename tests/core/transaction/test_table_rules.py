@@ -13,6 +13,7 @@ from airflow_delta.core.errors import (
     MetadataChangedError,
     MissingRecordCountError,
     ProtocolChangedError,
+    UnsupportedWriterFeatureError,
 )
 from airflow_delta.core.schema import parse_schema
 from airflow_delta.core.transaction.commit_attempt import CommitAttempt
@@ -209,6 +210,18 @@ def test_only_listed_changes_of_the_schema_let_a_write_pass(added, key, configur
         return
     with pytest.raises(MetadataChangedError):
         check_conflicts(attempt, winner)
+
+
+def test_rows_that_do_not_keep_what_a_new_feature_asks_of_them_do_not_follow_it(added):
+    asked = "materializePartitionColumns"
+    theirs = won(protocol=replace(MODERN, writer_features=FEATURES | {asked}))
+    careless = make_attempt(actions=CommitActions(adds=added(("a", "1", (0, 1)))))
+    with pytest.raises(UnsupportedWriterFeatureError) as caught:
+        check_conflicts(careless, theirs)
+    assert caught.value.features == (asked,)
+    careful, without_rows = replace(careless, enforces=frozenset({asked})), replace(careless, actions=make_attempt().actions)
+    for passes in (careful, without_rows):
+        assert asked in check_conflicts(passes, theirs).protocol.writer_features
 
 
 def test_a_feature_that_the_protocol_lacks_is_not_taken_over(added):
