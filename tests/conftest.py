@@ -37,9 +37,12 @@ os.environ |= {
 def pytest_collection_modifyitems(items):
     """Try a test with a JVM or an Airflow beside it once more, as these fail on a machine that others keep busy.
 
-    The last lines of a run name the tests that needed it: each is a test to mend. The core's tests have no second try.
+    The last lines of a run name the tests that needed it: each is a test to mend. The core's tests have no second try, nor have
+    slow ones, which go on with what the test before them has left.
     """
     for item in items:
+        if item.get_closest_marker("slow"):
+            continue
         is_busy = {"spark", "airflow_database"} & {*getattr(item, "fixturenames", ())}
         if is_busy or any(map(item.get_closest_marker, ("spark", "airflow"))):
             item.add_marker(pytest.mark.flaky(reruns=1))

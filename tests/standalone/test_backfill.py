@@ -40,6 +40,12 @@ def backfill(airflow, days, *more):
 
     wait_until(lambda: not set(states()) - ENDED, seconds=SECONDS_FOR_A_DAY * len(days), what=lambda: f"runs end: {states()}")
     assert states() == {"success": len(DAYS)}
+    wait_until(lambda: has_ended(airflow), seconds=180, what="Airflow notes that the backfill has ended")
+
+
+def has_ended(airflow):
+    """Whether Airflow has noted it, which it does every 30 s: before that, it takes no other backfill of the DAG."""
+    return all(each["completed_at"] for each in airflow.get("backfills", dag_id="month")["backfills"])
 
 
 def commits(airflow, table):
