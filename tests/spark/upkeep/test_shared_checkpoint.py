@@ -41,17 +41,22 @@ V2 = Protocol(min_reader_version=3, min_writer_version=7, reader_features=V2_FEA
 WRITE = Operation(name="WRITE")
 NOW = 40 * 86_400_000
 TABLES = [
-    "checkpoint_struct_stats",
     "column_mapping_name",
     "dv_basic",
-    "dv_optimized",
-    "log_compaction",
-    "multipart_checkpoint",
     "partitioned_all_types",
-    "partitioned_special",
-    "row_tracking",
-    "stats_config",
     "v2_checkpoint_parquet",
+    *(
+        pytest.param(name, marks=pytest.mark.slow)
+        for name in (
+            "checkpoint_struct_stats",
+            "dv_optimized",
+            "log_compaction",
+            "multipart_checkpoint",
+            "partitioned_special",
+            "row_tracking",
+            "stats_config",
+        )
+    ),
 ]
 
 
