@@ -41,7 +41,7 @@ def pytest_collection_modifyitems(items):
     slow ones, which go on with what the test before them has left.
     """
     for item in items:
-        if item.get_closest_marker("slow"):
+        if item.get_closest_marker("slow") or item.path.is_relative_to(Path(__file__).parent / "core"):
             continue
         is_busy = {"spark", "airflow_database"} & {*getattr(item, "fixturenames", ())}
         if is_busy or any(map(item.get_closest_marker, ("spark", "airflow"))):
