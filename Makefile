@@ -15,7 +15,7 @@ test:
 	@$(RUN) pytest -m "not slow"
 
 test-slow:
-	@$(RUN) pytest -m slow
+	@$(RUN) pytest -m slow --hypothesis-profile=search
 
 lint:
 	@$(RUN) ruff check

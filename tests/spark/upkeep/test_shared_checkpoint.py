@@ -444,4 +444,5 @@ def outcome_of(action):
     try:
         return action()
     except DeltaError as error:
-        return error.code, error.detail
+        # Of several shared paths each names the first it meets, which of Spark's workers is a matter of time.
+        return error.code, error.detail.partition(" have the path ")[0]
