@@ -11,8 +11,9 @@ help:
 demo:
 	@$(RUN) python dags
 
+# Two at a time, whole files each, as a file's tests share what its fixtures make; each has a JVM of its own.
 test:
-	@$(RUN) pytest -m "not slow"
+	@$(RUN) pytest -m "not slow" --numprocesses 2 --dist loadfile
 
 test-slow:
 	@$(RUN) pytest -m slow --hypothesis-profile=search

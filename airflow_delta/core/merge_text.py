@@ -26,6 +26,7 @@ from airflow_delta.core.statements import (
     SqlSource,
     TableSource,
 )
+from airflow_delta.core.table_changes.column_path import path_text
 
 _SPARK = Dialect.get_or_raise("spark")
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
@@ -320,13 +321,13 @@ class _Sides:
         return self._words.renamed(tokens, renamed)
 
     def column(self, tokens: Sequence[Token]) -> str:
-        """The target's column that these words name."""
+        """The target's column that these words name, or the member of a struct, parts with dots in backticks."""
         parts = [each.text for each in tokens if each.token_type != TokenType.DOT]
         if len(parts) > 1 and parts[0].casefold() == self._target:
             parts = parts[1:]
-        if len(parts) != 1:
-            raise self._words.error(f"{self._words.slice(tokens)!r} is no column: members of structs are not assigned alone")
-        return parts[0]
+        if not parts:
+            raise self._words.error("a column is missing")
+        return path_text(tuple(parts))
 
 
 def _qualifiers(tokens: Sequence[Token]) -> Iterator[Token]:

@@ -109,6 +109,15 @@ def test_only_aliases_are_said_otherwise(on, expected):
     assert split(f"MERGE INTO f t USING feed s ON {on} WHEN MATCHED THEN DELETE").on == expected
 
 
+@pytest.mark.parametrize(
+    ("assigned", "path"),
+    [("a", "a"), ("t.a", "a"), ("a.b", "a.b"), ("T.a.b", "a.b"), ("t.`a.b`.c", "`a.b`.c"), ("`t`", "t"), ("`a.b`", "`a.b`")],
+)
+def test_columns_and_members_of_structs_are_assigned(assigned, path):
+    statement = split(f"MERGE INTO f t USING s ON t.id = s.id WHEN MATCHED THEN UPDATE SET {assigned} = s.a.b")
+    assert statement.clauses == (MatchedUpdate(assignments={path: "source.a.b"}),)
+
+
 def test_sides_may_bear_each_others_names():
     statement = split("MERGE INTO a AS source USING b AS target ON source.id = target.x WHEN MATCHED THEN DELETE")
     assert statement.on == "target.id = source.x"
@@ -129,7 +138,8 @@ def test_sides_may_bear_each_others_names():
         ("MERGE INTO t USING s ON t.id = s.id WHEN NOT MATCHED BY THEN DELETE", "TARGET is missing"),
         ("MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN UPDATE SET a", "assigns nothing"),
         ("MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN UPDATE SET a = 1, t.A = 2", "assigned twice"),
-        ("MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN UPDATE SET a.b = 1", "members of structs"),
+        ("MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN UPDATE SET = 1", "a column is missing"),
+        ("MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN UPDATE SET a.b = 1, t.A.B = 2", "A.B is assigned twice"),
         ("MERGE INTO t USING s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (a, b) VALUES (1)", "2 columns and 1 values"),
         ("MERGE INTO t USING s ON t.id = s.id WHEN NOT MATCHED THEN INSERT VALUES (1)", "names its columns"),
         ("MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN DELETE WHEN MATCHED THEN DELETE", "last clause"),

@@ -27,3 +27,16 @@ def test_a_text_with_aliases_and_plain_names_does_what_sql_says(spark, judged, t
     result = merge(spark, DeltaLog.for_table(statement.table), statement)
     assert result.version == 1
     assert judged() == [(1, "a", None), (2, "B", 20), (4, "D", None), (9, "i WHEN 90", None)]
+
+
+def test_members_of_structs_are_assigned_one_by_one(spark, judged, table):
+    write_deltalake(table, pa.table({"id": [1, 2], "s": [{"a": 1, "B-c": "x"}, {"a": 2, "B-c": "y"}]}))
+    statement = merge_statement(
+        f"""
+        MERGE INTO delta.`{table}` t USING (SELECT 2L AS id, named_struct('a', 20L) AS s) s ON t.id = s.id
+        WHEN MATCHED THEN UPDATE SET t.s.a = s.s.a + t.s.a
+        WHEN NOT MATCHED BY SOURCE THEN UPDATE SET s.`B-c` = upper(t.s.`B-c`)
+        """
+    )
+    merge(spark, DeltaLog.for_table(table), statement)
+    assert judged() == [(1, {"a": 1, "B-c": "X"}), (2, {"a": 22, "B-c": "y"})]
