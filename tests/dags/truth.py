@@ -18,8 +18,9 @@ def with_flights(duckdb_connection):
     frame = pd.read_csv(packaged_csv("flights.csv.zip"))
     frame["flight_date"] = pd.to_datetime(frame[["year", "month", "day"]])
     frame["time_hour"] = pd.to_datetime(frame["time_hour"], utc=True)
-    duckdb_connection.register("frame", frame)
-    duckdb_connection.execute("CREATE OR REPLACE TABLE csv AS SELECT * REPLACE (flight_date::DATE AS flight_date) FROM frame")
+    duckdb_connection.register("raw", frame)
+    duckdb_connection.execute("CREATE OR REPLACE TABLE csv AS SELECT * REPLACE (flight_date::DATE AS flight_date) FROM raw")
+    duckdb_connection.unregister("raw")
     return duckdb_connection
 
 
