@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
 from airflow_delta.core.actions import ADD_FILE, CHANGE_FILE, NO_ADDS, NO_CHANGES
@@ -27,6 +28,8 @@ from airflow_delta.spark.rewrite_worker import INPUT_COLUMNS, RESULT, RESULT_DDL
 from airflow_delta.spark.row_changes import DROP, MARKS, NO_ROW, OUTPUT, ROW
 from airflow_delta.spark.table_files import TableFiles
 from airflow_delta.spark.worker_values import task_count, to_ipc, typed_worker_errors
+
+_FEW_OUTPUTS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -78,20 +81,24 @@ class FileRewrite:
         )
         return self._run(calls, clock)
 
-    def change(self, changes: DataFrame, *, clock: Clock = system_clock) -> Rewritten:
+    def change(self, changes: DataFrame, changed: pa.Array, *, clock: Clock = system_clock) -> Rewritten:
         """Write the outputs that the changes name, with the changes applied, and no others.
 
         Args:
             changes: Columns ``OUTPUT`` (int), ``ROW`` (bigint), ``DROP`` (boolean: the row goes), where they are recorded
                 ``LIVES_ON``, and those columns of the table that the other rows take their new values from. Two changes of one
                 row only if both drop it.
+            changed: The outputs that they name, ascending: int32.
             clock: Gives the modification time of the files.
         """
         row_ids = self._row_ids
         if row_ids and row_ids.version_column and set(changes.columns) - set(MARKS):
             changes = changes.withColumn(row_ids.version_column, F.lit(None).cast("bigint"))
-        tasks = task_count(changes.sparkSession, self.inputs)
-        return self._run(changes.repartitionById(tasks, F.col(OUTPUT)).sortWithinPartitions(OUTPUT, ROW), clock)
+        inputs, place = self.inputs, F.col(OUTPUT)
+        if len(changed) <= _FEW_OUTPUTS:  # then a task without any would be felt, and so would one with two of them
+            inputs, place = inputs.filter(pc.is_in(self.outputs, changed)), _rank(changed)
+        tasks = task_count(changes.sparkSession, inputs)
+        return self._run(changes.repartitionById(tasks, place).sortWithinPartitions(OUTPUT, ROW), clock)
 
     @property
     def _row_ids(self) -> RowIds | None:
@@ -151,3 +158,9 @@ class FileRewrite:
     def _partition_values(self, written: pa.Table) -> pa.ChunkedArray:
         first_inputs = np.searchsorted(self.outputs, written["output"])
         return self.inputs["partition_values"].take(pa.array(first_inputs))
+
+
+def _rank(outputs: pa.Array) -> Column:
+    """The ordinal of a row's output among these."""
+    branches = " ".join(f"WHEN {output} THEN {rank}" for rank, output in enumerate(outputs.to_pylist()))
+    return F.expr(f"CASE {OUTPUT} {branches} END")

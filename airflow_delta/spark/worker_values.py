@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import ceil
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,16 +17,25 @@ from airflow_delta.core.errors import DeltaError
 
 _MARK = "airflow_delta error: "
 _TASK_BYTES = 64 << 20
-_TASKS_PER_CORE = 4
+_BYTES_WORTH_A_TASK = 32 << 20
+_MOST_ROUNDS = 4
 
 
-def task_count(spark: SparkSession, files: pa.Table) -> int:
+def task_count(spark: SparkSession, files: pa.Table, *, share: float = 1.0) -> int:
     """How many tasks share these files (``size`` in bytes), never more than files.
 
-    Some for each core, so that a slow one does not hold up the rest, and more of them where files are many and large.
+    One for each core where little is read, as a task costs as much as reading some MiB; some for each where it is more, so that
+    a slow one does not hold up the rest; and more of them where files are many and large.
+
+    Args:
+        spark: The session.
+        files: What is read.
+        share: The part of their bytes that is read.
     """
-    by_size = (pc.sum(files["size"]).as_py() or 0) // _TASK_BYTES
-    return max(1, min(len(files), max(_TASKS_PER_CORE * spark.sparkContext.defaultParallelism, by_size)))
+    cores = spark.sparkContext.defaultParallelism
+    read = (pc.sum(files["size"]).as_py() or 0) * share
+    rounds = min(_MOST_ROUNDS, ceil(read / (cores * _BYTES_WORTH_A_TASK)) or 1)
+    return max(1, min(len(files), max(rounds * cores, int(read // _TASK_BYTES))))
 
 
 def to_ipc(table: pa.Table) -> bytes:

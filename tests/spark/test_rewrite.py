@@ -31,6 +31,10 @@ def changes(spark, rows, columns=""):
     return spark.createDataFrame(rows, f"{OUTPUT} int, {ROW} bigint, {DROP} boolean{columns}")
 
 
+def changed(*outputs):
+    return pa.array(outputs, pa.int32())
+
+
 def test_outputs_are_their_inputs_in_order(spark, table):
     for first in (0, 10, 20, 30):
         write_deltalake(table, pa.table({"id": range(first, first + 3)}), mode="append")
@@ -50,15 +54,33 @@ def test_rows_change_by_their_position_over_all_inputs_and_only_asked_outputs_ar
         write_deltalake(table, pa.table({"id": range(first, first + 3), "v": ["x", None, "z"]}), mode="append")
     asked = changes(spark, [(0, 4, True, None), (0, 3, False, "new"), (0, 0, False, None)], ", v string")
 
-    rewritten = rewrite_of(table, [0, 0, 1]).change(asked)
+    rewritten = rewrite_of(table, [0, 0, 1]).change(asked, changed(0))
 
     assert written_rows(table, rewritten.adds).to_pydict() == {"id": [0, 1, 2, 10, 12], "v": [None, None, "z", "new", "z"]}
     assert (rewritten.rows_read, rewritten.rows_written, len(rewritten.adds)) == (6, 5, 1)
 
 
+@pytest.mark.parametrize("few", [64, 1], ids=["few", "many"])
+def test_some_outputs_of_many_are_written_each_once_with_its_changes(spark, table, monkeypatch, few):
+    monkeypatch.setattr("airflow_delta.spark.rewrite._FEW_OUTPUTS", few)
+    for first in range(0, 60, 10):
+        write_deltalake(table, pa.table({"id": [first, first + 1], "v": ["x", "y"]}), mode="append")
+    asked = changes(spark, [(5, 0, True, None), (1, 1, False, "new"), (3, 0, False, "news")], ", v string")
+
+    rewritten = rewrite_of(table, range(6)).change(asked, changed(1, 3, 5))
+
+    assert rewritten.outputs.to_pylist() == [1, 3, 5]
+    found = [written_rows(table, rewritten.adds, add).to_pylist() for add in range(3)]
+    assert found == [
+        [{"id": 10, "v": "x"}, {"id": 11, "v": "new"}],
+        [{"id": 30, "v": "news"}, {"id": 31, "v": "y"}],
+        [{"id": 51, "v": "y"}],
+    ]
+
+
 def test_an_output_without_rows_makes_no_file(spark, table, tmp_path):
     write_deltalake(table, pa.table({"id": [1, 2]}))
-    rewritten = rewrite_of(table, [0]).change(changes(spark, [(0, 0, True), (0, 1, True)]))
+    rewritten = rewrite_of(table, [0]).change(changes(spark, [(0, 0, True), (0, 1, True)]), changed(0))
     assert (len(rewritten.adds), rewritten.rows_read, rewritten.rows_written) == (0, 2, 0)
     assert list(tmp_path.glob("table/new/*")) == []
 
@@ -79,7 +101,7 @@ def test_errors_of_workers_arrive_as_what_they_are(spark, table, tmp_path):
     schema = pa.schema([pa.field("id", pa.int64()), pa.field("v", pa.string(), nullable=False)])
     write_deltalake(table, pa.table({"id": [1, 2], "v": ["a", "b"]}, schema=schema))
     with pytest.raises(ConstraintViolatedError) as violated:
-        rewrite_of(table, [0]).change(changes(spark, [(0, 1, False, None)], ", v string"))
+        rewrite_of(table, [0]).change(changes(spark, [(0, 1, False, None)], ", v string"), changed(0))
     assert violated.value.rows == 1
     next(tmp_path.glob("table/*.parquet")).write_bytes(b"no parquet")
     with pytest.raises(CorruptDataFileError) as corrupt:
