@@ -32,6 +32,7 @@ CONFS = {
     "spark.sql.shuffle.partitions": "16",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.compression.codec": "snappy",
+    "spark.python.sql.dataFrameDebugging.enabled": "false",  # as in the session of a job
 }
 _WARM_UP_ROUNDS = 2
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from pyspark.errors import AnalysisException
@@ -9,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from airflow_delta.core.errors import SchemaMismatchError
-from airflow_delta.core.schema import DataType, StructType
+from airflow_delta.core.schema import DataType, StructField, StructType
 from airflow_delta.core.schema.differences import schema_differences
 from airflow_delta.spark.dml.clauses import BoundClauses, ClauseKind, of_source
 from airflow_delta.spark.dml.mentions import TARGET
@@ -57,23 +58,42 @@ def analyse(
         visible = (by_source if clause.by_source else inserted if clause.kind is ClauseKind.INSERT else matched) or matched
         if clause.condition is not None:
             visible.where(F.expr(clause.condition))
+        wanted: dict[StructField, str] = {}
         for field in schema.fields:
             text = clause.values.get(field.name)
             if text == of_source(field.name) and field.name.casefold() not in available:
                 differences[f"{field.name}: missing in the source, {field.type} in the table"] = None
             elif text is not None:
-                try:
-                    found = from_spark(visible.select(F.expr(text).alias(field.name)).schema)
-                except AnalysisException as error:
-                    differences[f"{field.name}: {text} cannot be had: {str(error).splitlines()[0]}"] = None
-                    continue
-                wanted = StructType((replace(field, nullable=True),))
-                differences |= dict.fromkeys(schema_differences(found, wanted, missing_as_null=missing_as_null))
-                if str(found.fields[0].type) != str(field.type):
-                    given[position, field.name] = found.fields[0].type
+                wanted[field] = text
+        for field, found in _found(visible, wanted, differences):
+            nullable = StructType((replace(field, nullable=True),))
+            differences |= dict.fromkeys(schema_differences(found, nullable, missing_as_null=missing_as_null))
+            if str(found.fields[0].type) != str(field.type):
+                given[position, field.name] = found.fields[0].type
     if differences:
         raise SchemaMismatchError(table=table, differences=tuple(differences))
     return replace(clauses, given=given)
+
+
+def _found(
+    visible: DataFrame, wanted: dict[StructField, str], differences: dict[str, None]
+) -> Iterator[tuple[StructField, StructType]]:
+    """For each column, the type of the value that it is to get: a schema of one column.
+
+    All are analysed at once, which costs as much as one does; only where one is wrong each alone, to tell which.
+    """
+
+    def schema_of(fields: Iterable[StructField]) -> StructType:
+        return from_spark(visible.select(*(F.expr(wanted[each]).alias(each.name) for each in fields)).schema)
+
+    try:
+        yield from zip(wanted, (StructType((found,)) for found in schema_of(wanted).fields), strict=True)
+    except AnalysisException:
+        for field, text in wanted.items():
+            try:
+                yield field, schema_of([field])
+            except AnalysisException as error:
+                differences[f"{field.name}: {text} cannot be had: {str(error).splitlines()[0]}"] = None
 
 
 def _check_defaults(visible: DataFrame, schema: StructType) -> None:
