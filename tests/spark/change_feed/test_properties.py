@@ -52,7 +52,8 @@ def run(table, statement):
     if kind == "update":
         return table.update(rest[0], **rest[1])
     keys, given_clauses = rest
-    source = " UNION ALL ".join(f"SELECT {key}L AS id, 'p{key % 3}' AS p, {5000 + key}L AS v" for key in sorted(keys))
+    values = 100_000 * table.log.refresh().version  # new ones each time: an update that leaves a row as it is is told, too
+    source = " UNION ALL ".join(f"SELECT {key}L AS id, 'p{key % 3}' AS p, {values + key}L AS v" for key in sorted(keys))
     return table.merge(source, given_clauses)
 
 

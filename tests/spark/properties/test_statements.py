@@ -81,7 +81,8 @@ class World:
         pq.write_table(given, self.given)
         source = FileSource(self.given, format="parquet")
         if where is not None:
-            source = SqlSource(f"SELECT * FROM given WHERE {where}", views={"given": source})
+            # Not as a bare condition: of a Parquet file Spark would ask `x = NaN` by its statistics, and lose the rows.
+            source = SqlSource(f"SELECT * FROM given WHERE coalesce(({where}), FALSE)", views={"given": source})
             statement["replace_where"] = where
         write(self.spark, self.log, WriteStatement(table=self.table, source=source, **statement))
 
