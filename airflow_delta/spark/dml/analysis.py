@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from pyspark.errors import AnalysisException
@@ -58,42 +58,49 @@ def analyse(
         visible = (by_source if clause.by_source else inserted if clause.kind is ClauseKind.INSERT else matched) or matched
         if clause.condition is not None:
             visible.where(F.expr(clause.condition))
-        wanted: dict[StructField, str] = {}
+        lacking = {each.name for each in schema.fields if each.name.casefold() not in available}
+        missing = {name for name in lacking if clause.values.get(name) == of_source(name)}
+        found = _found(visible, {name: text for name, text in clause.values.items() if name not in missing})
         for field in schema.fields:
-            text = clause.values.get(field.name)
-            if text == of_source(field.name) and field.name.casefold() not in available:
+            if field.name in missing:
                 differences[f"{field.name}: missing in the source, {field.type} in the table"] = None
-            elif text is not None:
-                wanted[field] = text
-        for field, found in _found(visible, wanted, differences):
-            nullable = StructType((replace(field, nullable=True),))
-            differences |= dict.fromkeys(schema_differences(found, nullable, missing_as_null=missing_as_null))
-            if str(found.fields[0].type) != str(field.type):
-                given[position, field.name] = found.fields[0].type
+                continue
+            match found.get(field.name):
+                case str() as why:
+                    differences[f"{field.name}: {clause.values[field.name]} cannot be had: {why}"] = None
+                case StructField() as value:
+                    wanted = StructType((replace(field, nullable=True),))
+                    differences |= dict.fromkeys(
+                        schema_differences(StructType((value,)), wanted, missing_as_null=missing_as_null)
+                    )
+                    if str(value.type) != str(field.type):
+                        given[position, field.name] = value.type
     if differences:
         raise SchemaMismatchError(table=table, differences=tuple(differences))
     return replace(clauses, given=given)
 
 
-def _found(
-    visible: DataFrame, wanted: dict[StructField, str], differences: dict[str, None]
-) -> Iterator[tuple[StructField, StructType]]:
-    """For each column, the type of the value that it is to get: a schema of one column.
+def _found(visible: DataFrame, values: Mapping[str, str]) -> dict[str, StructField | str]:
+    """For each column the value that it is to get, with its type, or what Spark says against it.
 
     All are analysed at once, which costs as much as one does; only where one is wrong each alone, to tell which.
     """
 
-    def schema_of(fields: Iterable[StructField]) -> StructType:
-        return from_spark(visible.select(*(F.expr(wanted[each]).alias(each.name) for each in fields)).schema)
+    def analysed(names: Iterable[str]) -> dict[str, StructField]:
+        names = [*names]
+        frame = visible.select(*(F.expr(values[each]).alias(each) for each in names))
+        return dict(zip(names, from_spark(frame.schema).fields, strict=True))
 
+    found: dict[str, StructField | str] = {}
     try:
-        yield from zip(wanted, (StructType((found,)) for found in schema_of(wanted).fields), strict=True)
+        found.update(analysed(values))
     except AnalysisException:
-        for field, text in wanted.items():
+        for name in values:
             try:
-                yield field, schema_of([field])
+                found.update(analysed([name]))
             except AnalysisException as error:
-                differences[f"{field.name}: {text} cannot be had: {str(error).splitlines()[0]}"] = None
+                found[name] = str(error).splitlines()[0]
+    return found
 
 
 def _check_defaults(visible: DataFrame, schema: StructType) -> None:
