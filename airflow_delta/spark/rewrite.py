@@ -29,7 +29,7 @@ from airflow_delta.spark.row_changes import DROP, MARKS, NO_ROW, OUTPUT, ROW
 from airflow_delta.spark.table_files import TableFiles
 from airflow_delta.spark.worker_values import task_count, to_ipc, typed_worker_errors
 
-_FEW_OUTPUTS = 64
+_FEW_OUTPUTS = 64  # so many branches an expression may have for each row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -18,6 +18,7 @@ from airflow_delta.core.errors import DeltaError
 _MARK = "airflow_delta error: "
 _TASK_BYTES = 64 << 20
 _BYTES_WORTH_A_TASK = 32 << 20
+_BYTES_LIKE_AN_OPENING = 1 << 20
 _MOST_ROUNDS = 4
 
 
@@ -25,7 +26,7 @@ def task_count(spark: SparkSession, files: pa.Table, *, share: float = 1.0) -> i
     """How many tasks share these files (``size`` in bytes), never more than files.
 
     One for each core where little is read, as a task costs as much as reading some MiB; some for each where it is more, so that
-    a slow one does not hold up the rest; and more of them where files are many and large.
+    a slow one does not hold up the rest; and more of them where files are many or large.
 
     Args:
         spark: The session.
@@ -33,7 +34,7 @@ def task_count(spark: SparkSession, files: pa.Table, *, share: float = 1.0) -> i
         share: The part of their bytes that is read.
     """
     cores = spark.sparkContext.defaultParallelism
-    read = (pc.sum(files["size"]).as_py() or 0) * share
+    read = (pc.sum(files["size"]).as_py() or 0) * share + len(files) * _BYTES_LIKE_AN_OPENING
     rounds = min(_MOST_ROUNDS, ceil(read / (cores * _BYTES_WORTH_A_TASK)) or 1)
     return max(1, min(len(files), max(rounds * cores, int(read // _TASK_BYTES))))
 

@@ -20,19 +20,19 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from airflow_delta.jobs.session import DEFAULTS
 from benchmarks.process_tree import Meter
 from benchmarks.spark_ops.cases import CASES, Case, Inputs
 from benchmarks.spark_ops.inputs import KEYS, RANGE, SPREAD, TIMESTAMPS, Size, data_files, make_base, make_source
 from benchmarks.spark_ops.judge import differing_rows
 
 CONFS = {
+    **DEFAULTS,  # as in the session of a job
     "spark.ui.enabled": "false",
     "spark.driver.memory": "3g",
-    "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "16",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.compression.codec": "snappy",
-    "spark.python.sql.dataFrameDebugging.enabled": "false",  # as in the session of a job
 }
 _WARM_UP_ROUNDS = 2
 

@@ -58,8 +58,7 @@ def analyse(
         visible = (by_source if clause.by_source else inserted if clause.kind is ClauseKind.INSERT else matched) or matched
         if clause.condition is not None:
             visible.where(F.expr(clause.condition))
-        lacking = {each.name for each in schema.fields if each.name.casefold() not in available}
-        missing = {name for name in lacking if clause.values.get(name) == of_source(name)}
+        missing = {name for name, text in clause.values.items() if text == of_source(name) and name.casefold() not in available}
         found = _found(visible, {name: text for name, text in clause.values.items() if name not in missing})
         for field in schema.fields:
             if field.name in missing:

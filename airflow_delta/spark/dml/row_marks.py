@@ -45,7 +45,7 @@ def mark_rows(staged: StagedChanges, effects: RowEffects, staging: StagingArea) 
         return NO_ADDS
     going = staged.rows.where(staged.of(ClauseKind.UPDATE, ClauseKind.DELETE)).select(FILE, ROW)
     touched = staged.candidates.take(effects.touched_files)
-    tasks = task_count(going.sparkSession, touched, share=1 / max(len(staged.snapshot.schema.fields), 1))  # only positions
+    tasks = task_count(going.sparkSession, touched, share=1 / len(staged.snapshot.schema.fields))  # only positions
     ordered = going.repartitionById(tasks, F.col(FILE)).sortWithinPartitions(FILE, ROW)
     return marked_files(staged.candidates, write_vectors(staged.snapshot, staged.candidates, ordered, staging))
 

@@ -137,7 +137,7 @@ def scan_positions(
     schema = to_spark(without_column_mapping(columns)).add(FILE, spark_types.IntegerType()).add(ROW, spark_types.LongType())
     if not len(files):
         return spark.createDataFrame([], schema)
-    tasks = task_count(spark, files, share=len(columns.fields) / max(len(snapshot.schema.fields), 1))
+    tasks = task_count(spark, files, share=len(columns.fields) / len(snapshot.schema.fields))
     worker = PositionScan(
         table=TableFiles.of(snapshot),
         columns=columns,
