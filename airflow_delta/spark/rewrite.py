@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name everybody knows
 
 from airflow_delta.core.actions import ADD_FILE, CHANGE_FILE, NO_ADDS, NO_CHANGES
@@ -24,12 +24,11 @@ from airflow_delta.core.data_files import StatisticsSelection
 from airflow_delta.core.data_files.compression import codec_for_arrow
 from airflow_delta.core.data_files.row_ids import RowIds
 from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.spark.file_tasks import spread_by_file
 from airflow_delta.spark.rewrite_worker import INPUT_COLUMNS, RESULT, RESULT_DDL, RewriteWorker
 from airflow_delta.spark.row_changes import DROP, MARKS, NO_ROW, OUTPUT, ROW
 from airflow_delta.spark.table_files import TableFiles
-from airflow_delta.spark.worker_values import task_count, to_ipc, typed_worker_errors
-
-_FEW_OUTPUTS = 64  # so many branches an expression may have for each row
+from airflow_delta.spark.worker_values import to_ipc, typed_worker_errors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -94,11 +93,8 @@ class FileRewrite:
         row_ids = self._row_ids
         if row_ids and row_ids.version_column and set(changes.columns) - set(MARKS):
             changes = changes.withColumn(row_ids.version_column, F.lit(None).cast("bigint"))
-        inputs, place = self.inputs, F.col(OUTPUT)
-        if len(changed) <= _FEW_OUTPUTS:  # then a task without any would be felt, and so would one with two of them
-            inputs, place = inputs.filter(pc.is_in(self.outputs, changed)), _rank(changed)
-        tasks = task_count(changes.sparkSession, inputs)
-        return self._run(changes.repartitionById(tasks, place).sortWithinPartitions(OUTPUT, ROW), clock)
+        inputs = self.inputs.filter(pc.is_in(self.outputs, changed))
+        return self._run(spread_by_file(changes, OUTPUT, changed, inputs).sortWithinPartitions(OUTPUT, ROW), clock)
 
     @property
     def _row_ids(self) -> RowIds | None:
@@ -158,9 +154,3 @@ class FileRewrite:
     def _partition_values(self, written: pa.Table) -> pa.ChunkedArray:
         first_inputs = np.searchsorted(self.outputs, written["output"])
         return self.inputs["partition_values"].take(pa.array(first_inputs))
-
-
-def _rank(outputs: pa.Array) -> Column:
-    """The ordinal of a row's output among these."""
-    branches = " ".join(f"WHEN {output} THEN {rank}" for rank, output in enumerate(outputs.to_pylist()))
-    return F.expr(f"CASE {OUTPUT} {branches} END")

@@ -11,13 +11,13 @@ import pyarrow as pa
 from airflow_delta.core.data_files import conform
 from airflow_delta.core.data_files.changed_rows import DELETE, UPDATE_POSTIMAGE, UPDATE_PREIMAGE
 
-OUTPUT = "__output"
+OUTPUT = "__airflow_delta_output"
 """Column of changes: ordinal of the file that is written."""
-ROW = "__row"
+ROW = "__airflow_delta_row"
 """Column of changes: position of the row in all that goes into the file; ``NO_ROW`` only asks for the file."""
-DROP = "__drop"
+DROP = "__airflow_delta_drop"
 """Column of changes: whether the row goes; else it takes the values of the remaining columns."""
-LIVES_ON = "__lives_on"
+LIVES_ON = "__airflow_delta_lives_on"
 """Column of changes: whether a row that goes is an updated one, written elsewhere. Only where changes are recorded."""
 
 MARKS = (OUTPUT, ROW, DROP, LIVES_ON)

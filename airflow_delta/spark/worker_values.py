@@ -1,42 +1,18 @@
-"""What the driver and its Python workers exchange beside the rows: small tables, errors, and the number of tasks."""
+"""What the driver and its Python workers exchange beside the rows: small tables, and errors."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from math import ceil
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 from airflow_delta.core.errors import DeltaError
 
 _MARK = "airflow_delta error: "
-_TASK_BYTES = 64 << 20
-_BYTES_WORTH_A_TASK = 32 << 20
-_BYTES_LIKE_AN_OPENING = 1 << 20
-_MOST_ROUNDS = 4
-
-
-def task_count(spark: SparkSession, files: pa.Table, *, share: float = 1.0) -> int:
-    """How many tasks share these files (``size`` in bytes), never more than files.
-
-    One for each core where little is read, as a task costs as much as reading some MiB; some for each where it is more, so that
-    a slow one does not hold up the rest; and more of them where files are many or large.
-
-    Args:
-        spark: The session.
-        files: What is read.
-        share: The part of their bytes that is read.
-    """
-    cores = spark.sparkContext.defaultParallelism
-    read = (pc.sum(files["size"]).as_py() or 0) * share + len(files) * _BYTES_LIKE_AN_OPENING
-    rounds = min(_MOST_ROUNDS, ceil(read / (cores * _BYTES_WORTH_A_TASK)) or 1)
-    return max(1, min(len(files), max(rounds * cores, int(read // _TASK_BYTES))))
 
 
 def to_ipc(table: pa.Table) -> bytes:

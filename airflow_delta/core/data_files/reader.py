@@ -19,7 +19,7 @@ from airflow_delta.core.data_files.legacy_calendar import holds_ancient_values, 
 from airflow_delta.core.errors import CorruptDataFileError, LegacyCalendarError
 from airflow_delta.core.schema import StructType, arrow_schema, physical_name, reading_schema, typed_values
 
-ROW_INDEX = "__row_index"
+ROW_INDEX = "__airflow_delta_row_index"
 """Name of the column of physical row positions (int64, from 0), the last one where it is asked for."""
 
 _ROW_INDEX_FIELD = pa.field(ROW_INDEX, pa.int64(), nullable=False)

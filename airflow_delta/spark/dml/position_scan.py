@@ -18,9 +18,9 @@ from airflow_delta.core.schema import StructType
 from airflow_delta.spark.table_files import TableFiles
 from airflow_delta.spark.worker_values import from_ipc, with_typed_errors
 
-FILE = "__file"
+FILE = "__airflow_delta_file"
 """Column of staged rows: ordinal of the target row's file among the candidates; NULL for a source row without match."""
-ROW = "__row"
+ROW = "__airflow_delta_row"
 """Column of staged rows: physical position of the target row in its file."""
 
 _SCAN_VALUES = 1 << 20

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from airflow_delta.core.actions import ADD_FILE, NO_ADDS
 from airflow_delta.core.actions.file_actions import DELETION_VECTOR
@@ -17,10 +16,11 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.table_features.feature import DELETION_VECTORS, reader_features
 from airflow_delta.spark.dml.clauses import ClauseKind
 from airflow_delta.spark.dml.position_scan import FILE, ROW
+from airflow_delta.spark.file_tasks import spread_by_file
 from airflow_delta.spark.staging import StagingArea
 from airflow_delta.spark.table_files import TableFiles
 from airflow_delta.spark.vector_worker import VECTORS, VECTORS_DDL, VectorWorker
-from airflow_delta.spark.worker_values import task_count, to_ipc, typed_worker_errors
+from airflow_delta.spark.worker_values import to_ipc, typed_worker_errors
 
 if TYPE_CHECKING:  # which rows are staged depends on whether the table hides them
     from airflow_delta.spark.dml.effects import RowEffects
@@ -45,8 +45,9 @@ def mark_rows(staged: StagedChanges, effects: RowEffects, staging: StagingArea) 
         return NO_ADDS
     going = staged.rows.where(staged.of(ClauseKind.UPDATE, ClauseKind.DELETE)).select(FILE, ROW)
     touched = staged.candidates.take(effects.touched_files)
-    tasks = task_count(going.sparkSession, touched, share=1 / len(staged.snapshot.schema.fields))  # only positions
-    ordered = going.repartitionById(tasks, F.col(FILE)).sortWithinPartitions(FILE, ROW)
+    only_positions = 1 / len(staged.snapshot.schema.fields)
+    spread = spread_by_file(going, FILE, effects.touched_files, touched, share=only_positions)
+    ordered = spread.sortWithinPartitions(FILE, ROW)
     return marked_files(staged.candidates, write_vectors(staged.snapshot, staged.candidates, ordered, staging))
 
 

@@ -20,15 +20,16 @@ from airflow_delta.spark.dml.clauses import BoundClauses, ClauseKind
 from airflow_delta.spark.dml.mentions import TARGET, mentioned_columns
 from airflow_delta.spark.dml.position_scan import FILE, ROW, PositionScan
 from airflow_delta.spark.dml.row_marks import hides_rows
+from airflow_delta.spark.file_tasks import task_count
 from airflow_delta.spark.spark_schema import quoted, to_spark
 from airflow_delta.spark.table_files import TableFiles
-from airflow_delta.spark.worker_values import task_count, to_ipc, typed_worker_errors
+from airflow_delta.spark.worker_values import to_ipc, typed_worker_errors
 
-CHOICE = "__choice"
+CHOICE = "__airflow_delta_choice"
 """Column of staged rows: ordinal of the clause that applies; NULL for none."""
-MOVED = "__moved"
+MOVED = "__airflow_delta_moved"
 """Column of staged rows: whether an updated row belongs to another partition now."""
-_MATCHED, _FORMER = "__matched", "__former_"
+_MATCHED, _FORMER = "__airflow_delta_matched", "__airflow_delta_former_"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

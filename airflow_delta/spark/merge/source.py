@@ -22,8 +22,8 @@ _SIMPLE = (*INTEGERS, STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ)
 _MAX_KEYS = 1_000_000
 _MAX_KEY_BYTES = 64 << 20
 _MAX_LISTED_VALUES = 64
-_KEY = "__key_"
-IN_SOURCE = "__in_source"
+_KEY = "__airflow_delta_key_"
+IN_SOURCE = "__airflow_delta_in_source"
 """Column of the source's rows that is never NULL."""
 
 

@@ -27,7 +27,7 @@ from airflow_delta.spark.worker_values import typed_worker_errors
 IDENTITY_TAGS: Mapping[str, str] = MappingProxyType({"delta.identity.schemaUpdate": "true"})
 """Tag of a commit whose metadata only moves high water marks: Delta Spark lets others pass it."""
 
-_PLACE = "__place"
+_PLACE = "__airflow_delta_place"
 _ROW_BITS = 33  # of ``monotonically_increasing_id``: the row in its task, below the task's number
 _SMALLEST, _LARGEST = -(1 << 63), (1 << 63) - 1
 
