@@ -22,14 +22,14 @@ from airflow_delta.core.errors import ConstraintViolatedError
 from airflow_delta.core.schema import StructType
 from airflow_delta.spark.errors import StagedFilesError
 from airflow_delta.spark.partition_transport import PartitionTransport, partition_maps
-from airflow_delta.spark.promises.violations import as_stored, violations
+from airflow_delta.spark.promises.violations import as_stored, example_of, violations
 from airflow_delta.spark.row_sink import write_files
 from airflow_delta.spark.row_tracking import statistics_of
 from airflow_delta.spark.staging import StagingArea
 from airflow_delta.spark.sunk_rows import SunkRows
 from airflow_delta.spark.table_files import schema_of
 
-_ROWS, _PARTITIONS, _VIOLATIONS = "__rows", "__partitions", "__violations"
+_ROWS, _PARTITIONS, _VIOLATIONS, _EXAMPLE = "__rows", "__partitions", "__violations", "__example"
 _NO_COLUMNS = StructType(())
 
 
@@ -83,13 +83,17 @@ def write_rows(
         StagedFilesError: The files are not what Spark said that it wrote.
     """
     # Rows that only move were checked when they came; a rule about times may mean something else in this session's zone.
-    promises = violations(metadata, schema_of(metadata)) if data_change else {}
+    schema = schema_of(metadata)
+    promises = violations(metadata, schema) if data_change else {}
     frame = as_stored(frame, metadata) if promises else frame
     broken = {f"{_VIOLATIONS}{index}": F.count_if(condition) for index, condition in enumerate(promises.values())}
-    sunk, partitions = _sunk(frame, staging, metadata, folder=folder, aggregates={**broken, **(observed or {})}, extra=extra)
+    example = {_EXAMPLE: example_of(promises.values(), schema.names)} if promises else {}
+    aggregates = {**broken, **example, **(observed or {})}
+    sunk, partitions = _sunk(frame, staging, metadata, folder=folder, aggregates=aggregates, extra=extra)
     for promise, counter in zip(promises, broken, strict=True):
         if rows := sunk.observed[counter]:
-            raise ConstraintViolatedError(table=staging.table_uri, constraint=promise, rows=rows)
+            shown = sunk.observed[_EXAMPLE]
+            raise ConstraintViolatedError(table=staging.table_uri, constraint=promise, rows=rows, example=shown)
     adds = _described(sunk.files, partitions, staging.table_uri, ADD_FILE, data_change=data_change)
     return StagedRows(adds=adds, rows=_counted(sunk, staging), observed={name: sunk.observed[name] for name in observed or {}})
 

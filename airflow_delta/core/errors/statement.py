@@ -47,7 +47,11 @@ class SchemaMismatchError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class ConstraintViolatedError(DeltaError):
-    """Rows break a rule of the table or of the statement. Spark: ``DELTA_VIOLATE_CONSTRAINT_WITH_VALUES``."""
+    """Rows break a rule of the table or of the statement. Spark: ``DELTA_VIOLATE_CONSTRAINT_WITH_VALUES``.
+
+    Attributes:
+        example: The values of one of the rows, where they are at hand; a long text is cut.
+    """
 
     code = "DELTA_CONSTRAINT_VIOLATED"
     message = "{rows} row(s) for {table} break {constraint}"
@@ -55,6 +59,11 @@ class ConstraintViolatedError(DeltaError):
     table: str
     constraint: str
     rows: int
+    example: str = ""
+
+    def claim(self) -> str:
+        """What happened and where, with the example."""
+        return super().claim() + (f", such as {self.example}" if self.example else "")
 
 
 @dataclass(kw_only=True, eq=False)

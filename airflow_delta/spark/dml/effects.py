@@ -14,7 +14,7 @@ from airflow_delta.spark.dml.clauses import ClauseKind
 from airflow_delta.spark.dml.position_scan import FILE, ROW
 from airflow_delta.spark.dml.staged_changes import CHOICE, MOVED, StagedChanges
 from airflow_delta.spark.promises.not_null import violations
-from airflow_delta.spark.promises.violations import row_violations
+from airflow_delta.spark.promises.violations import row_text, row_violations
 
 _BY_SOURCE, _BROKEN = "by_source_", "broken_"
 _MARKS = (FILE, ROW, CHOICE, MOVED, ROW_ID)
@@ -87,9 +87,10 @@ def count_effects(staged: StagedChanges, *, are_matches_unique: bool) -> RowEffe
             each[ClauseKind.DELETE] -= (each["pairs"] - each["rows"]) if staged.clauses.deletes_matches else 0
     elif any(each["pairs"] > each["rows"] for each in matched):
         raise _several_matches(staged)
-    for at, promise in enumerate(promises):
+    for at, (promise, broken) in enumerate(promises.items()):
         if broken_rows := sum(each[f"{_BROKEN}{at}"] for each in matched):
-            raise ConstraintViolatedError(table=snapshot.table_uri, constraint=promise, rows=broken_rows)
+            example = staged.rows.where(is_updated & broken).select(row_text(updated.names)).first()[0]
+            raise ConstraintViolatedError(table=snapshot.table_uri, constraint=promise, rows=broken_rows, example=example)
     touched = [each for each in matched if each[ClauseKind.UPDATE] or each[ClauseKind.DELETE]]
     totals = {name: sum(each[name] for each in files) for name in counted.columns if name not in (FILE, "pairs", "rows")}
     return RowEffects(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
@@ -14,6 +16,8 @@ from airflow_delta.spark.errors import TableRuleUnreadableError
 from airflow_delta.spark.promises import lengths, not_null
 from airflow_delta.spark.promises.column_rules import conditions, generation_text
 from airflow_delta.spark.spark_schema import quoted, to_spark
+
+_MAX_TEXT = 400
 
 
 def violations(metadata: Metadata, schema: StructType) -> dict[str, Column]:
@@ -29,6 +33,21 @@ def violations(metadata: Metadata, schema: StructType) -> dict[str, Column]:
         TableRuleUnreadableError: A rule of the table means nothing to Spark.
     """
     return not_null.violations(schema, metadata.partition_columns) | row_violations(metadata, schema)
+
+
+def row_text(names: Iterable[str]) -> Column:
+    """The values of a row in these columns that are not NULL, as JSON; the start of it where it is long."""
+    return F.substring(F.to_json(F.struct(*map(quoted, names))), 1, _MAX_TEXT)
+
+
+def example_of(broken: Iterable[Column], names: Iterable[str]) -> Column:
+    """An aggregate: of the first of these conditions that is TRUE for a row, ``row_text`` of such a row; NULL where none is.
+
+    One for all promises of a table: an expression for each would hold every column as often.
+    """
+    first = F.coalesce(*(F.when(each, F.lit(at)) for at, each in enumerate(broken)))
+    found = F.struct(first.alias("promise"), row_text(names).alias("text"))
+    return F.min(F.when(first.isNotNull(), found)).getField("text")
 
 
 def as_stored(rows: DataFrame, metadata: Metadata) -> DataFrame:

@@ -133,7 +133,7 @@ def range_of(spark: SparkSession, snapshot: Snapshot, where: str) -> Selection:
 
 
 def outside(spark: SparkSession, schema: StructType, where: str, *, table: str) -> Column:
-    """How many rows do not fulfil the condition of a range, as an aggregate; NULL does not.
+    """Whether a row does not fulfil the condition of a range; NULL does not.
 
     Raises:
         InvalidPredicateError: The condition does not fit rows of this schema, or is no matter of one row.
@@ -141,11 +141,11 @@ def outside(spark: SparkSession, schema: StructType, where: str, *, table: str) 
     text = unqualified(where)
     parse_predicate(text, schema, table, time_zone=time_zone(spark))
     try:
-        counted = F.count_if(~F.coalesce(F.expr(text), F.lit(False)))
-        no_rows(spark, schema).agg(counted)
+        is_outside = ~F.coalesce(F.expr(text), F.lit(False))
+        no_rows(spark, schema).agg(F.count_if(is_outside))
     except (AnalysisException, ParseException) as error:
         raise InvalidPredicateError(table=table, predicate=where, detail=str(error).splitlines()[0]) from error
-    return counted
+    return is_outside
 
 
 def _rows_of_range(

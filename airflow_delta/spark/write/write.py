@@ -29,7 +29,7 @@ from airflow_delta.spark.fitting import fitted
 from airflow_delta.spark.native_write import StagedRows, write_change_rows, write_rows
 from airflow_delta.spark.outcome import earlier_result, result_of, with_sources
 from airflow_delta.spark.promises.identity import identity_tags, only_numbers_differ
-from airflow_delta.spark.promises.violations import as_stored
+from airflow_delta.spark.promises.violations import as_stored, example_of
 from airflow_delta.spark.scan import SCANNED_COLUMNS, read_files
 from airflow_delta.spark.session import session_settings
 from airflow_delta.spark.sources import OpenSource, open_source
@@ -44,7 +44,7 @@ from airflow_delta.spark.write.target import Target
 MAX_REDOS = 20
 """How often the commit is prepared again after a conflict; then the conflict is the task's."""
 
-_OUTSIDE = "__outside"
+_OUTSIDE, _OUTSIDER = "__outside", "__outsider"
 
 
 class _NumbersTakenError(Exception):
@@ -160,11 +160,15 @@ def _staged(run: _Write, target: Target, frame: DataFrame, staging: StagingArea)
     """
     where, table, metadata = run.statement.replace_where, run.log.table_uri, target.metadata
     rows = balanced(frame if where is None else as_stored(frame, metadata), metadata)
-    observed = {} if where is None else {_OUTSIDE: outside(run.spark, target.schema, where, table=table)}
+    observed = {}
+    if where is not None:
+        is_outside = outside(run.spark, target.schema, where, table=table)
+        observed = {_OUTSIDE: F.count_if(is_outside), _OUTSIDER: example_of([is_outside], target.schema.names)}
     with session_settings(run.spark, size_settings(metadata, target.snapshot)):
         staged = write_rows(rows, staging, metadata, observed=observed)
     if outsiders := staged.observed.get(_OUTSIDE):
-        raise ConstraintViolatedError(table=table, constraint=f"replace_where {where}", rows=outsiders)
+        shown = staged.observed[_OUTSIDER]
+        raise ConstraintViolatedError(table=table, constraint=f"replace_where {where}", rows=outsiders, example=shown)
     return staged
 
 
