@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 _TASK_BYTES = 64 << 20
-_BYTES_WORTH_A_TASK = 32 << 20
+_BYTES_WORTH_A_TASK = 64 << 20
 _BYTES_LIKE_AN_OPENING = 1 << 20
 _MOST_ROUNDS = 4
 _FEW_FILES = 64
@@ -38,15 +38,18 @@ def spread_by_file(rows: DataFrame, column: str, numbers: pa.Array, files: pa.Ta
     """The rows, those of a file together in one of the partitions that ``task_count`` gives for these files.
 
     Args:
-        rows: Rows about files.
+        rows: Rows about files, computed already: what is left to compute would be done by these tasks.
         column: Name of the column that numbers the file of a row: int, never NULL.
         numbers: The numbers that occur there, ascending: int32.
         files: The files with these numbers (``size`` in bytes).
         share: The part of their bytes that is read.
     """
+    tasks = task_count(rows.sparkSession, files, share=share)
+    if tasks == 1:
+        return rows.coalesce(1)
     # Few files would leave tasks without any, and give two to others, by their numbers.
     place = _rank(column, numbers) if len(numbers) <= _FEW_FILES else F.col(column)
-    return rows.repartitionById(task_count(rows.sparkSession, files, share=share), place)
+    return rows.repartitionById(tasks, place)
 
 
 def _rank(column: str, numbers: pa.Array) -> Column:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +12,11 @@ import pyarrow as pa
 from airflow_delta.core.actions import ADD_FILE, NO_REMOVES, Origin, removes_of
 from airflow_delta.core.actions.file_actions import STRING_MAP
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.errors import SchemaMismatchError
-from airflow_delta.core.schema import StructType
+from airflow_delta.core.errors import SchemaMismatchError, UnsupportedWriterFeatureError
+from airflow_delta.core.schema import StructField, StructType
 from airflow_delta.core.schema.differences import schema_differences
 from airflow_delta.core.table_changes import NewTable
+from airflow_delta.core.table_changes.ddl import CHAR_VARCHAR
 from airflow_delta.core.table_changes.definition import Definition
 from airflow_delta.core.table_features.support import ROW_FEATURES, check_writable
 from airflow_delta.core.transaction.operation import Operation
@@ -40,6 +42,8 @@ _WRITTEN = frozenset(
     }
 )
 """Features whose promises rows keep that a Python worker writes; NOT NULL beside them. What takes SQL to be kept is missing."""
+
+_LIMITED = re.compile(r"(var)?char\((?P<length>\d+)\)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +83,7 @@ def plan_write(options: WriteOptions, rows: StructType, *, overwrite: bool) -> W
     else:
         snapshot = log.snapshot()
         check_writable(log.table_uri, snapshot.protocol, snapshot.metadata, known=_WRITTEN)
+        _check_lengths(log.table_uri, snapshot.schema)
         definition, version = Definition(metadata=snapshot.metadata, protocol=snapshot.protocol), snapshot.version
         if differences := (*repeated_names(rows), *schema_differences(rows, snapshot.schema, missing_as_null=True)):
             raise SchemaMismatchError(table=log.table_uri, differences=differences)
@@ -89,6 +94,24 @@ def plan_write(options: WriteOptions, rows: StructType, *, overwrite: bool) -> W
         overwrite=overwrite,
         user_metadata=options.user_metadata,
     )
+
+
+def text_limits(schema: StructType) -> dict[str, int]:
+    """How many characters the columns take that are a ``varchar(n)`` or ``char(n)``, by name."""
+    found = ((each.name, _LIMITED.fullmatch(_type_text(each))) for each in schema.fields)
+    return {name: int(limit["length"]) for name, limit in found if limit}
+
+
+def _check_lengths(table: str, schema: StructType) -> None:
+    """Return if all columns of limited length are texts: the length of one inside of another column is not looked at here."""
+    limited = {each.name: _type_text(each) for each in schema.fields if _type_text(each)}
+    if inside := limited.keys() - text_limits(schema).keys():
+        features = tuple(sorted(f"the lengths inside {name} ({limited[name]})" for name in inside))
+        raise UnsupportedWriterFeatureError(table=table, features=features)
+
+
+def _type_text(field: StructField) -> str:
+    return str(field.metadata.get(CHAR_VARCHAR, ""))
 
 
 def commit_files(plan: WritePlan, files: Iterable[Mapping[str, Any]]) -> None:

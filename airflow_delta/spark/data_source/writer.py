@@ -6,7 +6,6 @@ holds the files of one write: it is deleted when nothing was committed for sure,
 
 from __future__ import annotations
 
-import re
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -23,13 +22,12 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from airflow_delta.core.data_files import DataFileWriter, StatisticsSelection
 from airflow_delta.core.data_files.conform import conform
 from airflow_delta.core.errors import CommitStateUnknownError, ConstraintViolatedError, SchemaMismatchError
-from airflow_delta.core.schema import StructField, arrow_schema, physical_name, serialized_values
+from airflow_delta.core.schema import arrow_schema, physical_name, serialized_values
 from airflow_delta.core.schema.data_types import DOUBLE, FLOAT
 from airflow_delta.core.storage.table_filesystems import TableFilesystems
-from airflow_delta.core.table_changes.ddl import CHAR_VARCHAR
 from airflow_delta.spark.all_nullable import all_nullable
 from airflow_delta.spark.data_paths import hadoop_uri
-from airflow_delta.spark.data_source.write_plan import WritePlan, commit_files
+from airflow_delta.spark.data_source.write_plan import WritePlan, commit_files, text_limits
 from airflow_delta.spark.table_files import schema_of
 
 _FILE_BYTES = 1 << 30
@@ -37,8 +35,6 @@ _OPEN_FILES = 32
 """Partitions that a task writes at a time; more of them make more files, not more memory."""
 
 _COMMITTING = "_committing"
-
-_LIMITED = re.compile(r"(var)?char\((?P<length>\d+)\)", re.IGNORECASE)
 
 
 @dataclass
@@ -105,7 +101,7 @@ class _TaskFiles:
         self._rows = arrow_schema(all_nullable(self._schema))  # that NOT NULL is kept, the writer of each file sees to
         self._partitions = [each for each in self._schema.fields if each.name in metadata.partition_columns]
         self._stored = self._schema.without(metadata.partition_columns)
-        self._limits = {name: limit for each in self._schema.fields for name, limit in _limit(each)}
+        self._limits = text_limits(self._schema)
         self._selection = StatisticsSelection.from_properties(metadata.configuration)
         self._filesystem, self._root = filesystems()
         self._folder = folder
@@ -190,12 +186,6 @@ class _TaskFiles:
                     "modification_time": time.time_ns() // 1_000_000,
                 }
             )
-
-
-def _limit(field: StructField) -> Iterator[tuple[str, int]]:
-    """Name and length of a column that is a ``varchar(n)`` or ``char(n)``; nothing of another one."""
-    if found := _LIMITED.fullmatch(str(field.metadata.get(CHAR_VARCHAR, ""))):
-        yield field.name, int(found["length"])
 
 
 def _create_directory(filesystem: pafs.FileSystem, path: str) -> None:

@@ -17,6 +17,7 @@ from airflow_delta.spark.promises.not_null import violations
 from airflow_delta.spark.promises.violations import row_text, row_violations
 
 _BY_SOURCE, _BROKEN = "by_source_", "broken_"
+_ROWS_OF_A_TASK = 200_000  # so many are counted sooner by one task than by several with a shuffle behind them
 _MARKS = (FILE, ROW, CHOICE, MOVED, ROW_ID)
 
 
@@ -72,7 +73,8 @@ def count_effects(staged: StagedChanges, *, are_matches_unique: bool) -> RowEffe
     if updated.fields:
         promises = violations(updated, snapshot.partition_columns)
         promises |= row_violations(snapshot.metadata, snapshot.schema, updated)
-    counted = staged.rows.groupBy(FILE).agg(
+    rows = staged.rows.coalesce(1) if staged.count <= _ROWS_OF_A_TASK else staged.rows
+    counted = rows.groupBy(FILE).agg(
         F.count(ROW).alias("pairs"),
         (F.count(ROW) if are_matches_unique else F.count_distinct(ROW)).alias("rows"),
         *(F.count_if(staged.of(kind)).alias(kind.value) for kind in ClauseKind),

@@ -5,7 +5,7 @@ Imports no SQL parser: workers need none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from airflow_delta.core.data_files import ROW_INDEX
 from airflow_delta.core.data_files.row_ids import ROW_ID, RowIds
-from airflow_delta.core.schema import StructType
+from airflow_delta.core.schema import StructType, arrow_schema
 from airflow_delta.spark.table_files import TableFiles
 from airflow_delta.spark.worker_values import from_ipc, with_typed_errors
 
@@ -23,8 +23,10 @@ FILE = "__airflow_delta_file"
 ROW = "__airflow_delta_row"
 """Column of staged rows: physical position of the target row in its file."""
 
-_SCAN_VALUES = 1 << 20
-_MIN_SCAN_ROWS = 1 << 16
+_BATCH_VALUES = 1 << 20
+_MIN_BATCH_ROWS = 1 << 16
+_STREAMED_ROWS = 1 << 17  # larger batches live in memory that is new each time, which costs more than it saves
+_KEY = "__airflow_delta_key_"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,39 +58,73 @@ class PositionScan:
         keys = None if self.keys is None else from_ipc(self.keys)
         for batch in batches:
             for task in batch.column(0).to_pylist():
-                for file in range(task, len(files), self.tasks):
-                    yield from self._read(file, files, keys)
+                numbers = range(task, len(files), self.tasks)
+                if keys is None:
+                    yield from self._read(files, numbers, most_rows=_STREAMED_ROWS)
+                elif self.unless is None and not any(map(pa.types.is_nested, self._schema.types)):
+                    yield from _with_keys(keys, self._schema, self._read(files, numbers, most_rows=_STREAMED_ROWS))
+                else:  # Arrow's joins take no nested columns along
+                    for rows in self._read(files, numbers):
+                        yield rows.take(self._positions(keys, rows))
 
-    def _read(self, file: int, files: pa.Table, keys: pa.Table | None) -> Iterator[pa.RecordBatch]:
-        described = files.slice(file, 1).to_pylist()[0]
-        batch_rows = max(_SCAN_VALUES // max(len(self.columns.fields), 1), _MIN_SCAN_ROWS)
+    @property
+    def _schema(self) -> pa.Schema:
+        """Of the batches that leave: ``columns``, ``FILE`` and ``ROW``."""
+        return pa.schema([*arrow_schema(self.columns), pa.field(FILE, pa.int32()), pa.field(ROW, pa.int64())])
+
+    def _read(self, files: pa.Table, numbers: Iterable[int], *, most_rows: int = _BATCH_VALUES) -> Iterator[pa.RecordBatch]:
+        """The rows of these files, whatever their keys; ``most_rows`` in a batch."""
+        batch_rows = min(most_rows, max(_BATCH_VALUES // max(len(self.columns.fields), 1), _MIN_BATCH_ROWS))
         read = StructType((*self.columns.fields, *(self.row_ids.fields if self.row_ids else ())))
-        rows = self.table.rows(read, batch_rows=batch_rows, with_row_index=True).of(
-            described["path"], dict(described["partition_values"]), hidden_by=described["deletion_vector"]
-        )
-        for batch in rows:
-            kept = batch if keys is None else batch.take(self._positions(keys, batch))
-            kept = kept if self.where is None else kept.filter(self.where)
-            if self.row_ids:
-                ids, _ = self.row_ids.columns(kept, described["base_row_id"], None)
-                kept = kept.set_column(kept.schema.get_field_index(ROW_ID), ROW_ID, ids)
-            ordinals = pa.repeat(pa.scalar(file, pa.int32()), kept.num_rows)
-            positions = kept.column(ROW_INDEX)
-            yield pa.RecordBatch.from_arrays(
-                [*(kept.column(name) for name in self.columns.names), ordinals, positions], [*self.columns.names, FILE, ROW]
-            )
+        reader, schema = self.table.rows(read, batch_rows=batch_rows, with_row_index=True), self._schema
+        for number in numbers:
+            file = files.slice(number, 1).to_pylist()[0]
+            for batch in reader.of(file["path"], dict(file["partition_values"]), hidden_by=file["deletion_vector"]):
+                kept = batch if self.where is None else batch.filter(self.where)
+                if self.row_ids:
+                    ids, _ = self.row_ids.columns(kept, file["base_row_id"], None)
+                    kept = kept.set_column(kept.schema.get_field_index(ROW_ID), ROW_ID, ids)
+                ordinals = pa.repeat(pa.scalar(number, pa.int32()), kept.num_rows)
+                columns = [*(kept.column(name) for name in self.columns.names), ordinals, kept.column(ROW_INDEX)]
+                yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
-    def _positions(self, keys: pa.Table, batch: pa.RecordBatch) -> pa.Array:
-        found = _positions_of(keys, batch)
+    def _positions(self, keys: pa.Table, rows: pa.RecordBatch) -> pa.Array:
+        """Positions in the batch of those rows that have one of the keys, or for which ``unless`` is true."""
+        wanted = _key_columns(keys, rows) | {ROW: pa.array(np.arange(rows.num_rows))}
+        found = pa.table(wanted).join(_renamed(keys), list(wanted)[:-1], join_type="left semi", use_threads=False)[ROW]
         if self.unless is None:
-            return found
-        numbered = batch.append_column(ROW, pa.array(np.arange(batch.num_rows)))
+            return found.combine_chunks()
+        numbered = rows.set_column(rows.schema.get_field_index(ROW), ROW, wanted[ROW])
         return pa.array(np.union1d(found, numbered.filter(self.unless).column(ROW)))
 
 
-def _positions_of(keys: pa.Table, batch: pa.RecordBatch) -> pa.Array:
-    """Positions of the rows that have one of the keys; NULLs equal nothing."""
-    columns = {name: batch.column(name).cast(keys.schema.field(name).type) for name in keys.column_names}
-    positions = pa.array(np.arange(batch.num_rows))
-    found = pa.table({**columns, ROW: positions}).join(keys, keys.column_names, join_type="left semi", use_threads=False)
-    return found[ROW].combine_chunks()
+def _with_keys(keys: pa.Table, schema: pa.Schema, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Those of the rows (as ``schema``) that have one of the keys, in their order; NULLs equal nothing.
+
+    The table of keys is built once, and rows stream by it: one batch at a time is held.
+    """
+    # Only here: it imports pandas, which the driver needs for nothing.
+    from pyarrow.acero import (  # noqa: PLC0415
+        Declaration,
+        HashJoinNodeOptions,
+        RecordBatchReaderSourceNodeOptions,
+        TableSourceNodeOptions,
+    )
+
+    wanted = _renamed(keys)
+    names, both = wanted.column_names, pa.schema([*schema, *wanted.schema])
+    with_keys = (pa.RecordBatch.from_arrays([*each.columns, *_key_columns(keys, each).values()], schema=both) for each in rows)
+    reader = pa.RecordBatchReader.from_batches(both, with_keys)
+    left = Declaration("record_batch_reader_source", RecordBatchReaderSourceNodeOptions(reader))
+    right = Declaration("table_source", TableSourceNodeOptions(wanted))
+    options = HashJoinNodeOptions("left semi", names, names, left_output=schema.names, right_output=[])
+    yield from Declaration("hashjoin", options, inputs=[left, right]).to_reader(use_threads=False)
+
+
+def _renamed(keys: pa.Table) -> pa.Table:
+    return keys.rename_columns([f"{_KEY}{name}" for name in keys.column_names])
+
+
+def _key_columns(keys: pa.Table, rows: pa.RecordBatch) -> dict[str, pa.Array]:
+    """The columns of the rows that are compared with the keys, as these are, under their names in ``_renamed``."""
+    return {f"{_KEY}{each.name}": rows.column(each.name).cast(each.type) for each in keys.schema}

@@ -8,7 +8,7 @@ from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 from pyspark.sql import types as spark_types
 
@@ -44,6 +44,7 @@ class StagedChanges:
             clause changes: ``FILE``, ``ROW``, ``CHOICE``, ``MOVED`` and new values; of all columns where rows are
             inserted, else of those that updated rows have. ``ROW_ID`` where updated rows take their ids elsewhere; inserted
             rows have none.
+        count: How many of them there are.
         marks: The last numbers that inserted rows have got in identity columns.
     """
 
@@ -51,6 +52,7 @@ class StagedChanges:
     clauses: BoundClauses
     candidates: pa.Table
     rows: DataFrame
+    count: int
     marks: Mapping[str, int] = field(default_factory=dict)
 
     def of(self, *kinds: ClauseKind) -> Column:
@@ -108,10 +110,18 @@ def stage(
     moved = (~F.col(quoted(name)).eqNullSafe(F.col(column)) for column, name in former.items())
     rows = rows.withColumn(MOVED, clauses.is_of(choice, ClauseKind.UPDATE) & reduce(Column.__or__, moved, F.lit(False)))
     rows = rows.drop(*former)
+    count = Observation()
     with typed_worker_errors():
-        rows = rows.localCheckpoint(eager=True)
+        rows = rows.observe(count, F.count(F.lit(1)).alias("rows")).localCheckpoint(eager=True)
     numbered = clauses.with_numbers(rows, choice, snapshot.schema, snapshot.table_uri)
-    return StagedChanges(snapshot=snapshot, clauses=clauses, candidates=candidates, rows=numbered.frame, marks=numbered.marks)
+    return StagedChanges(
+        snapshot=snapshot,
+        clauses=clauses,
+        candidates=candidates,
+        rows=numbered.frame,
+        count=count.get["rows"],
+        marks=numbered.marks,
+    )
 
 
 def scan_positions(

@@ -16,7 +16,9 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import CommitStateUnknownError, InvalidStatementError, UnsupportedWriterFeatureError
 from airflow_delta.core.schema import StructField, StructType
-from airflow_delta.core.schema.data_types import LONG
+from airflow_delta.core.schema.data_types import LONG, STRING
+from airflow_delta.core.table_changes import NewTable
+from airflow_delta.core.table_changes.ddl import CHAR_VARCHAR
 from airflow_delta.spark import DeltaTable
 from airflow_delta.spark.data_source.options import ReadOptions, WriteOptions
 from airflow_delta.spark.data_source.write_plan import commit_files, plan_write
@@ -131,6 +133,14 @@ class TestWriting:
         with pytest.raises(Exception, match="the length of v"):
             delta.sql("SELECT 'abc' AS v").write.format("delta").mode("append").save(table)
         assert judged(order="v") == [(None,), ("äö",)]
+
+    def test_a_table_with_lengths_inside_a_column_is_refused(self, delta, table):
+        columns = {CHAR_VARCHAR: "struct<a:varchar(2)>"}
+        inside = StructField("s", StructType((StructField("a", STRING),)), metadata=columns)
+        DeltaLog.for_table(table).create(NewTable(schema=StructType((StructField("id", LONG), inside))))
+        with pytest.raises(AnalysisException, match=r"the lengths inside s \(struct<a:varchar\(2\)>\)"):
+            delta.sql("SELECT 1L AS id, named_struct('a', 'xyz') AS s").write.format("delta").mode("append").save(table)
+        assert _names(table) == ["_delta_log"]
 
     def test_a_table_whose_promises_take_sql_is_refused(self, delta, table, put):
         put("SELECT 1L AS id")
