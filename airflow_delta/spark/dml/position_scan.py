@@ -61,9 +61,9 @@ class PositionScan:
                 numbers = range(task, len(files), self.tasks)
                 if keys is None:
                     yield from self._read(files, numbers, most_rows=_STREAMED_ROWS)
-                elif self.unless is None and not any(map(pa.types.is_nested, self._schema.types)):
+                elif self.unless is None and all(map(_is_plain, self._schema.types)):
                     yield from _with_keys(keys, self._schema, self._read(files, numbers, most_rows=_STREAMED_ROWS))
-                else:  # Arrow's joins take no nested columns along
+                else:
                     for rows in self._read(files, numbers):
                         yield rows.take(self._positions(keys, rows))
 
@@ -119,6 +119,11 @@ def _with_keys(keys: pa.Table, schema: pa.Schema, rows: Iterator[pa.RecordBatch]
     right = Declaration("table_source", TableSourceNodeOptions(wanted))
     options = HashJoinNodeOptions("left semi", names, names, left_output=schema.names, right_output=[])
     yield from Declaration("hashjoin", options, inputs=[left, right]).to_reader(use_threads=False)
+
+
+def _is_plain(data_type: pa.DataType) -> bool:
+    """Whether Arrow's joins take columns of this type along: nested ones and those of nothing but NULL they do not."""
+    return any(each(data_type) for each in (pa.types.is_primitive, pa.types.is_decimal, pa.types.is_string, pa.types.is_binary))
 
 
 def _renamed(keys: pa.Table) -> pa.Table:
