@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
@@ -77,7 +77,7 @@ def open_data_file(
             rows = batch.num_rows
             columns = [pa.repeat(constants[name], rows) if name in constants else batch.column(name) for name in target.names]
             if with_row_index:
-                columns.append(pa.array(np.arange(first_row, first_row + rows, dtype=np.int64)))
+                columns.append(pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), rows), start=first_row - 1))
             first_row += rows
             # Arrow forgets the number of rows when it makes a batch of no columns.
             yield pa.RecordBatch.from_arrays(columns, schema=yielded) if columns else batch
