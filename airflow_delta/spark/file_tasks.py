@@ -10,7 +10,6 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 _TASK_BYTES = 64 << 20
-_BYTES_WORTH_A_TASK = 64 << 20
 _BYTES_LIKE_AN_OPENING = 1 << 20
 _MOST_ROUNDS = 4
 _FEW_FILES = 64
@@ -30,7 +29,7 @@ def task_count(spark: SparkSession, files: pa.Table, *, share: float = 1.0) -> i
     """
     cores = spark.sparkContext.defaultParallelism
     read = (pc.sum(files["size"]).as_py() or 0) * share + len(files) * _BYTES_LIKE_AN_OPENING
-    rounds = min(_MOST_ROUNDS, ceil(read / (cores * _BYTES_WORTH_A_TASK)) or 1)
+    rounds = min(_MOST_ROUNDS, ceil(read / (cores * _TASK_BYTES)) or 1)
     return max(1, min(len(files), max(rounds * cores, int(read // _TASK_BYTES))))
 
 

@@ -10,7 +10,7 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.table_changes import verification
 from airflow_delta.spark.dml.mentions import mentioned_columns
 from airflow_delta.spark.errors import TableRuleUnreadableError
-from airflow_delta.spark.promises.violations import example_of, readable
+from airflow_delta.spark.promises.violations import readable, row_text
 from airflow_delta.spark.scan import read_table
 from airflow_delta.spark.spark_schema import to_spark
 
@@ -29,8 +29,8 @@ def check_rows(spark: SparkSession, snapshot: Snapshot, constraint: str, sql: st
         verification.check_rows(snapshot, constraint, sql)
         return
     rows = read_table(spark, snapshot, mentioned_columns([sql], snapshot.schema).names or None)
-    broken = ~F.coalesce(condition, F.lit(False))
-    counted = rows.agg(F.count_if(broken), example_of([broken], rows.columns)).first()
-    if counted[0]:
+    broken = rows.where(~F.coalesce(condition, F.lit(False)))
+    count, example = broken.agg(F.count(F.lit(1)), F.first(row_text(rows.columns))).first()
+    if count:
         promise = f"the constraint {constraint} ({sql})"
-        raise ConstraintViolatedError(table=snapshot.table_uri, constraint=promise, rows=counted[0], example=counted[1])
+        raise ConstraintViolatedError(table=snapshot.table_uri, constraint=promise, rows=count, example=example)
