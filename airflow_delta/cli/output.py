@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -14,12 +13,13 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from rich import markup
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from airflow_delta.core.errors import DeltaError
+from airflow_delta.core.foreign_values import json_text, printable
 from airflow_delta.core.log.history import HistoryEntry
 from airflow_delta.core.operations.pins import Pin
 from airflow_delta.core.operations.table_health import Finding, Severity, TableHealth
@@ -74,7 +74,7 @@ def working(text: str) -> Iterator[Work]:
 def uris(found: Iterable[str], *, as_json: bool) -> None:
     """URIs, one a line: they are for copying."""
     for uri in found:
-        print(json.dumps({"uri": uri}) if as_json else uri)
+        print(json_text({"uri": uri}) if as_json else uri)
 
 
 def history(entries: Iterable[HistoryEntry], *, as_json: bool) -> None:
@@ -93,7 +93,7 @@ def history(entries: Iterable[HistoryEntry], *, as_json: bool) -> None:
             _time(each.timestamp),
             *(
                 (
-                    escape(info.operation),
+                    _shown(info.operation),
                     _short(info.operation_parameters),
                     _short(_counts(info.operation_metrics)),
                     _made_by(each),
@@ -148,7 +148,7 @@ def files(found: pa.Table, *, as_json: bool) -> None:
     for row in found.slice(0, _SHOWN).to_pylist(maps_as_pydicts="strict"):
         vector = row["deletion_vector"]
         table.add_row(
-            escape(row["path"]),
+            _shown(row["path"]),
             _size(row["size"]),
             _short(row["partition_values"]),
             str(vector["cardinality"]) if vector else "",
@@ -180,9 +180,9 @@ def vacuum(found: VacuumResult, *, as_json: bool) -> None:
         return
     table = _table("path")
     for path in found.paths.slice(0, _SHOWN).to_pylist():
-        table.add_row(escape(path))
+        table.add_row(_shown(path))
     verb = "would be deleted; nothing was, add --run" if found.dry_run else "deleted"
-    kept = (escape(f"kept whole: {_pin(pin)}") for pin in found.pins)
+    kept = (_shown(f"kept whole: {_pin(pin)}") for pin in found.pins)
     _print(table, *kept, f"{found.files:,} files, {_size(found.bytes)}: {verb}" + _not_shown(found.files))
 
 
@@ -206,7 +206,7 @@ def health(found: TableHealth, *, as_json: bool) -> None:
     figures = ", ".join(f"{name.replace('_', ' ')} {number:,}" for name, number in found.figures.items())
     verdict = "no errors" if found.is_sound else "not sound"
     version = "" if found.version is None else f" at version {found.version}"
-    console.print(f"[bold]{escape(found.table)}[/bold]{version}: {verdict}, {len(found.findings)} findings. {figures}".rstrip())
+    console.print(f"[bold]{_shown(found.table)}[/bold]{version}: {verdict}, {len(found.findings)} findings. {figures}".rstrip())
 
 
 def error(found: DeltaError | OSError, *, as_json: bool) -> None:
@@ -217,26 +217,27 @@ def error(found: DeltaError | OSError, *, as_json: bool) -> None:
     else:
         code, claim, remedy = _NO_ANSWER, str(found), "see that the storage can be reached, and try again"
         document = {"code": code, "retryable": True, "text": claim, "attributes": {}}
-    console = Console(stderr=True)
+    console = Console(stderr=True, emoji=False)
     if as_json:
-        print(json.dumps(document, default=str), file=console.file)
+        print(json_text(document), file=console.file)
     else:
-        console.print(f"[bold red]{code}[/bold red] {escape(claim)}")
-        console.print(f"[green]remedy:[/green] {escape(remedy)}")
+        console.print(f"[bold red]{code}[/bold red] {_shown(claim)}")
+        console.print(f"[green]remedy:[/green] {_shown(remedy)}")
 
 
 def _finding(found: Finding) -> str:
     lines = [
-        f"[{_STYLES[found.severity]}]{found.severity.value}[/] [bold]{found.code}[/bold] {escape(found.text)}",
-        *(f"  {escape(each)}" for each in found.files),
-        f"  [green]remedy:[/green] {escape(found.remedy)}",
+        f"[{_STYLES[found.severity]}]{found.severity.value}[/] [bold]{_shown(found.code)}[/bold] {_shown(found.text)}",
+        *(f"  {_shown(each)}" for each in found.files),
+        f"  [green]remedy:[/green] {_shown(found.remedy)}",
     ]
     return "\n".join(lines)
 
 
 def _console() -> Console:
     """The standard output; what goes to a file or a pipe is not folded, so that a path stays in one line."""
-    return Console() if sys.stdout.isatty() or "COLUMNS" in os.environ else Console(width=_WIDE)
+    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _WIDE
+    return Console(width=width, emoji=False)
 
 
 def _print(*parts: Any) -> None:
@@ -247,7 +248,7 @@ def _print(*parts: Any) -> None:
 
 def _print_json(document: Any) -> None:
     is_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
-    print(json.dumps(document, ensure_ascii=not is_unicode, default=str))
+    print(json_text(document, ensure_ascii=not is_unicode))
 
 
 def _table(*names: str) -> Table:
@@ -262,21 +263,26 @@ def _pairs(found: Mapping[str, Any]) -> Table:
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for name, value in found.items():
-        table.add_row(name, escape(_text(value)))
+        table.add_row(name, _lines(value))
     return table
 
 
-def _text(value: Any) -> str:
+def _shown(text: str) -> str:
+    """The text as it is shown: nothing in it is markup, nothing in it controls the terminal."""
+    return markup.escape(printable(text))
+
+
+def _lines(value: Any) -> str:
+    """The members of a value in a cell, each in one line."""
     if isinstance(value, Mapping):
-        return "\n".join(f"{name}: {each}" for name, each in value.items())
-    if isinstance(value, list | tuple):
-        return "\n".join(map(str, value))
-    return "" if value is None else str(value)
+        value = [f"{name}: {member}" for name, member in value.items()]
+    members = value if isinstance(value, list | tuple) else [] if value is None else [value]
+    return "\n".join(_shown(str(member)) for member in members)
 
 
 def _short(found: Mapping[str, Any]) -> str:
     text = ", ".join(f"{name}={value}" for name, value in found.items() if value not in _EMPTY)
-    return escape(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}...")
+    return _shown(text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}...")
 
 
 def _counts(metrics: Mapping[str, str]) -> dict[str, str]:
@@ -289,7 +295,7 @@ def _made_by(entry: HistoryEntry) -> str:
     if info is None:
         return ""
     record = info.origin.record
-    return escape(
+    return _shown(
         f"{record['dag_id']}.{record['task_id']} {record.get('run_id')}"
         if {"dag_id", "task_id"} <= record.keys()
         else info.engine_info or ""

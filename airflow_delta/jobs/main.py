@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from airflow_delta.core.errors import DeltaError
+from airflow_delta.core.foreign_values import printable_lines
 from airflow_delta.core.statements.json_form import TYPES
 from airflow_delta.jobs.errors import InvalidSpecError, JobFailedError
 from airflow_delta.jobs.orphan import exit_with_jvm
@@ -45,7 +46,7 @@ def main(statement_type: str, arguments: Sequence[str] | None = None) -> int:
         case None:
             sys.stdout.write(f"{document.to_text()}\n")
         case JobFailedError() as failure:
-            sys.stderr.write(f"{document.traceback}{failure}\n")
+            sys.stderr.write(f"{printable_lines(document.traceback)}{failure}\n")
         case refusal:
             sys.stderr.write(f"{refusal}\n")
     return document.exit_code

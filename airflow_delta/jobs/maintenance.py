@@ -15,6 +15,7 @@ from airflow_delta.core.actions import Origin
 from airflow_delta.core.committed import committed_result
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import DeltaError
+from airflow_delta.core.foreign_values import printable_lines
 from airflow_delta.core.operations.recompute_statistics import without_statistics
 from airflow_delta.core.operations.vacuum_hands import VacuumHands
 from airflow_delta.core.snapshot.snapshot import Snapshot
@@ -100,7 +101,7 @@ class Maintenance:
             except DeltaError as error:
                 failed[name] = error
             except Exception as error:  # noqa: BLE001 - the steps are independent: what one meets must not keep the others
-                _logger.warning("The step %s failed:\n%s", name, redact(traceback.format_exc()))
+                _logger.warning("The step %s failed:\n%s", name, printable_lines(redact(traceback.format_exc())))
                 detail = redact(str(error))[:2_000]
                 failed[name] = JobFailedError(
                     table=self.log.table_uri, operation=name, error=type(error).__name__, detail=detail

@@ -9,6 +9,7 @@ from airflow.sdk import Context
 
 from airflow_delta.core.actions.commit_info import Origin
 from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.foreign_values import printable
 from airflow_delta.core.statements import CleanUpLogStatement, MaintenanceStatement, OperationResult, VacuumStatement
 from airflow_delta.hooks.pins import release_pins_of_ended_runs
 from airflow_delta.jobs.core_statements import CoreStatement, execute_in_core
@@ -52,7 +53,10 @@ class DeltaCoreOperator(DeltaJobOperator):
         if isinstance(statement, HEED_PINS) and not statement.dry_run and attempt.head is not None:
             for pin in release_pins_of_ended_runs(self.hook.log_store(statement.table), context["ti"]):
                 self.log.info(
-                    "%s has ended; version %s of %s is no longer pinned by it", pin.holder, pin.version, statement.table
+                    "%s has ended; version %s of %s is no longer pinned by it",
+                    printable(pin.holder),
+                    pin.version,
+                    statement.table,
                 )
 
     def _is_for_worker(self, attempt: Attempt) -> bool:

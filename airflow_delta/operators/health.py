@@ -8,6 +8,7 @@ from typing import Any, Literal
 from airflow.sdk import Context
 
 from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.foreign_values import printable
 from airflow_delta.core.statements import HealthStatement
 from airflow_delta.jobs.errors import TableUnhealthyError
 from airflow_delta.jobs.result import ResultDocument
@@ -60,7 +61,8 @@ class DeltaTableHealthOperator(DeltaCoreOperator):
         findings = result["details"]["findings"]
         for each in findings:
             files = f" ({', '.join(each['files'])})" if each["files"] else ""
-            self.log.warning("%s %s: %s%s. Remedy: %s", each["severity"], each["code"], each["text"], files, each["remedy"])
+            finding = f"{each['severity']} {each['code']}: {each['text']}{files}. Remedy: {each['remedy']}"
+            self.log.warning("%s", printable(finding))
         bad = [each for each in findings if each["severity"] in _FAILING[self.fail_on]]
         if bad:
             context["ti"].xcom_push(key="return_value", value=result)  # Airflow keeps it of successes only

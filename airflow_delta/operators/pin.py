@@ -12,6 +12,7 @@ from airflow.sdk import Context, get_current_context
 from airflow_delta.core.actions.commit_info import Origin
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.foreign_values import printable
 from airflow_delta.core.statements import AsOf, OperationResult, PinnedTable, PinStatement, Version
 from airflow_delta.hooks.conflict_report import CONFLICT_KEY
 from airflow_delta.hooks.pins import PIN_ID, digest_of, keep_pin, kept_pin
@@ -149,6 +150,6 @@ class DeltaPinOperator(DeltaCoreOperator):
         for each in pins:
             self.log.info("%s is version %s of %s", each["alias"], each["version"], each["table"])
             if each["unprotected"] is not None:
-                self.log.warning("No vacuum knows of that: the pin cannot be written (%s)", each["unprotected"])
+                self.log.warning("No vacuum knows of that: the pin cannot be written (%s)", printable(each["unprotected"]))
             ti.xcom_push(key=each["alias"], value=each["version"])
         return {each["alias"]: {name: each[name] for name in ("table", "version", "timestamp")} for each in pins}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
+from airflow_delta.core.foreign_values import json_value, printable
+
 _REGISTRY: dict[str, type[DeltaError]] = {}
 
 
@@ -31,7 +33,7 @@ class DeltaError(Exception):
         _REGISTRY[cls.code] = cls
 
     def __str__(self) -> str:
-        return f"[{self.code}] {self.claim()}. Remedy: {self.remedy.format(**self.attributes())}."
+        return printable(f"[{self.code}] {self.claim()}. Remedy: {self.remedy.format(**self.attributes())}.")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.attributes())
@@ -47,7 +49,7 @@ class DeltaError(Exception):
 
     def to_json(self) -> dict[str, Any]:
         """The error as a JSON object: ``code``, ``retryable``, ``text``, ``attributes``."""
-        return {"code": self.code, "retryable": self.retryable, "text": str(self), "attributes": self.attributes()}
+        return {"code": self.code, "retryable": self.retryable, "text": str(self), "attributes": json_value(self.attributes())}
 
     @staticmethod
     def from_json(document: dict[str, Any]) -> DeltaError | None:

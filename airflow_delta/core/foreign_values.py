@@ -1,0 +1,91 @@
+"""Values that a stranger wrote (a table's log, a result document, an XCom), made fit for a terminal, for JSON, for a sum."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]")
+"""Control characters (C0, C1), line separators, marks that turn the direction of writing, lone surrogates, tags."""
+
+_UNENCODABLE = re.compile("[\x00\ud800-\udfff]")
+"""What a JSON column of Postgres, MessagePack or UTF-8 refuses."""
+
+_LONG = 1 << 63
+_DIGITS = 19  # of a long
+_MOST_BITS = 10_000  # Python turns no number of more than 4,300 digits into a text
+_DEPTH = 64
+_LAST_OF_PLANE = 0xFFFF  # the last character with an escape of its own in JSON
+
+
+def printable(text: str) -> str:
+    r"""The text with escapes such as ``\x1b`` in the place of what moves a cursor, begins a line or turns the direction."""
+    return _UNPRINTABLE.sub(_escape, text)
+
+
+def printable_lines(text: str) -> str:
+    """As ``printable``, but the lines stay lines: for tracebacks."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def natural_number(value: Any) -> int | None:
+    """A count: an int, or its decimal digits, from 0 to the largest long; None for anything else."""
+    if isinstance(value, str) and len(value) <= _DIGITS and value.isascii() and value.isdecimal():
+        value = int(value)
+    return value if type(value) is int and 0 <= value < _LONG else None
+
+
+def json_value(value: Any, *, depth: int = _DEPTH) -> Any:
+    """The value as JSON that every store and every reader takes; for values of ordinary JSON nothing changes.
+
+    Numbers that are no long and no finite double become texts, and so does what JSON has no form for. Characters that no text
+    in UTF-8 may have become escapes. What is nested deeper than ``depth`` is left out.
+    """
+    match value:
+        case str():
+            return _UNENCODABLE.sub(_escape, value)
+        case None | bool():
+            return value
+        case int():
+            return value if -_LONG <= value < _LONG else _large(value)
+        case float():
+            return value if math.isfinite(value) else str(value)
+        case Mapping() | list() | tuple() | set() | frozenset() if depth == 0:
+            return "..."
+        case Mapping():
+            return {_key(name): json_value(member, depth=depth - 1) for name, member in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return json_values(value, depth=depth - 1)
+        case _:
+            return json_value(str(value))
+
+
+def json_values(values: Iterable[Any], *, depth: int = _DEPTH) -> list[Any]:
+    """A list of such values."""
+    return [json_value(value, depth=depth) for value in values]
+
+
+def json_text(document: Any, *, ensure_ascii: bool = True) -> str:
+    """The value as JSON text in one line, with escapes also for what JSON allows in a text and a terminal obeys."""
+    text = json.dumps(json_value(document), ensure_ascii=ensure_ascii)
+    return _UNPRINTABLE.sub(_json_escape, text)
+
+
+def _key(name: Any) -> str:
+    return str(json_value(name if isinstance(name, str | int) else str(name)))
+
+
+def _large(number: int) -> str:
+    return str(number) if number.bit_length() <= _MOST_BITS else "a number of too many digits"
+
+
+def _escape(character: re.Match[str]) -> str:
+    return character[0].encode("unicode_escape").decode()
+
+
+def _json_escape(character: re.Match[str]) -> str:
+    code = ord(character[0])
+    return f"\\u{code:04x}" if code <= _LAST_OF_PLANE else json.dumps(character[0])[1:-1]
