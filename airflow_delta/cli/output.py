@@ -176,14 +176,22 @@ def vacuum(found: VacuumResult, *, as_json: bool) -> None:
     """What was, or would be, deleted."""
     if as_json:
         document = {"dryRun": found.dry_run, "files": found.files, "bytes": found.bytes, "version": found.version}
-        _print_json({**document, "paths": found.paths.to_pylist(), "pins": [asdict(pin) for pin in found.pins]})
+        _print_json(
+            {
+                **document,
+                "paths": found.paths.to_pylist(),
+                "pins": [asdict(pin) for pin in found.pins],
+                "damagedPins": found.damaged_pins,
+            }
+        )
         return
     table = _table("path")
     for path in found.paths.slice(0, _SHOWN).to_pylist():
         table.add_row(_shown(path))
     verb = "would be deleted; nothing was, add --run" if found.dry_run else "deleted"
     kept = (_shown(f"kept whole: {_pin(pin)}") for pin in found.pins)
-    _print(table, *kept, f"{found.files:,} files, {_size(found.bytes)}: {verb}" + _not_shown(found.files))
+    damaged = map(_shown, found.damaged_pins)
+    _print(table, *kept, *damaged, f"{found.files:,} files, {_size(found.bytes)}: {verb}" + _not_shown(found.files))
 
 
 def result(found: Any, *, as_json: bool) -> None:

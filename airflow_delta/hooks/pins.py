@@ -99,7 +99,6 @@ def release_pins_of_ended_runs(store: LogStore, ti: DagRunsAndXComs) -> tuple[Pi
     may have runs of one name, but not one id of pins. What stays by that expires.
 
     Raises:
-        CorruptPinError: A file is no pin.
         OSError: The storage does not answer.
     """
 

@@ -52,7 +52,7 @@ def execute_upkeep_statement(log: DeltaLog, statement: UpkeepStatement, *, origi
 
 
 def vacuumed(log: DeltaLog, statement: VacuumStatement, *, origin: Origin, hands: VacuumHands | None = None) -> OperationResult:
-    """Delete what no version needs; ``details`` tells the ``pins`` that keep more, after a dry run also the first ``paths``.
+    """Delete what no version needs; ``details`` has the ``pins`` and ``damaged_pins``, of a dry run also the first ``paths``.
 
     Args:
         log: Of the statement's table.
@@ -74,6 +74,8 @@ def vacuumed(log: DeltaLog, statement: VacuumStatement, *, origin: Origin, hands
         hands=hands,
     )
     pins: dict[str, Any] = {"pins": [asdict(pin) for pin in done.pins]} if done.pins else {}
+    if done.damaged_pins:
+        pins["damaged_pins"] = list(done.damaged_pins)
     found: dict[str, int | str] = {"numFilesToDelete": done.files, "sizeOfDataToDelete": done.bytes}
     return OperationResult(
         table=log.table_uri,

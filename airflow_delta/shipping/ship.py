@@ -45,7 +45,9 @@ def shipped_code(code_uri: str, name: str) -> ShippedCode:
 
 
 def ship(destination: str, storage_options: Mapping[str, Any] | None = None) -> list[str]:
-    """Put the archive and the scripts into a folder on any filesystem that fsspec knows; what is there stays.
+    """Put the archive and the scripts into a folder on any filesystem that fsspec knows.
+
+    What is there with the same content stays; anything else under these names is replaced.
 
     Args:
         destination: URI of the folder. Who can write there runs code on the cluster.
@@ -70,7 +72,7 @@ def ship(destination: str, storage_options: Mapping[str, Any] | None = None) -> 
             filesystem.makedirs(root, exist_ok=True)
             for name, path in files.items():
                 place, content = f"{root}/{name}", path.read_bytes()
-                if not (filesystem.exists(place) and filesystem.size(place) == len(content)):
+                if not (filesystem.exists(place) and filesystem.cat_file(place) == content):
                     filesystem.pipe_file(place, content)
         except PermissionError as error:
             raise StorageAccessError(uri=base, detail=str(error)) from error

@@ -32,6 +32,15 @@ def test_what_is_there_stays_and_what_was_cut_off_is_put_again(tmp_path):
     assert (archive.stat().st_mtime_ns, script.read_bytes()) == (time, content)
 
 
+def test_code_of_the_same_size_but_other_content_is_replaced(tmp_path):
+    archive, script, *_ = map(Path, ship(str(tmp_path)))
+    shipped = archive.read_bytes(), script.read_bytes()
+    archive.write_bytes(bytes(len(shipped[0])))
+    script.write_bytes(b"#" * len(shipped[1]))
+    ship(str(tmp_path))
+    assert (archive.read_bytes(), script.read_bytes()) == shipped
+
+
 def test_any_filesystem_will_do():
     archive, *_ = ship("memory://code")
     assert archive.startswith("memory://code/airflow-delta-")

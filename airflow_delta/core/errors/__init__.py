@@ -44,7 +44,6 @@
     ├── RetentionTooShortError         a vacuum that would break readers
     ├── VacuumLiteImpossibleError      commits that a lite vacuum needs were cleaned up
     ├── VacuumIncompleteError          the storage did not delete all files         (retryable)
-    ├── CorruptPinError                a file that pins a version, and cannot be read
     ├── PinNotRegisteredError          a pin that could not be written beside its table
     ├── DataFilesMissingError          a version whose files were deleted
     ├── CloneTargetNotEmptyError       a clone that would hide rows
@@ -84,7 +83,6 @@ from airflow_delta.core.errors.conflict import (
 )
 from airflow_delta.core.errors.operations import (
     CloneTargetNotEmptyError,
-    CorruptPinError,
     DataFilesMissingError,
     ManifestUnsupportedError,
     NotConvertibleError,
@@ -155,7 +153,6 @@ __all__ = [
     "ConstraintViolatedError",
     "CorruptDataFileError",
     "CorruptLogError",
-    "CorruptPinError",
     "DataFilesMissingError",
     "DeltaError",
     "DuplicateActionError",

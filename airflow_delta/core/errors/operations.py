@@ -107,18 +107,6 @@ class ManifestUnsupportedError(DeltaError):
 
 
 @dataclass(kw_only=True, eq=False)
-class CorruptPinError(DeltaError):
-    """A file that pins a version cannot be read, so that nobody knows what must stay: nothing is deleted."""
-
-    code = "DELTA_CORRUPT_PIN"
-    message = "{file} of {table} is no pin: {detail}"
-    remedy = "delete the file if no run needs the version that it pinned; until then no vacuum or log cleanup deletes anything"
-    table: str
-    file: str
-    detail: str
-
-
-@dataclass(kw_only=True, eq=False)
 class PinNotRegisteredError(DeltaError):
     """The pin could not be written beside the table, and was asked to be."""
 

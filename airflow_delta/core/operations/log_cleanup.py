@@ -21,7 +21,7 @@ from airflow_delta.core.log.last_checkpoint import hinted_version
 from airflow_delta.core.log.log_replay import LogReplay
 from airflow_delta.core.log.log_segment import list_log
 from airflow_delta.core.operations.checkpoints.sidecar_references import sidecars_of
-from airflow_delta.core.operations.pins import pinned_versions
+from airflow_delta.core.operations.pins import read_pin_folder
 from airflow_delta.core.operations.table_log import TableLog
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.log_store import LogStore
@@ -62,7 +62,6 @@ def clean_up_log(log: TableLog, *, cutoff: int | None = None, dry_run: bool = Fa
 
     Raises:
         UnsupportedWriterFeatureError: The table needs writers that know more.
-        CorruptPinError: What a run has pinned cannot be read; nothing is deleted.
         As ``DeltaLog.snapshot``.
     """
     snapshot, now = log.refresh(), log.clock()
@@ -102,7 +101,7 @@ def _newest_until(store: LogStore, snapshot: Snapshot, cutoff: int) -> int:
 def _oldest_pinned(store: LogStore, now: int) -> int | None:
     """The oldest of the pinned versions that can still be opened; None where there is none."""
     earliest = list_log(store).earliest_readable_version()
-    return min((version for version in pinned_versions(store, now) if version >= earliest), default=None)
+    return min((version for version in read_pin_folder(store).versions(now) if version >= earliest), default=None)
 
 
 def _barrier(store: LogStore, snapshot: Snapshot, version: int) -> int | None:

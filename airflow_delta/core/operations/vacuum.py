@@ -22,7 +22,7 @@ from airflow_delta.core.errors import (
 )
 from airflow_delta.core.log.history import InCommitTimestamps
 from airflow_delta.core.operations.bulk_delete import LOCAL_SCHEMES
-from airflow_delta.core.operations.pins import Pin, live_pins, read_pins, release
+from airflow_delta.core.operations.pins import Pin, PinFolder, read_pin_folder, release
 from airflow_delta.core.operations.table_log import TableLog
 from airflow_delta.core.operations.unneeded_files import named_paths, unneeded_files
 from airflow_delta.core.operations.vacuum_candidates import (
@@ -57,6 +57,7 @@ class VacuumResult:
         bytes: Their size; of a lite vacuum as far as the log tells.
         version: Version of the commit that recorded the end; None where nothing was deleted or nothing is recorded.
         pins: The unexpired pins: every file of their versions stays, as long as the log can open the version.
+        damaged_pins: Files among the pins that are none, what is wrong with each, and what it still protects.
     """
 
     paths: pa.Array
@@ -65,6 +66,7 @@ class VacuumResult:
     dry_run: bool
     version: int | None = None
     pins: tuple[Pin, ...] = ()
+    damaged_pins: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +115,8 @@ def vacuum(
     """Delete the files below the table's root that are older than the retention and belong to no version younger than it.
 
     What a run has pinned stays too. A pin whose version the log cannot open any more (another engine cleaned it up) keeps
-    nothing: nobody can read that version. Expired pins are deleted.
+    nothing: nobody can read that version. Expired pins are deleted. A damaged pin keeps the version that it names, if it names
+    one, and is reported.
 
     Only files below the root are ever deleted, whatever the log says. Names that begin with ``_`` or a dot are not touched,
     except partition directories, ``_change_data``, ``_delta_index`` and what our killed statements left. Nor is a directory
@@ -137,7 +140,6 @@ def vacuum(
         VacuumLiteImpossibleError: Commits that tell what a lite vacuum is to delete were cleaned up.
         VacuumIncompleteError: The storage did not delete all; a repeated vacuum goes on.
         VersionNotFoundError: A version to protect is not in the log.
-        CorruptPinError: What a run has pinned cannot be read; nothing is deleted.
         UnsupportedWriterFeatureError: The table needs writers that know more.
         CorruptLogError: A log file, or the place of a deletion vector, cannot be read.
         InvalidStatementError: The inventory is none, or is given for a lite vacuum.
@@ -161,15 +163,17 @@ def vacuum(
     snapshot = _writable(log.refresh())  # after the listing: what was committed while it ran is kept
     needed = named_paths([*_needed_files(snapshot, cutoff), *protected], table=snapshot.table_uri)
     doomed = unneeded_files(candidates, needed, _partition_names(snapshot), cutoff)
-    pins = live_pins(log.store, log.clock())
-    doomed = _without_pinned(log, doomed, pins)
-    result = _result(doomed, pins, dry_run=dry_run)
+    now = log.clock()
+    pins = read_pin_folder(log.store)
+    kept = pins.versions(now)
+    doomed = _without_pinned(log, doomed, kept)
+    result = _result(doomed, pins, now, dry_run=dry_run)
     if not dry_run and result.files:
         result = _deleted(log, snapshot, doomed, pins, retention, origin=replace(origin, token=None), hands=hands)
     if not dry_run:
-        release(log.store, [pin for pin in read_pins(log.store) if pin.expires <= log.clock()])
+        release(log.store, [pin for pin in read_pin_folder(log.store).pins if pin.expires <= log.clock()])
         if not protected:  # what only a protected or pinned version keeps was removed after it, and is still to be deleted
-            note_vacuumed(snapshot.store, min([due, *(pin.version for pin in result.pins)]))
+            note_vacuumed(snapshot.store, min([due, *kept, *(pin.version for pin in result.pins)]))
     return result
 
 
@@ -186,10 +190,10 @@ def _needed_files(snapshot: Snapshot, cutoff: int) -> list[pa.Table]:
     return [each.select(["path", "deletion_vector"]) for each in (snapshot.files(), recent)]
 
 
-def _without_pinned(log: TableLog, doomed: pa.Table, pins: Iterable[Pin]) -> pa.Table:
+def _without_pinned(log: TableLog, doomed: pa.Table, versions: Iterable[int]) -> pa.Table:
     """Those of the files that no pinned version names; one version after the other, as each may have a million files."""
     snapshot = log.refresh()
-    for version in sorted({pin.version for pin in pins}):
+    for version in sorted(versions):
         if not len(doomed):
             break
         try:
@@ -206,16 +210,23 @@ def _partition_names(snapshot: Snapshot) -> set[str]:
     return {*snapshot.partition_columns, *map(physical_name, fields)}
 
 
-def _result(doomed: pa.Table, pins: tuple[Pin, ...], *, dry_run: bool) -> VacuumResult:
+def _result(doomed: pa.Table, pins: PinFolder, now: int, *, dry_run: bool) -> VacuumResult:
     size = pc.sum(doomed["size"], min_count=0).as_py()
-    return VacuumResult(paths=doomed["path"].combine_chunks(), files=len(doomed), bytes=size, dry_run=dry_run, pins=pins)
+    return VacuumResult(
+        paths=doomed["path"].combine_chunks(),
+        files=len(doomed),
+        bytes=size,
+        dry_run=dry_run,
+        pins=pins.live(now),
+        damaged_pins=tuple(map(str, pins.damaged)),
+    )
 
 
 def _deleted(
     log: TableLog,
     snapshot: Snapshot,
     doomed: pa.Table,
-    pins: tuple[Pin, ...],
+    pins: PinFolder,
     retention: Retention,
     *,
     origin: Origin,
@@ -229,14 +240,15 @@ def _deleted(
             "specifiedRetentionMillis": retention.milliseconds if retention.specified else None,
             "defaultRetentionMillis": retention.default,
         }
-        found = _result(doomed, pins, dry_run=False)
+        found = _result(doomed, pins, log.clock(), dry_run=False)
         _record(log, "VACUUM START", parameters, {"numFilesToDelete": found.files, "sizeOfDataToDelete": found.bytes}, origin)
     latest = _writable(log.refresh())
     if latest.version > snapshot.version + is_logged:  # what somebody has brought back (RESTORE) stays
         named = named_paths([latest.files()], table=snapshot.table_uri)
         doomed = doomed.filter(pc.invert(pc.is_in(doomed["path"], named)))
-    newly = tuple(pin for pin in live_pins(log.store, log.clock()) if pin not in pins)
-    result = _result(_without_pinned(log, doomed, newly), (*pins, *newly), dry_run=False)
+    now, latest_pins = log.clock(), read_pin_folder(log.store)
+    doomed = _without_pinned(log, doomed, latest_pins.versions(now) - pins.versions(now))
+    result = _result(doomed, pins.followed_by(latest_pins), now, dry_run=False)
     try:
         hands.delete(snapshot.store, result.paths)
     except BaseException:

@@ -6,7 +6,6 @@ import pyarrow as pa
 import pytest
 
 from airflow_delta.core.errors import (
-    CorruptPinError,
     InvalidStatementError,
     PinNotRegisteredError,
     RunCommitNotFoundError,
@@ -16,7 +15,7 @@ from airflow_delta.core.errors import (
     VersionNotFoundError,
 )
 from airflow_delta.core.operations.pinning import pin_versions
-from airflow_delta.core.operations.pins import PINS_FOLDER, Pin, pinned_versions, read_pins, register, release
+from airflow_delta.core.operations.pins import PINS_FOLDER, Pin, read_pins, register, release
 from airflow_delta.core.statements import PinnedTable, PinStatement, ProducedBy, Timestamp, Version
 from airflow_delta.core.statements.json_form import statement_from_json, to_json
 from tests.core.builders import add
@@ -61,7 +60,6 @@ def test_every_kind_of_vacuum_keeps_what_is_pinned_until_it_is_released(table, a
 
 def test_an_expired_pin_keeps_nothing_and_goes_with_the_vacuum(table):
     register(table.store, pin_of(1, expires=10 * DAY))
-    assert pinned_versions(table.store, table.now - 1) == {1}
     assert table.log.vacuum(dry_run=True).files == 1
     assert len(read_pins(table.store)) == 1
     assert table.log.vacuum().paths.to_pylist() == ["f1"]
@@ -76,34 +74,62 @@ def test_a_pin_whose_version_another_engine_has_cleaned_up_keeps_nothing_and_is_
     assert (done.paths.to_pylist(), done.pins) == (["f1"], (pin_of(1),))
 
 
-DAMAGED = [
+WELL = {"id": "a", "alias": "t", "version": 1, "dag_id": "", "run_id": "", "task_id": "", "created": 0, "expires": 100 * DAY}
+ILLEGIBLE = [
     b"",
     b"[1]",
     b"\xff",
-    json.dumps({"version": 1}).encode(),
-    json.dumps(
-        {"id": "a", "alias": "t", "version": "1", "dag_id": "", "run_id": "", "task_id": "", "created": 0, "expires": 9}
-    ),
-    json.dumps({"id": "b", "alias": "t", "version": 1, "dag_id": "", "run_id": "", "task_id": "", "created": 0, "expires": 9}),
+    b"[" * 60_000,
+    b'{"version": ' + b"9" * 5_000 + b"}",
+    b" " * 100_000 + json.dumps(WELL).encode(),
+    json.dumps(WELL | {"version": "1"}).encode(),
+    json.dumps(WELL | {"version": -1}).encode(),
+    json.dumps(WELL | {"version": 1 << 70}).encode(),
+    json.dumps(WELL | {"version": True}).encode(),
+]
+LEGIBLE = [
+    {"version": 1},
+    WELL | {"id": "b"},
+    WELL | {"expires": "never"},
+    WELL | {"map_index": 1 << 80},
+    WELL | {"a member": "of another release"},
 ]
 
 
-@pytest.mark.parametrize("content", DAMAGED)
-def test_a_damaged_pin_keeps_everything(table, content):
-    content = content if isinstance(content, bytes) else content.encode()
+@pytest.mark.parametrize("content", ILLEGIBLE, ids=range(len(ILLEGIBLE)))
+def test_a_pin_that_names_no_version_stops_neither_vacuum_nor_log_cleanup_and_is_reported(table, content):
     table.store.write(f"{PINS_FOLDER}/a-t.json", content)
-    before = table.files()
-    with pytest.raises(CorruptPinError, match=r"a-t\.json"):
-        table.log.vacuum()
-    with pytest.raises(CorruptPinError):
-        table.log.vacuum(dry_run=True)
-    table.log.checkpoint(1)
+    register(table.store, pin_of(2, id="well"))
+    dry = table.log.vacuum(dry_run=True)
+    done = table.log.vacuum()
+    assert dry.paths.to_pylist() == done.paths.to_pylist() == ["f1"]
+    assert done.pins == (pin_of(2, id="well"),)
+    assert [(PINS_FOLDER in text, "protects nothing" in text, len(text) < 300) for text in done.damaged_pins] == [(True,) * 3]
+    assert table.store.exists(f"{PINS_FOLDER}/a-t.json")
     table.log.checkpoint()
     table.now += 100 * DAY
-    with pytest.raises(CorruptPinError):
-        table.log.cleanup_log()
-    assert {path for path in before if not path.startswith("_delta_log")} <= table.files()
-    assert table.log.snapshot(1).version == 1
+    assert table.log.cleanup_log().log_files
+
+
+@pytest.mark.parametrize("document", LEGIBLE, ids=range(len(LEGIBLE)))
+def test_a_damaged_pin_that_names_a_version_keeps_it_and_is_reported(table, document):
+    table.store.write(f"{PINS_FOLDER}/a-t.json", json.dumps(document).encode())
+    done = table.log.vacuum()
+    assert (done.files, left(table), done.pins) == (0, {"f1", "f2"}, ())
+    assert ["protects version 1 all the same" in text for text in done.damaged_pins] == [True]
+    table.store.delete([f"{PINS_FOLDER}/a-t.json"])
+    assert table.log.vacuum().paths.to_pylist() == ["f1"]
+
+
+def test_a_damaged_pin_that_has_expired_keeps_nothing(table):
+    table.store.write(f"{PINS_FOLDER}/a-t.json", json.dumps({"version": 1, "expires": 1}).encode())
+    assert table.log.vacuum().paths.to_pylist() == ["f1"]
+
+
+def test_a_pin_of_a_version_that_will_never_be_and_of_a_day_that_never_comes_is_kept_to(table):
+    register(table.store, pin_of((1 << 63) - 1, expires=1 << 80))
+    done = table.log.vacuum()
+    assert (done.paths.to_pylist(), len(done.pins), done.damaged_pins) == (["f1"], 1, ())
 
 
 def test_a_file_that_was_being_written_is_no_pin(table):
