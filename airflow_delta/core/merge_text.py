@@ -12,6 +12,7 @@ from sqlglot import Dialect, Token, TokenType
 from sqlglot.errors import SqlglotError
 
 from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.statements import (
     Clause,
     Expectation,
@@ -170,7 +171,7 @@ def _inserted(words: _Words, sides: _Sides) -> dict[str, str] | None:
 
 
 def _add(assigned: dict[str, str], column: str, value: str, words: _Words) -> None:
-    if column.casefold() in {each.casefold() for each in assigned}:
+    if name_key(column) in {name_key(each) for each in assigned}:
         raise words.error(f"{column} is assigned twice in one clause")
     assigned[column] = value
 
@@ -186,7 +187,7 @@ class _Name:
 
     def __init__(self, parts: Sequence[str], alias: str | None) -> None:
         self.parts = tuple(parts)
-        is_path = len(parts) == 2 and parts[0].casefold() == _PATH_FORMAT  # noqa: PLR2004 - a format and a path
+        is_path = len(parts) == 2 and name_key(parts[0]) == _PATH_FORMAT  # noqa: PLR2004 - a format and a path
         self.uri = parts[1] if is_path and "/" in parts[1] else None
         self.alias = alias or (None if self.uri else parts[-1])
 
@@ -300,8 +301,8 @@ class _Sides:
 
     def __init__(self, words: _Words, target: str | None, source: str | None) -> None:
         self._words = words
-        self._target = (target or _TARGET).casefold()
-        self._names = {self._target: _TARGET, (source or _SOURCE).casefold(): _SOURCE}
+        self._target = name_key(target or _TARGET)
+        self._names = {self._target: _TARGET, name_key(source or _SOURCE): _SOURCE}
         if len(self._names) == 1:
             raise words.error(f"target and source are both called {self._target!r}: give one an alias")
 
@@ -309,7 +310,7 @@ class _Sides:
         """The expression's own text, with ``target`` and ``source`` in the place of aliases."""
         if not tokens:
             raise self._words.error(f"an expression is missing behind {behind}")
-        qualifiers = {token.start: token.text.casefold() for token in _qualifiers(tokens)}
+        qualifiers = {token.start: name_key(token.text) for token in _qualifiers(tokens)}
         renamed = {
             start: self._names[name] for start, name in qualifiers.items() if name in self._names and name != self._names[name]
         }
@@ -323,7 +324,7 @@ class _Sides:
     def column(self, tokens: Sequence[Token]) -> str:
         """The target's column that these words name, or the member of a struct, parts with dots in backticks."""
         parts = [each.text for each in tokens if each.token_type != TokenType.DOT]
-        if len(parts) > 1 and parts[0].casefold() == self._target:
+        if len(parts) > 1 and name_key(parts[0]) == self._target:
             parts = parts[1:]
         if not parts:
             raise self._words.error("a column is missing")
@@ -348,7 +349,7 @@ def _may_shadow(tokens: Sequence[Token], names: Iterable[str]) -> bool:
         return True
     is_lambda = any(each.token_type == TokenType.ARROW for each in tokens)
     dotted = {each.start for each in _qualifiers(tokens)}
-    return is_lambda and any(each.text.casefold() in names and each.start not in dotted for each in tokens)
+    return is_lambda and any(name_key(each.text) in names and each.start not in dotted for each in tokens)
 
 
 def _split(tokens: Sequence[Token], at: TokenType, *, most: int = -1) -> list[list[Token]]:

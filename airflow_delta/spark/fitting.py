@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 
 from airflow_delta.core.errors import SchemaMismatchError
 from airflow_delta.core.schema import StructType
+from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.schema.differences import schema_differences
 from airflow_delta.spark.all_nullable import all_nullable
 from airflow_delta.spark.promises.identity import NumberedRows
@@ -22,7 +23,7 @@ _SETTINGS = {"spark.sql.caseSensitive": "false"}  # otherwise a name in another 
 
 def repeated_names(schema: StructType) -> Iterator[str]:
     """One line for each name that more than one column bears, in any case."""
-    for name, count in Counter(each.casefold() for each in schema.names).items():
+    for name, count in Counter(name_key(each) for each in schema.names).items():
         if count > 1:
             yield f"{name}: {count} columns of this name"
 

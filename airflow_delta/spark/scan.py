@@ -2,7 +2,8 @@
 
 Two readers share the work. Spark's own prunes columns and filters in the JVM, and knows the old calendar, so it is the first
 choice. Python workers read with Arrow what it does not: files on filesystems that Hadoop may lack the classes for, files whose
-rows a deletion vector hides, files whose columns are found by id, and very many files.
+rows a deletion vector hides, files whose columns are found by id, and very many files. They read for sessions whose names are
+case-sensitive, too: there Spark's reader finds columns only by the table's spelling, and shows NULL for those of another one.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_delta.core.predicate import parse_predicate, referenced_columns
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.schema.column_mapping import MappingMode, without_column_mapping
+from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.snapshot.rows import refuse_deletion_vectors
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.table_uri import scheme_of
@@ -24,7 +26,7 @@ from airflow_delta.core.table_features.feature import DELETION_VECTORS, reader_f
 from airflow_delta.spark.arrow_scan import arrow_scan
 from airflow_delta.spark.data_paths import file_uri
 from airflow_delta.spark.jvm_scan import jvm_scan
-from airflow_delta.spark.session import time_zone
+from airflow_delta.spark.session import is_case_sensitive, time_zone
 from airflow_delta.spark.spark_schema import quoted, to_spark
 from airflow_delta.spark.supported import check_scannable
 from airflow_delta.spark.table_files import TableFiles
@@ -61,8 +63,8 @@ def read_table(
     read = schema
     if columns is not None:
         mentioned = referenced_columns(predicate) if predicate else ()
-        asked = {name.casefold() for name in (*columns, *mentioned)}
-        read = StructType(tuple(each for each in schema.fields if each.name.casefold() in asked))
+        asked = {name_key(name) for name in (*columns, *mentioned)}
+        read = StructType(tuple(each for each in schema.fields if name_key(each.name) in asked))
     rows = read_files(spark, files, TableFiles.of(snapshot), read)
     rows = rows if where is None else rows.filter(where)
     return rows if columns is None else rows.select(*map(quoted, columns))
@@ -84,7 +86,7 @@ def read_files(spark: SparkSession, files: pa.Table, table: TableFiles, columns:
     shown = to_spark(without_column_mapping(read))
     is_masked = files["deletion_vector"].is_valid()
     uris = [file_uri(table.table_uri, path) for path in files["path"].to_pylist()]
-    if table.mapping is MappingMode.ID or not suits_jvm(uris):
+    if table.mapping is MappingMode.ID or is_case_sensitive(spark) or not suits_jvm(uris):
         is_masked = pc.or_(is_masked, pa.scalar(True))
     natives, others = files.filter(pc.invert(is_masked)), files.filter(is_masked)
     scans = [scan(spark, part, table, read, shown) for scan, part in ((jvm_scan, natives), (arrow_scan, others)) if len(part)]

@@ -54,3 +54,8 @@ def _is_temporary_view(spark: SparkSession, name: str) -> bool:
 def time_zone(spark: SparkSession) -> str:
     """The zone in which the session reads times that name none."""
     return str(spark.conf.get("spark.sql.session.timeZone"))
+
+
+def is_case_sensitive(spark: SparkSession) -> bool:
+    """Whether names that differ in case are two to the session; Delta's tables never have both."""
+    return str(spark.conf.get("spark.sql.caseSensitive")).lower() == "true"

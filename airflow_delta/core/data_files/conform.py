@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from airflow_delta.core.data_files.shredded_variant import is_shredded, unshredded
 from airflow_delta.core.schema.arrow_conversion import FIELD_ID, FOUND_BY
+from airflow_delta.core.schema.column_names import name_key
 
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
@@ -50,11 +51,14 @@ def find_fields(available: Iterable[pa.Field], wanted: Iterable[pa.Field], *, by
     """The index of the field that each wanted one is; None where there is none.
 
     A field is known by its id (where ``by_id``), or else by exactly the name that its metadata gives, or else by its own name:
-    the same, or the first that differs only in case. Protocol: PROTOCOL.md, "Reader Requirements for Column Mapping".
+    the same, or the only one that differs in case. Protocol: PROTOCOL.md, "Reader Requirements for Column Mapping".
+
+    Raises:
+        pa.ArrowInvalid: A name is no field's, and differs in case from those of several.
     """
     fields = list(available)
     by_name = {field.name: index for index, field in reversed(list(enumerate(fields)))}
-    folded: dict[str, int] = {}
+    by_key: dict[str, list[int]] = {}
     ids: dict[bytes, int] = {}
     if by_id:
         ids = {(field.metadata or _NO_METADATA).get(FIELD_ID, b""): index for index, field in enumerate(fields)}
@@ -66,10 +70,19 @@ def find_fields(available: Iterable[pa.Field], wanted: Iterable[pa.Field], *, by
         elif FOUND_BY in metadata:
             found.append(by_name.get(metadata[FOUND_BY].decode()))
         else:
-            if field.name not in by_name and not folded:
-                folded = {name.casefold(): index for name, index in by_name.items()}  # the first is the last here
-            found.append(by_name.get(field.name, folded.get(field.name.casefold())))
+            if field.name not in by_name and not by_key:
+                for name, index in by_name.items():
+                    by_key.setdefault(name_key(name), []).append(index)
+            found.append(
+                by_name[field.name] if field.name in by_name else _only(field.name, by_key.get(name_key(field.name), []))
+            )
     return found
+
+
+def _only(name: str, indexes: list[int]) -> int | None:
+    if len(indexes) > 1:
+        raise pa.ArrowInvalid(f"{len(indexes)} columns of the file differ from {name!r} in case only")
+    return indexes[0] if indexes else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

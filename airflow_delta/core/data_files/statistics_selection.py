@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from airflow_delta.core.schema import DataType, StructType, physical_name
+from airflow_delta.core.schema.column_names import name_key
 
 Path = tuple[str, ...]
 _Leaf = tuple[Path, Path, DataType]  # logical and physical path
@@ -81,7 +82,7 @@ def _leaves(schema: StructType, parent: Path, physical_parent: Path) -> Iterator
 
 
 def _fold(path: Path) -> Path:
-    return tuple(name.casefold() for name in path)
+    return tuple(name_key(name) for name in path)
 
 
 def _parse_names(text: str) -> Iterator[Path]:

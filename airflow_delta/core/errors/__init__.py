@@ -24,6 +24,7 @@
     ├── StorageAccessError             a storage that refused: no bucket, no permission
     ├── InvalidStatementError          a statement that cannot be meant
     ├── InvalidPredicateError          SQL text that is no predicate on this table, or not decidable here
+    ├── AmbiguousColumnError           a name that differs in case from several columns
     ├── InvalidSchemaError             a schema that cannot be read
     ├── InvalidPartitionValueError     a partition value that is none of its column's type
     ├── UnsupportedTypeError           a type that Arrow or Delta does not have
@@ -91,6 +92,7 @@ from airflow_delta.core.errors.operations import (
     VacuumLiteImpossibleError,
 )
 from airflow_delta.core.errors.statement import (
+    AmbiguousColumnError,
     AppendOnlyTableError,
     ConstraintViolatedError,
     DuplicateActionError,
@@ -137,6 +139,7 @@ from airflow_delta.core.errors.unsupported import (
 )
 
 __all__ = [
+    "AmbiguousColumnError",
     "AppendOnlyTableError",
     "ChangeDataNotRecordedError",
     "ChangeSchemaError",

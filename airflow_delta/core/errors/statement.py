@@ -31,6 +31,17 @@ class InvalidPredicateError(DeltaError):
 
 
 @dataclass(kw_only=True, eq=False)
+class AmbiguousColumnError(DeltaError):
+    """A name that is no column's, and differs only in case from those of several. Spark: ``AMBIGUOUS_REFERENCE``."""
+
+    code = "DELTA_AMBIGUOUS_COLUMN"
+    message = "the name {column!r} is ambiguous: in other case it may be any of {candidates}"
+    remedy = "spell it exactly as one of them"
+    column: str
+    candidates: tuple[str, ...]
+
+
+@dataclass(kw_only=True, eq=False)
 class SchemaMismatchError(DeltaError):
     """The rows do not fit the table. Spark: ``DELTA_FAILED_TO_MERGE_FIELDS``, ``_LEGACY_ERROR_TEMP_DELTA_0007``.
 

@@ -30,6 +30,7 @@ from airflow_delta.core.operations.unneeded_files import other_tables
 from airflow_delta.core.operations.vacuum_candidates import listed_files
 from airflow_delta.core.schema import DataType, StructField, StructType, parse_schema, schema_json, typed_values
 from airflow_delta.core.schema.column_mapping import MODE_PROPERTY
+from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.table_changes.definition import new_definition
 from airflow_delta.core.table_changes.properties import requested
 from airflow_delta.core.transaction.operation import Operation
@@ -210,7 +211,7 @@ def _check_partitions(
     wanted = [each.name for each in fields]
     for directory, partition in zip(directories, partitions, strict=True):
         names = [name for name, _ in partition]
-        if [name.casefold() for name in names] != [name.casefold() for name in wanted]:
+        if [name_key(name) for name in names] != [name_key(name) for name in wanted]:
             problems.append(f"{directory or '.'}: partitioned by {names}, expected {wanted}")
     if not problems:
         problems = list(_unreadable_values(partitions, fields))

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from airflow_delta.core.data_files.writer import SPARK_SCHEMA_KEY
 from airflow_delta.core.errors import InvalidSchemaError
 from airflow_delta.core.schema import ArrayType, DataType, MapType, StructField, StructType, parse_schema, struct_from_arrow
+from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.schema.data_types import BYTE, INTEGER, SHORT
 
 _COMMENT = "comment"
@@ -89,7 +90,7 @@ def merged_schema(known: StructType, other: StructType) -> tuple[StructType, tup
 
 
 def _merged_structs(known: StructType, other: StructType, prefix: str, differences: list[str]) -> StructType:
-    folded = [each.name.casefold() for each in other.fields]
+    folded = [name_key(each.name) for each in other.fields]
     differences += [
         f"{prefix}{name}: there are two columns of this name"
         for position, name in enumerate(other.names)

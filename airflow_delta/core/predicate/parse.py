@@ -14,7 +14,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from airflow_delta.core.errors import InvalidPredicateError
+from airflow_delta.core.errors import AmbiguousColumnError, InvalidPredicateError
 from airflow_delta.core.predicate.expression import (
     FALSE,
     TRUE,
@@ -204,7 +204,10 @@ class _Parser:
         fields: list[StructField] = []
         scope: object = self.schema
         for name in names:
-            field = scope.find(name) if isinstance(scope, StructType) else None
+            try:
+                field = scope.find(name) if isinstance(scope, StructType) else None
+            except AmbiguousColumnError as error:
+                raise self._error(error.claim()) from error
             if field is None:
                 text = ".".join(names)
                 raise self._error(f"there is no column {text!r}; the columns are {', '.join(self.schema.names)}")

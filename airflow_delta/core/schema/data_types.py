@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from airflow_delta.core.schema.column_names import find_name, name_key
+
 _SQL_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
 
 
@@ -92,14 +94,15 @@ class StructType:
         return tuple(each.name for each in self.fields)
 
     def find(self, name: str) -> StructField | None:
-        """The field of this name, in any case as Spark resolves names; None when there is none."""
-        wanted = name.casefold()
-        return next((each for each in self.fields if each.name.casefold() == wanted), None)
+        """The field of this name, in any case as ``find_name`` resolves names; None when there is none. Raises likewise."""
+        position = find_name(name, self.names)
+        return None if position is None else self.fields[position]
 
     def without(self, names: tuple[str, ...]) -> StructType:
         """This struct less the fields of these names (in any case)."""
-        dropped = {name.casefold() for name in names}
-        return StructType(tuple(each for each in self.fields if each.name.casefold() not in dropped))
+        dropped = set(names)
+        others = {name_key(name) for name in dropped.difference(self.names)}
+        return StructType(tuple(each for each in self.fields if each.name not in dropped and name_key(each.name) not in others))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.table_changes.refusal import Refusal
 
 ColumnPath = tuple[str, ...]
@@ -36,7 +37,7 @@ def path_text(path: ColumnPath) -> str:
 
 def folded(path: ColumnPath) -> ColumnPath:
     """The path as it is compared: names mean the same in any case."""
-    return tuple(part.casefold() for part in path)
+    return tuple(name_key(part) for part in path)
 
 
 def overlap(one: ColumnPath, other: ColumnPath) -> bool:

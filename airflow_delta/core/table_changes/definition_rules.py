@@ -19,6 +19,7 @@ from airflow_delta.core.schema import (
     mapping_mode,
     parse_schema,
 )
+from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.schema.data_types import (
     BINARY,
     BOOLEAN,
@@ -108,7 +109,7 @@ def _schema_reasons(data_type: DataType, path: ColumnPath, *, is_mapped: bool) -
 
 
 def _name_reasons(struct: StructType, path: ColumnPath, *, is_mapped: bool) -> Iterator[str]:
-    for name, count in Counter(each.casefold() for each in struct.names).items():
+    for name, count in Counter(name_key(each) for each in struct.names).items():
         if count > 1:
             yield f"the name {path_text((*path, name))} is there more than once"
     for name in struct.names:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from airflow_delta.core.actions import Metadata
 from airflow_delta.core.predicate import named_columns
 from airflow_delta.core.schema import StructField, StructType, all_fields
+from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.table_changes.column_path import ColumnPath, overlap, path_text
 from airflow_delta.core.table_changes.columns import GENERATION_EXPRESSION
 from airflow_delta.core.table_changes.refusal import Refusal
@@ -46,7 +47,7 @@ def _users(metadata: Metadata, schema: StructType, path: ColumnPath) -> Iterator
             yield f"the constraint {name}"
     for field in schema.fields:
         generation = field.metadata.get(GENERATION_EXPRESSION)
-        if isinstance(generation, str) and field.name.casefold() != path[0].casefold() and _is_about(generation, path):
+        if isinstance(generation, str) and name_key(field.name) != name_key(path[0]) and _is_about(generation, path):
             yield f"the generated column {field.name}"
     for field in all_fields(schema):
         if "delta.invariants" in field.metadata and _is_about(_invariant(field), path):

@@ -202,7 +202,7 @@ def feature_named(name: str, table: str) -> str:
         UnsupportedWriterFeatureError: It is not known here.
     """
     for known in FEATURES:
-        if known.casefold() == name.casefold():
+        if known.lower() == name.lower():
             return known
     raise UnsupportedWriterFeatureError(table=table, features=(name,))
 

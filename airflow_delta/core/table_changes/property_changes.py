@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.table_changes.clustering import CLUSTERING_FEATURE, clustering_domain
 from airflow_delta.core.table_changes.column_path import parse_path, path_text
 from airflow_delta.core.table_changes.definition import ROW_TRACKING, with_row_tracking_columns
@@ -73,7 +74,7 @@ def upgrade_protocol(table: TableState, reader_version: int, writer_version: int
 
 def add_constraint(table: TableState, name: str, sql: str) -> Change:
     """The table with one more CHECK constraint; whether its rows satisfy it is not looked at here."""
-    if name.casefold() in map(str.casefold, check_constraints(table.configuration)):
+    if name_key(name) in map(name_key, check_constraints(table.configuration)):
         raise Refusal(f"there is a constraint {name} already", "drop it first, or choose another name")
     columns = columns_in(sql)
     if columns is None:
@@ -86,7 +87,7 @@ def add_constraint(table: TableState, name: str, sql: str) -> Change:
 
 def drop_constraint(table: TableState, name: str, *, if_exists: bool) -> Change:
     """The table without a CHECK constraint."""
-    key = next((each for each in table.configuration if each.casefold() == f"{CONSTRAINT_PREFIX}{name}".casefold()), None)
+    key = next((each for each in table.configuration if name_key(each) == name_key(f"{CONSTRAINT_PREFIX}{name}")), None)
     if key is None:
         if if_exists:
             return Change(parameters={"name": name, "existed": "false"}, metadata=table.metadata)

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 
 from airflow_delta.core.errors import SchemaMismatchError
 from airflow_delta.core.schema import DataType, StructField, StructType
+from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.schema.differences import schema_differences
 from airflow_delta.spark.dml.clauses import BoundClauses, ClauseKind, of_source
 from airflow_delta.spark.dml.mentions import TARGET
@@ -51,14 +52,14 @@ def analyse(
         AnalysisException: A condition means nothing to Spark; its text tells.
     """
     _check_defaults(matched, schema)
-    available = {name.casefold() for name in inserted.columns} if inserted is not None else set()
+    available = {name_key(name) for name in inserted.columns} if inserted is not None else set()
     differences: dict[str, None] = {}
     given: dict[tuple[int, str], DataType] = {}
     for position, clause in enumerate(clauses.clauses):
         visible = (by_source if clause.by_source else inserted if clause.kind is ClauseKind.INSERT else matched) or matched
         if clause.condition is not None:
             visible.where(F.expr(clause.condition))
-        missing = {name for name, text in clause.values.items() if text == of_source(name) and name.casefold() not in available}
+        missing = {name for name, text in clause.values.items() if text == of_source(name) and name_key(name) not in available}
         found = _found(visible, {name: text for name, text in clause.values.items() if name not in missing})
         for field in schema.fields:
             if field.name in missing:

@@ -14,6 +14,7 @@ from pyspark.sql.types import DataType as SparkType
 
 from airflow_delta.core.errors import SchemaMismatchError
 from airflow_delta.core.schema import ArrayType, DataType, MapType, StructField, StructType
+from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.schema.data_types import INTEGERS
 from airflow_delta.core.statements import (
     Clause,
@@ -216,8 +217,8 @@ def bind_clauses(
     differences: dict[str, None] = {}
     star = of_star(schema, source_columns)
     if former is not None:
-        there = {each.casefold() for each in source_columns or ()}
-        star = [each for each in star if each.casefold() in there]
+        there = {name_key(each) for each in source_columns or ()}
+        star = [each for each in star if name_key(each) in there]
     bound = tuple(_bind(each, schema, former, differences, star) for each in clauses)
     if differences:
         raise SchemaMismatchError(table=table, differences=tuple(differences))

@@ -8,6 +8,7 @@ from sqlglot import Dialect, Token, TokenType, exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from airflow_delta.core.schema import StructType
+from airflow_delta.core.schema.column_names import name_key
 
 TARGET, SOURCE = "target", "source"
 """What a statement's SQL calls the table, and the rows that are merged into it."""
@@ -21,17 +22,17 @@ def mentioned_columns(texts: list[str], schema: StructType) -> StructType:
 
     These are all whose name stands in a text, unless it is clearly the source's. A star over columns mentions all.
     """
-    names = {each.casefold() for each in schema.names}
+    names = {name_key(each) for each in schema.names}
     mentioned: set[str] = set()
     for text in texts:
         tokens = tokens_of(text)
         if tokens is None or any(_is_star_of_columns(tokens, position) for position in range(len(tokens))):
             return schema
         for position, token in enumerate(tokens):
-            name = token.text.casefold()
+            name = name_key(token.text)
             if name in names and (SOURCE in names or not _is_qualified(tokens, position, SOURCE)):
                 mentioned.add(name)
-    return StructType(tuple(each for each in schema.fields if each.name.casefold() in mentioned))
+    return StructType(tuple(each for each in schema.fields if name_key(each.name) in mentioned))
 
 
 def tokens_of(text: str) -> list[Token] | None:
@@ -48,7 +49,7 @@ def _is_qualified(tokens: list[Token], position: int, side: str) -> bool:
     return (
         qualifier >= 0
         and tokens[dot].token_type == TokenType.DOT
-        and tokens[qualifier].text.casefold() == side
+        and name_key(tokens[qualifier].text) == side
         and (qualifier == 0 or tokens[qualifier - 1].token_type != TokenType.DOT)
     )
 
@@ -73,7 +74,7 @@ def qualified(text: str, side: str, names: Collection[str]) -> str:
     if tree.find(exp.Query):
         return text
     columns = [(each, each.args[_outermost(each) or "this"]) for each in tree.find_all(exp.Column)]
-    plain = [first for each, first in columns if first.name.casefold() in names and not _says_its_side(each)]
+    plain = [first for each, first in columns if name_key(first.name) in names and not _says_its_side(each)]
     for start in sorted({each.meta["start"] for each in plain if "start" in each.meta}, reverse=True):
         text = f"{text[:start]}{side}.{text[start:]}"
     return text
@@ -95,7 +96,7 @@ def unqualified(text: str) -> str:
 def _says_its_side(column: exp.Column) -> str | None:
     """The side that the column's first name is, when others follow it."""
     part = _outermost(column)
-    first = None if part is None else column.text(part).casefold()
+    first = None if part is None else name_key(column.text(part))
     return first if first in (TARGET, SOURCE) else None
 
 

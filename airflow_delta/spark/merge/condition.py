@@ -14,6 +14,7 @@ from sqlglot import Token, TokenType, exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from airflow_delta.core.schema import StructType
+from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.spark.dml.mentions import OPENING, SPARK, TARGET, tokens_of
 
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
@@ -115,7 +116,7 @@ def _split(tokens: list[Token], at: TokenType) -> list[list[Token]]:
 
 
 def _is_of(column: exp.Column, side: str) -> bool:
-    return column.table.casefold() == side and not column.args.get("db") and not isinstance(column.this, exp.Star)
+    return name_key(column.table) == side and not column.args.get("db") and not isinstance(column.this, exp.Star)
 
 
 def _parsed(text: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from airflow_delta.core.schema import StructType, parse_schema
+from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import Clause, MatchedUpdate, MergeStatement, NotMatchedInsert
 from airflow_delta.core.table_changes.definition import Definition
@@ -43,6 +44,6 @@ def _asked_for(clauses: Iterable[Clause], source: StructType) -> StructType:
     if any(each.assignments is None for each in about_source):
         return source
     assigned = {
-        name.removeprefix(f"{TARGET}.").strip("`").casefold() for each in about_source for name in each.assignments or ()
+        name_key(name.removeprefix(f"{TARGET}.").strip("`")) for each in about_source for name in each.assignments or ()
     }
-    return StructType(tuple(each for each in source.fields if each.name.casefold() in assigned))
+    return StructType(tuple(each for each in source.fields if name_key(each.name) in assigned))

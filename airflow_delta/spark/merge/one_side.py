@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 from airflow_delta.core.schema import StructType
+from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.statements import Clause, NotMatchedBySourceDelete, NotMatchedBySourceUpdate, NotMatchedInsert
 from airflow_delta.spark.dml.mentions import SOURCE, TARGET, qualified
 
@@ -18,7 +19,7 @@ def about_one_side(clauses: Iterable[Clause], schema: StructType, source_columns
         schema: The target's.
         source_columns: Names of the source's columns.
     """
-    both = {name.casefold() for name in schema.names} & {name.casefold() for name in source_columns}
+    both = {name_key(name) for name in schema.names} & {name_key(name) for name in source_columns}
     for each in clauses:
         if isinstance(each, NotMatchedInsert):
             yield _of(each, SOURCE, both)

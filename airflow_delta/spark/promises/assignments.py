@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from airflow_delta.core.schema import StructField, StructType
+from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.spark.dml.mentions import mentioned_columns
 from airflow_delta.spark.promises.column_rules import Identity, default_text, generation_text
 from airflow_delta.spark.promises.values import has_value_when_missing, refused_value
@@ -37,8 +38,8 @@ def of_star(schema: StructType, source_columns: Collection[str] | None) -> list[
     """
     if source_columns is None:
         return list(schema.names)
-    found = {each.casefold() for each in source_columns}
-    return [each.name for each in schema.fields if each.name.casefold() in found or not has_value_when_missing(each)]
+    found = {name_key(each) for each in source_columns}
+    return [each.name for each in schema.fields if name_key(each.name) in found or not has_value_when_missing(each)]
 
 
 def updated(values: Mapping[str, str], schema: StructType, differences: dict[str, None]) -> Assignments:

@@ -55,16 +55,16 @@ class StreamOptions:
         Raises:
             InvalidStatementError: A name is not known, or a value is none of its option.
         """
-        given = {key.casefold(): value for key, value in options.items()}
-        if unknown := given.keys() - {name.casefold() for name in _KNOWN}:
+        given = {key.lower(): value for key, value in options.items()}
+        if unknown := given.keys() - {name.lower() for name in _KNOWN}:
             raise _invalid(f"unknown options {', '.join(sorted(unknown))}; known are {', '.join(_KNOWN)}")
-        texts = {name: given.get(name.casefold()) for name in _KNOWN}
+        texts = {name: given.get(name.lower()) for name in _KNOWN}
         if not texts["path"]:
             raise _invalid("it names no path")
         if texts["startingVersion"] is not None and texts["startingTimestamp"] is not None:
             raise _invalid("startingVersion and startingTimestamp exclude each other")
         version = texts["startingVersion"]
-        is_latest = version is not None and version.casefold() == LATEST
+        is_latest = version is not None and version.lower() == LATEST
         max_files, max_bytes = (_number(name, texts[name], least=1) for name in ("maxFilesPerTrigger", "maxBytesPerTrigger"))
         flags = {name: _flag(name, texts[name]) for name in (*_ABOUT_REMOVED, "readChangeFeed")}
         if flags["readChangeFeed"] and (beside := [name for name in _ABOUT_REMOVED if flags[name]]):
@@ -100,8 +100,8 @@ def _number(name: str, text: str | None, *, least: int) -> int | None:
 
 
 def _flag(name: str, text: str | None) -> bool:
-    if text is None or text.casefold() in ("true", "false"):
-        return text is not None and text.casefold() == "true"
+    if text is None or text.lower() in ("true", "false"):
+        return text is not None and text.lower() == "true"
     raise _invalid(f"{name} is {text!r}, neither true nor false")
 
 

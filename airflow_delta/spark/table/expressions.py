@@ -18,6 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 from sqlglot import Token, TokenType
 
+from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.spark.dml.mentions import OPENING, SOURCE, TARGET, tokens_of
 from airflow_delta.spark.errors import ExpressionNotTextError
 
@@ -173,7 +174,7 @@ def _sides(rows: DataFrame, side: str) -> dict[Qualifier, str]:
     found: dict[Qualifier, str] = {}
     for position in range(output.size()):
         parts = output.apply(position).qualifier()
-        qualifier = tuple(str(parts.apply(each)).casefold() for each in range(parts.size()))
+        qualifier = tuple(name_key(str(parts.apply(each))) for each in range(parts.size()))
         found |= {qualifier[start:]: side for start in range(len(qualifier))}
     return found
 
@@ -211,7 +212,7 @@ def _qualifier_at(tokens: list[Token], position: int, sides: Mapping[Qualifier, 
 
 
 def _parts(tokens: list[Token], position: int, length: int) -> Qualifier:
-    return tuple(each.text.casefold() for each in tokens[position : position + 2 * length - 1 : 2])
+    return tuple(name_key(each.text) for each in tokens[position : position + 2 * length - 1 : 2])
 
 
 def _unwrapped(text: str) -> str:

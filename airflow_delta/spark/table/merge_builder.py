@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.statements import (
     Clause,
     MatchedDelete,
@@ -147,7 +148,7 @@ def _target_column(name: str, names: Names) -> str:
     if not isinstance(name, str):
         raise TypeError(f"a column is named by a text, not by {name!r} of type {type(name).__name__}")
     for qualifier, side in names.sides.items():
-        prefix = ".".join(qualifier) + "."
-        if side == TARGET and name.casefold().startswith(prefix):
-            return name[len(prefix) :]
+        parts = name.split(".")
+        if side == TARGET and len(parts) > len(qualifier) and tuple(map(name_key, parts[: len(qualifier)])) == qualifier:
+            return ".".join(parts[len(qualifier) :])
     return name

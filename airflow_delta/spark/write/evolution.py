@@ -20,6 +20,7 @@ from airflow_delta.core.schema import (
     schema_differences,
     schema_json,
 )
+from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.schema.data_types import DOUBLE, INTEGERS, VOID
 from airflow_delta.core.schema.type_widening import is_widening
 from airflow_delta.core.table_changes import schema_edit
@@ -95,10 +96,10 @@ def as_new(schema: StructType) -> StructType:
 
 def _extended(table: StructType, rows: StructType) -> StructType:
     known = [_extended_field(each, rows.find(each.name)) for each in table.fields]
-    seen = {each.name.casefold() for each in known}
+    seen = {name_key(each.name) for each in known}
     for given in rows.fields:
-        if given.name.casefold() not in seen and _has_values(given.type):
-            seen.add(given.name.casefold())
+        if name_key(given.name) not in seen and _has_values(given.type):
+            seen.add(name_key(given.name))
             known.append(nullable_field(given, keep=_KEPT_COLUMN_METADATA))
     return StructType(tuple(known))
 

@@ -10,6 +10,7 @@ from airflow_delta.core.actions import DomainMetadata, Metadata
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import SchemaMismatchError, TableExistsError
 from airflow_delta.core.schema import StructType, parse_schema
+from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import WriteMode, WriteStatement
 from airflow_delta.core.table_changes.clustering import CLUSTERING, clustering_columns
@@ -152,4 +153,4 @@ def _clustered_by(snapshot: Snapshot) -> tuple[str, ...]:
 
 
 def _folded(names: Iterable[str]) -> list[str]:
-    return [name.casefold() for name in names]
+    return [name_key(name) for name in names]

@@ -31,7 +31,9 @@ def test_columns_are_found_in_any_case_but_the_exact_name_wins():
     batch = pa.record_batch([pa.array([1]), pa.array([2])], ["ID", "id"])
 
     assert conform(batch, pa.schema({"id": pa.int64()})).to_pydict() == {"id": [2]}
-    assert conform(batch, pa.schema({"Id": pa.int64()})).to_pydict() == {"Id": [1]}
+    assert conform(batch.select(["ID"]), pa.schema({"Id": pa.int64()})).to_pydict() == {"Id": [1]}
+    with pytest.raises(pa.ArrowInvalid, match="2 columns of the file differ from 'Id' in case only"):
+        conform(batch, pa.schema({"Id": pa.int64()}))
 
 
 def test_missing_columns_and_members_are_null_and_unknown_ones_are_dropped():

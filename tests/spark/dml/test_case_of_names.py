@@ -1,0 +1,65 @@
+"""The case of names counts as little as in Spark, and names that differ otherwise are two."""
+
+import sys
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.schema.column_names import name_key
+from airflow_delta.core.statements import (
+    DeleteStatement,
+    MatchedUpdate,
+    MergeStatement,
+    NotMatchedInsert,
+    SqlSource,
+    UpdateStatement,
+)
+from airflow_delta.spark.dml.delete import delete
+from airflow_delta.spark.dml.update import update
+from airflow_delta.spark.merge.merge import merge
+from airflow_delta.spark.scan import read_table
+from airflow_delta.spark.session import session_settings
+
+pytestmark = pytest.mark.spark
+
+
+def test_names_are_compared_by_the_lower_case_of_java(spark):
+    """Java 17 knows Unicode 13; letters that came later are the same to it in no other case."""
+    known = [chr(code) for code in range(1, sys.maxunicode + 1) if unicodedata.category(chr(code)) not in ("Cs", "Cn")]
+    names = [f"a{sign}b" for sign in known] + [f"a{sign}" for sign in known]
+    lower = spark.sparkContext._jvm.org.apache.commons.lang3.StringUtils.lowerCase
+    java = lower("\0".join(names), spark.sparkContext._jvm.java.util.Locale.ROOT).split("\0")
+    unlike = {name for name, theirs in zip(names, java, strict=True) if name_key(name) != theirs}
+    assert all(ord(name[1]) in {0x2C2F, *range(0xA7C0, 0xA7DD), *range(0x10570, 0x10596)} for name in unlike)
+
+
+@pytest.fixture
+def log(put, table):
+    """``straße`` counts up, ``strasse`` down; one file for each row."""
+    for number in range(4):
+        put(f"SELECT /*+ COALESCE(1) */ {number} AS id, {number} AS `straße`, {3 - number} AS `strasse`")
+    return DeltaLog.for_table(table)
+
+
+def test_dml_takes_the_column_that_is_named(spark, log, judged):
+    uri = log.table_uri
+    delete(spark, log, DeleteStatement(table=uri, where="STRASSE = 0"))
+    assert judged() == [(0, 0, 3), (1, 1, 2), (2, 2, 1)]
+    update(spark, log, UpdateStatement(table=uri, assignments={"Strasse": "`Straße` + 10"}, where="`STRAßE` = 2"))
+    assert judged() == [(0, 0, 3), (1, 1, 2), (2, 2, 12)]
+    source = SqlSource("SELECT 9 AS id, 2 AS strasse, 7 AS `straße`")
+    clauses = (MatchedUpdate(assignments={"STRAßE": "source.`STRAßE`"}), NotMatchedInsert())
+    merge(spark, log, MergeStatement(table=uri, source=source, on="target.`Strasse` = source.strasse", clauses=clauses))
+    assert judged() == [(0, 0, 3), (1, 7, 2), (2, 2, 12)]
+    assert [row[0] for row in read_table(spark, log.snapshot(), ["ID"], "strasse = 12").collect()] == [2]
+
+
+@pytest.mark.parametrize("sensitive", ["false", "true"])
+def test_a_file_that_spells_a_column_in_another_case_is_read_in_every_session(spark, put, table, sensitive):
+    put("SELECT 7 AS id")
+    commit = next(Path(table, "_delta_log").glob("*0.json"))
+    commit.write_text(commit.read_text().replace('\\"id\\"', '\\"ID\\"').replace('"id":7', '"ID":7'))
+    with session_settings(spark, {"spark.sql.caseSensitive": sensitive}):
+        assert read_table(spark, DeltaLog.for_table(table).snapshot()).collect() == [(7,)]
