@@ -60,6 +60,8 @@ def _file_lines(action: str, files: pa.Table) -> Iterator[bytes]:
         yield from (_line(action, _document(row)) for row in files.to_pylist())
         return
     for batch in files.to_batches(max_chunksize=_ROWS_AT_ONCE):
+        if not batch.num_rows:  # tables put together from others have such pieces
+            continue
         objects = _object(batch.schema.names, batch.columns)
         lines = _text(b"{%s%s%s:" % (_QUOTE, action.encode(), _QUOTE), objects, b"}" + _END)
         every = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines)

@@ -109,6 +109,13 @@ def test_each_file_becomes_the_json_object_that_plain_python_would_make_of_it(ro
     assert lines(content) == [{"add": expected(row)} for row in rows[skipped:]]
 
 
+@given(st.lists(st.lists(ADD, max_size=3), max_size=4))
+def test_a_table_in_pieces_is_written_as_one_whatever_pieces_have_no_rows(pieces: list[list[dict]]) -> None:
+    adds = pa.concat_tables([pa.Table.from_pylist(rows, schema=ADD_FILE) for rows in [[], *pieces, []]])
+
+    assert lines(commit_json(CommitActions(adds=adds))) == [{"add": expected(row)} for rows in pieces for row in rows]
+
+
 @given(st.lists(st.none() | TAGS | PARTITION, max_size=4))
 def test_maps_of_removed_and_changed_files_are_told_apart_when_null_and_when_empty(maps) -> None:
     removed = [{"path": "r", "data_change": True, "partition_values": each} for each in maps]
