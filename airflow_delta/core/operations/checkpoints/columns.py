@@ -71,14 +71,6 @@ def checkpoint_columns(files: pa.Schema) -> pa.Schema:
 
 
 def manifest_columns() -> pa.Schema:
-    """The columns of a v2 checkpoint whose files are in sidecars."""
-    return pa.schema(
-        [
-            ("txn", TRANSACTION),
-            ("metaData", METADATA),
-            ("protocol", PROTOCOL),
-            ("domainMetadata", DOMAIN),
-            ("checkpointMetadata", CHECKPOINT_METADATA),
-            ("sidecar", SIDECAR),
-        ]
-    )
+    """The columns of a v2 checkpoint whose files are in sidecars: those of all actions, as Delta Spark looks for each."""
+    files = pa.schema([("add", log_type(ADD_FILE)), ("remove", log_type(REMOVE_FILE))])
+    return pa.schema([*checkpoint_columns(files), ("checkpointMetadata", CHECKPOINT_METADATA), ("sidecar", SIDECAR)])
