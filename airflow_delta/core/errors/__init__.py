@@ -5,6 +5,7 @@
     DeltaError
     ├── TableNotFoundError             no Delta log under the path
     ├── TableExistsError               a create met a table
+    ├── InvalidProtocolError           a protocol that contradicts itself
     ├── VersionNotFoundError           a version that the log does not hold
     ├── TimestampOutOfRangeError       a time before the first or after the last commit
     ├── RunCommitNotFoundError         no commit of the run whose version was asked for
@@ -110,6 +111,7 @@ from airflow_delta.core.errors.table import (
     CorruptDataFileError,
     CorruptLogError,
     InvalidPartitionValueError,
+    InvalidProtocolError,
     InvalidSchemaError,
     LegacyCalendarError,
     LogGapError,
@@ -166,6 +168,7 @@ __all__ = [
     "InvalidCommitError",
     "InvalidPartitionValueError",
     "InvalidPredicateError",
+    "InvalidProtocolError",
     "InvalidSchemaError",
     "InvalidStatementError",
     "InvalidTableChangeError",

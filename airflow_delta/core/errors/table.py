@@ -29,6 +29,21 @@ class TableExistsError(DeltaError):
 
 
 @dataclass(kw_only=True, eq=False)
+class InvalidProtocolError(DeltaError):
+    """The table's protocol contradicts itself: it can be read, but nobody knows what writers must keep.
+
+    Attributes:
+        contradictions: One line for each.
+    """
+
+    code = "DELTA_INVALID_PROTOCOL"
+    message = "{table} cannot be written, its protocol contradicts itself: {contradictions}"
+    remedy = "repair the protocol with the engine that wrote it"
+    table: str
+    contradictions: tuple[str, ...]
+
+
+@dataclass(kw_only=True, eq=False)
 class VersionNotFoundError(DeltaError):
     """The asked version is not (or no longer) in the log. Spark: ``VersionNotFoundException``."""
 

@@ -38,7 +38,7 @@ from airflow_delta.core.table_features.feature import DELETION_VECTORS, FEATURES
 from airflow_delta.core.table_features.protocol import dependents, upgraded, without
 from airflow_delta.core.transaction.commit_result import CommitResult
 from airflow_delta.core.transaction.operation import Operation
-from airflow_delta.core.transaction.table_properties import interval_milliseconds, protected_before
+from airflow_delta.core.transaction.table_properties import check_interval, interval_milliseconds, protected_before
 
 _logger = logging.getLogger(__name__)
 
@@ -63,6 +63,7 @@ def drop_feature(log: TableLog, name: str, *, truncate_history: bool = False, or
         FeatureInHistoryError: Versions that must stay for a while use it; properties are switched off, run again later.
         FeatureDropError: The table does not have the feature, or uses it.
         UnsupportedWriterFeatureError: The feature is not known here.
+        InvalidTablePropertyError: That retention is not understood.
         A checkpoint that fails after the drop is told in the result's ``hook_failures``.
     """
     feature = feature_named(name, log.table_uri)
@@ -96,6 +97,8 @@ def _check_droppable(log: TableLog, feature: str, *, truncates: bool, may_trunca
     if truncates and not may_truncate:
         detail = "readers never had to know it, so there is no history to truncate"
         raise FeatureDropError(table=table, feature=feature, detail=detail, cure="drop it without truncate_history")
+    if truncates:
+        check_interval(snapshot.metadata.configuration, _TRUNCATED)
     with _refusals(table, feature):
         check_unused(feature, snapshot.metadata)
 

@@ -26,7 +26,7 @@ from airflow_delta.core.operations.table_log import TableLog
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.table_features.support import check_writable
-from airflow_delta.core.transaction.table_properties import log_retention, protected_before
+from airflow_delta.core.transaction.table_properties import LOG_RETENTION, check_interval, log_retention, protected_before
 
 _DAY = 86_400_000
 _TEMPORARY = re.compile(r"/\.[^/]+\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.tmp$")
@@ -62,11 +62,13 @@ def clean_up_log(log: TableLog, *, cutoff: int | None = None, dry_run: bool = Fa
 
     Raises:
         UnsupportedWriterFeatureError: The table needs writers that know more.
+        InvalidTablePropertyError: The table's retention is not understood.
         As ``DeltaLog.snapshot``.
     """
     snapshot, now = log.refresh(), log.clock()
     check_writable(snapshot.table_uri, snapshot.protocol, snapshot.metadata)
     if cutoff is None:
+        check_interval(snapshot.metadata.configuration, LOG_RETENTION)
         cutoff = _midnight(now - log_retention(snapshot.metadata.configuration))
     barrier = _barrier(log.store, snapshot, _newest_until(log.store, snapshot, cutoff))
     expired = tuple(_expired(log.store, barrier)) if barrier is not None else ()

@@ -38,7 +38,7 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.core.table_features.support import check_writable
 from airflow_delta.core.transaction.operation import Operation
-from airflow_delta.core.transaction.table_properties import deleted_file_retention
+from airflow_delta.core.transaction.table_properties import DELETED_FILE_RETENTION, check_interval, deleted_file_retention
 
 _HOUR = 3_600_000  # milliseconds
 _MOST_HOURS = 1e9  # longer ago there was no file
@@ -90,8 +90,10 @@ def retention_of(table: str, metadata: Metadata, hours: float | None, *, enforce
     """The retention to use, in so far as it is safe.
 
     Raises:
+        InvalidTablePropertyError: What the table asks for is not understood.
         RetentionTooShortError: It is negative or no number, or shorter than the table asks for although that is enforced.
     """
+    check_interval(metadata.configuration, DELETED_FILE_RETENTION)
     default = deleted_file_retention(metadata.configuration)
     asked = default / _HOUR if hours is None else hours
     if not asked >= 0 or (enforce and asked < default / _HOUR):  # NaN is neither more nor less
@@ -136,6 +138,7 @@ def vacuum(
         hands: Who lists and deletes.
 
     Raises:
+        InvalidTablePropertyError: The table's retention is not understood.
         RetentionTooShortError: Readers or writers at work could lose files.
         VacuumLiteImpossibleError: Commits that tell what a lite vacuum is to delete were cleaned up.
         VacuumIncompleteError: The storage did not delete all; a repeated vacuum goes on.

@@ -14,7 +14,7 @@ from airflow_delta.core.table_changes.column_path import parse_path
 from airflow_delta.core.table_changes.expressions import CONSTRAINT_PREFIX
 from airflow_delta.core.table_changes.refusal import Refusal
 from airflow_delta.core.table_features.feature import FEATURES, FEATURES_READER_VERSION, FEATURES_WRITER_VERSION
-from airflow_delta.core.transaction.table_properties import interval_milliseconds
+from airflow_delta.core.transaction.table_properties import AN_INTERVAL, interval_milliseconds
 
 _PREFIX = "delta."
 _FEATURE_PREFIX = "delta.feature."
@@ -41,8 +41,7 @@ def _number(lowest: int, highest: int | None = None) -> Check:
 
 
 def _interval(value: str) -> str | None:
-    known = interval_milliseconds(value) is not None
-    return None if known else "it must be an interval such as '30 days' or 'interval 1 week', without months and years"
+    return AN_INTERVAL if interval_milliseconds(value) is None else None
 
 
 def _one_of(*values: str) -> Check:

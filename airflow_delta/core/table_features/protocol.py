@@ -70,6 +70,41 @@ def at_least(protocol: Protocol, *, reader_version: int, writer_version: int) ->
     )
 
 
+def contradictions_in(protocol: Protocol) -> Iterator[str]:
+    """What no protocol may say, so that two writers could understand it differently.
+
+    A list that is there and empty where there must be none says nothing, and is let pass. So is ``columnMapping`` without a
+    reader version for it: versions before it was used have that.
+
+    Protocol: PROTOCOL.md, "Protocol Evolution", "Table Features".
+    """
+    reader, writer = protocol.min_reader_version, protocol.min_writer_version
+    if reader >= FEATURES_READER_VERSION and writer < FEATURES_WRITER_VERSION:
+        yield f"the reader version {reader} needs the writer version {FEATURES_WRITER_VERSION}, not {writer}"
+    for version, listing, features, name in (
+        (reader, FEATURES_READER_VERSION, protocol.reader_features, "reader"),
+        (writer, FEATURES_WRITER_VERSION, protocol.writer_features, "writer"),
+    ):
+        if version >= listing and features is None:
+            yield f"the {name} version {version} needs a list {name}Features"
+        if version < listing and features:
+            yield f"the {name} version {version} takes no list {name}Features"
+    if writer >= FEATURES_WRITER_VERSION:
+        yield from _missing_names(protocol)
+
+
+def _missing_names(protocol: Protocol) -> Iterator[str]:
+    readers, writers = reader_features(protocol), writer_features(protocol)
+    for name in sorted((protocol.reader_features or frozenset()) - writers):
+        yield f"readerFeatures names {name}, writerFeatures does not"
+    for feature in (FEATURES[name] for name in sorted(writers & FEATURES.keys())):
+        if feature.for_readers and feature.reader_version is None and feature.name not in readers:
+            yield f"writerFeatures names {feature.name}, readerFeatures does not"
+        for name in feature.requires:
+            if name not in writers:
+                yield f"{feature.name} needs {name}"
+
+
 def without(protocol: Protocol, feature: str) -> Protocol:
     """``protocol`` less this feature, at the lowest versions that hold the rest."""
     writers, readers = writer_features(protocol) - {feature}, reader_features(protocol) - {feature}

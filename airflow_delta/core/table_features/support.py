@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from airflow_delta.core.actions import Metadata, Protocol
-from airflow_delta.core.errors import UnsupportedReaderFeatureError, UnsupportedWriterFeatureError
+from airflow_delta.core.errors import InvalidProtocolError, UnsupportedReaderFeatureError, UnsupportedWriterFeatureError
 from airflow_delta.core.table_features.feature import (
     FEATURES,
     FEATURES_READER_VERSION,
@@ -13,6 +13,7 @@ from airflow_delta.core.table_features.feature import (
     reader_features,
     writer_features,
 )
+from airflow_delta.core.table_features.protocol import contradictions_in
 
 READABLE = frozenset(
     {
@@ -63,6 +64,16 @@ ROW_FEATURES = frozenset(
 )
 """Features that ask something of rows. The core writes no rows: whoever does says which of these promises it has kept."""
 
+FILE_FEATURES = ROW_FEATURES - {
+    "allowColumnDefaults",
+    "changeDataFeed",
+    "checkConstraints",
+    "generatedColumns",
+    "identityColumns",
+    "invariants",
+}
+"""Those of them that ask something of the files themselves, so that rows must not even be moved without them."""
+
 WRITABLE = ROW_FEATURES | {
     "appendOnly",
     "checkpointProtection",
@@ -107,6 +118,7 @@ def check_writable(table: str, protocol: Protocol, metadata: Metadata, *, known:
         known: Features that the caller can write.
 
     Raises:
+        InvalidProtocolError: The protocol contradicts itself: writers would disagree about what it asks for.
         UnsupportedReaderFeatureError: Reading would give wrong rows.
         UnsupportedWriterFeatureError: It names every feature that is missing here.
     """
@@ -114,6 +126,8 @@ def check_writable(table: str, protocol: Protocol, metadata: Metadata, *, known:
     missing = tuple(sorted(_unwritable(protocol, metadata, known)))
     if missing:
         raise UnsupportedWriterFeatureError(table=table, features=missing)
+    if contradictions := tuple(contradictions_in(protocol)):
+        raise InvalidProtocolError(table=table, contradictions=contradictions)
 
 
 def _unreadable(protocol: Protocol, metadata: Metadata | None, known: Collection[str]) -> Iterator[str]:

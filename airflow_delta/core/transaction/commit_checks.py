@@ -18,7 +18,7 @@ from airflow_delta.core.errors import (
 from airflow_delta.core.log.action_reconciliation import canonical_paths, file_keys
 from airflow_delta.core.log.record_counts import record_counts
 from airflow_delta.core.table_features.feature import DELETION_VECTORS, FEATURES, writer_features
-from airflow_delta.core.table_features.support import ROW_FEATURES, check_writable
+from airflow_delta.core.table_features.support import FILE_FEATURES, ROW_FEATURES, check_writable
 from airflow_delta.core.transaction.table_properties import is_append_only
 
 
@@ -39,6 +39,7 @@ def check_commit(
         InvalidCommitError: A rule of the protocol is broken.
         AppendOnlyTableError: Rows would go from a table that only takes appends.
         MissingRecordCountError: A file with a deletion vector does not tell how many rows it has.
+        InvalidProtocolError: The protocol contradicts itself.
         UnsupportedReaderFeatureError: The table cannot be read here.
         UnsupportedWriterFeatureError: The table needs writers that know more.
     """
@@ -115,14 +116,20 @@ def _check_record_counts(table: str, adds: pa.Table) -> None:
 def check_rows(
     table: str, actions: CommitActions, protocol: Protocol, metadata: Metadata, *, enforces: Collection[str]
 ) -> None:
-    """Whoever added rows must have kept what the table asks of rows; the core sees only files. Arguments: as ``check_commit``.
+    """Whoever wrote files must have kept what the table asks of them and of new rows; the core sees only that there are some.
+
+    Arguments: as ``check_commit``.
 
     Raises:
         UnsupportedWriterFeatureError: It names the features whose promises were not kept.
     """
-    if not _changes_data(actions.adds):
+    if _changes_data(actions.adds):
+        asked = ROW_FEATURES
+    elif rewrites(actions):
+        asked = FILE_FEATURES
+    else:
         return
-    asked = ROW_FEATURES & writer_features(protocol) - frozenset(enforces)
+    asked = asked & writer_features(protocol) - frozenset(enforces)
     missing = {name for name in asked if FEATURES[name].in_use(metadata)}
     if "changeDataFeed" in missing and (len(actions.changes) or not rewrites(actions)):
         missing.remove("changeDataFeed")  # readers derive the changes from whole files that came or went

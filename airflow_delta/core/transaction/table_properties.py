@@ -1,6 +1,7 @@
 """The table properties that writers and maintenance must honour, read from the metadata's configuration.
 
-Times are milliseconds. A property that cannot be read counts as absent: a table must not become unusable by one.
+Times are milliseconds. A property that cannot be read does not make a table unusable, and never costs rows: a retention counts
+as for ever, a switch as whatever protects.
 """
 
 from __future__ import annotations
@@ -8,23 +9,41 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-_MILLISECONDS = {
-    "microsecond": 0.001,
-    "millisecond": 1,
-    "second": 1_000,
-    "minute": 60_000,
-    "hour": 3_600_000,
-    "day": 86_400_000,
-    "week": 604_800_000,
+from airflow_delta.core.errors import InvalidTablePropertyError
+
+_MICROSECONDS = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+    "week": 604_800_000_000,
 }
+_MONTHS = {"month": 1, "year": 12}
+_MOST_MICROSECONDS = (1 << 63) - 1
+AN_INTERVAL = "it must be an interval such as '30 days' or 'interval 1 week', without months and years"
+"""What is wrong with a text that is no interval."""
+
+_MOST_SHOWN = 200  # characters of a foreign text in an error
 _NUMBER = re.compile(r"\d{1,18}")  # what 64 bits hold
 _SIZE = re.compile(r"(\d{1,15})\s*([kmgt]?)b?")
 _SIZE_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
-_TERM = re.compile(r"(\d{1,18})\s*([a-z]+?)s?(?:\s+|$)")
+_TERM = re.compile(
+    rf"""(?P<sign>[+-]?)\s*
+    (?P<whole>\d{{0,18}})(?:(?P<point>\.)(?P<fraction>\d{{0,9}}))?\s+
+    (?P<unit>{"|".join((*_MICROSECONDS, *_MONTHS))})s?(?:\s+|$)""",
+    re.ASCII | re.VERBOSE,
+)
 
 DEFAULT_CHECKPOINT_INTERVAL = 10
 DEFAULT_DELETED_FILE_RETENTION = 604_800_000
 DEFAULT_LOG_RETENTION = 2_592_000_000
+FOREVER = 1 << 62
+"""What a retention, or a version, counts as that cannot be read: nothing is that old."""
+
+DELETED_FILE_RETENTION = "delta.deletedFileRetentionDuration"
+LOG_RETENTION = "delta.logRetentionDuration"
 
 
 def checkpoint_interval(configuration: Mapping[str, str]) -> int:
@@ -34,8 +53,7 @@ def checkpoint_interval(configuration: Mapping[str, str]) -> int:
 
 def deleted_file_retention(configuration: Mapping[str, str]) -> int:
     """How long removed files stay for readers of older versions."""
-    retention = interval_milliseconds(configuration.get("delta.deletedFileRetentionDuration", ""))
-    return DEFAULT_DELETED_FILE_RETENTION if retention is None else retention
+    return _retention(configuration, DELETED_FILE_RETENTION, DEFAULT_DELETED_FILE_RETENTION)
 
 
 def transaction_retention(configuration: Mapping[str, str]) -> int | None:
@@ -45,18 +63,28 @@ def transaction_retention(configuration: Mapping[str, str]) -> int | None:
 
 def log_retention(configuration: Mapping[str, str]) -> int:
     """How long commits stay for readers of older versions and of the history."""
-    retention = interval_milliseconds(configuration.get("delta.logRetentionDuration", ""))
-    return DEFAULT_LOG_RETENTION if retention is None else retention
+    return _retention(configuration, LOG_RETENTION, DEFAULT_LOG_RETENTION)
+
+
+def check_interval(configuration: Mapping[str, str], name: str) -> None:
+    """Return if the table says nothing of this interval, or says it so that it is understood.
+
+    Raises:
+        InvalidTablePropertyError: It does not; whoever deletes by it must not go on.
+    """
+    if (value := configuration.get(name)) is not None and interval_milliseconds(value) is None:
+        raise InvalidTablePropertyError(name=name, value=value[:_MOST_SHOWN], detail=AN_INTERVAL)
 
 
 def cleans_up_log(configuration: Mapping[str, str]) -> bool:
     """Whether the log is cleaned up after each automatic checkpoint."""
-    return configuration.get("delta.enableExpiredLogCleanup", "").strip().lower() != "false"
+    return configuration.get("delta.enableExpiredLogCleanup", "true").strip().lower() == "true"
 
 
 def protected_before(configuration: Mapping[str, str]) -> int:
     """Checkpoints before this version go only together, and none may be added there (the feature ``checkpointProtection``)."""
-    return _number(configuration.get("delta.requireCheckpointProtectionBeforeVersion", "")) or 0
+    version = _number(configuration.get("delta.requireCheckpointProtectionBeforeVersion", "0"))
+    return FOREVER if version is None else version
 
 
 def target_file_size(configuration: Mapping[str, str]) -> int | None:
@@ -79,18 +107,35 @@ def compacts_after_commits(configuration: Mapping[str, str]) -> bool:
 
 def is_append_only(configuration: Mapping[str, str]) -> bool:
     """Whether rows may only be added."""
-    return configuration.get("delta.appendOnly", "").strip().lower() == "true"
+    return configuration.get("delta.appendOnly", "false").strip().lower() != "false"
 
 
 def interval_milliseconds(text: str) -> int | None:
-    """The length of Spark's intervals, such as ``interval 1 week`` or ``2 days 12 hours``; None for any other text."""
-    terms = text.strip().lower().removeprefix("interval").strip()
-    total, end = 0.0, 0
+    """The length of an interval as Spark reads it, such as ``interval 1 week`` or ``+2 days -12 hours 0.5 seconds``.
+
+    None for any other text, and as in Delta where months or years are left, or the sum is negative. Follows
+    ``SparkIntervalUtils.stringToInterval`` of Spark and ``DeltaConfigs.isValidIntervalConfigValue`` of Delta Spark.
+    """
+    terms = text.strip().lower().removeprefix("interval ").strip()
+    microseconds = months = end = 0
     while match := _TERM.match(terms, end):
-        if match[2] not in _MILLISECONDS:
+        sign = -1 if match["sign"] == "-" else 1
+        has_digits = match["whole"] or match["fraction"] or (match["sign"] and match["point"])
+        if not has_digits or (match["point"] and match["unit"] != "second"):
             return None
-        total, end = total + int(match[1]) * _MILLISECONDS[match[2]], match.end()
-    return int(total) if terms and end == len(terms) else None
+        whole = sign * int(match["whole"] or 0)
+        months += whole * _MONTHS.get(match["unit"], 0)
+        microseconds += whole * _MICROSECONDS.get(match["unit"], 0) + sign * int((match["fraction"] or "").ljust(6, "0")[:6])
+        end = match.end()
+    is_interval = terms and end == len(terms) and not months and 0 <= microseconds <= _MOST_MICROSECONDS
+    return microseconds // 1_000 if is_interval else None
+
+
+def _retention(configuration: Mapping[str, str], name: str, default: int) -> int:
+    if (text := configuration.get(name)) is None:
+        return default
+    retention = interval_milliseconds(text)
+    return FOREVER if retention is None else retention
 
 
 def _number(text: str) -> int | None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_delta.core.actions import Metadata, Protocol
 from airflow_delta.core.errors import (
     ConcurrentDomainMetadataError,
     ConcurrentTransactionError,
@@ -16,7 +17,7 @@ from airflow_delta.core.errors import (
 )
 from airflow_delta.core.log.action_reconciliation import canonical_paths
 from airflow_delta.core.schema import parse_schema
-from airflow_delta.core.table_features.support import check_readable, check_writable
+from airflow_delta.core.table_features.support import check_writable
 from airflow_delta.core.transaction.commit_attempt import CommitAttempt, all_features
 from airflow_delta.core.transaction.commit_checks import check_rows
 from airflow_delta.core.transaction.conflict import conflict
@@ -55,10 +56,7 @@ def protocol_changed(attempt: CommitAttempt, winner: WinningCommit) -> CommitAtt
     protocol = winner.actions.protocol
     if protocol is None:
         return attempt
-    metadata = winner.actions.metadata or attempt.metadata
-    check_readable(attempt.table, protocol)
-    check_writable(attempt.table, protocol, metadata)
-    check_rows(attempt.table, attempt.actions, protocol, metadata, enforces=attempt.enforces)
+    _check_still_writable(attempt, protocol, winner.actions.metadata or attempt.metadata)
     if attempt.actions.protocol or all_features(attempt.protocol) - all_features(protocol):
         raise conflict(ProtocolChangedError, attempt, winner)
     return replace(attempt, protocol=protocol)
@@ -83,7 +81,8 @@ def dropped_feature_used(attempt: CommitAttempt, winner: WinningCommit) -> Commi
 def metadata_changed(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
     """A change of the metadata forbids every commit that was computed before it, except for a few that make nothing wrong.
 
-    These are taken over. Where row ids are enabled, the attempt tells that it has not kept any.
+    These are taken over, if the table can still be written. Where row ids are enabled, the attempt tells that it has not kept
+    any.
     """
     theirs = winner.actions.metadata
     if theirs is None:
@@ -91,6 +90,7 @@ def metadata_changed(attempt: CommitAttempt, winner: WinningCommit) -> CommitAtt
     harmless = is_harmless(attempt.metadata, theirs, attempt.protocol, to_rearranged_rows=attempt.rearranges)
     if attempt.actions.metadata or not harmless:
         raise conflict(MetadataChangedError, attempt, winner)
+    _check_still_writable(attempt, attempt.protocol, theirs)
     actions = attempt.actions
     if actions.commit_info and is_enabled(theirs) and not is_enabled(attempt.metadata):
         tags = {**actions.commit_info.tags, PRESERVED_TAG: "false"}
@@ -176,6 +176,17 @@ def time_taken(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
     """Where commits carry their time, it is later than the winner's."""
     actions = with_time(attempt.actions, attempt.metadata, version=winner.version + 1, after=winner.timestamp)
     return attempt if actions is attempt.actions else replace(attempt, actions=actions)
+
+
+def _check_still_writable(attempt: CommitAttempt, protocol: Protocol, metadata: Metadata) -> None:
+    """Return if the attempt may be made on a table that has become like this.
+
+    Raises:
+        InvalidProtocolError: The protocol contradicts itself.
+        UnsupportedFeatureError: The table now asks for what is not known here, or was not kept in the files of the attempt.
+    """
+    check_writable(attempt.table, protocol, metadata)
+    check_rows(attempt.table, attempt.actions, protocol, metadata, enforces=attempt.enforces)
 
 
 def _operation(attempt: CommitAttempt) -> str | None:

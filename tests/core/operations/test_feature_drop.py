@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -9,6 +10,7 @@ from airflow_delta.core.errors import (
     FeatureDependencyError,
     FeatureDropError,
     FeatureInHistoryError,
+    InvalidTablePropertyError,
     ProtocolChangedError,
     UnsupportedWriterFeatureError,
 )
@@ -285,6 +287,19 @@ def test_history_is_truncated_when_it_is_old_enough():
     assert PROTECTED not in table.properties
     assert min(list_log(table.store).commits) > 1
     assert sorted(table.log.snapshot().files()["path"].to_pylist()) == ["a", "b"]
+
+
+def test_history_is_not_truncated_while_nobody_knows_how_much():
+    table = Table(delta_enableDeletionVectors="true")
+    table.append("a")
+    transaction = table.log.start_transaction()
+    metadata = transaction.snapshot.metadata
+    unreadable = {**metadata.configuration, "delta.dropFeatureTruncateHistory.retentionDuration": "a day"}
+    transaction.set_metadata(replace(metadata, configuration=unreadable))
+    transaction.commit(operation=Operation(name="SET TBLPROPERTIES"))
+    before = table.log.refresh().version
+    table.refused("deletionVectors", InvalidTablePropertyError, truncate_history=True)
+    assert table.log.refresh().version == before
 
 
 def test_a_rule_of_writers_has_no_history_to_truncate():

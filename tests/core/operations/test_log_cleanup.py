@@ -8,7 +8,7 @@ from deltalake import DeltaTable
 
 from airflow_delta.core.actions import Metadata
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.errors import TokenHistoryLostError, VersionNotFoundError
+from airflow_delta.core.errors import InvalidTablePropertyError, TokenHistoryLostError, VersionNotFoundError
 from airflow_delta.core.log.file_names import (
     LAST_CHECKPOINT,
     checkpoint_part_path,
@@ -93,6 +93,39 @@ def test_the_table_says_how_long_commits_stay():
     table.log.checkpoint(8)
     assert table.log.cleanup_log().barrier == 5
     assert table.versions() == [5, 6, 7, 8, 9, 10]
+
+
+def test_commits_stay_while_nobody_knows_for_how_long():
+    table = AgingTable(**{"delta.logRetentionDuration": "interval 2 months"}).commit(100)
+    table.log.checkpoint(5)
+    for dry_run in (True, False):
+        with pytest.raises(InvalidTablePropertyError) as caught:
+            table.log.cleanup_log(dry_run=dry_run)
+    assert (caught.value.name, caught.value.value) == ("delta.logRetentionDuration", "interval 2 months")
+    assert table.versions() == list(range(101))
+    table.log.alter().set_properties({"delta.logRetentionDuration": "interval +2 days"})
+    assert table.log.cleanup_log().barrier == 5
+
+
+def test_the_commit_with_which_a_cleanup_is_due_stands_although_nobody_knows_how_long_commits_stay():
+    properties = {
+        "delta.logRetentionDuration": "long",
+        "delta.checkpointInterval": "4",
+        "delta.enableExpiredLogCleanup": "true",
+    }
+    table = AgingTable(**properties).commit(100)
+    assert table.versions() == list(range(101))
+    table.now += DAY
+    (failure,) = [table.log.start_transaction().commit(operation=WRITE, allow_empty=True) for _ in range(4)][-1].hook_failures
+    assert failure.startswith("InvalidTablePropertyError: ")
+
+
+@pytest.mark.parametrize("text", ["soon", "", "-3"])
+def test_checkpoints_stay_while_nobody_knows_which_are_protected(text):
+    table = AgingTable(**{"delta.requireCheckpointProtectionBeforeVersion": text}).commit(100)
+    table.log.checkpoint()
+    assert table.commit(100).log.cleanup_log().barrier is None
+    assert table.versions() == list(range(201))
 
 
 def test_without_a_checkpoint_old_enough_nothing_goes():

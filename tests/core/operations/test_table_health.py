@@ -198,3 +198,12 @@ def test_the_result_is_json():
     log = handmade(file("a")).commit(file("lost"))
     document = json.loads(json.dumps(examine(log.log).to_json()))
     assert document["findings"][0]["severity"] == "error"
+
+
+@pytest.mark.parametrize("name", ["delta.deletedFileRetentionDuration", "delta.logRetentionDuration"])
+def test_a_retention_that_is_not_understood_is_a_warning(name):
+    log = handmade(file("a"), **{name: "a month"})
+    found = only(log, "DELTA_INVALID_TABLE_PROPERTY")
+    assert found.severity is Severity.WARNING
+    assert name in found.text
+    assert "'a month'" in found.text

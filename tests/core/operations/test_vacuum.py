@@ -15,6 +15,7 @@ from airflow_delta.core.actions import NO_ADDS, Origin, removes_of
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import (
     CorruptLogError,
+    InvalidTablePropertyError,
     RetentionTooShortError,
     UnsupportedWriterFeatureError,
     VacuumIncompleteError,
@@ -104,6 +105,27 @@ def test_the_retention_of_the_table_is_the_default_and_the_least(real_table):
     assert data_files(table.root) == {"d3"}
     table.log.vacuum()
     assert data_files(table.root) == set()
+
+
+def test_the_retention_is_read_as_spark_reads_it(real_table):
+    table = real_table(**{"delta.deletedFileRetentionDuration": "interval +30 days -12 hours"})
+    for days in (29, 30):
+        table.file(f"d{days}", age_days=days)
+    table.log.vacuum()
+    assert data_files(table.root) == {"d29"}
+
+
+@pytest.mark.parametrize("text", ["a month", "interval 1 month", "30days", "1.5 days", "-3 days", ""])
+@pytest.mark.parametrize("options", [{}, {"lite": True}, {"retention_hours": 0, "enforce_retention": False}, {"dry_run": True}])
+def test_a_retention_that_is_not_understood_stops_the_vacuum(real_table, text, options):
+    table = real_table(**{"delta.deletedFileRetentionDuration": text})
+    table.file("d300", age_days=300)
+    with pytest.raises(InvalidTablePropertyError) as caught:
+        table.log.vacuum(**options)
+    assert (caught.value.name, caught.value.value) == ("delta.deletedFileRetentionDuration", text)
+    assert data_files(table.root) == {"d300"}
+    table.log.alter().set_properties({"delta.deletedFileRetentionDuration": "interval 7 days"})
+    assert table.log.vacuum().files == 1
 
 
 @pytest.mark.parametrize("enforce", [True, False])

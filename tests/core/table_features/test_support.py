@@ -3,7 +3,7 @@ import json
 import pytest
 
 from airflow_delta.core.actions import Metadata, Protocol
-from airflow_delta.core.errors import UnsupportedReaderFeatureError, UnsupportedWriterFeatureError
+from airflow_delta.core.errors import InvalidProtocolError, UnsupportedReaderFeatureError, UnsupportedWriterFeatureError
 from airflow_delta.core.table_features.feature import reader_features, writer_features
 from airflow_delta.core.table_features.support import check_readable, check_writable
 
@@ -121,3 +121,42 @@ def test_unknown_writer_features_and_versions_block_writing():
 def test_a_table_that_cannot_be_read_cannot_be_written():
     with pytest.raises(UnsupportedReaderFeatureError):
         check_writable("t", protocol(3, 7, ["novelty"], ["novelty"]), metadata())
+
+
+@pytest.mark.parametrize(
+    ("table", "contradiction"),
+    [
+        (protocol(3, 7), "the reader version 3 needs a list readerFeatures"),
+        (protocol(3, 7, []), "the writer version 7 needs a list writerFeatures"),
+        (protocol(1, 7), "the writer version 7 needs a list writerFeatures"),
+        (protocol(3, 6, []), "the reader version 3 needs the writer version 7, not 6"),
+        (protocol(1, 2, None, ["appendOnly"]), "the writer version 2 takes no list writerFeatures"),
+        (protocol(1, 7, ["timestampNtz"], ["timestampNtz"]), "the reader version 1 takes no list readerFeatures"),
+        (protocol(3, 7, ["timestampNtz"], []), "readerFeatures names timestampNtz, writerFeatures does not"),
+        (protocol(3, 7, [], ["deletionVectors"]), "writerFeatures names deletionVectors, readerFeatures does not"),
+        (protocol(1, 7, None, ["v2Checkpoint"]), "writerFeatures names v2Checkpoint, readerFeatures does not"),
+        (protocol(1, 7, None, ["rowTracking"]), "rowTracking needs domainMetadata"),
+        (protocol(1, 7, None, ["clustering"]), "clustering needs domainMetadata"),
+    ],
+)
+def test_a_protocol_that_contradicts_itself_is_read_and_not_written(table, contradiction):
+    check_readable("t", table, metadata())
+    with pytest.raises(InvalidProtocolError) as caught:
+        check_writable("t", table, metadata())
+    assert contradiction in caught.value.contradictions
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        protocol(1, 5),
+        protocol(1, 6),
+        protocol(2, 5, [], []),
+        protocol(1, 7, [], ["appendOnly"]),
+        protocol(1, 7, None, ["columnMapping", "identityColumns"]),
+        protocol(2, 7, None, ["columnMapping", "domainMetadata", "rowTracking"]),
+        protocol(3, 7, ["timestampNtz"], ["timestampNtz", "appendOnly", "invariants"]),
+    ],
+)
+def test_what_engines_really_write_is_no_contradiction(table):
+    check_writable("t", table, metadata())

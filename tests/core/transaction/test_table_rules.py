@@ -10,6 +10,7 @@ from airflow_delta.core.errors import (
     ConcurrentDomainMetadataError,
     ConcurrentWriteError,
     DuplicateActionError,
+    InvalidProtocolError,
     MetadataChangedError,
     MissingRecordCountError,
     ProtocolChangedError,
@@ -203,7 +204,8 @@ def test_only_listed_changes_of_properties_let_a_write_pass(added, before, after
     ],
 )
 def test_only_listed_changes_of_the_schema_let_a_write_pass(added, key, configuration, day_type, harmless):
-    attempt = make_attempt(actions=CommitActions(adds=added(("a", "1", (0, 1)))))
+    adds = added(("a", "1", (0, 1)))
+    attempt = make_attempt(actions=CommitActions(adds=adds), enforces=frozenset({"columnMapping"}))
     winner = won(metadata=table_metadata(schema_string(key, day_type), **configuration))
     if harmless:
         assert check_conflicts(attempt, winner).schema == parse_schema(winner.actions.metadata.schema_string)
@@ -222,6 +224,37 @@ def test_rows_that_do_not_keep_what_a_new_feature_asks_of_them_do_not_follow_it(
     careful, without_rows = replace(careless, enforces=frozenset({asked})), replace(careless, actions=make_attempt().actions)
     for passes in (careful, without_rows):
         assert asked in check_conflicts(passes, theirs).protocol.writer_features
+
+
+def test_files_that_are_only_rearranged_do_not_follow_a_feature_that_asks_for_other_files(added, removed):
+    asked = "materializePartitionColumns"
+    theirs = won(protocol=replace(MODERN, writer_features=FEATURES | {asked}))
+    moves = CommitActions(adds=added(("b", "1", (0, 1)), data_change=False), removes=removed("a", data_change=False))
+    careless = make_attempt(actions=moves)
+    with pytest.raises(UnsupportedWriterFeatureError) as caught:
+        check_conflicts(careless, theirs)
+    assert caught.value.features == (asked,)
+    described = CommitActions(adds=added(("a", "1", (0, 1)), data_change=False))
+    for passes in (replace(careless, enforces=frozenset({asked})), make_attempt(actions=described)):
+        assert asked in check_conflicts(passes, theirs).protocol.writer_features
+
+
+@pytest.mark.parametrize("version", ["V1", "V2", "V3"])
+def test_files_that_are_only_rearranged_do_not_follow_metadata_that_turns_on_what_is_not_known_here(added, removed, version):
+    listed = replace(MODERN, writer_features=FEATURES | {f"icebergCompat{version}"})
+    moves = CommitActions(adds=added(("b", "1", (0, 1)), data_change=False), removes=removed("a", data_change=False))
+    attempt = make_attempt(protocol=listed, actions=moves)
+    with pytest.raises(UnsupportedWriterFeatureError) as caught:
+        check_conflicts(attempt, won(metadata=table_metadata(**{f"delta.enableIcebergCompat{version}": "true"})))
+    assert caught.value.features == (f"icebergCompat{version}",)
+    off = won(metadata=table_metadata(**{f"delta.enableIcebergCompat{version}": "false"}))
+    assert check_conflicts(attempt, off).metadata == off.actions.metadata
+
+
+def test_nothing_follows_a_winner_that_made_the_protocol_contradict_itself(added):
+    attempt = make_attempt(actions=CommitActions(adds=added(("a", "1", (0, 1)))))
+    with pytest.raises(InvalidProtocolError, match="rowTracking needs domainMetadata"):
+        check_conflicts(attempt, won(protocol=without("domainMetadata")))
 
 
 def test_a_feature_that_the_protocol_lacks_is_not_taken_over(added):

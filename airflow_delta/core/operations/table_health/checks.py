@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import pyarrow.compute as pc
 
-from airflow_delta.core.errors import DeltaError
+from airflow_delta.core.errors import DeltaError, InvalidTablePropertyError
 from airflow_delta.core.log.action_reconciliation import canonical_paths
 from airflow_delta.core.log.file_names import LAST_CHECKPOINT, LOG_DIRECTORY, checksum_path, commit_path, parse_name
 from airflow_delta.core.log.last_checkpoint import hinted_version
@@ -17,7 +17,13 @@ from airflow_delta.core.operations.table_health.evidence import SMALL_FILE, Evid
 from airflow_delta.core.operations.table_health.finding import Finding, Severity
 from airflow_delta.core.operations.unneeded_files import lies_below_the_root, unencoded
 from airflow_delta.core.table_features.support import check_writable
-from airflow_delta.core.transaction.table_properties import checkpoint_interval, deleted_file_retention
+from airflow_delta.core.transaction.table_properties import (
+    DELETED_FILE_RETENTION,
+    LOG_RETENTION,
+    check_interval,
+    checkpoint_interval,
+    deleted_file_retention,
+)
 
 _EXAMPLES = 5
 _DAY = 86_400_000  # milliseconds
@@ -214,6 +220,17 @@ def short_retention(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
+def unreadable_retention(evidence: Evidence) -> Iterator[Finding]:
+    """Nothing is deleted while nobody knows how long it must stay."""
+    if evidence.snapshot is None:
+        return
+    for name in (DELETED_FILE_RETENTION, LOG_RETENTION):
+        try:
+            check_interval(evidence.snapshot.metadata.configuration, name)
+        except InvalidTablePropertyError as error:
+            yield _of_error(error, Severity.WARNING)
+
+
 CHECKS: tuple[Check, ...] = (
     unreadable,
     missing_files,
@@ -224,6 +241,7 @@ CHECKS: tuple[Check, ...] = (
     wrong_checksum,
     lying_hint,
     short_retention,
+    unreadable_retention,
     overdue_checkpoint,
     missing_statistics,
     small_files,
