@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from sqlglot import Dialect, Token, TokenType
+from sqlglot import Token, TokenType
 from sqlglot.errors import SqlglotError
 
 from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.predicate.syntax import CLOSING, OPENING, tokens_of
 from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.statements import (
     Clause,
@@ -29,9 +30,6 @@ from airflow_delta.core.statements import (
 )
 from airflow_delta.core.table_changes.column_path import path_text
 
-_SPARK = Dialect.get_or_raise("spark")
-_OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
-_CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
 _TEXTS = {TokenType.STRING, TokenType.RAW_STRING, TokenType.NUMBER, TokenType.IDENTIFIER}
 _TARGET, _SOURCE = "target", "source"
 _PATH_FORMAT = "delta"
@@ -204,7 +202,7 @@ class _Words:
     def of(cls, text: str) -> _Words:
         """The words of a text. Raises ``InvalidStatementError`` for unclosed quotes and the like."""
         try:
-            return cls(text, _SPARK.tokenize(text))
+            return cls(text, tokens_of(text))
         except SqlglotError as error:
             raise InvalidStatementError(statement="MERGE", detail=f"its text is no SQL: {error!s:.200}") from error
 
@@ -242,7 +240,7 @@ class _Words:
             token = self._tokens[self._at]
             if depth == cases == 0 and (_word(token) == word or token.token_type == TokenType.SEMICOLON):
                 break
-            depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
+            depth += (token.token_type in OPENING) - (token.token_type in CLOSING)
             cases += (token.token_type == TokenType.CASE) - (token.token_type == TokenType.END and cases > 0)
             self._at += 1
         return list(self._tokens[start : self._at])
@@ -252,7 +250,7 @@ class _Words:
         start, depth = self._at, 0
         while True:
             token = self.take()
-            depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
+            depth += (token.token_type in OPENING) - (token.token_type in CLOSING)
             if depth == 0:
                 return list(self._tokens[start + 1 : self._at - 1])
 
@@ -357,7 +355,7 @@ def _split(tokens: Sequence[Token], at: TokenType, *, most: int = -1) -> list[li
     pieces: list[list[Token]] = [[]]
     depth = 0
     for token in tokens:
-        depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
+        depth += (token.token_type in OPENING) - (token.token_type in CLOSING)
         if token.token_type == at and depth == 0 and len(pieces) != most + 1:
             pieces.append([])
         else:

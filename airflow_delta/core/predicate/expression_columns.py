@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
+
+from airflow_delta.core.predicate.syntax import MAX_WORK_OF_TABLE, UNPARSABLE, parsed
 
 
 def named_columns(sql: str) -> frozenset[tuple[str, ...]] | None:
-    """Paths that the expression names; None when it cannot be told."""
+    """Paths that the expression names; None when it cannot be told, as it is no SQL or too long or nested to be parsed."""
     try:
-        tree = sqlglot.parse_one(sql, into=exp.Condition, dialect="spark")
-    except (SqlglotError, RecursionError):
+        tree = parsed(sql, exp.Condition, max_work=MAX_WORK_OF_TABLE)
+        return frozenset(tuple(part.name for part in column.parts) for column in tree.find_all(exp.Column))
+    except UNPARSABLE:
         return None
-    return frozenset(tuple(part.name for part in column.parts) for column in tree.find_all(exp.Column))

@@ -43,7 +43,7 @@ _EXACT_INTEGER_BITS: dict[DataType, int] = {FLOAT: 24, DOUBLE: 53}
 _MAX_PRECISION = 38
 _MAX_DIGITS_BESIDE_INTEGERS = 18  # beside the 19 of a long, Arrow's decimals hold these behind the point
 
-_PLAIN_INTEGER = re.compile(r"0|-?[1-9]\d*")
+_PLAIN_INTEGER = re.compile(r"0|-?[1-9]\d{0,37}")
 _PLAIN_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _PLAIN_TIME = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?")
 _ZONED_TIME = re.compile(_PLAIN_TIME.pattern[:-1] + r"(Z|[+-]\d\d:\d\d)")
@@ -162,7 +162,7 @@ def _cast(node: Node) -> Literal | None:
         return None
     if isinstance(kind, DecimalType) and node.to.expressions:
         numbers = [each.name for each in node.to.expressions]
-        if not all(map(str.isdecimal, numbers)):
+        if not all(each.isdecimal() and len(each) <= 2 for each in numbers):  # noqa: PLR2004 - no precision has more digits
             return None
         precision, scale = map(int, [*numbers, "0"][:2])
         kind = DecimalType(precision, scale)

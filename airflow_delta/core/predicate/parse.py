@@ -10,9 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from airflow_delta.core.errors import AmbiguousColumnError, InvalidPredicateError
 from airflow_delta.core.predicate.expression import (
@@ -32,6 +30,7 @@ from airflow_delta.core.predicate.expression import (
     StartsWith,
 )
 from airflow_delta.core.predicate.literals import Node, among, beside, written_literal
+from airflow_delta.core.predicate.syntax import UNPARSABLE, parsed
 from airflow_delta.core.schema.data_types import BOOLEAN, INTEGER, LONG, STRING, StructField, StructType
 
 _OPERATORS: dict[type[Any], Operator] = {
@@ -63,13 +62,12 @@ def parse_predicate(sql: str, schema: StructType, table: str, *, time_zone: str 
         InvalidPredicateError: No condition, or about columns that the table does not have.
     """
     try:
-        tree = sqlglot.parse_one(sql, into=exp.Condition, dialect="spark")
-    except SqlglotError as error:
-        detail = str(error).split("\n", 1)[0]
-        raise InvalidPredicateError(table=table, predicate=sql, detail=f"it is not one SQL condition ({detail})") from error
+        return _Parser(sql, schema, table, time_zone).predicate(parsed(sql, exp.Condition))
     except RecursionError as error:
         raise InvalidPredicateError(table=table, predicate=sql, detail="it is nested too deeply") from error
-    return _Parser(sql, schema, table, time_zone).predicate(tree)
+    except UNPARSABLE as error:
+        detail = str(error).split("\n", 1)[0]
+        raise InvalidPredicateError(table=table, predicate=sql, detail=f"it is not one SQL condition ({detail})") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from sqlglot import Dialect, Token, TokenType, exp, parse_one
-from sqlglot.errors import SqlglotError
+from sqlglot import Token, TokenType, exp
 
+from airflow_delta.core.predicate import syntax
+from airflow_delta.core.predicate.syntax import OPENING, UNPARSABLE, parsed
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.schema.column_names import name_key
 
 TARGET, SOURCE = "target", "source"
 """What a statement's SQL calls the table, and the rows that are merged into it."""
-
-SPARK = Dialect.get_or_raise("spark")
-OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
 
 
 def mentioned_columns(texts: list[str], schema: StructType) -> StructType:
@@ -38,8 +36,8 @@ def mentioned_columns(texts: list[str], schema: StructType) -> StructType:
 def tokens_of(text: str) -> list[Token] | None:
     """The words of an SQL text; None when it has unclosed quotes or the like."""
     try:
-        return SPARK.tokenize(text)
-    except SqlglotError:
+        return syntax.tokens_of(text)
+    except UNPARSABLE:
         return None
 
 
@@ -68,8 +66,8 @@ def qualified(text: str, side: str, names: Collection[str]) -> str:
     does a text that the parser does not understand, or in which names may be those of a query.
     """
     try:
-        tree = parse_one(text, dialect=SPARK)
-    except SqlglotError:
+        tree = parsed(text)
+    except UNPARSABLE:
         return text
     if tree.find(exp.Query):
         return text
@@ -83,14 +81,14 @@ def qualified(text: str, side: str, names: Collection[str]) -> str:
 def unqualified(text: str) -> str:
     """The text with ``target.column`` written as ``column``, for whoever knows no aliases; as it is where it is no SQL."""
     try:
-        tree = parse_one(text, dialect=SPARK)
-    except SqlglotError:
+        tree = parsed(text)
+        found = [(each, part) for each in tree.find_all(exp.Column) if (part := _outermost(each)) is not None]
+        qualified = [(each, part) for each, part in found if _says_its_side(each) == TARGET]
+        for each, part in qualified:
+            each.set(part, None)
+        return tree.sql(dialect="spark") if qualified else text
+    except UNPARSABLE:
         return text
-    found = [(each, part) for each in tree.find_all(exp.Column) if (part := _outermost(each)) is not None]
-    qualified = [(each, part) for each, part in found if _says_its_side(each) == TARGET]
-    for each, part in qualified:
-        each.set(part, None)
-    return tree.sql(dialect="spark") if qualified else text
 
 
 def _says_its_side(column: exp.Column) -> str | None:

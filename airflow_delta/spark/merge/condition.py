@@ -10,14 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sqlglot import Token, TokenType, exp, parse_one
-from sqlglot.errors import SqlglotError
+from sqlglot import Token, TokenType, exp
 
+from airflow_delta.core.predicate.syntax import CLOSING, OPENING, UNPARSABLE, parsed
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.schema.column_names import name_key
-from airflow_delta.spark.dml.mentions import OPENING, SPARK, TARGET, tokens_of
-
-_CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
+from airflow_delta.spark.dml.mentions import TARGET, tokens_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +105,7 @@ def _split(tokens: list[Token], at: TokenType) -> list[list[Token]]:
     pieces: list[list[Token]] = [[]]
     depth = 0
     for token in tokens:
-        depth += (token.token_type in OPENING) - (token.token_type in _CLOSING)
+        depth += (token.token_type in OPENING) - (token.token_type in CLOSING)
         if token.token_type == at and depth == 0:
             pieces.append([])
         else:
@@ -121,6 +119,6 @@ def _is_of(column: exp.Column, side: str) -> bool:
 
 def _parsed(text: str) -> Any:
     try:
-        return parse_one(text, dialect=SPARK)
-    except SqlglotError:
+        return parsed(text)
+    except UNPARSABLE:
         return None

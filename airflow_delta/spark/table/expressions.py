@@ -18,8 +18,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 from sqlglot import Token, TokenType
 
+from airflow_delta.core.predicate.syntax import CLOSING, OPENING
 from airflow_delta.core.schema.column_names import name_key
-from airflow_delta.spark.dml.mentions import OPENING, SOURCE, TARGET, tokens_of
+from airflow_delta.spark.dml.mentions import SOURCE, TARGET, tokens_of
 from airflow_delta.spark.errors import ExpressionNotTextError
 
 Expression: TypeAlias = "str | Column"
@@ -29,7 +30,6 @@ Qualifier = tuple[str, ...]
 
 _VALUE = "__value"
 _LITERAL_CAST = re.compile(r"CAST\(('(?:[^'\\]|\\.)*'|\d+) AS [A-Z]+\)")
-_CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -222,7 +222,7 @@ def _unwrapped(text: str) -> str:
         return text
     depth, operands, start = 0, [], tokens[0].start
     for number, token in enumerate(tokens):
-        depth += (token.token_type in OPENING) - (token.token_type in _CLOSING)
+        depth += (token.token_type in OPENING) - (token.token_type in CLOSING)
         if depth == 0 and number + 1 < len(tokens):
             if token.token_type == TokenType.AND:
                 operands.append(text[start : token.start])

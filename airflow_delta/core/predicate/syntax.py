@@ -1,0 +1,94 @@
+"""The one door to the SQL parser: it is asked only about texts whose parsing is affordable.
+
+sqlglot reads a function that is named like a type, such as ``date(x)``, once as a type and once as a call. Nested ones thus
+double the work at every level, whatever their number of characters: 22 levels take it more than 25 seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlglot import Dialect, Token, TokenType
+from sqlglot.errors import ParseError, SqlglotError, TokenError
+
+SPARK = Dialect.get_or_raise("spark")
+
+OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
+CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
+
+MAX_WORK = 1_000_000
+"""Tokens that the parser may look at for a text of a DAG author, repetitions counted: some ten seconds."""
+
+MAX_WORK_OF_TABLE = 10_000
+"""Likewise for an expression that a table brings along: less than half a second."""
+
+_CHARACTERS_A_TOKEN = 32
+_REPEATING_ANGLES = 50  # measured
+_TYPES = SPARK.parser_class.TYPE_TOKENS
+_NESTED_TYPES = SPARK.parser_class.NESTED_TYPE_TOKENS
+
+UNPARSABLE = (SqlglotError, RecursionError)
+"""What parsing and writing a syntax tree may raise."""
+
+
+def tokens_of(sql: str, *, max_work: int = MAX_WORK) -> list[Token]:
+    """The words of an SQL text.
+
+    Raises:
+        TokenError: It has unclosed quotes or the like, is too long, or holds half of a character.
+    """
+    if not sql.isascii() and any("\ud800" <= each <= "\udfff" for each in sql):
+        raise TokenError("it holds a lone surrogate, which is no character")
+    if len(sql) > max_work * _CHARACTERS_A_TOKEN:
+        raise TokenError(f"its {len(sql):,} characters are too many")
+    return SPARK.tokenize(sql)
+
+
+def parsed(sql: str, into: Any = None, *, max_work: int = MAX_WORK) -> Any:
+    """The syntax tree of an SQL text.
+
+    Args:
+        sql: The text.
+        into: sqlglot's class of what it must be; any statement or expression when None.
+        max_work: Tokens that the parser may look at.
+
+    Raises:
+        SqlglotError: It is no SQL, or too long or too deeply nested to be parsed.
+        RecursionError: It is nested too deeply.
+    """
+    tokens = tokens_of(sql, max_work=max_work)
+    if parsing_work(tokens) > max_work:
+        raise ParseError("it is too long, or nested too deeply")
+    parser = SPARK.parser()
+    tree = next(iter(parser.parse(tokens, sql) if into is None else parser.parse_into(into, tokens, sql)), None)
+    if tree is None:
+        raise ParseError("it is empty")
+    return tree
+
+
+def parsing_work(tokens: Sequence[Token]) -> int:
+    """How many tokens sqlglot looks at, repetitions counted.
+
+    Twice as many inside of each name of a type that is called; inside of types with members the more, the deeper.
+    """
+    work, weight, angles = 0, 1, 0
+    opened: list[tuple[bool, bool]] = []
+    before = None
+    for token in tokens:
+        kind = token.token_type
+        is_angle = kind == TokenType.LT and before in _NESTED_TYPES
+        if is_angle or kind in OPENING:
+            doubles = not is_angle and (before in _TYPES or before in (TokenType.IDENTIFIER, TokenType.GT))
+            opened.append((is_angle, doubles))
+            weight <<= doubles
+            angles += is_angle
+        elif opened and (kind in CLOSING or (kind == TokenType.GT and opened[-1][0])):
+            was_angle, doubled = opened.pop()
+            weight >>= doubled
+            angles -= was_angle
+        work += weight * (1 + angles * angles // _REPEATING_ANGLES)
+        before = kind
+        if work > MAX_WORK:
+            break
+    return work

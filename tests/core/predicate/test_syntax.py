@@ -1,0 +1,55 @@
+"""The bound on the work of the SQL parser."""
+
+import time
+from contextlib import suppress
+
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from airflow_delta.core.predicate import named_columns
+from airflow_delta.core.predicate.syntax import MAX_WORK_OF_TABLE, parsed, parsing_work, tokens_of
+
+_AT_ONCE = 2.0  # CPU seconds, many times what a text within the bound takes
+
+
+def test_type_names_beside_each_other_do_not_multiply():
+    sql = " AND ".join(["date(name) > day", "int(name) > delay"] * 200)
+    assert parsing_work(tokens_of(sql)) < MAX_WORK_OF_TABLE
+    assert named_columns(sql) == {("name",), ("day",), ("delay",)}
+
+
+def test_a_comparison_inside_parentheses_closes_none_of_them():
+    nested = "date(delay > 1 AND date(delay > 1 AND date(delay)))"
+    assert parsing_work(tokens_of(nested)) > 2 * parsing_work(tokens_of(nested.replace("date", "foo")))
+
+
+_PIECES = st.sampled_from(
+    [
+        "date(",
+        "struct(",
+        "foo(",
+        "(",
+        "case when ",
+        "cast(",
+        "array<",
+        "x -> ",
+        "[",
+        "not ",
+        "a",
+        " as int)",
+        ")",
+        "> 1",
+        ", a",
+        "]",
+    ]
+)
+
+
+@given(st.lists(_PIECES, max_size=60).map("".join))
+def test_any_text_is_parsed_or_refused_in_the_time_that_the_bound_gives_it(sql):
+    start = time.process_time()
+    with suppress(SqlglotError, RecursionError):
+        parsed(sql, exp.Condition, max_work=MAX_WORK_OF_TABLE)
+    assert time.process_time() - start < _AT_ONCE
