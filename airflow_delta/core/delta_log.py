@@ -278,7 +278,7 @@ class DeltaLog:
         """Take a feature from the table's protocol. Arguments and errors: ``operations.feature_drop``."""
         return drop_feature(self, name, truncate_history=truncate_history, origin=origin)
 
-    def checkpoint(self, version: int | None = None, *, kind: CheckpointKind | None = None) -> CheckpointResult:
+    def checkpoint(self, version: int | None = None, *, kind: CheckpointKind | str | None = None) -> CheckpointResult:
         """Write the checkpoint of a version, the latest one when None. Arguments and errors: ``operations.checkpoints``."""
         return checkpoint(self, version, kind=kind)
 

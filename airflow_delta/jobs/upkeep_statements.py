@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.operations.checkpoints import CheckpointKind, CheckpointResult
+from airflow_delta.core.operations.checkpoints import CheckpointResult
 from airflow_delta.core.operations.vacuum_hands import VacuumHands
 from airflow_delta.core.statements import (
     CheckpointStatement,
@@ -91,7 +91,7 @@ def vacuumed(log: DeltaLog, statement: VacuumStatement, *, origin: Origin, hands
 class CheckpointWriter(Protocol):
     """Writes a checkpoint as ``DeltaLog.checkpoint`` does, in whatever process."""
 
-    def __call__(self, log: DeltaLog, version: int | None, /, *, kind: CheckpointKind | None) -> CheckpointResult:
+    def __call__(self, log: DeltaLog, version: int | None, /, *, kind: str | None) -> CheckpointResult:
         """Write the checkpoint of this version. Raises as ``DeltaLog.checkpoint``."""
         ...
 
@@ -104,8 +104,7 @@ def checkpointed(
     Raises:
         As ``DeltaLog.checkpoint``.
     """
-    kind = None if statement.kind is None else CheckpointKind(statement.kind)
-    written = writer(log, statement.version, kind=kind)
+    written = writer(log, statement.version, kind=statement.kind)
     metrics = {"numActions": written.actions, "numFiles": written.files, "numBytes": written.bytes}
     return without_commit(log, "CHECKPOINT", written.version, metrics=metrics)
 

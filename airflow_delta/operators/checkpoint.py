@@ -28,4 +28,4 @@ class DeltaCheckpointOperator(DeltaCoreOperator):
 
     def statement(self) -> CheckpointStatement:
         """What the job is to do, made from the rendered arguments."""
-        return CheckpointStatement(table=self.table, version=number("version", self.version), kind=self.kind)
+        return CheckpointStatement(table=self.table, version=number("version", self.version), kind=self.kind)  # type: ignore[arg-type]  # a text becomes a word

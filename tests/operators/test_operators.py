@@ -226,7 +226,6 @@ def test_arguments_become_a_statement(operator, arguments, statement):
         lambda: DeltaMergeOperator(task_id="t", table="t", source=FEED, sql="MERGE INTO t USING"),
         lambda: DeltaCheckpointOperator(task_id="t", table="t", version="None"),
         lambda: DeltaVacuumOperator(task_id="t", table="t", retention_hours="a week"),
-        lambda: DeltaWriteOperator(task_id="t", table="t", source=FEED, mode="{{ mode }}"),
         lambda: DeltaCreateOperator(task_id="t", table="t", columns={}),
         lambda: DeltaCreateOperator(task_id="t", table="t", columns="id INT", mode="append"),
         lambda: DeltaAlterOperator(task_id="t", table="t", changes=[]),

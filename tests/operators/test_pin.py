@@ -123,7 +123,7 @@ def test_a_version_is_resolved_by_number_time_or_the_run_that_made_it(table, run
     ("arguments", "error"),
     [
         ({"as_of": Version(9)}, VersionNotFoundError),
-        ({"as_of": Version("nine")}, InvalidStatementError),
+        ({"as_of": Version("{{ 'nine' }}")}, InvalidStatementError),
         ({"as_of": ProducedBy(dag_id="orders", task_id="merge", logical_date="2013-01-09")}, RunCommitNotFoundError),
         ({"as_of": Timestamp("2999-01-01")}, InvalidStatementError),
         ({"as_of": {"ordres": Version(1)}}, InvalidStatementError),

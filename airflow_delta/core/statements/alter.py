@@ -10,6 +10,7 @@ from dataclasses import KW_ONLY, dataclass
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.columns import Columns, columns_text
+from airflow_delta.core.statements.fields import convert_fields, exclude_each_other, is_settled, is_template
 from airflow_delta.core.statements.validation import require_mapping, require_text, require_texts, require_type, texts
 
 
@@ -31,8 +32,9 @@ class AddColumns:
     if_not_exists: bool = False
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         object.__setattr__(self, "columns", columns_text("AddColumns", self.columns, paths=True))
-        _check_position(self, first=self.first, after=self.after)
+        _check_position(self, self.after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class RenameColumn:
     to: str
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         require_texts(self, "column", "to")
 
 
@@ -60,6 +63,7 @@ class DropColumns:
     if_exists: bool = False
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         object.__setattr__(self, "columns", texts("DropColumns", "columns", self.columns))
 
 
@@ -71,6 +75,7 @@ class WidenColumn:
     to: str
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         require_texts(self, "column", "to")
 
 
@@ -81,6 +86,7 @@ class AllowNull:
     column: str
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         require_texts(self, "column")
 
 
@@ -92,8 +98,8 @@ class CommentColumn:
     comment: str
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         require_texts(self, "column")
-        require_type("CommentColumn", "comment", self.comment, str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +110,7 @@ class SetDefault:
     sql: str | None
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         require_texts(self, "column")
         if self.sql is not None:
             require_texts(self, "sql")
@@ -119,9 +126,10 @@ class MoveColumn:
     after: str | None = None
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         require_texts(self, "column")
-        _check_position(self, first=self.first, after=self.after)
-        if not self.first and self.after is None:
+        _check_position(self, self.after)
+        if is_settled(self, "first") and not self.first and self.after is None:
             raise InvalidStatementError(statement="MoveColumn", detail="it needs first=True, or after")
 
 
@@ -132,6 +140,7 @@ class SetProperties:
     properties: Mapping[str, str]
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         require_mapping("SetProperties", "properties", self.properties)
         if not self.properties:
             raise InvalidStatementError(statement="SetProperties", detail="there is no property")
@@ -151,6 +160,7 @@ class UnsetProperties:
     if_exists: bool = False
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         object.__setattr__(self, "names", texts("UnsetProperties", "names", self.names))
 
 
@@ -167,6 +177,7 @@ class AddConstraint:
     sql: str
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         require_texts(self, "name", "sql")
 
 
@@ -184,6 +195,7 @@ class DropConstraint:
     if_exists: bool = False
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         require_texts(self, "name")
 
 
@@ -194,6 +206,7 @@ class ClusterBy:
     columns: tuple[str, ...]
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         object.__setattr__(self, "columns", texts("ClusterBy", "columns", self.columns, may_be_empty=True))
 
 
@@ -204,6 +217,7 @@ class AddFeature:
     name: str
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         require_texts(self, "name")
 
 
@@ -221,6 +235,7 @@ class DropFeature:
     truncate_history: bool = False
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         require_texts(self, "name")
 
 
@@ -232,8 +247,7 @@ class UpgradeProtocol:
     writer_version: int
 
     def __post_init__(self) -> None:
-        require_type("UpgradeProtocol", "reader_version", self.reader_version, int)
-        require_type("UpgradeProtocol", "writer_version", self.writer_version, int)
+        convert_fields(self)
 
 
 TableChange = (
@@ -271,20 +285,22 @@ class AlterStatement:
     dry_run: bool = False
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         require_text("ALTER", "table", self.table)
+        if is_template(self.changes):
+            return
         changes = (self.changes,) if isinstance(self.changes, TableChange) else tuple(self.changes)
         if not changes:
             raise InvalidStatementError(statement="ALTER", detail="it has no change")
         for each in changes:
             require_type("ALTER", "a change", each, TableChange)
-        if any(isinstance(each, DropFeature) for each in changes) and (len(changes) > 1 or self.dry_run):
+        if any(isinstance(each, DropFeature) for each in changes) and (len(changes) > 1 or self.dry_run is True):
             detail = "DropFeature takes commits of its own: it must be the only change, and cannot be tried"
             raise InvalidStatementError(statement="ALTER", detail=detail)
         object.__setattr__(self, "changes", changes)
 
 
-def _check_position(value: object, *, first: bool, after: str | None) -> None:
-    if first and after is not None:
-        raise InvalidStatementError(statement=type(value).__name__, detail="first and after exclude each other")
+def _check_position(value: object, after: str | None) -> None:
+    exclude_each_other(value, "first", "after")
     if after is not None:
         require_text(type(value).__name__, "after", after)

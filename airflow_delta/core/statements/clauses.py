@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 
 from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.statements.fields import convert_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class MatchedUpdate:
     assignments: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         _check_condition(self, self.condition)
         _check_assignments(self, self.assignments)
 
@@ -42,6 +44,7 @@ class MatchedDelete:
     condition: str | None = None
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         _check_condition(self, self.condition)
 
 
@@ -60,6 +63,7 @@ class NotMatchedInsert:
     assignments: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         _check_condition(self, self.condition)
         _check_assignments(self, self.assignments)
 
@@ -78,6 +82,7 @@ class NotMatchedBySourceUpdate:
     assignments: Mapping[str, str]
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         _check_condition(self, self.condition)
         if self.assignments is None:
             detail = "it needs assignments: there is no source row to take every column from"
@@ -97,6 +102,7 @@ class NotMatchedBySourceDelete:
     condition: str | None = None
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         _check_condition(self, self.condition)
 
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import KW_ONLY, dataclass
 
 from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.statements.fields import convert_fields
 
 _QUERY = re.compile(r"\s*\(*\s*(SELECT|WITH)\b", re.IGNORECASE)
 
@@ -25,7 +26,8 @@ class Expectation:
     name: str | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.sql, str) or not self.sql.strip():
+        convert_fields(self)
+        if not self.sql.strip():
             raise InvalidStatementError(statement="Expectation", detail=f"sql must be a text, but is {self.sql!r}")
 
     @property

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.statements.fields import convert_fields, converted_value, is_settled
 from airflow_delta.core.statements.maintenance import OptimizeStatement
-from airflow_delta.core.statements.validation import require_text
+from airflow_delta.core.statements.validation import require_text, texts
 
-STEPS = ("optimize", "statistics", "vacuum", "checkpoint", "compact_log", "clean_up_log")
+Step = Literal["optimize", "statistics", "vacuum", "checkpoint", "compact_log", "clean_up_log"]
+
+STEPS: tuple[Step, ...] = get_args(Step)
 """The steps of a maintenance in their order: a checkpoint covers the commits of those before it, the log goes last."""
 
 
@@ -25,6 +29,7 @@ class HealthStatement:
     list_files: bool = True
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         require_text("HEALTH", "table", self.table)
 
 
@@ -47,7 +52,7 @@ class MaintenanceStatement:
     """
 
     table: str
-    steps: tuple[str, ...] = STEPS
+    steps: tuple[Step, ...] = STEPS
     where: str | None = None
     target_file_size: int | None = None
     small_file_size: int = 16 << 20
@@ -58,17 +63,16 @@ class MaintenanceStatement:
     dry_run: bool = False
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         require_text("MAINTENANCE", "table", self.table)
-        object.__setattr__(self, "steps", tuple(self.steps))
-        if unknown := [each for each in self.steps if each not in STEPS]:
-            detail = f"{unknown[0]!r} is no step; the steps are {', '.join(STEPS)}"
-            raise InvalidStatementError(statement="MAINTENANCE", detail=detail)
+        steps = texts("MAINTENANCE", "steps", self.steps, may_be_empty=True)
+        object.__setattr__(self, "steps", tuple(converted_value("MAINTENANCE", "a step", step, Step) for step in steps))
         least = {"min_small_files": 2, "max_commits": 0, "max_uncompacted_commits": 1, "retention_hours": 0}
         for name, limit in least.items():
             value = getattr(self, name)
-            if value is not None and not value >= limit:
+            if value is not None and is_settled(self, name) and not value >= limit:
                 raise InvalidStatementError(statement="MAINTENANCE", detail=f"{name} is {value}, and must be {limit} or more")
-        self.optimize()  # refuses sizes that cannot be
+        self.optimize()  # refuses impossible sizes
 
     def optimize(self) -> OptimizeStatement:
         """The statement of the step ``optimize``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, fields, replace
+from dataclasses import MISSING, Field, fields
 from typing import Any
 
 from airflow_delta.core.errors import InvalidStatementError
@@ -59,6 +59,7 @@ from airflow_delta.core.statements import (
     WidenColumn,
     WriteStatement,
 )
+from airflow_delta.core.statements.fields import require_rendered
 
 TYPE_KEY = "$type"
 
@@ -184,9 +185,8 @@ def _rebuilt(value: Any, changed: Callable[[str, Any], Any]) -> Any:
 
 
 def _encode(value: Any, *, with_defaults: bool) -> Any:
-    if isinstance(value, TableSource):
-        value = replace(value, version=value.version_number)  # a template that was never rendered must not travel
     if is_statement_value(value):
+        require_rendered(value)
         told = [each.name for each in fields(value) if with_defaults or not _says_nothing(value, each)]
         return {
             TYPE_KEY: _NAMES[type(value)],
@@ -224,6 +224,8 @@ def _decode(document: Any) -> Any:
         raise InvalidStatementError(statement=str(name), detail=f"the type is none of {', '.join(TYPES)}")
     values = {key: _decode(each) for key, each in document.items() if key != TYPE_KEY}
     try:
-        return TYPES[name](**values)
+        value = TYPES[name](**values)
     except TypeError as error:
         raise InvalidStatementError(statement=name, detail=str(error)) from error
+    require_rendered(value)
+    return value

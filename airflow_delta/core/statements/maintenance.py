@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from airflow_delta.core.errors import InvalidStatementError
-from airflow_delta.core.statements.validation import require_choice, require_text, require_type, texts
+from airflow_delta.core.statements.fields import convert_fields, exclude_each_other, is_settled
+from airflow_delta.core.statements.validation import require_text, texts
+
+CheckpointKindName = Literal["classic", "multi-part", "v2-json", "v2-parquet"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +40,10 @@ class OptimizeStatement:
     full: bool = False
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         require_text("OPTIMIZE", "table", self.table)
         object.__setattr__(self, "z_order_by", texts("OPTIMIZE", "z_order_by", self.z_order_by, may_be_empty=True))
-        if self.z_order_by and self.full:
+        if self.z_order_by and self.full is True:
             detail = "full is about the table's clustering columns, which exclude z_order_by"
             raise InvalidStatementError(statement="OPTIMIZE", detail=detail)
         if self.z_order_by and self.small_file_size is not None:
@@ -46,7 +51,7 @@ class OptimizeStatement:
             raise InvalidStatementError(statement="OPTIMIZE", detail=detail)
         for name in ("target_file_size", "small_file_size"):
             size = getattr(self, name)
-            if size is not None and size <= 0:
+            if size is not None and is_settled(self, name) and size <= 0:
                 raise InvalidStatementError(statement="OPTIMIZE", detail=f"{name} is {size} bytes")
 
 
@@ -67,6 +72,7 @@ class ReorgStatement:
     dry_run: bool = False
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         require_text("REORG", "table", self.table)
         if self.where is not None:
             require_text("REORG", "where", self.where)
@@ -95,12 +101,12 @@ class VacuumStatement:
     inventory: str | None = None
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         require_text("VACUUM", "table", self.table)
         if self.inventory is not None:
             require_text("VACUUM", "inventory", self.inventory)
-            if self.lite:
-                raise InvalidStatementError(statement="VACUUM", detail="lite and inventory exclude each other")
-        if self.retention_hours is not None and self.retention_hours < 0:
+        exclude_each_other(self, "lite", "inventory")
+        if self.retention_hours is not None and is_settled(self, "retention_hours") and self.retention_hours < 0:
             raise InvalidStatementError(statement="VACUUM", detail=f"retention_hours is {self.retention_hours}")
 
 
@@ -116,12 +122,11 @@ class CheckpointStatement:
 
     table: str
     version: int | None = None
-    kind: str | None = None
+    kind: CheckpointKindName | None = None
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         require_text("CHECKPOINT", "table", self.table)
-        if self.kind is not None:
-            require_choice("CHECKPOINT", "kind", self.kind, ("classic", "multi-part", "v2-json", "v2-parquet"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,9 +144,8 @@ class CompactLogStatement:
     end: int | None = None
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         require_text("COMPACT LOG", "table", self.table)
-        require_type("COMPACT LOG", "start", self.start, int | None)
-        require_type("COMPACT LOG", "end", self.end, int | None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +161,7 @@ class CleanUpLogStatement:
     dry_run: bool = False
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         require_text("CLEAN UP LOG", "table", self.table)
 
 
@@ -177,6 +182,7 @@ class StatisticsStatement:
     dry_run: bool = False
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         require_text("COMPUTE STATS", "table", self.table)
         if self.where is not None:
             require_text("COMPUTE STATS", "where", self.where)
@@ -193,4 +199,5 @@ class ManifestStatement:
     table: str
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         require_text("MANIFEST", "table", self.table)

@@ -15,6 +15,7 @@ from airflow_delta.core.statements.clauses import (
     NotMatchedInsert,
 )
 from airflow_delta.core.statements.expectation import Expectation
+from airflow_delta.core.statements.fields import convert_fields, is_template
 from airflow_delta.core.statements.sources import Source
 from airflow_delta.core.statements.validation import expectations, require_text, require_type
 
@@ -46,12 +47,14 @@ class MergeStatement:
     dry_run: bool = False
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         require_text("MERGE", "table", self.table)
         require_text("MERGE", "on", self.on)
         require_type("MERGE", "source", self.source, Source)
-        clauses = (self.clauses,) if isinstance(self.clauses, Clause) else tuple(self.clauses)
-        _check_clauses(clauses)
-        object.__setattr__(self, "clauses", clauses)
+        if not is_template(self.clauses):
+            clauses = (self.clauses,) if isinstance(self.clauses, Clause) else tuple(self.clauses)
+            _check_clauses(clauses)
+            object.__setattr__(self, "clauses", clauses)
         object.__setattr__(self, "expect", expectations("MERGE", self.expect))
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal
 
-from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.columns import Columns, columns_text
+from airflow_delta.core.statements.fields import convert_fields, exclude_each_other
 from airflow_delta.core.statements.sources import TableSource
-from airflow_delta.core.statements.validation import require_choice, require_mapping, require_text, require_type, texts
+from airflow_delta.core.statements.validation import require_mapping, require_text, require_type, texts
 
 CreateMode = Literal["error", "ignore", "replace"]
 """What happens where there is a table: the statement fails, leaves it as it is, or takes its place (the history stays)."""
@@ -43,16 +43,14 @@ class CreateStatement:
     dry_run: bool = False
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         require_text("CREATE", "table", self.table)
         object.__setattr__(self, "columns", columns_text("CREATE", self.columns))
         for name in ("partition_by", "cluster_by"):
             object.__setattr__(self, name, texts("CREATE", name, getattr(self, name), may_be_empty=True))
-        if self.partition_by and self.cluster_by:
-            raise InvalidStatementError(statement="CREATE", detail="partition_by and cluster_by exclude each other")
+        exclude_each_other(self, "partition_by", "cluster_by")
         require_mapping("CREATE", "properties", self.properties)
         require_mapping("CREATE", "constraints", self.constraints)
-        require_type("CREATE", "comment", self.comment, str | None)
-        require_choice("CREATE", "mode", self.mode, get_args(CreateMode))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +72,9 @@ class CloneStatement:
     dry_run: bool = False
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         require_text("CLONE", "table", self.table)
         require_type("CLONE", "source", self.source, TableSource)
-        require_choice("CLONE", "mode", self.mode, get_args(CreateMode))
         require_mapping("CLONE", "properties", self.properties)
 
 
@@ -101,9 +99,9 @@ class ConvertStatement:
     dry_run: bool = False
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         require_text("CONVERT", "table", self.table)
         if self.partition_by is not None:
             object.__setattr__(self, "partition_by", columns_text("CONVERT", self.partition_by))
-            if self.infer_partitions:
-                raise InvalidStatementError(statement="CONVERT", detail="partition_by and infer_partitions exclude each other")
+        exclude_each_other(self, "partition_by", "infer_partitions")
         require_mapping("CONVERT", "properties", self.properties)

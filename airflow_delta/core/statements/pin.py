@@ -7,32 +7,30 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.statements.fields import Number, Time, convert_fields, is_settled
 from airflow_delta.core.statements.validation import require_text, require_type
 
 _ALIAS = re.compile(r"\w[\w.-]{0,99}")
-_DATE_DIGITS = 8  # of a date without dashes: more digits are milliseconds
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """The version of this number; digits as text become a number, any other text is a template that is not rendered yet."""
+    """The version of this number."""
 
-    version: int | str
+    version: Number
 
     def __post_init__(self) -> None:
-        if isinstance(self.version, str) and self.version.strip().isdecimal():
-            object.__setattr__(self, "version", int(self.version))
+        convert_fields(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Timestamp:
     """The version that was the latest one at a time: milliseconds since the epoch, or ISO text (UTC where it names no zone)."""
 
-    timestamp: int | str
+    timestamp: Time
 
     def __post_init__(self) -> None:
-        if isinstance(self.timestamp, str) and self.timestamp.strip().isdecimal() and len(self.timestamp) > _DATE_DIGITS:
-            object.__setattr__(self, "timestamp", int(self.timestamp))
+        convert_fields(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,19 +39,17 @@ class ProducedBy:
 
     Attributes:
         logical_date: ISO text of the DAG run's logical date; it or ``run_id`` says which run is meant.
-        map_index: Of a mapped task; digits as text become a number, any other text is a template that is not rendered yet.
-            None is the newest commit of all its indexes.
+        map_index: Of a mapped task; None is the newest commit of all its indexes.
     """
 
     dag_id: str
     task_id: str
     logical_date: str | None = None
     run_id: str | None = None
-    map_index: int | str | None = None
+    map_index: Number | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.map_index, str) and self.map_index.strip().removeprefix("-").isdecimal():
-            object.__setattr__(self, "map_index", int(self.map_index))
+        convert_fields(self)
         require_text("ProducedBy", "dag_id", self.dag_id)
         require_text("ProducedBy", "task_id", self.task_id)
         if not self.logical_date and not self.run_id:
@@ -88,7 +84,8 @@ class PinnedTable:
     table_id: str | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.alias, str) or not _ALIAS.fullmatch(self.alias):
+        convert_fields(self)
+        if not _ALIAS.fullmatch(self.alias):
             detail = f"the alias {self.alias!r} is no name of letters, digits, dots, dashes and underscores"
             raise InvalidStatementError(statement="PIN", detail=detail)
         require_text("PIN", "table", self.table)
@@ -112,14 +109,15 @@ class PinStatement:
     must_protect: bool = False
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         object.__setattr__(self, "tables", tuple(self.tables))
         for each in self.tables:
             require_type("PIN", "a table", each, PinnedTable)
         if not self.tables or len({each.alias for each in self.tables}) < len(self.tables):
             raise InvalidStatementError(statement="PIN", detail="it needs one table or more, each under an alias of its own")
-        if not isinstance(self.id, str) or not self.id.isalnum():
+        if not self.id.isalnum():
             raise InvalidStatementError(statement="PIN", detail=f"the id {self.id!r} is no text of letters and digits")
-        if not self.keep_for_hours > 0:
+        if is_settled(self, "keep_for_hours") and not self.keep_for_hours > 0:
             raise InvalidStatementError(statement="PIN", detail=f"keep_for_hours is {self.keep_for_hours}")
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from airflow_delta.core.statements.fields import Time, convert_fields, is_settled
 from airflow_delta.core.statements.validation import require_point, require_text
 
 
@@ -21,10 +22,12 @@ class RestoreStatement:
 
     table: str
     version: int | None = None
-    timestamp: int | str | None = None
+    timestamp: Time | None = None
     ignore_missing_files: bool = False
     dry_run: bool = False
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         require_text("RESTORE", "table", self.table)
-        require_point("RESTORE", self.version, self.timestamp)
+        if is_settled(self, "version", "timestamp"):
+            require_point("RESTORE", self.version, self.timestamp)

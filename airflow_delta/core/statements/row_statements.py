@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.expectation import Expectation
+from airflow_delta.core.statements.fields import convert_fields, is_template
 from airflow_delta.core.statements.validation import expectations, require_text, require_type
 
 
@@ -26,6 +27,7 @@ class DeleteStatement:
     dry_run: bool = False
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         require_text("DELETE", "table", self.table)
         if self.where is not None:
             require_text("DELETE", "where", self.where)
@@ -50,13 +52,16 @@ class UpdateStatement:
     dry_run: bool = False
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         require_text("UPDATE", "table", self.table)
         if self.where is not None:
             require_text("UPDATE", "where", self.where)
+        object.__setattr__(self, "expect", expectations("UPDATE", self.expect))
+        if is_template(self.assignments):
+            return
         require_type("UPDATE", "assignments", self.assignments, Mapping)
         if not self.assignments:
             raise InvalidStatementError(statement="UPDATE", detail="it assigns no column, so it would do nothing")
         for column, value in self.assignments.items():
             require_text("UPDATE", f"the value of {column}", value)
         object.__setattr__(self, "assignments", MappingProxyType(dict(self.assignments)))
-        object.__setattr__(self, "expect", expectations("UPDATE", self.expect))

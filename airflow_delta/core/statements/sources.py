@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 
 from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.statements.fields import Number, Time, convert_fields, exclude_each_other, is_template
 from airflow_delta.core.statements.validation import require_text
 
 
@@ -15,21 +16,19 @@ class TableSource:
 
     Attributes:
         table: URI of the table's root.
-        version: Version to read; digits as text become a number, any other text is a template that is not rendered yet.
+        version: Version to read.
         timestamp: Read the version of this time: milliseconds since the epoch, or ISO 8601 text. Not with ``version``.
     """
 
     table: str
     _: KW_ONLY
-    version: int | str | None = None
-    timestamp: int | str | None = None
+    version: Number | None = None
+    timestamp: Time | None = None
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         require_text("TableSource", "table", self.table)
-        if isinstance(self.version, str) and self.version.strip().isdecimal():
-            object.__setattr__(self, "version", int(self.version))
-        if self.version is not None and self.timestamp is not None:
-            raise InvalidStatementError(statement="TableSource", detail="version and timestamp exclude each other")
+        exclude_each_other(self, "version", "timestamp")
 
     @property
     def version_number(self) -> int | None:
@@ -59,6 +58,7 @@ class FileSource:
     schema: str | None = None
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         require_text("FileSource", "path", self.path)
         require_text("FileSource", "format", self.format)
 
@@ -77,7 +77,10 @@ class SqlSource:
     views: Mapping[str, TableSource | FileSource] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         require_text("SqlSource", "query", self.query)
+        if is_template(self.views):
+            return
         for name, view in self.views.items():
             if not isinstance(view, TableSource | FileSource):
                 raise InvalidStatementError(

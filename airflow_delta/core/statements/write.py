@@ -9,6 +9,7 @@ from typing import Any
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.expectation import Expectation
+from airflow_delta.core.statements.fields import convert_fields, converted_value, exclude_each_other, is_settled, is_template
 from airflow_delta.core.statements.sources import Source
 from airflow_delta.core.statements.validation import expectations, require_mapping, require_text, require_type, texts
 
@@ -70,52 +71,34 @@ class WriteStatement:
     dry_run: bool = False
 
     def __post_init__(self) -> None:
+        convert_fields(self)
         require_text("WRITE", "table", self.table)
         require_type("WRITE", "source", self.source, Source)
-        object.__setattr__(self, "mode", _mode(self.mode))
         if self.mode is WriteMode.REPLACE_WHERE:
             require_text("WRITE", "replace_where", self.replace_where)
         for name in ("partition_by", "cluster_by"):
             object.__setattr__(self, name, texts("WRITE", name, getattr(self, name), may_be_empty=True))
-        for is_wrong, detail in (
-            (
-                self.mode is not WriteMode.REPLACE_WHERE and self.replace_where is not None,
-                f"replace_where does not go with the mode {self.mode}",
-            ),
-            (
-                self.mode is not WriteMode.OVERWRITE and self.overwrite_schema,
-                f"overwrite_schema does not go with the mode {self.mode}",
-            ),
-            (self.mode in _MADE_ANEW and self.merge_schema, f"merge_schema does not go with the mode {self.mode}"),
-            (self.merge_schema and self.overwrite_schema, "merge_schema and overwrite_schema exclude each other"),
-            (bool(self.partition_by and self.cluster_by), "partition_by and cluster_by exclude each other"),
+        exclude_each_other(self, "merge_schema", "overwrite_schema")
+        exclude_each_other(self, "partition_by", "cluster_by")
+        for name, is_wrong in (
+            ("replace_where", self.mode is not WriteMode.REPLACE_WHERE and self.replace_where is not None),
+            ("overwrite_schema", self.mode is not WriteMode.OVERWRITE and self.overwrite_schema),
+            ("merge_schema", self.mode in _MADE_ANEW and self.merge_schema),
         ):
-            if is_wrong:
-                raise InvalidStatementError(statement="WRITE", detail=detail)
+            if is_wrong and is_settled(self, "mode", name):
+                raise InvalidStatementError(statement="WRITE", detail=f"{name} does not go with the mode {self.mode}")
         object.__setattr__(self, "expect", expectations("WRITE", self.expect))
         require_mapping("WRITE", "properties", self.properties)
         object.__setattr__(self, "txn", _txn(self.txn))
-        require_type("WRITE", "user_metadata", self.user_metadata, str | None)
-
-
-def _mode(text: str) -> WriteMode:
-    try:
-        return WriteMode(text)
-    except ValueError:
-        known = ", ".join(WriteMode)
-        raise InvalidStatementError(statement="WRITE", detail=f"the mode {text!r} is none of {known}") from None
 
 
 def _txn(given: Any) -> tuple[str, int] | None:
     """The application and its number, which a rendered template gives as text."""
-    if given is None:
-        return None
-    try:
-        app_id, number = given
-        version = int(number)
-    except (TypeError, ValueError):
-        app_id, version = None, -1
-    if not isinstance(app_id, str) or not app_id.strip() or version < 0:
+    if given is None or is_template(given):
+        return given
+    app_id, version = given if isinstance(given, tuple | list) and len(given) == 2 else (None, -1)  # noqa: PLR2004
+    version = converted_value("WRITE", "the number of txn", version, int)
+    if not isinstance(app_id, str) or not app_id.strip() or (not is_template(version) and version < 0):
         detail = f"txn must be the name of an application and a number from 0, but is {given!r}"
         raise InvalidStatementError(statement="WRITE", detail=detail)
     return app_id, version

@@ -25,6 +25,7 @@ from airflow_delta.core.operations.checkpoints import CheckpointKind, Checkpoint
 from airflow_delta.core.operations.checkpoints.checkpoint_writer import CHECKPOINT_PROTECTION, V2_CHECKPOINT
 from airflow_delta.core.operations.checkpoints.content import CheckpointContent
 from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.statements.fields import converted_value
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.object_location import ObjectLocation
 from airflow_delta.core.storage.table_uri import scheme_of
@@ -63,7 +64,7 @@ def checkpoint(
     log: DeltaLog,
     version: int | None = None,
     *,
-    kind: CheckpointKind | None = None,
+    kind: CheckpointKind | str | None = None,
     many: int | None = None,
     actions_of_file: int = ACTIONS_OF_FILE,
 ) -> CheckpointResult:
@@ -85,12 +86,13 @@ def checkpoint(
         InvalidStatementError: The table does not allow this kind, or protects its checkpoints before a later version.
         As ``DeltaLog.checkpoint``.
     """
-    if kind is CheckpointKind.CLASSIC or not _is_in_reach(log.store):
+    asked: CheckpointKind | None = converted_value("checkpoint", "kind", kind, CheckpointKind | None)
+    if asked is CheckpointKind.CLASSIC or not _is_in_reach(log.store):
         return log.checkpoint(version, kind=kind)
     start = LogStart.of(log.store, version)
     if not start.outgrows_one_process(_many(spark) if many is None else many):
         return log.checkpoint(version, kind=kind)
-    shared = _SharedCheckpoint(spark, log, kind, actions_of_file)
+    shared = _SharedCheckpoint(spark, log, asked, actions_of_file)
     try:
         if version is not None:
             shared.check_unprotected(version)

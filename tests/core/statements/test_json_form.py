@@ -54,8 +54,9 @@ from airflow_delta.core.statements.json_form import map_texts, statement_from_js
 
 texts = st.text(min_size=1).filter(str.strip)
 maps = st.dictionaries(st.text(min_size=1).filter(lambda key: key != "$type"), st.text(), max_size=3)
-versions = st.none() | st.integers(min_value=0)
-tables = st.builds(TableSource, texts, version=versions) | st.builds(TableSource, texts, timestamp=st.integers() | texts)
+versions = st.none() | st.integers(0, 1 << 60)
+times = st.integers(-(1 << 60), 1 << 60) | st.datetimes().map(str)
+tables = st.builds(TableSource, texts, version=versions) | st.builds(TableSource, texts, timestamp=times)
 files = st.builds(FileSource, texts, format=texts, options=maps, schema=st.none() | texts)
 sources = tables | files | st.builds(SqlSource, texts, views=st.dictionaries(maps.map(str), tables | files, max_size=2))
 expectations = st.lists(st.builds(Expectation, texts, name=st.none() | st.text()) | texts, max_size=2)
@@ -94,7 +95,7 @@ statements = (
         txn=st.none() | st.tuples(texts, st.integers(0, 1 << 62)),
         user_metadata=st.none() | st.text(),
     )
-    | st.builds(OptimizeStatement, table=texts, where=st.none() | texts, target_file_size=st.none() | st.integers(min_value=1))
+    | st.builds(OptimizeStatement, table=texts, where=st.none() | texts, target_file_size=st.none() | st.integers(1, 1 << 60))
     | st.builds(OptimizeStatement, table=texts, z_order_by=st.lists(texts).map(tuple), min_files=st.integers(1, 9))
     | st.builds(OptimizeStatement, table=texts, full=st.booleans())
     | st.builds(ReorgStatement, table=texts, where=st.none() | texts, dry_run=st.booleans())
@@ -147,8 +148,8 @@ statements_about_tables = st.one_of(
     st.builds(
         ConvertStatement, table=texts, partition_by=st.none() | columns, statistics=bools, properties=maps, dry_run=bools
     ),
-    st.builds(RestoreStatement, table=texts, version=st.integers(min_value=0), ignore_missing_files=bools, dry_run=bools),
-    st.builds(RestoreStatement, table=texts, timestamp=st.integers() | texts),
+    st.builds(RestoreStatement, table=texts, version=st.integers(0, 1 << 60), ignore_missing_files=bools, dry_run=bools),
+    st.builds(RestoreStatement, table=texts, timestamp=times),
     st.builds(VacuumStatement, table=texts, lite=bools) | st.builds(VacuumStatement, table=texts, inventory=texts),
     st.builds(CheckpointStatement, table=texts, kind=st.sampled_from(["classic", "multi-part", "v2-json", "v2-parquet"])),
     st.builds(CompactLogStatement, table=texts, start=versions, end=versions),
@@ -188,7 +189,7 @@ def test_a_document_that_is_no_statement_is_refused(document):
 
 def test_a_template_that_was_never_rendered_does_not_travel():
     statement = MergeStatement(table="t", source=TableSource("s", version="{{ version }}"), on="a = b")
-    with pytest.raises(InvalidStatementError, match="no number"):
+    with pytest.raises(InvalidStatementError, match="not rendered"):
         to_json(statement)
     assert to_json(map_texts(statement, lambda text: "7" if "{{" in text else text))["source"]["version"] == 7
 

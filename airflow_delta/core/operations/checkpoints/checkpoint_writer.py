@@ -21,6 +21,7 @@ from airflow_delta.core.operations.checkpoints.layout import CheckpointKind, Wri
 from airflow_delta.core.operations.table_log import TableLog
 from airflow_delta.core.schema import schema_json, struct_from_arrow
 from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.statements.fields import converted_value
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.table_features.feature import writer_features
 from airflow_delta.core.table_features.support import check_writable
@@ -53,7 +54,7 @@ class CheckpointResult:
     bytes: int
 
 
-def checkpoint(log: TableLog, version: int | None = None, *, kind: CheckpointKind | None = None) -> CheckpointResult:
+def checkpoint(log: TableLog, version: int | None = None, *, kind: CheckpointKind | str | None = None) -> CheckpointResult:
     """Write the checkpoint of a version, the latest one when None; see ``write_checkpoint``.
 
     Raises:
@@ -71,7 +72,7 @@ def checkpoint(log: TableLog, version: int | None = None, *, kind: CheckpointKin
 
 
 def write_checkpoint(
-    snapshot: Snapshot, *, now: int, kind: CheckpointKind | None = None, rows_of_part: int = ROWS_OF_PART
+    snapshot: Snapshot, *, now: int, kind: CheckpointKind | str | None = None, rows_of_part: int = ROWS_OF_PART
 ) -> CheckpointResult:
     """Write the checkpoint of ``snapshot`` and point ``_last_checkpoint`` to it.
 
@@ -87,11 +88,12 @@ def write_checkpoint(
 
     Raises:
         UnsupportedWriterFeatureError: The table needs writers that know more.
-        InvalidStatementError: The table does not allow this kind.
+        InvalidStatementError: The table does not allow this kind, or there is no such kind.
         CorruptLogError: The log does not tell the files.
     """
     check_writable(snapshot.table_uri, snapshot.protocol, snapshot.metadata)
-    kind = kind or _kind_by_policy(snapshot.protocol, snapshot.metadata)
+    asked: CheckpointKind | None = converted_value("checkpoint", "kind", kind, CheckpointKind | None)
+    kind = asked or _kind_by_policy(snapshot.protocol, snapshot.metadata)
     _check_allowed(kind, snapshot.protocol)
     content = CheckpointContent.of(snapshot, now)
     try:

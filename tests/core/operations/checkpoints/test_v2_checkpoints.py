@@ -67,6 +67,13 @@ def test_other_engines_read_the_table_from_manifest_and_sidecars_alone(table, tm
 
 
 @pytest.mark.parametrize("kind", V2)
+def test_a_kind_may_be_given_as_text(table, kind):
+    assert table.log.checkpoint(kind=str(kind)).kind is kind
+    with pytest.raises(InvalidStatementError, match=rf"kind must be one of .*; did you mean '{kind}'?"):
+        table.log.checkpoint(kind=str(kind).replace("-", ""))
+
+
+@pytest.mark.parametrize("kind", V2)
 def test_we_read_what_we_wrote(table, tmp_path, kind):
     before = table.log.refresh()
     table.log.checkpoint(kind=kind)

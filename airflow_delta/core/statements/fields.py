@@ -1,0 +1,198 @@
+"""Flags, numbers, words and times in the fields of statements: strict, and given as texts too.
+
+A template renders to text (``"False"``, ``"7"``), so a text means the value that it spells; every other text is refused. In a
+DAG file a field may hold a template that is not rendered yet: it stays as it is, and is checked when the value is built again
+from what it has rendered to. It never leaves the DAG file: ``require_rendered`` guards the way out.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import fields
+from datetime import datetime
+from difflib import get_close_matches
+from enum import StrEnum
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from airflow_delta.core.errors import InvalidStatementError
+
+Number = Annotated[int | str, int]
+"""A whole number, its text, or a template that renders to one."""
+
+Time = Annotated[int | str, datetime]
+"""Milliseconds since the epoch, or ISO 8601 text (UTC where it names no zone)."""
+
+_TEMPLATE_MARKS = ("{{", "{%", "{#")
+_DESCRIBED = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    datetime: "an ISO date or time",
+}
+_FLAGS = {"true": True, "1": True, "false": False, "0": False}
+_WHOLE = re.compile(r"[+-]?[0-9]{1,19}")  # of a long
+_DECIMAL = re.compile(r"[+-]?([0-9]{1,19}(\.[0-9]{0,18})?|\.[0-9]{1,18})(e[+-]?[0-9]{1,3})?", re.IGNORECASE)
+_DATE_DIGITS = 8  # of a date without dashes: more digits are milliseconds
+_SHOWN = 100
+
+
+def is_template(value: Any) -> bool:
+    """Whether the value is a text that Jinja would change."""
+    return isinstance(value, str) and any(mark in value for mark in _TEMPLATE_MARKS)
+
+
+def convert_fields(value: Any) -> None:
+    """Replace the texts in the flags, numbers, words and times of a value by what they mean, as its annotations say.
+
+    Raises:
+        InvalidStatementError: A field holds something else.
+    """
+    for name, kind in _scalar_kinds(_type(value)).items():
+        given = getattr(value, name)
+        converted = converted_value(type(value).__name__, name, given, kind)
+        if converted is not given:
+            object.__setattr__(value, name, converted)
+
+
+def converted_value(statement: str, name: str, value: Any, kind: Any) -> Any:
+    """What an argument means; a template as it is.
+
+    Args:
+        statement: Whose argument it is, for the error.
+        name: Of the argument.
+        value: As it was given, or as a template has rendered.
+        kind: ``bool``, ``int``, ``float``, ``str``, a ``Literal`` or ``StrEnum`` of words, ``Number``, ``Time``, or a union
+            of some of these.
+
+    Raises:
+        InvalidStatementError: It is no such value; the text says what is allowed.
+    """
+    alternatives = _alternatives(kind)
+    if is_template(value) or (value is None and type(None) in alternatives):
+        return value
+    for alternative in alternatives:
+        found = _value(value, alternative)
+        if found is not None:
+            return found
+    allowed = " or ".join(filter(None, map(_described, alternatives)))
+    words = [word for alternative in alternatives for word in _words(alternative)]
+    detail = f"{name} must be {allowed}, but is {shortened(value)}{nearest(value, words)}"
+    raise InvalidStatementError(statement=statement, detail=detail)
+
+
+def is_settled(value: Any, *names: str) -> bool:
+    """Whether none of these fields waits for a template, so that rules about several of them can be checked.
+
+    A template in a field of texts is a text already, whatever it will say.
+    """
+    return not any(_waits(getattr(value, name), _kinds(_type(value))[name]) for name in names)
+
+
+def require_rendered(value: Any) -> None:
+    """Raise ``InvalidStatementError`` where a field still holds a template instead of its value."""
+    for name in _kinds(_type(value)):
+        if not is_settled(value, name):
+            detail = f"{name} is {shortened(getattr(value, name))}, a template that was not rendered"
+            raise InvalidStatementError(statement=type(value).__name__, detail=detail)
+
+
+def exclude_each_other(value: Any, *names: str) -> None:
+    """Raise ``InvalidStatementError`` where more than one of these fields is given."""
+    given = [name for name in names if getattr(value, name) not in (None, (), "") and getattr(value, name) is not False]
+    if len(given) > 1 and is_settled(value, *given):
+        raise InvalidStatementError(statement=type(value).__name__, detail=f"{' and '.join(given)} exclude each other")
+
+
+def shortened(value: Any) -> str:
+    """The value as an error shows it."""
+    shown = repr(value)
+    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
+
+
+def nearest(value: Any, words: Iterable[str]) -> str:
+    """The end of an error's text: which of the words may have been meant."""
+    found = get_close_matches(value.strip().lower(), list(words), n=1) if isinstance(value, str) else []
+    return f"; did you mean {str(found[0])!r}?" if found else ""
+
+
+def _waits(value: Any, kinds: tuple[Any, ...]) -> bool:
+    if isinstance(value, tuple):
+        members = next((get_args(kind) for kind in kinds if get_origin(kind) is tuple), ())
+        members = members[:1] * len(value) if Ellipsis in members else members
+        return any(_waits(part, _alternatives(member)) for part, member in zip(value, members, strict=False))
+    return is_template(value) and str not in kinds
+
+
+def _type(value: Any) -> Any:
+    return type(value)
+
+
+@cache
+def _kinds(owner: Any) -> dict[str, tuple[Any, ...]]:
+    """What each field of a type may be."""
+    hints = get_type_hints(owner, include_extras=True)
+    return {field.name: _alternatives(hints[field.name]) for field in fields(owner)}
+
+
+@cache
+def _scalar_kinds(owner: Any) -> dict[str, Any]:
+    hints = get_type_hints(owner, include_extras=True)
+    return {name: hints[name] for name, kinds in _kinds(owner).items() if all(map(_is_scalar, kinds))}
+
+
+def _alternatives(kind: Any) -> tuple[Any, ...]:
+    if get_origin(kind) in (Union, UnionType):
+        return tuple(part for member in get_args(kind) for part in _alternatives(member))
+    return (kind.__metadata__[0],) if get_origin(kind) is Annotated else (kind,)
+
+
+def _is_scalar(kind: Any) -> bool:
+    return bool(_words(kind)) or kind in (bool, int, float, str, datetime, type(None))
+
+
+def _value(value: Any, kind: Any) -> Any:
+    """The value as one of that kind; None where it cannot be."""
+    if kind is str:
+        return value if isinstance(value, str) else None
+    if words := _words(kind):
+        return next((word for word in words if word == value), None)
+    if not isinstance(value, bool | int | float | str):
+        return None
+    text = str(value).strip()
+    if kind is bool:
+        return _FLAGS.get(text.lower())
+    if kind is int or (kind is datetime and isinstance(value, int)):
+        return int(text) if _WHOLE.fullmatch(text) else None
+    if kind is float:
+        return _finite(float(text)) if _DECIMAL.fullmatch(text) else None
+    return _time(text) if kind is datetime else None
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
+
+
+def _time(text: str) -> int | str | None:
+    if _WHOLE.fullmatch(text) and len(text) > _DATE_DIGITS:
+        return int(text)
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return text
+
+
+def _words(kind: Any) -> tuple[str, ...]:
+    if get_origin(kind) is Literal:
+        return get_args(kind)
+    return tuple(kind) if isinstance(kind, type) and issubclass(kind, StrEnum) else ()
+
+
+def _described(kind: Any) -> str:
+    words = _words(kind)
+    return f"one of {', '.join(words)}" if words else _DESCRIBED.get(kind, "")
