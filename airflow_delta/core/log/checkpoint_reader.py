@@ -142,7 +142,7 @@ def _paths(store: LogStore, checkpoint: Checkpoint) -> list[str]:
 
 
 def _from_json(text: LogText, table: str, action: str, schema: pa.Schema, choice: Choice | None) -> list[pa.RecordBatch]:
-    found = file_actions(table, [text], [])
+    found = file_actions(table, [text])
     files = with_record_counts(found.adds if action == "add" else found.removes, schema.names)
     batches = files.cast(schema).to_batches()
     return batches if choice is None else [each.filter(choice(each.select(FOR_CHOICE.names))) for each in batches]

@@ -146,7 +146,7 @@ def _batch(store: LogStore, files: Sequence[tuple[int, str]]) -> CommitBatch:
     texts = _texts(store, files)
     small = SmallActions(store.table_uri, texts, _COMMIT_ACTIONS)
     metadata = small.all_of(METADATA, Metadata.from_json)
-    actions = file_actions(store.table_uri, texts, metadata)
+    actions = file_actions(store.table_uri, texts)
     infos = small.all_of(COMMIT_INFO, CommitInfo.from_json)
     return CommitBatch(
         adds=actions.adds,

@@ -5,32 +5,31 @@ Protocol: PROTOCOL.md, "Add File and Remove File", "Add CDC File". Unknown field
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from functools import reduce
+from itertools import chain, islice, repeat
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
-from airflow_delta.core.actions import ADD_FILE, CHANGE_FILE, REMOVE_FILE, Metadata
-from airflow_delta.core.errors import CorruptLogError
+from airflow_delta.core.actions import ADD_FILE, CHANGE_FILE, REMOVE_FILE
+from airflow_delta.core.json_text import parse_json
 from airflow_delta.core.log.blame import UNREADABLE
 from airflow_delta.core.log.file_columns import file_columns, log_name
+from airflow_delta.core.log.json_maps import map_texts, maps_of
 from airflow_delta.core.log.small_actions import LogText
-from airflow_delta.core.schema.schema_json import parse_schema
 
 VERSION = pa.field("version", pa.int64())
 """Last column of the file actions: the version whose commit holds the action."""
 
 _BLOCK_SIZE = 4 << 20  # Bytes that one thread parses; large enough that columns are built in few pieces.
-_PARTITION_VALUES, _TAGS = (
-    re.compile(rb'"%s"\s*:\s*(\{(?:[^{}"]|"(?:[^"\\]|\\.)*")*\})' % key) for key in (b"partitionValues", b"tags")
-)
 _BRACE = ord("{")
-_PHYSICAL_NAME = "delta.columnMapping.physicalName"
+_ACTIONS = {"add": ADD_FILE, "remove": REMOVE_FILE, "cdc": CHANGE_FILE}
+_MAPS = ("partitionValues", "tags")
+_NUMBER = "number"  # of the line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -48,57 +47,22 @@ class FileActions:
     changes: pa.Table = field(default_factory=lambda: CHANGE_FILE.append(VERSION).empty_table())
 
 
-def file_actions(table: str, texts: Sequence[LogText], metadata: Sequence[tuple[int, Metadata]]) -> FileActions:
-    """The file actions of these files.
-
-    Args:
-        table: For errors.
-        texts: The files, versions ascending.
-        metadata: All metadata in these files with their versions.
+def file_actions(table: str, texts: Sequence[LogText]) -> FileActions:
+    """The file actions of these files, versions ascending.
 
     Raises:
         CorruptLogError: A line is no JSON object, or a file action is not what the protocol says.
     """
-    lines = [line for text in texts for line in text.lines]
+    lines = list(chain.from_iterable(text.lines for text in texts))
     if not lines:
         return FileActions()
-    body = b"\n".join(lines)
-    is_from_metadata_on = bool(metadata) and metadata[0][0] == texts[0].version
-    try:
-        schema = _json_schema(body, [each for _, each in metadata], is_from_metadata_on=is_from_metadata_on)
-        parse = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
-    except UNREADABLE as error:  # keys that are no text
-        raise CorruptLogError(table=table, file=texts[-1].path, detail=f"{type(error).__name__}: {error}") from error
-    try:
-        return _parsed(body, texts, parse)
-    except UNREADABLE as error:  # where many threads parse, Arrow does not tell the line
-        detail = f"{type(error).__name__}: {error}"
-        whole = CorruptLogError(table=table, file=texts[-1].path, detail=detail)
-        raise _first_corrupt_line(table, texts, parse) or whole from error
-
-
-def _parsed(body: bytes, texts: Sequence[LogText], parse: pyarrow.json.ParseOptions) -> FileActions:
-    _check_lines(body, texts)
-    longest = max(len(line) for text in texts for line in text.lines)
-    block = pyarrow.json.ReadOptions(block_size=max(_BLOCK_SIZE, longest + 1))
-    rows = pyarrow.json.read_json(pa.BufferReader(body), read_options=block, parse_options=parse)
     versions = _versions(texts)
-    if len(rows) != len(versions):  # Arrow takes {...}{...} for two rows
-        raise ValueError("a line holds more than one value")
-    batches = rows.append_column(VERSION, pa.chunked_array([versions])).to_batches()
-    return FileActions(
-        adds=_table(batches, "add", ADD_FILE),
-        removes=_table(batches, "remove", REMOVE_FILE),
-        changes=_table(batches if "cdc" in rows.column_names else (), "cdc", CHANGE_FILE),
-    )
-
-
-def _check_lines(body: bytes, texts: Sequence[LogText]) -> None:
-    """Raise for what Arrow's JSON reader cannot be given: it dies of a line that is ``null``, and takes any bytes for text."""
-    if any(line[0] != _BRACE and not line.lstrip().startswith(b"{") for text in texts for line in text.lines):
-        raise ValueError("the line is no JSON object")
-    ends = pa.array([0, len(body)], pa.int64()).buffers()[1]
-    pa.LargeStringArray.from_buffers(1, ends, pa.py_buffer(body)).validate(full=True)
+    try:
+        return _parsed(lines, versions)
+    except UNREADABLE as error:  # where many threads parse, Arrow does not tell the line
+        number, cause = _first_corrupt_line(lines, versions) or (len(lines) - 1, error)
+        text, of_text = _place(texts, number)
+        raise text.corrupt(table, of_text, f"{type(cause).__name__}: {cause}") from cause
 
 
 def _versions(texts: Sequence[LogText]) -> pa.Int64Array:
@@ -109,63 +73,98 @@ def _versions(texts: Sequence[LogText]) -> pa.Int64Array:
     return pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(ends, versions))
 
 
-def _first_corrupt_line(table: str, texts: Sequence[LogText], parse: pyarrow.json.ParseOptions) -> CorruptLogError | None:
-    for text in texts:
-        for number, line in enumerate(text.lines, 1):
-            try:
-                _parsed(line, [LogText(path=text.path, version=text.version, lines=[line])], parse)
-            except UNREADABLE as error:
-                return text.corrupt(table, number, f"{type(error).__name__}: {error}")
+def _first_corrupt_line(lines: Sequence[bytes], versions: pa.Int64Array) -> tuple[int, BaseException] | None:
+    """Its number and what is wrong with it; found by halving, so that all lines are parsed twice at most."""
+    first, end = 0, len(lines)
+    while end - first > 1:
+        middle = (first + end) // 2
+        try:
+            _parsed(lines[first:middle], versions[first:middle])
+        except UNREADABLE:
+            end = middle
+        else:
+            first = middle
+    try:
+        _parsed(lines[first:end], versions[first:end])
+    except UNREADABLE as error:
+        return first, error
     return None
 
 
-def _table(batches: Iterable[pa.RecordBatch], key: str, schema: pa.Schema) -> pa.Table:
+def _place(texts: Iterable[LogText], number: int) -> tuple[LogText, int]:
+    """The text of a line, and the line's number in it from 1."""
+    places = chain.from_iterable(zip(repeat(text), range(1, len(text.lines) + 1)) for text in texts)
+    return next(islice(places, number, None))
+
+
+def _parsed(lines: Sequence[bytes], versions: pa.Int64Array) -> FileActions:
+    body = b"\n".join(lines)
+    texts = _texts(body, lines)
+    longest = max(map(len, lines))
+    actions = {key: columns for key, columns in _ACTIONS.items() if key != "cdc" or b'"cdc"' in body}
+    rows = pyarrow.json.read_json(
+        pa.BufferReader(body),
+        read_options=pyarrow.json.ReadOptions(block_size=max(_BLOCK_SIZE, longest + 1)),
+        parse_options=pyarrow.json.ParseOptions(
+            explicit_schema=pa.schema([(key, _json_type(columns)) for key, columns in actions.items()]),
+            unexpected_field_behavior="ignore",
+        ),
+    )
+    if len(rows) != len(lines):  # Arrow takes {...}{...} for two rows
+        raise ValueError("a line holds more than one value")
+    is_action = [pc.is_valid(rows[key]) for key in actions]
+    is_alone = pc.less(reduce(pc.add, (each.cast(pa.int8()) for each in is_action)), 2)
+    for name in _MAPS:
+        found = map_texts(texts, name) if f'"{name}"'.encode() in body else pa.nulls(len(lines), pa.large_string())
+        rows = rows.append_column(name, found if pc.all(is_alone).as_py() else pc.if_else(is_alone, found, None))
+    rows = rows.append_column(VERSION, versions).append_column(_NUMBER, pa.array(range(len(lines)), pa.int64()))
+    tables = {key: _table(rows.filter(present), key, lines) for key, present in zip(actions, is_action, strict=True)}
+    return FileActions(adds=tables["add"], removes=tables["remove"], **({"changes": tables["cdc"]} if "cdc" in tables else {}))
+
+
+def _texts(body: bytes, lines: Sequence[bytes]) -> pa.LargeStringArray:
+    """The lines as Arrow has them, line feeds included.
+
+    Raises:
+        ValueError: Arrow's JSON reader cannot be given it: it dies of a line that is ``null``, and takes any bytes for text.
+    """
+    if any(line[0] != _BRACE and not line.lstrip().startswith(b"{") for line in lines):
+        raise ValueError("the line is no JSON object")
+    ends = pc.cumulative_sum(pa.array([len(line) + 1 for line in lines], pa.int64()))
+    ends = pc.min_element_wise(ends, len(body))  # behind the last line there is no line feed
+    offsets = pa.concat_arrays([pa.array([0], pa.int64()), ends])
+    texts = pa.LargeStringArray.from_buffers(len(lines), offsets.buffers()[1], pa.py_buffer(body))
+    texts.validate(full=True)
+    return texts
+
+
+def _table(rows: pa.Table, key: str, lines: Sequence[bytes]) -> pa.Table:
     """The actions below this key, in pieces as they were parsed: all texts together may be too long for one array."""
+    schema = _ACTIONS[key]
     columns = schema.append(VERSION)
     pieces = []
-    for batch in batches:
-        present = batch.filter(pc.is_valid(batch[key]))
-        files = file_columns(present[key], schema)
-        pieces.append(pa.RecordBatch.from_arrays([*files.columns, present[VERSION.name]], schema=columns))
+    for batch in rows.to_batches():
+        maps = {name: _maps(batch, key, name, lines) for name in _MAPS}
+        files = file_columns(batch[key], schema, maps)
+        pieces.append(pa.RecordBatch.from_arrays([*files.columns, batch[VERSION.name]], schema=columns))
     return pa.Table.from_batches(pieces, columns)
 
 
-def _json_schema(body: bytes, metadata: Sequence[Metadata], *, is_from_metadata_on: bool) -> pa.Schema:
-    """What Arrow is to parse: maps as structs of all keys that occur, because Arrow must know them before.
+def _maps(rows: pa.RecordBatch, key: str, name: str, lines: Sequence[bytes]) -> pa.MapArray:
+    numbers = rows[_NUMBER]
 
-    Where the commits begin with the table's metadata, all partition columns are known from it. Otherwise each file is asked:
-    some writers leave out keys of null values, so that no file speaks for the others.
-    """
-    partitions = _PARTITION_VALUES.finditer(body)
-    tags = _TAGS.finditer(body) if b'"tags"' in body else ()
-    keys = {
-        "partition_values": _struct_of_keys(
-            [*_keys(islice(partitions, 1) if is_from_metadata_on else partitions), *map(_physical_partition_columns, metadata)]
-        ),
-        "tags": _struct_of_keys(_keys(tags)),
-    }
-    actions = {"add": ADD_FILE, "remove": REMOVE_FILE, **({"cdc": CHANGE_FILE} if b'"cdc"' in body else {})}
-    return pa.schema([(key, _json_type(columns, keys)) for key, columns in actions.items()])
+    def of_line(row: int) -> list[tuple[str, Any]]:
+        return list(parse_json(lines[numbers[row].as_py()], unique_names=True)[key][name].items())
+
+    return maps_of(pc.struct_field(rows[key], name).is_valid(), rows[name], of_line)
 
 
-def _json_type(fields: Iterable[pa.Field], keys: Mapping[str, pa.StructType]) -> pa.StructType:
+def _json_type(fields: Iterable[pa.Field]) -> pa.StructType:
+    """What Arrow is to parse: of a map only whether it is there."""
+
     def of(column: pa.Field) -> pa.DataType:
         if pa.types.is_map(column.type):
-            return keys[column.name]
-        return _json_type(column.type, keys) if pa.types.is_struct(column.type) else column.type
+            return pa.struct([])
+        return _json_type(column.type) if pa.types.is_struct(column.type) else column.type
 
     return pa.struct([(log_name(each.name), of(each)) for each in fields])
-
-
-def _struct_of_keys(found: Iterable[Iterable[str]]) -> pa.StructType:
-    return pa.struct([(key, pa.string()) for key in dict.fromkeys(key for keys in found for key in keys)])
-
-
-def _keys(objects: Iterable[re.Match[bytes]]) -> Iterator[Iterable[str]]:
-    """The keys of the objects; equal objects, of which there are many, are parsed once."""
-    return (json.loads(text).keys() for text in {match[1] for match in objects})
-
-
-def _physical_partition_columns(metadata: Metadata) -> Iterable[str]:
-    fields = {each.name: each for each in parse_schema(metadata.schema_string).fields}
-    return [fields[name].metadata.get(_PHYSICAL_NAME, name) for name in metadata.partition_columns if name in fields]

@@ -8,7 +8,7 @@ Where Spark reads garbage as NULL, and so loses the rows from every filter, an e
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from decimal import Decimal
 from typing import Any
 
@@ -33,6 +33,7 @@ from airflow_delta.core.schema.data_types import (
     DataType,
     DecimalType,
     StructField,
+    StructType,
 )
 from airflow_delta.core.schema.text_values import rounded_decimal, values_of_texts
 
@@ -184,6 +185,30 @@ def _texts_of_key(maps: pa.MapArray, key: str) -> pa.StringArray:
     owners = pc.list_parent_indices(pa.ListArray.from_arrays(offsets, maps.keys)).filter(found)
     is_once_in_each = len(owners) == len(maps) and pc.all(pc.greater(owners[1:], owners[:-1])).as_py()
     return maps.items.slice(start, length).filter(found) if is_once_in_each else pc.map_lookup(maps, key, "first")
+
+
+def partition_keys(schema: StructType, partition_columns: Iterable[str]) -> list[str]:
+    """The keys of ``partitionValues`` in a table of this schema and these partition columns: physical names."""
+    return [physical_name(field) for name in partition_columns if (field := schema.find(name))]
+
+
+def with_keys_only(maps: pa.ChunkedArray, keys: Collection[str]) -> pa.ChunkedArray:
+    """The maps without any other key than these.
+
+    A careless writer may have left others to a file, from an earlier partitioning; some readers refuse the table then.
+    """
+    wanted = pa.array(keys, pa.string())
+    if pc.all(pc.is_in(pa.chunked_array([each.keys for each in maps.chunks], pa.string()), wanted), min_count=0).as_py():
+        return maps
+    return pa.chunked_array([_with_keys_only(each, wanted) for each in maps.chunks], maps.type)
+
+
+def _with_keys_only(maps: pa.MapArray, wanted: pa.StringArray) -> pa.MapArray:
+    is_wanted = pc.is_in(maps.keys, wanted)
+    kept_before = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(is_wanted.cast(pa.int32()))])
+    return pa.MapArray.from_arrays(
+        kept_before.take(maps.offsets), maps.keys.filter(is_wanted), maps.items.filter(is_wanted), mask=maps.is_null()
+    )
 
 
 def _encoded(values: pa.Array | pa.ChunkedArray) -> pa.DictionaryArray:

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pyarrow as pa
+
+from airflow_delta.core.actions import CommitActions
+from airflow_delta.core.schema import parse_schema
+from airflow_delta.core.schema.partition_values import partition_keys, with_keys_only
 from airflow_delta.core.transaction.commit_attempt import CommitAttempt
 from airflow_delta.core.transaction.commit_checks import rewrites
 from airflow_delta.core.transaction.in_commit_timestamps import with_time
@@ -33,6 +38,7 @@ def prepared(attempt: CommitAttempt, *, after: int, keeps_row_ids: bool) -> Comm
     if actions.metadata:
         metadata = still_protecting(actions.metadata, attempt.metadata, attempt.protocol_after)
         actions = replace(actions, metadata=metadata)
+    actions = _with_partition_columns_only(actions, attempt)
     actions = with_time(actions, attempt.metadata, version=version, after=after)
     known = attempt.row_id_high_water_mark
     if numbers_rows(attempt.protocol_after, attempt.metadata_after):
@@ -44,3 +50,17 @@ def prepared(attempt: CommitAttempt, *, after: int, keeps_row_ids: bool) -> Comm
             tags = {PRESERVED_TAG: preserved, **actions.commit_info.tags}
             actions = replace(actions, commit_info=replace(actions.commit_info, tags=tags))
     return replace(attempt, actions=actions, row_id_high_water_mark=known)
+
+
+def _with_partition_columns_only(actions: CommitActions, attempt: CommitAttempt) -> CommitActions:
+    """The actions whose new files have values of the table's partition columns only; removed ones stay as they were added."""
+    if not (len(actions.adds) or len(actions.changes)):
+        return actions
+    schema = parse_schema(actions.metadata.schema_string) if actions.metadata else attempt.schema
+    keys = partition_keys(schema, attempt.metadata_after.partition_columns)
+    return replace(actions, adds=_with_keys_only(actions.adds, keys), changes=_with_keys_only(actions.changes, keys))
+
+
+def _with_keys_only(files: pa.Table, keys: list[str]) -> pa.Table:
+    index = files.schema.get_field_index("partition_values")
+    return files.set_column(index, files.schema.field(index), with_keys_only(files.column(index), keys))

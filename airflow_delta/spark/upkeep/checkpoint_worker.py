@@ -140,8 +140,8 @@ class Scatterer:
         return with_typed_errors(self._scattered(batches))
 
     def _scattered(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        store, metadata = self.table.store(), self.table.metadata
-        actions = (actions for piece in pieces_of(batches) for actions in piece.actions(store, metadata))
+        store = self.table.store()
+        actions = (actions for piece in pieces_of(batches) for actions in piece.actions(store))
         yield from messages(actions, self._buckets)
 
     def _buckets(self, actions: pa.Table) -> pa.Array:

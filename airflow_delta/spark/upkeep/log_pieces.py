@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from airflow_delta.core.actions import ADD_FILE, REMOVE_FILE, Metadata
+from airflow_delta.core.actions import ADD_FILE, REMOVE_FILE
 from airflow_delta.core.errors import LogGapError
 from airflow_delta.core.log.blame import blamed_on
 from airflow_delta.core.log.checkpoint_parquet import CheckpointFile
@@ -22,7 +22,6 @@ from airflow_delta.core.storage.log_store import LogStore
 ADDS, REMOVES = ADD_FILE.append(VERSION), REMOVE_FILE.append(VERSION)
 
 _BLOCK = 32 << 20
-_NO_VERSION = -1
 _BY_SIZE = pa.schema([ADD_FILE.field("size")])  # a column that is cheap to read
 _LARGE_ACTIONS = (b'{"add":', b'{"remove":', b'{"cdc":', b'{"commitInfo":')
 
@@ -43,17 +42,13 @@ class LogPiece:
     start: int = 0
     stop: int = -1
 
-    def actions(self, store: LogStore, metadata: Metadata) -> Iterator[pa.Table]:
+    def actions(self, store: LogStore) -> Iterator[pa.Table]:
         """The file actions, columns ``ADDS`` or ``REMOVES``, in the order of the file as far as they are of one kind.
-
-        Args:
-            store: The table.
-            metadata: Of the table: its partition columns are there even where a writer left them out.
 
         Raises:
             CorruptLogError: The file is missing or not what its name says, or an action is not what the protocol says.
         """
-        return self._of_json(store, metadata) if self.path.endswith(".json") else self._of_parquet(store)
+        return self._of_json(store) if self.path.endswith(".json") else self._of_parquet(store)
 
     def small_lines(self, store: LogStore) -> bytes:
         """The lines of a commit that are about no file. Raises ``LogGapError``."""
@@ -61,10 +56,10 @@ class LogPiece:
             line for lines in self._blocks(store) for line in lines.split(b"\n") if line and not line.startswith(_LARGE_ACTIONS)
         )
 
-    def _of_json(self, store: LogStore, metadata: Metadata) -> Iterator[pa.Table]:
+    def _of_json(self, store: LogStore) -> Iterator[pa.Table]:
         for lines in self._blocks(store):
             text = LogText.of(self.path, self.version, lines)
-            found = file_actions(store.table_uri, [text], [(_NO_VERSION, metadata)])
+            found = file_actions(store.table_uri, [text])
             yield from (each for each in (found.adds, found.removes) if len(each))
 
     def _blocks(self, store: LogStore) -> Iterator[bytes]:

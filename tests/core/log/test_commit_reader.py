@@ -86,41 +86,67 @@ def test_a_deletion_vector_keeps_its_fields():
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 
 
-@given(
-    st.lists(st.dictionaries(st.sampled_from(["p", "q", "ü\"{}'\n"]), st.none() | TEXT), max_size=4),
-    st.lists(st.none() | st.dictionaries(TEXT, TEXT, max_size=3), max_size=4),
+MAPS = st.dictionaries(st.sampled_from(["p", "q", "ü\"{}'\n"]) | TEXT, st.none() | TEXT, max_size=3)
+
+
+@given(st.lists(MAPS, max_size=4), st.lists(MAPS, max_size=4), st.lists(st.none() | MAPS, max_size=4), st.booleans())
+def test_maps_come_back_with_exactly_their_keys(adds, removes, tags, is_ascii):
+    def line(action):
+        return json.dumps(action, ensure_ascii=is_ascii, separators=(",", ":") if is_ascii else None)
+
+    handmade = HandmadeLog().create()
+    handmade.commit(*(line(add(f"a{number}", partitionValues=values)) for number, values in enumerate(adds)))
+    handmade.commit(*(line(remove(f"r{number}", partitionValues=values)) for number, values in enumerate(removes)))
+    handmade.commit(*(line(add(f"t{number}", stats="{}", tags=values)) for number, values in enumerate(tags)))
+    batch = read_commits(handmade.store, range(4))
+
+    def maps(column):
+        return [each if each is None else dict(each) for each in column.to_pylist()]
+
+    assert maps(batch.adds["partition_values"]) == adds + [{}] * len(tags)
+    assert maps(batch.removes["partition_values"]) == removes
+    assert maps(batch.adds["tags"])[len(adds) :] == tags
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"add":{"path":"x","partitionValues":{"p":null,"q":"1"},"size":1,"tags":{"t":"2"}}}',
+        ' { "add" : { "path" : "x" , "partitionValues" : { "p" : null , "q" : "1" } , "tags" : { "t" : "2" } } }',
+        '{"add":{"tags":{"t":"2"},"partitionValues":{"p":null,"q":"1"},"path":"x"}}',
+        '{"add":{"path":"x","partition\\u0056alues":{"p":null,"q":"1"},"t\\u0061gs":{"t":"2"}}}',
+        '{"add":{"path":"x","new":{"a":[{"partitionValues":{"no":"1"}}]},"partitionValues":{"p":null,"q":"1"},"tags":{"t":"2"}}}',
+        '{"txn":null,"add":{"path":"x","partitionValues":{"p":null,"q":"1"},"tags":{"t":"2"}}}',
+        '{"add":{"path":"\\"partitionValues\\":{\\"no\\":\\"1\\"}","partitionValues":{"p":null,"q":"1"},"tags":{"t":"2"}}}',
+        '{"add":{"path":"x","partitionValues":{"p":null,"q":"1"},"tags":{"t":"2"}},"remove":{"path":"y","partitionValues":{"r":"3"}}}',
+        '{"remove":{"path":"y","partitionValues":{"r":"3"}},"add":{"path":"x","partitionValues":{"p":null,"q":"1"},"tags":{"t":"2"}}}',
+    ],
 )
-def test_maps_come_back_whatever_their_keys_and_values_hold(partitions, tags):
-    handmade = HandmadeLog()
-    handmade.commit(*(add(f"p{number}", partitionValues=values) for number, values in enumerate(partitions)))
-    handmade.commit(*(add(f"t{number}", tags=values) for number, values in enumerate(tags)))
-    adds = read_commits(handmade.store, [0, 1]).adds
-    found = [dict(each) for each in adds["partition_values"].to_pylist()][: len(partitions)]
-    # A missing key is a null one, so nulls of keys that other files have do not count.
-    assert [{key: value for key, value in each.items() if value is not None} for each in found] == [
-        {key: value for key, value in each.items() if value is not None} for each in partitions
-    ]
-    assert [each if each is None else dict(each) for each in adds["tags"].to_pylist()][len(partitions) :] == tags
+def test_maps_are_those_of_their_action_however_a_line_is_spelled(line):
+    commit = read_commit(HandmadeLog().create().commit(line).store, 1)
+    assert commit.adds["partition_values"].to_pylist() == [[("p", None), ("q", "1")]]
+    assert commit.adds["tags"].to_pylist() == [[("t", "2")]]
+    assert commit.removes["partition_values"].to_pylist() == ([[("r", "3")]] if "remove" in line else [])
 
 
-def test_partition_columns_that_come_with_a_later_metadata_are_known():
-    first = [add(f"x{number}", partitionValues={"p": "1"}) for number in range(200)]
-    handmade = HandmadeLog().commit(protocol(), metadata(None, ("p",)), *first)
-    handmade.commit(metadata(None, ("q", "r")), add("y", partitionValues={"q": "2", "r": "3"}))
-    values = read_commits(handmade.store, [0, 1]).adds["partition_values"].to_pylist()
-    assert {key: value for key, value in values[0] if value} == {"p": "1"}
-    assert {key: value for key, value in values[-1] if value} == {"q": "2", "r": "3"}
+def test_change_files_keep_exactly_their_partition_values():
+    change = {"cdc": {"path": "x", "partitionValues": {"p": None}, "size": 1, "dataChange": False}}
+    other = {"cdc": {"path": "y", "partitionValues": {"q": "1"}, "size": 1, "dataChange": False}}
+    commit = read_commit(HandmadeLog().create().commit(change, other).store, 1)
+    assert commit.changes["partition_values"].to_pylist() == [[("p", None)], [("q", "1")]]
 
 
-def test_partition_columns_are_found_though_most_files_leave_them_out():
-    """Delta-Spark writes no key for a null value."""
-    handmade = HandmadeLog().create(partition_columns=("p", "q"))
-    for version, values in enumerate(({}, {"p": "1"}, {"q": "2"}), 1):
-        handmade.commit(*(add(f"{version}-{number}", partitionValues=values) for number in range(150)))
-    for versions in (range(4), range(1, 4)):
-        adds = read_commits(handmade.store, versions).adds
-        found = [{key: value for key, value in each if value} for each in adds["partition_values"].to_pylist()]
-        assert found == [{}] * 150 + [{"p": "1"}] * 150 + [{"q": "2"}] * 150
+@pytest.mark.parametrize(
+    "values", ['{"p":"1","p":"2"}', '{"p":1}', '{"p":true}', '{"p":["1"]}', '{"p":{"q":"1"}}', "[]", '"p"']
+)
+@pytest.mark.parametrize(
+    "prefix", ['{"add":{"path":"x","partitionValues":', '{"add":{"other":{"a":[]},"path":"x","partitionValues":']
+)
+def test_partition_values_that_are_not_a_map_of_texts_are_corrupt(prefix, values):
+    handmade = HandmadeLog().create(add("a")).commit(add("b"), f"{prefix}{values}}}}}", add("c"))
+    with pytest.raises(CorruptLogError, match="line 2: ") as caught:
+        read_commit(handmade.store, 1)
+    assert caught.value.file == commit_path(1)
 
 
 def test_many_commits_tell_the_version_of_each_file_and_the_last_of_each_small_action():

@@ -1,0 +1,78 @@
+"""JSON texts of strangers, parsed with bounded work and memory.
+
+Anybody who may write below a table writes its log, schema and hints. No writer of Delta tables exceeds these bounds.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+MAX_BYTES = 64 << 20
+"""Of a document that Python parses. File actions are parsed by Arrow, and may be longer."""
+
+MAX_VALUES = 500_000
+"""Of a document at any depth, with the commas in its texts: while Python parses it, no other thread runs."""
+
+MAX_DEPTH = 400
+"""Arrays and objects within each other; a struct type in a schema takes three of them."""
+
+MAX_DIGITS = 20
+"""Characters of an integer; one of 64 bits has 19 digits and a sign. A longer one becomes a text, which no numeric field takes."""
+
+Members = list[tuple[str, Any]]
+
+
+def parse_json(text: str | bytes, *, unique_names: bool = False) -> Any:
+    """The value of a JSON text.
+
+    Args:
+        text: As in a file or in a member of another document.
+        unique_names: Whether an object with two members of one name is an error; otherwise the last one counts.
+
+    Raises:
+        ValueError: It is not JSON, or exceeds one of the bounds above.
+    """
+    if len(text) > MAX_BYTES:
+        raise ValueError(f"a JSON text of {len(text)} bytes; the bound is {MAX_BYTES}")
+    nested = _count(text, "{") + _count(text, "[")
+    if (values := nested + _count(text, ",")) > MAX_VALUES:
+        raise ValueError(f"a JSON text of {values} values; the bound is {MAX_VALUES}")
+    try:
+        document = json.loads(text, parse_int=_integer, object_pairs_hook=_unique if unique_names else None)
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+    if nested > MAX_DEPTH:
+        _check_depth(document)
+    return document
+
+
+_TOO_DEEP = f"a JSON text nested deeper than {MAX_DEPTH}, which is the bound"
+
+
+def _count(text: str | bytes, character: str) -> int:
+    return text.count(character) if isinstance(text, str) else text.count(character.encode())
+
+
+def _integer(text: str) -> int | str:
+    return int(text) if len(text) <= MAX_DIGITS else text
+
+
+def _unique(members: Members) -> dict[str, Any]:
+    document = dict(members)
+    if len(document) != len(members):
+        raise ValueError("a name is there twice")
+    return document
+
+
+def _check_depth(document: Any) -> None:
+    level, depth = [document], 0
+    while level := [each for value in level for each in _nested(value)]:
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise ValueError(_TOO_DEEP)
+
+
+def _nested(value: Any) -> list[Any]:
+    found = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [each for each in found if isinstance(each, dict | list)]
