@@ -18,7 +18,7 @@ MAX_DEPTH = 400
 """Arrays and objects within each other; a struct type in a schema takes three of them."""
 
 MAX_DIGITS = 20
-"""Characters of an integer; one of 64 bits has 19 digits and a sign. A longer one becomes a text, which no numeric field takes."""
+"""Characters of an integer, which has 19 and a sign in 64 bits. A longer one becomes a text, which no number's field takes."""
 
 Members = list[tuple[str, Any]]
 

@@ -16,8 +16,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# For RE2, whose time is linear in the text; each byte leaves one way to go on, which doubles its speed. The patterns read a line
-# from its start, member by member, in the order in which all known writers write them; any other line is parsed as a whole.
+# For RE2, whose time is linear in the text; each byte leaves one way to go on, which doubles its speed. A pattern reads a line
+# from its start, member by member, in the order in which all known writers write them; other lines are parsed as a whole.
 _TEXT = r'"(?:[^"\\]|\\.)*"'
 _MAP = rf'\{{(?:[^{{}}"]|{_TEXT})*\}}'
 _PLAIN = "[0-9A-Za-z.+-]+"
