@@ -77,7 +77,7 @@ class ResultDocument:
                 return 0
             case InvalidSpecError() | InvalidStatementError():
                 return 64
-            case AccessDeniedError() | StorageAccessError():
+            case AccessDeniedError() | StorageAccessError() as error if not error.retryable:
                 return 77
             case JobFailedError():
                 return 70

@@ -29,6 +29,7 @@ from airflow_delta.core.statements import (
     VacuumStatement,
     WriteStatement,
 )
+from airflow_delta.core.storage.storage_failures import storage_failure
 from airflow_delta.jobs.core_statements import execute_in_core
 from airflow_delta.jobs.errors import AccessDeniedError, JobFailedError, MissingPackageError, SparkAnalysisError
 from airflow_delta.jobs.maintenance import Maintenance
@@ -168,6 +169,8 @@ def _typed(error: Exception, statement: Statement) -> DeltaError:
             return MissingPackageError(table=statement.table, operation=operation, package=missing["package"])
         case PermissionError():
             return AccessDeniedError(table=statement.table, detail=redact(str(error)))
+        case OSError() if failure := storage_failure(error, statement.table):
+            return replace(failure, detail=redact(failure.detail))
         case _:
             detail = redact(str(error).strip())[:2_000]
             return JobFailedError(table=statement.table, operation=operation, error=type(error).__name__, detail=detail)

@@ -341,12 +341,9 @@ def visible_head(hook: DeltaHook, table: str, scratch: str | None) -> int | None
         return None
     try:
         return head_version(hook.log_store(table))
-    except UnsupportedStorageError:
+    except (PermissionError, StorageAccessError, UnsupportedStorageError):
         if scratch is None:
             raise
-    except (PermissionError, StorageAccessError) as error:
-        if scratch is None:
-            raise ScratchUriNeededError(table=table, detail=f"the Airflow worker cannot read the table ({error})") from None
     return None
 
 

@@ -11,6 +11,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from airflow_delta.core.errors import DeltaError
+from airflow_delta.core.storage.storage_failures import storage_failure
 
 _MARK = "airflow_delta error: "
 
@@ -32,8 +33,11 @@ def with_typed_errors(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBa
     """In a worker: the batches, with a typed error in a shape that survives Spark, which makes a text of it."""
     try:
         yield from batches
-    except DeltaError as error:
-        raise RuntimeError(f"{_MARK}{json.dumps(error.to_json())}") from error
+    except Exception as error:
+        typed = error if isinstance(error, DeltaError) else storage_failure(error, "the table's data files")
+        if typed is None:
+            raise
+        raise RuntimeError(f"{_MARK}{json.dumps(typed.to_json())}") from error
 
 
 @contextmanager

@@ -15,6 +15,9 @@ from airflow_delta.core.data_files.row_bitmap import RowBitmap
 from airflow_delta.core.errors import CorruptDataFileError
 from airflow_delta.core.schema import StructType, physical_name
 from airflow_delta.core.storage.file_locator import FileLocator
+from airflow_delta.core.storage.storage_failures import read_data
+
+_VECTOR = "its deletion vector: "
 
 
 class FileRows:
@@ -93,15 +96,17 @@ class FileRows:
         """
         with self._believing_vectors(file):
             path = vector_path(vector)
-            return inline_vector(vector) if path is None else stored_vector(vector, *self._locate(path))
+            if path is None:
+                return inline_vector(vector)
+        place = self._locate(path)
+        return read_data(lambda: stored_vector(vector, *place), table=self._table, file=file, about=_VECTOR)
 
     @contextmanager
     def _believing_vectors(self, file: str) -> Iterator[None]:
         try:
             yield
-        except (OSError, TypeError, ValueError) as error:
-            detail = f"its deletion vector: {error}"
-            raise CorruptDataFileError(table=self._table, file=file, detail=detail) from error
+        except (TypeError, ValueError) as error:
+            raise CorruptDataFileError(table=self._table, file=file, detail=f"{_VECTOR}{error}") from error
 
 
 def _kept(first: int, rows: int, shown: RowBitmap | None, hidden: RowBitmap | None) -> pa.BooleanArray | None:

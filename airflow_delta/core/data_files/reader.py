@@ -14,10 +14,12 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from airflow_delta.core.backoff import Backoff
 from airflow_delta.core.data_files.conform import conform, find_fields
 from airflow_delta.core.data_files.legacy_calendar import holds_ancient_values, is_in_legacy_calendar
-from airflow_delta.core.errors import CorruptDataFileError, LegacyCalendarError
+from airflow_delta.core.errors import LegacyCalendarError
 from airflow_delta.core.schema import StructType, arrow_schema, physical_name, reading_schema, typed_values
+from airflow_delta.core.storage.storage_failures import DATA_READS, data_failure, is_to_be_repeated
 
 ROW_INDEX = "__airflow_delta_row_index"
 """Name of the column of physical row positions (int64, from 0), the last one where it is asked for."""
@@ -38,6 +40,7 @@ def open_data_file(
     with_row_index: bool = False,
     use_threads: bool = False,
     table: str = "the table",
+    backoff: Backoff = DATA_READS,
 ) -> Iterator[pa.RecordBatch]:
     """Stream the rows of a data file in their order, as ``arrow_schema(schema)``; only the columns asked for are read.
 
@@ -55,9 +58,12 @@ def open_data_file(
         with_row_index: Whether a last column ``ROW_INDEX`` tells each row's position in the file.
         use_threads: Whether columns are decoded in parallel; Spark's workers own one core each.
         table: Name of the table, for errors.
+        backoff: How often the file is opened again, to go on at the row reached, while the storage does not answer.
 
     Raises:
         CorruptDataFileError: The file is missing, is no Parquet, or holds a column that cannot become the table's.
+        StorageAccessError: The storage refuses, or the credentials have expired.
+        StorageUnavailableError: It did not answer any of the tries.
         LegacyCalendarError: It holds dates or times from before the Gregorian calendar, counted by the Julian one.
         InvalidPartitionValueError: A partition value is none of its column's type.
         UnsupportedTypeError: A column of a type that Arrow does not have.
@@ -70,21 +76,43 @@ def open_data_file(
     }
     stored = reading_schema(StructType(tuple(each for each in schema.fields if each.name not in constants)))
     yielded = pa.schema([*target, _ROW_INDEX_FIELD]) if with_row_index else target
+    opened = _DataFile(filesystem=filesystem, path=path, stored=stored, by_id=by_id, table=table)
     first_row = 0
-    try:
-        opened = _DataFile(filesystem=filesystem, path=path, stored=stored, by_id=by_id, table=table)
-        for batch in opened.batches(batch_rows, use_threads=use_threads):
-            rows = batch.num_rows
-            columns = [pa.repeat(constants[name], rows) if name in constants else batch.column(name) for name in target.names]
-            if with_row_index:
-                columns.append(pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), rows), start=first_row - 1))
-            first_row += rows
-            # Arrow forgets the number of rows when it makes a batch of no columns.
-            yield pa.RecordBatch.from_arrays(columns, schema=yielded) if columns else batch
-    except FileNotFoundError as error:
-        raise CorruptDataFileError(table=table, file=path, detail="the file does not exist") from error
-    except (pa.ArrowException, OSError, ValueError) as error:  # the last: names that are no text
-        raise CorruptDataFileError(table=table, file=path, detail=str(error)) from error
+    for batch in _with_retries(opened, batch_rows, backoff, use_threads=use_threads):
+        rows = batch.num_rows
+        columns = [pa.repeat(constants[name], rows) if name in constants else batch.column(name) for name in target.names]
+        if with_row_index:
+            columns.append(pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), rows), start=first_row - 1))
+        first_row += rows
+        # Arrow forgets the number of rows when it makes a batch of no columns.
+        yield pa.RecordBatch.from_arrays(columns, schema=yielded) if columns else batch
+
+
+def _with_retries(opened: _DataFile, batch_rows: int, backoff: Backoff, *, use_threads: bool) -> Iterator[pa.RecordBatch]:
+    """The batches of the file; where the storage stops answering, it is opened again and its first rows are passed over."""
+    rows = 0
+    for number in backoff.numbers():
+        position = 0
+        try:
+            for batch in opened.batches(batch_rows, use_threads=use_threads):
+                position += batch.num_rows
+                if position > rows:  # a file does not change, so its batches are the same again
+                    rows = position
+                    yield batch
+        except Exception as error:
+            failure = data_failure(error, table=opened.table, file=opened.path)
+            if failure is None:
+                raise
+            if not is_to_be_repeated(failure, number, backoff):
+                raise failure from error
+        else:
+            return
+
+
+def read_footer(filesystem: pafs.FileSystem, path: str) -> pq.FileMetaData:
+    """The footer of a Parquet file. Raises what Arrow raises: see ``storage_failures.read_data``."""
+    with filesystem.open_input_file(path) as source:
+        return pq.read_metadata(source)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from airflow_delta.core.data_files.hidden_nulls import has_required_members, wit
 from airflow_delta.core.data_files.legacy_calendar import SPARK_VERSION_KEY
 from airflow_delta.core.data_files.statistics import RowObserver, footer_statistics
 from airflow_delta.core.data_files.statistics_selection import StatisticsSelection
-from airflow_delta.core.errors import ConstraintViolatedError, CorruptDataFileError, SchemaMismatchError
+from airflow_delta.core.errors import ConstraintViolatedError, SchemaMismatchError
 from airflow_delta.core.schema import (
     StructType,
     arrow_schema,
@@ -28,6 +28,7 @@ from airflow_delta.core.schema import (
     writing_schema,
 )
 from airflow_delta.core.schema.data_types import VOID
+from airflow_delta.core.storage.storage_failures import read_data
 
 SPARK_SCHEMA_KEY = b"org.apache.spark.sql.parquet.row.metadata"
 
@@ -236,10 +237,11 @@ def describe_file(
     Raises:
         CorruptDataFileError: The file is missing or no Parquet.
     """
-    try:
+
+    def read() -> WrittenFile:
         with filesystem.open_input_file(path) as source:
             footer, size = pq.read_metadata(source), source.size()
         stats = footer_statistics(footer, schema, selection)
-    except (pa.ArrowException, OSError, ValueError) as error:  # the last: names that are no text
-        raise CorruptDataFileError(table=table, file=path, detail=str(error)) from error
-    return WrittenFile(path=path, size=size, num_records=footer.num_rows, stats=stats)
+        return WrittenFile(path=path, size=size, num_records=footer.num_rows, stats=stats)
+
+    return read_data(read, table=table, file=path)

@@ -13,8 +13,10 @@
     ├── TablesInMotionError            no moment at which all tables stood still     (retryable)
     ├── TokenHistoryLostError          commits among which a task's own could be were cleaned up
     ├── CorruptLogError                a log file that cannot be read for what it should be
-    │   └── LogGapError                a commit file is missing between others
+    │   ├── LogGapError                a commit file is missing between others
+    │   └── UnfinishedCommitError      a commit file that breaks off                  (retryable)
     ├── CorruptDataFileError           a data file that cannot be read for what the log says
+    │   └── MissingDataFileError       a data file that is not there
     ├── ChangeDataNotRecordedError     changes of a version that kept no change data feed
     ├── ChangeSchemaError              changes that another schema cannot show
     ├── LegacyCalendarError            a data file with ancient dates of the Julian calendar
@@ -23,6 +25,9 @@
     │   └── UnsupportedWriterFeatureError
     ├── UnsupportedStorageError        a filesystem without the promises that a log needs
     ├── StorageAccessError             a storage that refused: no bucket, no permission
+    │   ├── CredentialsExpiredError    credentials that were valid once              (retryable)
+    │   └── StorageFullError           no space is left, nothing was written
+    ├── StorageUnavailableError        a storage that does not answer                (retryable)
     ├── InvalidStatementError          a statement that cannot be meant
     ├── InvalidPredicateError          SQL text that is no predicate on this table, or not decidable here
     ├── AmbiguousColumnError           a name that differs in case from several columns
@@ -106,7 +111,12 @@ from airflow_delta.core.errors.statement import (
     RetentionTooShortError,
     SchemaMismatchError,
 )
-from airflow_delta.core.errors.storage import StorageAccessError
+from airflow_delta.core.errors.storage import (
+    CredentialsExpiredError,
+    StorageAccessError,
+    StorageFullError,
+    StorageUnavailableError,
+)
 from airflow_delta.core.errors.table import (
     CorruptDataFileError,
     CorruptLogError,
@@ -115,6 +125,7 @@ from airflow_delta.core.errors.table import (
     InvalidSchemaError,
     LegacyCalendarError,
     LogGapError,
+    MissingDataFileError,
     RunCommitNotFoundError,
     TableExistsError,
     TableNotFoundError,
@@ -122,6 +133,7 @@ from airflow_delta.core.errors.table import (
     TablesInMotionError,
     TimestampOutOfRangeError,
     TokenHistoryLostError,
+    UnfinishedCommitError,
     VersionNotFoundError,
 )
 from airflow_delta.core.errors.table_change import (
@@ -158,6 +170,7 @@ __all__ = [
     "ConstraintViolatedError",
     "CorruptDataFileError",
     "CorruptLogError",
+    "CredentialsExpiredError",
     "DataFilesMissingError",
     "DeltaError",
     "DuplicateActionError",
@@ -178,6 +191,7 @@ __all__ = [
     "LogGapError",
     "ManifestUnsupportedError",
     "MetadataChangedError",
+    "MissingDataFileError",
     "MissingRecordCountError",
     "MultipleSourceRowsMatchedError",
     "NotConvertibleError",
@@ -187,12 +201,15 @@ __all__ = [
     "RunCommitNotFoundError",
     "SchemaMismatchError",
     "StorageAccessError",
+    "StorageFullError",
+    "StorageUnavailableError",
     "TableExistsError",
     "TableNotFoundError",
     "TableReplacedError",
     "TablesInMotionError",
     "TimestampOutOfRangeError",
     "TokenHistoryLostError",
+    "UnfinishedCommitError",
     "UnsupportedFeatureError",
     "UnsupportedReaderFeatureError",
     "UnsupportedStorageError",

@@ -1,4 +1,4 @@
-"""Errors of a storage that is there and says no."""
+"""Errors of a storage that refuses, is full, or does not answer."""
 
 from __future__ import annotations
 
@@ -19,8 +19,44 @@ class StorageAccessError(DeltaError):
     code = "DELTA_STORAGE_ACCESS"
     message = "the storage of {uri} refused: {detail}"
     remedy = (
-        "see that the bucket exists, and that the storage options or the ambient credentials are those of an identity that "
-        "may list and read it, and for writing also create and delete objects in it"
+        "see that the bucket or directory exists, and that the storage options, the ambient credentials or the user of this "
+        "process are those of an identity that may list and read it, and for writing also create and delete files in it"
     )
+    uri: str
+    detail: str
+
+
+@dataclass(kw_only=True, eq=False)
+class CredentialsExpiredError(StorageAccessError):
+    """The credentials were valid once. A new try gets new ones where they come from a connection or the environment."""
+
+    code = "DELTA_CREDENTIALS_EXPIRED"
+    retryable = True
+    message = "the credentials for {uri} have expired: {detail}"
+    remedy = "run it again with new credentials; for long jobs use credentials that the environment renews"
+
+
+@dataclass(kw_only=True, eq=False)
+class StorageFullError(StorageAccessError):
+    """No space is left, or the quota is used up. Nothing was written."""
+
+    code = "DELTA_STORAGE_FULL"
+    message = "the storage of {uri} is full, nothing was written: {detail}"
+    remedy = "free space or raise the quota, then run it again"
+
+
+@dataclass(kw_only=True, eq=False)
+class StorageUnavailableError(DeltaError, OSError):
+    """The storage did not answer, or asked for fewer requests, each time it was tried. Says nothing about any file.
+
+    Attributes:
+        uri: The table.
+        detail: What happened, without anything that could be a secret.
+    """
+
+    code = "DELTA_STORAGE_UNAVAILABLE"
+    retryable = True
+    message = "the storage of {uri} did not serve the request: {detail}"
+    remedy = "run it again later; look at the health and the request limits of the storage"
     uri: str
     detail: str

@@ -148,8 +148,21 @@ class LogGapError(CorruptLogError):
 
 
 @dataclass(kw_only=True, eq=False)
+class UnfinishedCommitError(CorruptLogError):
+    """A commit file breaks off: its writer died on a filesystem without hard links, or is still at work."""
+
+    code = "DELTA_UNFINISHED_COMMIT"
+    retryable = True
+    message = "{file} of {table} is only half written: {detail}"
+    remedy = (
+        "wait a moment and run again; where no writer is at work any more, delete the file: nothing of this commit is part of "
+        "the table, and the next commit takes its version"
+    )
+
+
+@dataclass(kw_only=True, eq=False)
 class CorruptDataFileError(DeltaError):
-    """A data file is missing, is no Parquet, or holds a column that cannot become the table's."""
+    """A data file is not Parquet, or holds a column that cannot become the table's."""
 
     code = "DELTA_CORRUPT_DATA_FILE"
     message = "{file} of {table} cannot be read: {detail}"
@@ -157,6 +170,15 @@ class CorruptDataFileError(DeltaError):
     table: str
     file: str
     detail: str
+
+
+@dataclass(kw_only=True, eq=False)
+class MissingDataFileError(CorruptDataFileError):
+    """A file of the version is not there."""
+
+    code = "DELTA_DATA_FILE_MISSING"
+    message = "{file} of {table} is missing: {detail}"
+    remedy = "a vacuum may have deleted it: read a newer version, or restore the file from a backup"
 
 
 @dataclass(kw_only=True, eq=False)

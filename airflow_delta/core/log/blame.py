@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from airflow_delta.core.errors import CorruptLogError
+from airflow_delta.core.errors import CorruptLogError, DeltaError
+from airflow_delta.core.storage.storage_failures import storage_failure
 
 UNREADABLE = (
     OSError,
@@ -23,8 +24,15 @@ UNREADABLE = (
 
 @contextmanager
 def blamed_on(table: str, path: str) -> Iterator[None]:
-    """Turns what the block raises into ``CorruptLogError`` for the file ``path``; our own errors pass."""
+    """Turns what the block raises into ``CorruptLogError`` for the file ``path``; our own errors pass.
+
+    A storage that refuses or does not answer says nothing about the file, and is raised as ``storage_failure`` has it.
+    """
     try:
         yield
+    except DeltaError:
+        raise
     except UNREADABLE as error:
+        if failure := storage_failure(error, table):
+            raise failure from error
         raise CorruptLogError(table=table, file=path, detail=f"{type(error).__name__}: {error}") from error

@@ -11,8 +11,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from airflow_delta.core.errors import CorruptLogError
+from airflow_delta.core.errors import CorruptLogError, UnfinishedCommitError
 from airflow_delta.core.log.blame import UNREADABLE
+from airflow_delta.core.storage.log_store import UNFINISHED
 
 COMMIT_INFO, PROTOCOL, METADATA, TRANSACTION, DOMAIN = ("commitInfo", "protocol", "metaData", "txn", "domainMetadata")
 CHECKPOINT_METADATA, SIDECAR = ("checkpointMetadata", "sidecar")
@@ -44,7 +45,10 @@ class LogText:
         return cls(path=path, version=version, lines=lines)
 
     def corrupt(self, table: str, number: int, detail: str) -> CorruptLogError:
-        """The error that names a line, counted from 1."""
+        """The error that names a line, counted from 1; a file that breaks off there is an unfinished one."""
+        line = self.lines[number - 1]
+        if line.startswith(UNFINISHED) or (number == len(self.lines) and not line.rstrip().endswith(b"}")):
+            return UnfinishedCommitError(table=table, file=self.path, detail=f"it breaks off in line {number}")
         return CorruptLogError(table=table, file=self.path, detail=f"line {number}: {detail}")
 
 

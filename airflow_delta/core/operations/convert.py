@@ -17,13 +17,19 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs
-import pyarrow.parquet as pq
 
 from airflow_delta.core.actions import ADD_FILE, Metadata, Origin
 from airflow_delta.core.actions.file_actions import STRING_MAP
 from airflow_delta.core.data_files import StatisticsSelection, footer_statistics
 from airflow_delta.core.data_files.legacy_calendar import is_in_legacy_calendar
-from airflow_delta.core.errors import DeltaError, InvalidPartitionValueError, NotConvertibleError, UnsupportedTypeError
+from airflow_delta.core.data_files.reader import read_footer
+from airflow_delta.core.errors import (
+    CorruptDataFileError,
+    DeltaError,
+    InvalidPartitionValueError,
+    NotConvertibleError,
+    UnsupportedTypeError,
+)
 from airflow_delta.core.operations.parquet_schema import footer_schema, merged_schema
 from airflow_delta.core.operations.table_log import TableLog
 from airflow_delta.core.operations.unneeded_files import other_tables
@@ -31,6 +37,7 @@ from airflow_delta.core.operations.vacuum_candidates import listed_files
 from airflow_delta.core.schema import DataType, StructField, StructType, parse_schema, schema_json, typed_values
 from airflow_delta.core.schema.column_mapping import MODE_PROPERTY
 from airflow_delta.core.schema.column_names import name_key
+from airflow_delta.core.storage.storage_failures import read_data
 from airflow_delta.core.table_changes.definition import new_definition
 from airflow_delta.core.table_changes.properties import requested
 from airflow_delta.core.transaction.operation import Operation
@@ -288,11 +295,11 @@ class _Footers:
 
     def _read(self, path: str, schema: StructType | None) -> _Footer:
         """What the footer of a file says; its statistics for the columns of ``schema``."""
+        place = f"{self.root}/{path}" if self.root else path
         try:
-            with self.filesystem.open_input_file(f"{self.root}/{path}" if self.root else path) as source:
-                footer = pq.read_metadata(source)
+            footer = read_data(lambda: read_footer(self.filesystem, place), table=self.table, file=path)
             columns = footer_schema(footer)
-        except (pa.ArrowException, OSError, UnsupportedTypeError) as error:
+        except (pa.ArrowException, CorruptDataFileError, UnsupportedTypeError) as error:
             return _Footer(problem=str(error))
         if self.selection is None or schema is None:
             return _Footer(schema=columns)

@@ -14,21 +14,19 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs
-import pyarrow.parquet as pq
 
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.data_files import RowObserver, StatisticsSelection, footer_statistics, open_data_file
 from airflow_delta.core.data_files.legacy_calendar import is_in_legacy_calendar
+from airflow_delta.core.data_files.reader import read_footer
 from airflow_delta.core.data_files.statistics_selection import Path
 from airflow_delta.core.errors import (
     CommitAttemptsExhaustedError,
     ConcurrentWriteError,
-    CorruptDataFileError,
 )
 from airflow_delta.core.log.action_reconciliation import file_keys
 from airflow_delta.core.operations.table_log import TableLog
@@ -36,8 +34,9 @@ from airflow_delta.core.schema import DataType, DecimalType, PrimitiveType, Stru
 from airflow_delta.core.schema.column_mapping import MappingMode, mapping_mode, physical_schema
 from airflow_delta.core.schema.data_types import BINARY, BOOLEAN, VARIANT, VOID
 from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.storage.file_locator import FileLocator
 from airflow_delta.core.storage.log_store import LogStore
-from airflow_delta.core.storage.table_uri import is_relative
+from airflow_delta.core.storage.storage_failures import read_data
 from airflow_delta.core.table_features.feature import DELETION_VECTORS, writer_features
 from airflow_delta.core.table_features.support import check_writable
 from airflow_delta.core.transaction.operation import Operation
@@ -147,6 +146,7 @@ class _Reader:
     """
 
     store: LogStore
+    locate: FileLocator
     schema: StructType
     selection: StatisticsSelection
     by_id: bool
@@ -157,6 +157,7 @@ class _Reader:
         properties = snapshot.metadata.configuration
         return cls(
             store=snapshot.store,
+            locate=FileLocator(snapshot.store.data_filesystem),
             schema=physical_schema(snapshot.schema.without(snapshot.partition_columns)),
             selection=StatisticsSelection.from_properties(properties),
             by_id=mapping_mode(properties) is MappingMode.ID,
@@ -168,21 +169,16 @@ class _Reader:
         return pa.chunked_array(list(self._pieces(files)), pa.string())
 
     def _pieces(self, files: pa.Table) -> Iterator[pa.Array]:
-        root = self.store.data_filesystem()
         with ThreadPoolExecutor(_THREADS) as pool:
             for start in range(0, len(files), _READ_AT_ONCE):
                 piece = files.slice(start, _READ_AT_ONCE)
                 paths, has_vector = piece["path"].to_pylist(), pc.is_valid(piece["deletion_vector"]).to_pylist()
-                texts = pool.map(lambda path, vector: self._statistics_of(root, path, has_vector=vector), paths, has_vector)
+                texts = pool.map(lambda path, vector: self._statistics_of(path, has_vector=vector), paths, has_vector)
                 yield pa.array(list(texts), pa.string())
 
-    def _statistics_of(self, root: tuple[pyarrow.fs.FileSystem, str], path: str, *, has_vector: bool) -> str | None:
-        filesystem, place = self._locate(root, path)
-        try:
-            with filesystem.open_input_file(place) as source:
-                footer = pq.read_metadata(source)
-        except (pa.ArrowException, OSError) as error:
-            raise CorruptDataFileError(table=self.store.table_uri, file=path, detail=str(error)) from error
+    def _statistics_of(self, path: str, *, has_vector: bool) -> str | None:
+        filesystem, place = self.locate(path)
+        footer = read_data(lambda: read_footer(filesystem, place), table=self.store.table_uri, file=path)
         if is_in_legacy_calendar(footer.metadata or {}):
             return None
         text = footer_statistics(footer, self.schema, self.selection)
@@ -191,12 +187,6 @@ class _Reader:
             observer = self._observed(filesystem, place, unbounded)
             text = footer_statistics(footer, self.schema, self.selection, observer)
         return f'{text[:-1]},"tightBounds":{"false" if has_vector else "true"}}}' if self.tells_tightness else text
-
-    def _locate(self, root: tuple[pyarrow.fs.FileSystem, str], path: str) -> tuple[pyarrow.fs.FileSystem, str]:
-        if not is_relative(path):
-            return self.store.data_filesystem(unquote(path))
-        filesystem, directory = root
-        return filesystem, f"{directory}/{unquote(path)}" if directory else unquote(path)
 
     def _observed(self, filesystem: pyarrow.fs.FileSystem, place: str, leaves: set[Path]) -> RowObserver:
         """What the rows say of these leaf columns."""

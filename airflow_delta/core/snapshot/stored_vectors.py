@@ -13,7 +13,9 @@ from airflow_delta.core.data_files.row_bitmap import RowBitmap
 from airflow_delta.core.errors import CorruptDataFileError
 from airflow_delta.core.storage.file_locator import FileLocator
 from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.core.storage.storage_failures import read_data
 
+_UNREADABLE = "the deletion vector cannot be read: "
 _NO_ROWS = pa.nulls(0, pa.int64())
 
 
@@ -38,12 +40,12 @@ class StoredVectors:
         return write_deletion_vectors(filesystem, root, map(RowBitmap.of, rows))
 
     def _rows(self, vector: Mapping[str, Any]) -> pa.Int64Array:
-        place = str(vector["path_or_inline_dv"])
+        table, path = self._store.table_uri, str(vector["path_or_inline_dv"])
         try:
-            path = vector_path(vector)
-            place = path or place
-            bitmap = inline_vector(vector) if path is None else stored_vector(vector, *self._locate(path))
-            return bitmap.positions()
-        except (OSError, TypeError, ValueError) as error:
-            detail = f"the deletion vector cannot be read: {error}"
-            raise CorruptDataFileError(table=self._store.table_uri, file=place, detail=detail) from error
+            located = vector_path(vector)
+            if located is None:
+                return inline_vector(vector).positions()
+        except (TypeError, ValueError) as error:
+            raise CorruptDataFileError(table=table, file=path, detail=f"{_UNREADABLE}{error}") from error
+        place = self._locate(located)
+        return read_data(lambda: stored_vector(vector, *place).positions(), table=table, file=located, about=_UNREADABLE)

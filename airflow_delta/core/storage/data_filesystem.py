@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -34,6 +34,7 @@ _NOT_FOR_ARROW = frozenset(
     | {"default_block_size", "default_cache_type", "default_fill_cache", "fixed_upload_size", "listings_expiry_time"}
     | {"assume_container_exists", "max_concurrency", "max_paths", "skip_instance_cache", "use_listings_cache"}
 )
+_GOOGLE_PATIENCE = timedelta(seconds=20)  # else Arrow tries for 15 minutes, also where there are no credentials
 _AMBIENT_GOOGLE = (None, "google_default", "cache", "cloud")
 _NEVER = datetime(9999, 1, 1, tzinfo=UTC)  # Arrow wants to be told when a token ends; the service will tell
 
@@ -108,7 +109,9 @@ def _s3_arguments(location: ObjectLocation, options: Mapping[str, Any]) -> dict[
 def _gcs_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
     _only(options, ("project", "token", "endpoint_url", "access"))
     token, endpoint = options.get("token"), options.get("endpoint_url") or _environment("STORAGE_EMULATOR_HOST")
-    names: dict[str, Any] = {"project_id": options["project"]} if options.get("project") else {}
+    names: dict[str, Any] = {"retry_time_limit": _GOOGLE_PATIENCE}
+    if options.get("project"):
+        names["project_id"] = options["project"]
     if endpoint and endpoint != "default":
         names |= _endpoint(endpoint)
     if token == "anon":  # noqa: S105 - a word, not a secret

@@ -18,12 +18,13 @@ from fsspec import AbstractFileSystem
 from fsspec.asyn import sync
 
 from airflow_delta.core.backoff import Backoff
-from airflow_delta.core.errors import StorageAccessError, UnsupportedStorageError
+from airflow_delta.core.errors import StorageAccessError, StorageUnavailableError, UnsupportedStorageError
 from airflow_delta.core.storage.log_store import FileStatus
 from airflow_delta.core.storage.object_filesystem import ALLOW_UNSAFE, object_filesystem, secrets_of
 from airflow_delta.core.storage.object_location import ObjectLocation
 from airflow_delta.core.storage.object_streams import RangeReader, WholeUpload
 from airflow_delta.core.storage.storage_answers import Meaning, described, meaning_of
+from airflow_delta.core.storage.storage_failures import storage_failure
 from airflow_delta.core.storage.table_filesystems import TableFilesystems
 
 _logger = logging.getLogger(__name__)
@@ -348,7 +349,8 @@ class FsspecLogStore(ABC):
             raise self._translated(path, error) from None  # the texts of the original may show secrets
 
     def _translated(self, path: str, error: Exception) -> Exception:
-        detail = described(error, secrets_of(self._options))
+        secrets = secrets_of(self._options)
+        detail = described(error, secrets)
         text = f"{self._table_uri}/{path}: {detail}"
         match meaning_of(error):
             case Meaning.ABSENT:
@@ -359,7 +361,7 @@ class FsspecLogStore(ABC):
                 return BlockingIOError(text)
             case Meaning.UNSUPPORTED:
                 return UnsupportedStorageError(uri=self._table_uri, detail=detail)
-            case Meaning.REFUSED:
-                return StorageAccessError(uri=self._table_uri, detail=detail)
-            case Meaning.EMPTY | Meaning.UNKNOWN:
-                return OSError(text)
+            case _ if isinstance(failure := storage_failure(error, self._table_uri, secrets), StorageAccessError):
+                return failure
+            case _:
+                return StorageUnavailableError(uri=self._table_uri, detail=f"{path}: {detail}")

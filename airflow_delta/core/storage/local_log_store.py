@@ -7,15 +7,17 @@ import io
 import os
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
 
 import pyarrow.fs
 
+from airflow_delta.core.errors import StorageAccessError
 from airflow_delta.core.storage.data_filesystem import data_filesystem
-from airflow_delta.core.storage.log_store import FileStatus
+from airflow_delta.core.storage.log_store import UNFINISHED, FileStatus
+from airflow_delta.core.storage.storage_failures import storage_failure
 from airflow_delta.core.storage.table_uri import local_path
 
 _NOT_SYNCED = ".crc"
@@ -29,7 +31,11 @@ class LocalLogStore:
 
     The exclusive create is a hard link to a complete, synced temporary file: it fails when the name is held, and no reader ever
     sees part of the content. Filesystems without hard links (some FUSE and SMB mounts) get ``O_EXCL`` instead, which is as
-    exclusive, but lets a reader see a file that is still being written.
+    exclusive, but lets a reader see a file that is still being written: until it is whole it begins with ``UNFINISHED``, so
+    that nobody takes a part of it for all, and it can be deleted should its writer have died.
+
+    What this process may not do, and a full disk, are typed errors (``StorageAccessError``, ``StorageFullError``): whatever was
+    asked for was not done.
     """
 
     def __init__(self, table_uri: str) -> None:
@@ -43,55 +49,62 @@ class LocalLogStore:
 
     def read(self, path: str) -> bytes:
         """The whole content."""
-        return self._locate(path).read_bytes()
+        with self._refusals():
+            return self._locate(path).read_bytes()
 
     def open_input(self, path: str) -> BinaryIO:
         """The file for random reads."""
-        return self._locate(path).open("rb")
+        with self._refusals():
+            return self._locate(path).open("rb")
 
     def exists(self, path: str) -> bool:
         """Whether the file is there now."""
-        return self._locate(path).is_file()
+        with self._refusals():
+            return self._locate(path).is_file()
 
     def status(self, path: str) -> FileStatus | None:
         """The file as a listing would show it now."""
-        return _status(self._locate(path), path)
+        with self._refusals():
+            return _status(self._locate(path), path)
 
     def write_if_absent(self, path: str, content: bytes) -> None:
         """Create the file in one step; of racing writers exactly one returns."""
         target = self._locate(path)
-        temporary = _temporary_beside(target)
         is_synced = not path.endswith(_NOT_SYNCED)
-        try:
-            if is_synced:
-                _write_synced(temporary, content)
-            else:
-                temporary.write_bytes(content)
+        with self._refusals():
+            temporary = _temporary_beside(target)
             try:
-                os.link(temporary, target)
-            except OSError as error:
-                if error.errno not in _NO_HARD_LINKS:
-                    raise
-                _write_exclusively(target, content)
-        finally:
-            temporary.unlink(missing_ok=True)
-        if is_synced:
+                if is_synced:
+                    _write_synced(temporary, content)
+                else:
+                    temporary.write_bytes(content)
+                try:
+                    os.link(temporary, target)
+                except OSError as error:
+                    if error.errno not in _NO_HARD_LINKS:
+                        raise
+                    _write_exclusively(target, content)
+            finally:
+                with suppress(OSError):  # a vacuum finds it; the file is there, or the first error is the one to be seen
+                    temporary.unlink(missing_ok=True)
+        if is_synced:  # outside: whatever fails now, the file is there
             _sync_directory(target.parent)
 
     def write(self, path: str, content: bytes) -> None:
         """Create or replace the file in one step."""
-        with self.open_output(path) as stream:
+        with self._refusals(), self.open_output(path) as stream:
             stream.write(content)
 
     def open_output(self, path: str) -> BinaryIO:
         """A stream whose content becomes the file when it is closed."""
-        return _WholeFile.beside(self._locate(path))
+        with self._refusals():
+            return _WholeFile.beside(self._locate(path))
 
     def list_from(self, directory: str, start: str = "") -> Iterator[FileStatus]:
         """The files right below ``directory`` from the name ``start`` on; a status is asked for when its turn comes."""
         where = self._locate(directory)
         try:
-            with os.scandir(where) as entries:
+            with self._refusals(), os.scandir(where) as entries:
                 names = sorted((each.name, each) for each in entries if each.name >= start and each.is_file())
         except (FileNotFoundError, NotADirectoryError):
             return
@@ -108,7 +121,7 @@ class LocalLogStore:
             parent = pending.pop()
             prefix = f"{parent}/" if parent else ""
             try:
-                with os.scandir(self._locate(parent)) as entries:
+                with self._refusals(), os.scandir(self._locate(parent)) as entries:
                     found = list(entries)
             except (FileNotFoundError, NotADirectoryError):
                 continue
@@ -128,7 +141,8 @@ class LocalLogStore:
             if parent not in linked:
                 linked[parent] = parent.resolve() != root / parent.relative_to(self._root)
             if not linked[parent]:
-                file.unlink(missing_ok=True)
+                with self._refusals():
+                    file.unlink(missing_ok=True)
 
     @property
     def storage_options(self) -> Mapping[str, Any]:
@@ -138,6 +152,17 @@ class LocalLogStore:
     def data_filesystem(self, uri: str | None = None) -> tuple[pyarrow.fs.FileSystem, str]:
         """Arrow's filesystem of the table's data files, or of another file, and the path there."""
         return data_filesystem(str(self._root) if uri is None else uri)  # which a change of the directory does not move
+
+    @contextmanager
+    def _refusals(self) -> Iterator[None]:
+        """Raises the typed error where the system refuses, or the disk is full; all other errors as they are."""
+        try:
+            yield
+        except OSError as error:
+            failure = storage_failure(error, self._table_uri)
+            if isinstance(failure, StorageAccessError):
+                raise failure from error
+            raise
 
     def _locate(self, path: str) -> Path:
         """Where the file lies; a path that would leave the table is a mistake of the caller."""
@@ -208,18 +233,39 @@ def _make_directory(directory: Path) -> None:
 def _write_synced(path: Path, content: bytes) -> None:
     with path.open("wb") as stream:
         stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
+        _sync(stream)
+
+
+def _sync(stream: BinaryIO) -> None:
+    stream.flush()
+    os.fsync(stream.fileno())
 
 
 def _write_exclusively(path: Path, content: bytes) -> None:
-    """Create the file by ``O_EXCL``; should the content not arrive, the name is free again."""
-    path.open("xb").close()
-    try:
-        _write_synced(path, content)
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
+    """Create the file by ``O_EXCL``; should the content not arrive, the name is free again.
+
+    The first byte comes last: a file that was left half written is no JSON, and whole lines of it no commit.
+    """
+    with path.open("xb") as stream:
+        try:
+            stream.write(UNFINISHED[: len(content)] + content[1:])
+            _sync(stream)
+            stream.seek(0)
+            stream.write(content[:1])
+            _sync(stream)
+        except BaseException:
+            if _names(path, stream):
+                path.unlink()
+            raise
+        if not _names(path, stream):
+            raise FileNotFoundError(errno.ENOENT, "it was deleted while it was written", str(path))
+
+
+def _names(path: Path, stream: BinaryIO) -> bool:
+    """Whether the file at ``path`` is this open one: somebody may have taken it for one whose writer has died."""
+    with suppress(FileNotFoundError):
+        return os.path.samestat(path.stat(), os.fstat(stream.fileno()))
+    return False
 
 
 def _sync_directory(directory: Path) -> None:

@@ -8,6 +8,9 @@ from typing import Any, BinaryIO, Protocol
 
 import pyarrow.fs
 
+UNFINISHED = b"\0"
+"""How a file begins that is still being written, on filesystems that show it before it is whole. No JSON begins like this."""
+
 
 @dataclass(frozen=True, slots=True)
 class FileStatus:
@@ -60,6 +63,7 @@ class LogStore(Protocol):
 
         Raises:
             FileExistsError: The path is held; possibly by this very call, when its answer was lost and it was sent again.
+            StorageAccessError: The storage refuses, or is full. Nothing was written.
             OSError: Anything else; whether the file is there is unknown.
         """
         ...

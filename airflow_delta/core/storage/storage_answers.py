@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Collection, Iterator
 from enum import Enum, auto
@@ -20,6 +21,10 @@ class Meaning(Enum):
     """Nothing was done, because somebody else is writing the object right now: send the same request again."""
     REFUSED = auto()
     """Nothing was done, nor will be: no bucket, no permission, no credentials."""
+    EXPIRED = auto()
+    """Nothing was done: the credentials were valid once."""
+    FULL = auto()
+    """Nothing was written: no space is left, or the quota is used up."""
     UNSUPPORTED = auto()
     """The service does not know a part of the request, as the condition of a create."""
     UNKNOWN = auto()
@@ -36,6 +41,7 @@ _BY_CODE = {
     "RequestTimeout": Meaning.UNKNOWN,  # these three come with the status 400
     "IncompleteBody": Meaning.UNKNOWN,
     "BadDigest": Meaning.UNKNOWN,
+    **dict.fromkeys(("ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"), Meaning.EXPIRED),
     **dict.fromkeys(("NoSuchBucket", "ContainerNotFound", "ContainerBeingDeleted", "ResourceNotFound"), Meaning.REFUSED),
 }
 _BY_STATUS = {
@@ -47,25 +53,57 @@ _BY_STATUS = {
     429: Meaning.UNKNOWN,
     501: Meaning.UNSUPPORTED,
 }
+_BY_ERRNO = {
+    errno.ENOENT: Meaning.ABSENT,
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), Meaning.REFUSED),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), Meaning.FULL),
+    **dict.fromkeys((errno.EIO, errno.ESTALE, errno.EAGAIN, errno.EINTR, errno.EBUSY, errno.EPIPE), Meaning.UNKNOWN),
+    **dict.fromkeys((errno.ETIMEDOUT, errno.ECONNRESET, errno.ECONNREFUSED, errno.ECONNABORTED), Meaning.UNKNOWN),
+    **dict.fromkeys((errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENOTCONN, errno.ESHUTDOWN), Meaning.UNKNOWN),
+    **dict.fromkeys((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOLCK, errno.EREMOTEIO), Meaning.UNKNOWN),
+}
+# How Arrow's own filesystems write the answer of a service into the text of an OSError.
+_ARROW_AWS = re.compile(r"AWS Error (?P<name>[A-Z_]+)(?: \(HTTP status (?P<status>\d+)\))? during (?P<request>\w+) operation")
+_ARROW_AWS_CODE = re.compile(r"Unable to parse ExceptionName: (\w+)")
+_ARROW_GOOGLE = re.compile(r"google::cloud::Status\((?P<name>[A-Z_]+)")
+_ARROW_AZURE = re.compile(r"Azure Error: \[(?P<code>\w*)\](?: (?P<status>\d{3}))?")
+_NO_TOKEN = re.compile("Could not create a OAuth2 access token|Failed to get token from ")
+_BY_ARROW_NAME = {
+    **dict.fromkeys(("NO_SUCH_KEY", "RESOURCE_NOT_FOUND", "NOT_FOUND"), Meaning.ABSENT),
+    **dict.fromkeys(("ACCESS_DENIED", "INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH"), Meaning.REFUSED),
+    **dict.fromkeys(("INVALID_SIGNATURE", "MISSING_AUTHENTICATION_TOKEN", "INVALID_CLIENT_TOKEN_ID"), Meaning.REFUSED),
+    **dict.fromkeys(("UNRECOGNIZED_CLIENT", "NO_SUCH_BUCKET", "PERMISSION_DENIED", "UNAUTHENTICATED"), Meaning.REFUSED),
+    "REQUEST_EXPIRED": Meaning.EXPIRED,
+}
 _CLIENT_ERRORS, _SERVER_ERRORS = 300, 500
 # Errors that come before any request: who asks, or what for, is not known.
 _NO_IDENTITY = re.compile(r"Credential|Unauthorized|TokenRetrieval|ProfileNotFound|ParamValidation|ClientAuthentication")
+_PACKAGES = frozenset({"aiobotocore", "aiohttp", "azure", "botocore", "gcsfs", "google", "http", "requests", "s3fs", "urllib3"})
 _QUERY = re.compile(r"\?[^\s'\"]*")  # where signatures are
 
 
 def meaning_of(error: BaseException) -> Meaning:
     """What the error of a request means; wherever in doubt, that nothing is known."""
+    return storage_meaning(error) or Meaning.UNKNOWN
+
+
+def storage_meaning(error: BaseException) -> Meaning | None:
+    """What the error says of the storage; None where it does not come from there, as when the content of a file is wrong."""
     for each in _causes(error):
+        if (by_arrow := _arrow_meaning(each)) is not None:
+            return by_arrow
         status, code = _status(each), _code(each)
         if code in _BY_CODE:
             return _BY_CODE[code]
-        if status in _BY_STATUS:
-            return _BY_STATUS[status]
         if status is not None:
-            return Meaning.REFUSED if _CLIENT_ERRORS <= status < _SERVER_ERRORS else Meaning.UNKNOWN
+            return _by_status(status)
         if _NO_IDENTITY.search(type(each).__name__):
             return Meaning.REFUSED
-    return Meaning.UNKNOWN
+        if isinstance(each, OSError) and each.errno in _BY_ERRNO:
+            return _BY_ERRNO[each.errno]
+        if isinstance(each, (ConnectionError, TimeoutError)) or _is_of_a_package(each):
+            return Meaning.UNKNOWN
+    return None
 
 
 def described(error: BaseException, secrets: Collection[str] = ()) -> str:
@@ -76,6 +114,33 @@ def described(error: BaseException, secrets: Collection[str] = ()) -> str:
         text = text.replace(secret, "...")
     codes = [str(each) for each in dict.fromkeys((_status(origin), _code(origin))) if each is not None]
     return f"{' '.join([type(error).__name__, *codes])}: {text}"
+
+
+def _arrow_meaning(error: BaseException) -> Meaning | None:
+    """What a service has answered to one of Arrow's filesystems; None where the error is another one."""
+    if not (isinstance(error, OSError) or type(error).__module__ == "pyarrow.lib"):
+        return None
+    text = str(error)
+    if _NO_TOKEN.search(text):  # which Google's client calls UNAVAILABLE, and Arrow's Azure an unknown error
+        return Meaning.REFUSED
+    found = _ARROW_AWS.search(text) or _ARROW_AZURE.search(text) or _ARROW_GOOGLE.search(text)
+    if found is None:
+        return None
+    answer = found.groupdict()
+    if answer.get("request") == "HeadObject" and answer["status"] == "400":  # it has no body: so S3 says ExpiredToken
+        return Meaning.EXPIRED
+    code = _ARROW_AWS_CODE.search(text)
+    known = _BY_CODE.get(code[1] if code else answer.get("code", "")) or _BY_ARROW_NAME.get(answer.get("name", ""))
+    return known or (_by_status(int(answer["status"])) if answer.get("status") else Meaning.UNKNOWN)
+
+
+def _by_status(status: int) -> Meaning:
+    return _BY_STATUS.get(status, Meaning.REFUSED if _CLIENT_ERRORS <= status < _SERVER_ERRORS else Meaning.UNKNOWN)
+
+
+def _is_of_a_package(error: BaseException) -> bool:
+    """Whether an object store's package, or what it stands on, made this class of errors."""
+    return type(error).__module__.partition(".")[0] in _PACKAGES
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

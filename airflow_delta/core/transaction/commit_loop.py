@@ -59,7 +59,8 @@ def commit(attempt: CommitAttempt, store: LogStore, *, max_attempts: int, backof
         TableExistsError: The table to be created is there. Nothing was written.
         CommitAttemptsExhaustedError: Others were faster ``max_attempts`` times. Nothing was written.
         CommitStateUnknownError: The storage did not answer, nor tell afterwards what had happened.
-        StorageAccessError: The storage refuses. Nothing was written.
+        StorageAccessError: The storage refuses, or is full. Nothing was written.
+        UnfinishedCommitError: Somebody has left the next version half written. Nothing was written.
     """
     log = PatientLog(store=store, backoff=backoff)
     info = attempt.actions.commit_info or CommitInfo(timestamp=0, operation="UNKNOWN")

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
+from airflow_delta.core.actions import CommitActions
 from airflow_delta.core.backoff import Backoff
-from airflow_delta.core.errors import LogGapError, StorageAccessError
+from airflow_delta.core.errors import LogGapError, StorageAccessError, UnfinishedCommitError
 from airflow_delta.core.log.commit_reader import read_commit
 from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.log.log_segment import list_log
@@ -61,6 +62,7 @@ class PatientLog:
 
         Raises:
             OSError: No answer, or a refusal.
+            UnfinishedCommitError: The first of them is only half written.
         """
         winners = self._asked(lambda: list(_commits_from(self.store, version)))
         if not with_time:
@@ -89,20 +91,31 @@ class PatientLog:
                 return request()
             except FileExistsError:
                 raise
-            except OSError:
+            except (OSError, UnfinishedCommitError):  # the latter: its writer may still be at work
                 if number == self.backoff.tries - 1:
                     raise
         raise AssertionError("a backoff has at least one try")
 
 
+def _whole_commit(store: LogStore, version: int) -> CommitActions:
+    """What the commit says. Raises ``UnfinishedCommitError`` also where it says nothing: one does not build upon that."""
+    actions = read_commit(store, version)
+    if actions.commit_info is None and is_empty(actions):
+        raise UnfinishedCommitError(table=store.table_uri, file=commit_path(version), detail="it says nothing")
+    return actions
+
+
 def _commits_from(store: LogStore, version: int) -> Iterator[WinningCommit]:
+    is_first = True
     while True:
         try:
-            actions = read_commit(store, version)
+            actions = _whole_commit(store, version)
         except LogGapError:  # the end of the log
             return
-        if actions.commit_info is None and is_empty(actions):
-            # Where a filesystem has no hard links, a file is there before its content: no winner to build upon.
-            raise OSError(f"{commit_path(version)} says nothing yet")
+        except UnfinishedCommitError:
+            if is_first:
+                raise
+            return  # those before it decide first: one of them may be ours
+        is_first = False
         yield WinningCommit(version=version, actions=actions)
         version += 1

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from airflow_delta.core.data_files.conform import find_fields
-from airflow_delta.core.errors import CorruptDataFileError
+from airflow_delta.core.storage.storage_failures import read_data
 from airflow_delta.spark.table_files import TableFiles
 from airflow_delta.spark.worker_values import typed_worker_errors, with_typed_errors
 
@@ -63,10 +63,8 @@ class DroppedColumns:
 
         def holds(path: str) -> bool:
             filesystem, place = locate(path)
-            try:
-                stored = pq.read_schema(place, filesystem=filesystem)
-            except (pa.ArrowException, OSError) as error:
-                raise CorruptDataFileError(table=self.table.table_uri, file=path, detail=str(error)) from error
+            table = self.table.table_uri
+            stored = read_data(lambda: pq.read_schema(place, filesystem=filesystem), table=table, file=path)
             return _holds_others(stored, self.known, by_id=self.by_id)
 
         with ThreadPoolExecutor(_THREADS) as threads:

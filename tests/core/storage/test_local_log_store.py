@@ -1,11 +1,20 @@
 import errno
 import multiprocessing
 import os
+import re
+import subprocess
+import sys
 
 import pytest
 
+from airflow_delta.core.actions import Metadata
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import StorageAccessError, StorageFullError, UnfinishedCommitError
+from airflow_delta.core.log.commit_reader import read_commit
 from airflow_delta.core.storage import local_log_store
 from airflow_delta.core.storage.local_log_store import LocalLogStore
+from airflow_delta.core.transaction.operation import Operation
+from tests.core.rights import as_a_user_without_rights
 from tests.core.storage.log_store_contract import LogStoreContract
 
 
@@ -39,11 +48,115 @@ def test_a_create_that_fails_without_hard_links_leaves_the_name_free(tmp_path, m
 
     monkeypatch.setattr(os, "link", no_links)
     monkeypatch.setattr(os, "fsync", full_disk)
-    with pytest.raises(OSError, match="no space left"):
+    with pytest.raises(StorageFullError, match="no space left"):
         store.write_if_absent("_delta_log/0.json", b"half of a commit")
     assert list(tmp_path.rglob("*.json")) == []
     store.write_if_absent("_delta_log/0.json", b"whole")
     assert store.read("_delta_log/0.json") == b"whole"
+
+
+_KILLED_HALF_WAY = """
+import errno, os, sys
+from airflow_delta.core.storage.local_log_store import LocalLogStore
+
+def no_links(*_):
+    raise OSError(errno.ENOTSUP, "no hard links here")
+
+def killed(descriptor, calls=[]):
+    calls.append(descriptor)
+    if len(calls) == 2:  # the first is the temporary file's
+        os._exit(9)
+
+os.link, os.fsync = no_links, killed
+LocalLogStore(sys.argv[1]).write_if_absent(sys.argv[2], sys.argv[3].encode())
+"""
+
+
+def test_a_writer_killed_half_way_without_hard_links_leaves_what_nobody_takes_for_a_commit(tmp_path):
+    path, content = "_delta_log/00000000000000000000.json", '{"commitInfo":{}}\n{"protocol":{}}\n'
+    (tmp_path / "_delta_log").mkdir()
+    killed = subprocess.run([sys.executable, "-c", _KILLED_HALF_WAY, str(tmp_path), path, content], check=False)
+    assert killed.returncode == 9
+    store = LocalLogStore(str(tmp_path))
+    assert store.read(path)[:1] == b"\0"
+    with pytest.raises(UnfinishedCommitError, match="delete the file"):
+        read_commit(store, 0)
+    (tmp_path / path).unlink()
+    store.write_if_absent(path, content.encode())
+    assert store.read(path) == content.encode()
+
+
+def test_a_half_written_file_that_somebody_deleted_meanwhile_is_not_believed_to_be_there(tmp_path, monkeypatch):
+    store, sync, calls = LocalLogStore(str(tmp_path)), os.fsync, []
+    target = tmp_path / "_delta_log" / "0.json"
+    target.parent.mkdir()
+
+    def no_links(*_):
+        raise OSError(errno.ENOTSUP, "no hard links here")
+
+    def deleted_meanwhile(descriptor):
+        calls.append(descriptor)
+        if len(calls) == 2:
+            target.unlink()
+            target.write_bytes(b"somebody else's")
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "link", no_links)
+    monkeypatch.setattr(os, "fsync", deleted_meanwhile)
+    with pytest.raises(OSError, match="was deleted while it was written"):
+        store.write_if_absent("_delta_log/0.json", b"ours")
+    assert target.read_bytes() == b"somebody else's"
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [
+        (errno.ENOSPC, StorageFullError),
+        (errno.EDQUOT, StorageFullError),
+        (errno.EROFS, StorageAccessError),
+        (errno.EACCES, StorageAccessError),
+    ],
+)
+@pytest.mark.parametrize("step", ["fsync", "link"])
+def test_a_commit_that_cannot_be_written_is_a_final_error_that_says_so(tmp_path, monkeypatch, step, number, kind):
+    log = DeltaLog.for_table(str(tmp_path))
+    schema = '{"type":"struct","fields":[]}'
+    log.create_transaction(Metadata(id="m", schema_string=schema)).commit(operation=Operation(name="CREATE TABLE"))
+    before = sorted(tmp_path.rglob("*"))
+
+    def refuse(*_):
+        raise OSError(number, os.strerror(number))
+
+    transaction = log.start_transaction()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, step, refuse)
+        with pytest.raises(kind, match=re.escape(os.strerror(number))) as caught:
+            transaction.commit(operation=Operation(name="WRITE"), allow_empty=True)
+    assert (type(caught.value), caught.value.retryable) == (kind, False)
+    assert sorted(tmp_path.rglob("*")) == before
+    assert log.start_transaction().commit(operation=Operation(name="WRITE"), allow_empty=True).version == 1
+
+
+@pytest.mark.parametrize(
+    "request_something",
+    [
+        lambda store: store.read("_delta_log/0.json"),
+        lambda store: store.open_input("_delta_log/0.json"),
+        lambda store: store.exists("_delta_log/0.json"),
+        lambda store: store.status("_delta_log/0.json"),
+        lambda store: list(store.list_from("_delta_log")),
+        lambda store: list(store.list_all()),
+        lambda store: store.write("_delta_log/1.json", b"x"),
+        lambda store: store.write_if_absent("_delta_log/1.json", b"x"),
+        lambda store: store.delete(["_delta_log/0.json"]),
+    ],
+)
+def test_a_directory_without_rights_is_one_typed_final_error(tmp_path, request_something):
+    store = LocalLogStore(str(tmp_path / "table"))
+    store.write("_delta_log/0.json", b"{}")
+    with as_a_user_without_rights(tmp_path / "table"), pytest.raises(StorageAccessError, match="Permission denied") as caught:
+        request_something(store)
+    assert (caught.value.retryable, len(caught.value.claim()) < 300) == (False, True)
 
 
 def _race(root, rounds, barrier, racer, results):

@@ -40,7 +40,7 @@ def azure(kind, status, code=None):
         (s3("InvalidRange", 416), Meaning.EMPTY),
         (s3("NoSuchBucket", 404), Meaning.REFUSED),
         (s3("AccessDenied", 403), Meaning.REFUSED),
-        (s3("ExpiredToken", 400), Meaning.REFUSED),
+        (s3("ExpiredToken", 400), Meaning.EXPIRED),
         (s3("PermanentRedirect", 301), Meaning.REFUSED),
         (s3("RequestTimeout", 400), Meaning.UNKNOWN),
         (s3("SlowDown", 503), Meaning.UNKNOWN),

@@ -7,7 +7,7 @@ import pytest
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.backoff import Backoff
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.errors import CommitStateUnknownError, ConcurrentAppendError, StorageAccessError
+from airflow_delta.core.errors import CommitStateUnknownError, ConcurrentAppendError, StorageAccessError, UnfinishedCommitError
 from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
 from airflow_delta.core.transaction.operation import Operation
@@ -181,10 +181,32 @@ def test_a_winner_whose_content_is_still_on_its_way_is_not_built_upon(faulty, ad
     transaction = faulty.start_transaction()
     transaction.files()
     faulty.store.write(commit_path(2), b"")
-    with pytest.raises(CommitStateUnknownError) as caught:
+    with pytest.raises(UnfinishedCommitError, match="delete the file") as caught:
         transaction.commit(removes=removed("a"), operation=WRITE)
-    assert "says nothing yet" in caught.value.detail
+    assert caught.value.file == commit_path(2)
     assert versions(faulty) == [["a"], ["a"]]
+
+
+def test_our_own_commit_whose_answer_was_lost_is_found_before_a_half_written_one_behind_it(faulty, added):
+    transaction = faulty.start_transaction()
+    faulty.store.write(commit_path(2), b'{"commitInfo":{"timest')
+    break_store(faulty, {("write_if_absent", 0): "after"})
+    assert transaction.commit(adds=added(("a", "1", None)), operation=WRITE).version == 1
+
+
+@pytest.mark.parametrize("left", [b"", b"\0", b'{"commitInfo":{"timest', b'\0"commitInfo":{"operation":"WRITE"}}\n'])
+def test_a_half_written_commit_says_so_and_once_it_is_deleted_the_next_commit_takes_its_version(faulty, added, left):
+    faulty.start_transaction().commit(adds=added(("a", "1", None)), operation=WRITE)
+    transaction = faulty.start_transaction()
+    faulty.store.write(commit_path(2), left)
+    with pytest.raises(UnfinishedCommitError, match="delete the file") as caught:
+        transaction.commit(adds=added(("b", "1", None)), operation=WRITE)
+    assert (caught.value.file, caught.value.retryable) == (commit_path(2), True)
+    if left:
+        with pytest.raises(UnfinishedCommitError, match="delete the file"):
+            DeltaLog(faulty.store).snapshot()
+    faulty.store.delete([commit_path(2)])
+    assert DeltaLog(faulty.store).start_transaction().commit(adds=added(("b", "1", None)), operation=WRITE).version == 2
 
 
 class RefusingStore(FaultyStore):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from airflow_delta.core.errors import CorruptLogError
+from airflow_delta.core.log.blame import blamed_on
 from airflow_delta.core.log.file_names import referenced_sidecar
 from airflow_delta.core.storage.log_store import LogStore
 
@@ -23,11 +23,10 @@ def sidecars_of(store: LogStore, checkpoints: Iterable[str]) -> Iterator[str]:
         CorruptLogError: A file does not tell.
     """
     for path in checkpoints:
-        try:
+        with blamed_on(store.table_uri, path):
             named = _in_json(store, path) if path.endswith(".json") else _in_parquet(store, path)
-            yield from map(referenced_sidecar, named)
-        except (OSError, LookupError, TypeError, ValueError, AttributeError) as error:
-            raise CorruptLogError(table=store.table_uri, file=path, detail=f"{type(error).__name__}: {error}") from error
+            sidecars = [*map(referenced_sidecar, named)]
+        yield from sidecars
 
 
 def _in_json(store: LogStore, path: str) -> list[str]:
