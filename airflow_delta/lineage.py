@@ -17,8 +17,10 @@ from openlineage.client.generated.schema_dataset import SchemaDatasetFacet, Sche
 from openlineage.client.generated.storage_dataset import StorageDatasetFacet
 
 from airflow_delta.assets import lineage_name
+from airflow_delta.core.foreign_values import json_value
 from airflow_delta.core.statements import OperationResult
 from airflow_delta.hooks.commit_statistics import commit_statistics
+from airflow_delta.jobs.best_effort import BestEffort
 from airflow_delta.jobs.result import ResultDocument
 
 Lineage = OperatorLineage[Any, Any]
@@ -54,7 +56,8 @@ def _output(namespace: str, name: str, document: ResultDocument, result: Operati
     written = commit_statistics(result.metrics)
     facets: dict[str, Any] = {"version": _version(result.version), "storage": _storage()}
     if document.schema_string:
-        facets["schema"] = SchemaDatasetFacet(fields=_fields(json.loads(document.schema_string)))
+        with BestEffort().attempt("the schema in the lineage"):
+            facets["schema"] = SchemaDatasetFacet(fields=_fields(json.loads(document.schema_string)))
     statistics = OutputStatisticsOutputDatasetFacet(rowCount=written.rows, size=written.bytes, fileCount=written.files)
     return OutputDataset(namespace, name, facets=facets, outputFacets={"outputStatistics": statistics})
 
@@ -75,5 +78,6 @@ def _fields(struct: dict[str, Any]) -> list[SchemaDatasetFacetFields]:
         nested = _fields(kind) if isinstance(kind, dict) and kind["type"] == "struct" else []
         name = kind if isinstance(kind, str) else kind["type"]
         described = (each.get("metadata") or {}).get("comment")
-        fields.append(SchemaDatasetFacetFields(name=each["name"], type=name, description=described, fields=nested))
+        told = json_value({"name": each["name"], "type": name, "description": described})
+        fields.append(SchemaDatasetFacetFields(**told, fields=nested))
     return fields

@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_delta.core.errors.conflict import run_of
 from airflow_delta.hooks.spark_target import YARN_WEBAPP
+from airflow_delta.hooks.xcoms import push_xcom, xcom_value
 from airflow_delta.jobs.result import ResultDocument
 
 HISTORY_KEY = "delta_history"
@@ -23,7 +24,7 @@ MAX_BYTES = 48 * 1024
 
 def push_links(document: ResultDocument, context: Context) -> None:
     """Leave what the task saw of the table for the page that the task's link shows: the API server reads no storage."""
-    context["ti"].xcom_push(key=HISTORY_KEY, value=told_history(document))
+    push_xcom(context, HISTORY_KEY, told_history(document))
 
 
 def told_history(document: ResultDocument) -> dict[str, Any]:
@@ -42,7 +43,8 @@ def told_history(document: ResultDocument) -> dict[str, Any]:
     }
     while commits and len(json.dumps(told)) > MAX_BYTES:
         commits.pop()
-    return told
+    known: dict[str, Any] = xcom_value(told)
+    return known
 
 
 def history_path(run: Any) -> str:

@@ -65,7 +65,7 @@ def _tell_outcome(task_instance: Any) -> None:
         stats.incr("delta.commit.retries", result.attempts - 1, tags=tags)
     for conflict in result.conflicts:
         if conflict.get("rule"):
-            stats.incr("delta.commit.conflict", tags=tags | {"type": conflict["rule"]})
+            stats.incr("delta.commit.conflict", tags=tags | {"type": _NO_TAG.sub("_", str(conflict["rule"]))})
     if result.committed and not result.already_committed:
         _tell_commit(document, result, tags)
     _tell_table(document.table_facts, tags)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from airflow_delta.core.actions import CommitInfo
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import TimestampOutOfRangeError, VersionNotFoundError
+from airflow_delta.core.foreign_values import json_value, natural_number, printable
 from airflow_delta.core.statements import OperationResult
+from airflow_delta.core.transaction.commit_result import CommitResult
 
 _DAY = 24 * 3_600_000
 
@@ -64,6 +69,27 @@ def result_of_commit(table: str, version: int, info: CommitInfo, *, already_comm
         operation=info.operation,
         committed=True,
         already_committed=already_committed,
-        metrics={name: int(text) if text.lstrip("-").isdecimal() else text for name, text in info.operation_metrics.items()},
-        sources=tuple(info.origin.record.get(SOURCES_KEY, ())),
+        metrics={name: _metric(value) for name, value in info.operation_metrics.items()},
+        sources=_sources(info.origin.record.get(SOURCES_KEY)),
     )
+
+
+def _metric(value: Any) -> int | str:
+    """A figure of a commit info, which may be another writer's."""
+    number = natural_number(value)
+    return str(json_value(value)) if number is None else number
+
+
+def _sources(listed: Any) -> tuple[Mapping[str, Any], ...]:
+    """The versions read, as far as they are told in the form that ``OperationResult`` has."""
+    sources = [source for source in listed if isinstance(source, Mapping)] if isinstance(listed, list) else []
+    return tuple(source for source in sources if _is_source(source.get("table"), source.get("version")))
+
+
+def _is_source(table: Any, version: Any) -> bool:
+    return isinstance(table, str) and type(version) is int and natural_number(version) is not None
+
+
+def after_commit_warnings(commit: CommitResult) -> tuple[str, ...]:
+    """What failed behind the commit, as warnings of a result."""
+    return tuple(f"work after version {commit.version} failed: {printable(failure)}" for failure in commit.hook_failures)

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from airflow_delta.core.actions import CommitActions, Metadata
 from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.foreign_values import natural_number
 from airflow_delta.core.log.history import is_produced_by
 from airflow_delta.core.log.record_counts import NUM_RECORDS, with_record_counts
 from airflow_delta.core.predicate import NO, evaluate_files, is_partition_only, parse_predicate
@@ -141,7 +142,7 @@ def rows_changed(commit: CommitActions) -> int:
     """
     metrics = commit.commit_info.operation_metrics if commit.commit_info else {}
     names = _MERGED if any(name in metrics for name in _MERGED) else _CHANGED
-    counts = [int(text) for name in names if (text := str(metrics.get(name, ""))).isdecimal()]
+    counts = [number for name in names if (number := natural_number(metrics.get(name))) is not None]
     if counts:
         return sum(counts)
     added = with_record_counts(commit.adds.filter(commit.adds["data_change"]), [NUM_RECORDS.name])

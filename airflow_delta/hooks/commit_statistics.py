@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from airflow_delta.core.foreign_values import natural_number
+
 _FILES = ("numTargetFilesAdded", "numAddedFiles", "numRestoredFiles", "numCopiedFiles", "numConvertedFiles", "numFiles")
 _BYTES = ("numTargetBytesAdded", "numAddedBytes", "restoredFilesSize", "copiedFilesSize", "numOutputBytes")
 _CHANGED_ROWS = (
@@ -34,7 +36,7 @@ class CommitStatistics:
 
 def commit_statistics(metrics: Mapping[str, int | str]) -> CommitStatistics:
     """The statistics that an operation's metrics tell."""
-    numbers = {name: int(value) for name, value in metrics.items() if str(value).isdecimal()}
+    numbers = {name: number for name, value in metrics.items() if (number := natural_number(value)) is not None}
     changed = [numbers[name] for name in _CHANGED_ROWS if name in numbers]
     return CommitStatistics(
         rows=sum(changed) if changed else numbers.get(_WRITTEN_ROWS),

@@ -9,6 +9,8 @@ from typing import Any
 from airflow.sdk import Context
 
 from airflow_delta.core.errors import CommitConflictError, DeltaError
+from airflow_delta.hooks.xcoms import push_xcom, xcom_value
+from airflow_delta.jobs.best_effort import BestEffort
 
 CONFLICT_KEY = "delta_conflict"
 """The XCom of a conflict, and the name by which the templates of alerts know it."""
@@ -21,7 +23,7 @@ def conflict_report(error: DeltaError) -> dict[str, Any]:
     ``run_id``, ... when the winner was a task of ours, else empty), ``winning_job`` (as the winner's engine calls it; None for
     none), ``rule``, ``path``, ``partition``.
     """
-    report = {"code": error.code, "text": str(error), **error.attributes()}
+    report: dict[str, Any] = {"code": error.code, "text": str(error), **error.attributes()}
     if isinstance(error, CommitConflictError):
         winner = report.pop("winner")
         report |= {
@@ -29,7 +31,8 @@ def conflict_report(error: DeltaError) -> dict[str, Any]:
             "winning_run": error.winning_run,
             "winning_job": winner.get("job"),
         }
-    return report
+    known: dict[str, Any] = xcom_value(report)
+    return known
 
 
 @contextmanager
@@ -38,5 +41,6 @@ def conflicts_told(context: Context) -> Iterator[None]:
     try:
         yield
     except CommitConflictError as error:
-        context["ti"].xcom_push(key=CONFLICT_KEY, value=conflict_report(error))
+        with BestEffort().attempt(f"the XCom {CONFLICT_KEY}"):  # the conflict is what the task must end in
+            push_xcom(context, CONFLICT_KEY, conflict_report(error))
         raise

@@ -11,6 +11,7 @@ from airflow.sdk import Context, RetryAction, RetryDecision, RetryPolicy
 
 from airflow_delta.core.backoff import Backoff
 from airflow_delta.core.errors import CommitAttemptsExhaustedError, CommitConflictError, DeltaError
+from airflow_delta.core.foreign_values import printable
 
 LOST_RACES = (CommitConflictError, CommitAttemptsExhaustedError)
 """Errors that say: another commit was faster. Nothing is wrong with the work itself."""
@@ -55,7 +56,8 @@ class DeltaRetryPolicy(RetryPolicy):
         """Decide by what the error says about itself."""
         if isinstance(exception, LOST_RACES):
             delay = self._delay(try_number, context["task"].retry_delay if context else self.base)
-            return RetryDecision.retry(delay, f"{exception.code}: {exception.claim()}; again in {delay.total_seconds():.1f} s")
+            reason = f"{exception.code}: {printable(exception.claim())}"
+            return RetryDecision.retry(delay, f"{reason}; again in {delay.total_seconds():.1f} s")
         if isinstance(exception, DeltaError) and not exception.retryable:
             return RetryDecision.fail(f"{exception.code}: the same work would fail again")
         return RetryDecision(action=RetryAction.DEFAULT)

@@ -11,31 +11,35 @@ from typing import Any
 import pyarrow.compute as pc
 
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.errors import DeltaError
+from airflow_delta.core.errors import TableNotFoundError
 from airflow_delta.core.errors.conflict import RECORD_KEY
+from airflow_delta.core.foreign_values import natural_number
 from airflow_delta.core.log.history import HistoryEntry
 from airflow_delta.core.operations.table_health.evidence import SMALL_FILE
 from airflow_delta.core.snapshot.snapshot import Snapshot
-from airflow_delta.jobs.result import ResultDocument
+from airflow_delta.jobs.best_effort import BestEffort
+from airflow_delta.jobs.result import ResultDocument, known_facts
 
 HISTORY = 10
 """How many commits a document tells of."""
 
 
 def observed(document: ResultDocument, log: DeltaLog) -> ResultDocument:
-    """The document with the table's last commits, its size and its schema; as it was where the log does not tell.
+    """The document with the table's last commits, its size and its schema, as far as the log tells them.
 
-    It never raises: the work is done.
+    It never raises: the work is done, and what is not known is a warning of its outcome.
     """
-    with suppress(DeltaError, OSError):
+    if document.outcome is None:
+        return document
+    behind = BestEffort(document.outcome.warnings)
+    with behind.attempt("a look at the table after the work"), suppress(TableNotFoundError):  # a dry run may have none
         snapshot = log.refresh()
-        return replace(
-            document,
-            history=tuple(map(_told, log.history(HISTORY))),
-            table_facts=_facts(snapshot),
-            schema_string=snapshot.schema_string,
-        )
-    return document
+        document = replace(document, schema_string=snapshot.schema_string)
+        with behind.attempt("reading the table's history"):
+            document = replace(document, history=tuple(map(_told, log.history(HISTORY))))
+        with behind.attempt("counting the table's files"):
+            document = replace(document, table_facts=_facts(snapshot))
+    return document.with_warnings(behind.warnings)
 
 
 def _told(entry: HistoryEntry) -> Mapping[str, Any]:
@@ -54,19 +58,23 @@ def _told(entry: HistoryEntry) -> Mapping[str, Any]:
 
 def _facts(snapshot: Snapshot) -> Mapping[str, int]:
     checksum = snapshot.checksum
-    small = None if checksum is None else _small_files(checksum.histogram)
-    if checksum is not None and small is not None:
-        files, size = checksum.num_files, checksum.table_size
-    else:
+    counted = None if checksum is None else _from_checksum(checksum.num_files, checksum.table_size, checksum.histogram)
+    if counted is None:
         sizes = snapshot.files(columns=["size"])["size"]
-        files, size = len(sizes), pc.sum(sizes).as_py() or 0
         small = pc.sum(pc.less(sizes, SMALL_FILE)).as_py() or 0
-    return {"version": snapshot.version, "files": files, "bytes": size, "small_files": small}
+        counted = {"files": len(sizes), "bytes": pc.sum(sizes).as_py() or 0, "small_files": small}
+    return known_facts({"version": snapshot.version, **counted})
 
 
-def _small_files(histogram: Mapping[str, Any] | None) -> int | None:
-    """How many files lie in the bins below ``SMALL_FILE``; None where no bin begins there."""
-    if histogram is None or SMALL_FILE not in histogram.get("sortedBinBoundaries", ()):
+def _from_checksum(files: int, size: int, histogram: Mapping[str, Any] | None) -> Mapping[str, int] | None:
+    """What a checksum counts; None where it does not count files below ``SMALL_FILE``, or what it says cannot be so."""
+    boundaries, counts = ((histogram or {}).get(key) for key in ("sortedBinBoundaries", "fileCounts"))
+    if not isinstance(boundaries, list) or not isinstance(counts, list) or SMALL_FILE not in boundaries:
         return None
-    bins = zip(histogram["sortedBinBoundaries"], histogram.get("fileCounts", ()), strict=False)
-    return sum(count for _, count in takewhile(lambda each: each[0] < SMALL_FILE, bins))
+    numbers = [files, size, *boundaries, *counts]
+    if any(type(number) is not int or natural_number(number) is None for number in numbers):
+        return None
+    if len(boundaries) != len(counts) or boundaries != sorted({*boundaries}) or sum(counts) != files:
+        return None
+    small = sum(count for _, count in takewhile(lambda item: item[0] < SMALL_FILE, zip(boundaries, counts, strict=True)))
+    return {"files": files, "bytes": size, "small_files": small}

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from airflow_delta.core.actions import Origin
-from airflow_delta.core.committed import result_of_commit
+from airflow_delta.core.committed import after_commit_warnings, result_of_commit
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.log.commit_reader import read_commit_info
 from airflow_delta.core.statements import OperationResult
@@ -21,7 +21,13 @@ def of_transaction(log: DeltaLog, operation: str, commit: CommitResult, details:
     if commit.commit_info is None:
         return without_commit(log, operation, commit.version, details=details)
     result = result_of_commit(log.table_uri, commit.version, commit.commit_info, already_committed=commit.already_committed)
-    return replace(result, conflicts=commit.conflicts, attempts=commit.attempts, details=details or {})
+    return replace(
+        result,
+        conflicts=commit.conflicts,
+        attempts=commit.attempts,
+        details=details or {},
+        warnings=after_commit_warnings(commit),
+    )
 
 
 def of_version(log: DeltaLog, version: int, origin: Origin, details: Details | None = None) -> OperationResult:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import airflow_delta.spark.errors  # noqa: F401 - makes its errors known, so that they come back as themselves
 from airflow_delta.core.clock import Clock, system_clock
 from airflow_delta.core.errors import CommitConflictError, DeltaError, InvalidStatementError, StorageAccessError
+from airflow_delta.core.foreign_values import json_value, natural_number, printable
 from airflow_delta.core.statements import OperationResult
 from airflow_delta.core.storage.resolve import log_store_for
 from airflow_delta.jobs.errors import AccessDeniedError, InvalidSpecError, JobFailedError
@@ -26,6 +28,7 @@ KEPT_FOR = 7 * 24 * 3_600_000
 StorageOptions = Mapping[str, Any] | None
 """Credentials and endpoint of the place of results, as fsspec takes them; None for the ambient ones."""
 
+_logger = logging.getLogger(__name__)
 _SWEPT = re.compile(r"[0-9a-f]{32}/\d+\.json")
 
 
@@ -57,6 +60,10 @@ class ResultDocument:
     def of_error(cls, error: DeltaError, traceback: str = "") -> ResultDocument:
         """The document of a failed job."""
         return cls(error=error.to_json(), traceback=traceback)
+
+    def with_warnings(self, warnings: Iterable[str]) -> ResultDocument:
+        """The document whose outcome has these warnings; without an outcome, the document as it is."""
+        return self if self.outcome is None else replace(self, outcome=replace(self.outcome, warnings=tuple(warnings)))
 
     def typed_error(self) -> DeltaError | None:
         """The error as its own class, or None when there is none; a code of another version becomes a ``JobFailedError``."""
@@ -94,28 +101,47 @@ class ResultDocument:
             "error": self.error,
             "traceback": self.traceback,
             "duration_ms": self.duration_ms,
-            "history": [dict(each) for each in self.history],
+            "history": list(self.history),
             "table_facts": dict(self.table_facts),
             "schema_string": self.schema_string,
             "application_id": self.application_id,
         }
-        return json.dumps(document, default=str, indent=1)
+        return json.dumps(json_value(document), indent=1)
 
     @classmethod
     def from_text(cls, text: str | bytes) -> ResultDocument:
-        """The document that ``to_text`` wrote."""
-        document = json.loads(text)
-        outcome = document["outcome"]
-        return cls(
-            outcome=None if outcome is None else OperationResult.from_json(outcome),
-            error=document["error"],
-            traceback=document["traceback"],
-            duration_ms=document.get("duration_ms"),
-            history=tuple(document.get("history", ())),
-            table_facts=document.get("table_facts", {}),
-            schema_string=document.get("schema_string"),
-            application_id=document.get("application_id"),
-        )
+        """The document that ``to_text`` wrote; what only describes the table is left out where it is not of its kind.
+
+        Raises:
+            ValueError: The text is no such document.
+        """
+        try:
+            document = json.loads(text)
+            outcome = document["outcome"]
+            found = cls(
+                outcome=None if outcome is None else OperationResult.from_json(outcome),
+                error=document["error"],
+                traceback=str(document["traceback"]),
+                duration_ms=natural_number(document.get("duration_ms")),
+                history=tuple(entry for entry in document.get("history", ()) if isinstance(entry, dict)),
+                table_facts=known_facts(document.get("table_facts")),
+                schema_string=_text(document.get("schema_string")),
+                application_id=_text(document.get("application_id")),
+            )
+            str(found.typed_error())  # fails here if ever
+        except (LookupError, TypeError, AttributeError, RecursionError) as failure:
+            raise ValueError(f"it is no result document: {type(failure).__name__}: {failure}") from failure
+        return found
+
+
+def known_facts(facts: Any) -> Mapping[str, int]:
+    """Those of the facts of a table that are counts."""
+    told = facts if isinstance(facts, dict) else {}
+    return {name: number for name, fact in told.items() if (number := natural_number(fact)) is not None}
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def result_uri(base: str, token: str, attempt: int) -> str:
@@ -138,11 +164,14 @@ def write_result(
 
 
 def read_result(uri: str, storage_options: StorageOptions = None) -> ResultDocument | None:
-    """The document, or None when the job left none."""
+    """The document, or None when the job left none, or none that can be read: the log knows whether the job has committed."""
     folder, name = uri.rsplit("/", 1)
     try:
         return ResultDocument.from_text(log_store_for(folder, storage_options).read(name))
     except FileNotFoundError:
+        return None
+    except ValueError as error:
+        _logger.warning("%s is left aside: %s", uri, printable(str(error)))
         return None
 
 
@@ -150,7 +179,8 @@ def written_results(base: str, token: str, storage_options: StorageOptions = Non
     """The tries of a task that left a document below the base."""
     files = log_store_for(f"{base.rstrip('/')}/{RESULTS_FOLDER}", storage_options).list_from(token)
     names = (each.path.rsplit("/", 1)[-1] for each in files)
-    return {int(name.removesuffix(".json")) for name in names if name.removesuffix(".json").isdecimal()}
+    tries = (natural_number(name.removesuffix(".json")) for name in names)
+    return {number for number in tries if number is not None}
 
 
 def newest_document(

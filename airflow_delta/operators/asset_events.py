@@ -9,6 +9,7 @@ from airflow.sdk import Asset, BaseOperator, Context
 
 from airflow_delta.core.statements import OperationResult
 from airflow_delta.hooks.asset_uri import sanitize_uri
+from airflow_delta.hooks.xcoms import xcom_value
 from airflow_delta.operators.arguments import check_word
 
 Emit = Literal["on_commit", "always", "never"]
@@ -50,7 +51,7 @@ def emit_asset_events(
         operator.outlets = [each for each in operator.outlets if not _is(each, asset)]
         return
     event = context["outlet_events"][asset]
-    event.extra = {"delta": _told(result, context)}
+    event.extra = xcom_value({"delta": _told(result, context)})
     if partition_keys and result.committed:
         event.add_partitions(str(result.version))
 

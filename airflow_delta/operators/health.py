@@ -10,6 +10,7 @@ from airflow.sdk import Context
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.foreign_values import printable
 from airflow_delta.core.statements import HealthStatement
+from airflow_delta.hooks.xcoms import push_xcom
 from airflow_delta.jobs.errors import TableUnhealthyError
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.operators.core import DeltaCoreOperator, Engine
@@ -65,7 +66,7 @@ class DeltaTableHealthOperator(DeltaCoreOperator):
             self.log.warning("%s", printable(finding))
         bad = [each for each in findings if each["severity"] in _FAILING[self.fail_on]]
         if bad:
-            context["ti"].xcom_push(key="return_value", value=result)  # Airflow keeps it of successes only
+            push_xcom(context, "return_value", result)  # Airflow keeps it of successes only
             raise TableUnhealthyError(
                 table=result["table"],
                 findings=tuple(f"{each['code']}: {each['text']}" for each in bad),

@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 import time
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, NoReturn
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import Asset, Context, RetryPolicy, conf
+from airflow.sdk import Asset, BaseOperatorLink, Context, RetryPolicy, conf
 
 from airflow_delta.core.actions.commit_info import Origin
 from airflow_delta.core.committed import committed_result
 from airflow_delta.core.errors import StorageAccessError, TableNotFoundError, UnsupportedStorageError
+from airflow_delta.core.foreign_values import printable, printable_lines
 from airflow_delta.core.statements import CloneStatement, ConvertStatement, CreateStatement, Statement, WriteStatement
 from airflow_delta.core.statements.json_form import is_statement_value, map_texts
 from airflow_delta.hooks.commit_watch import NO_TABLE, head_version
@@ -29,6 +30,8 @@ from airflow_delta.hooks.job_environment import credentials_for_the_driver
 from airflow_delta.hooks.retry_policy import DeltaRetryPolicy
 from airflow_delta.hooks.spark_target import YARN_WEBAPP, SparkTarget, spark_target
 from airflow_delta.hooks.task_token import OnClear, TaskToken, TokenScopedStore, task_token
+from airflow_delta.hooks.xcoms import push_xcom, xcom_value
+from airflow_delta.jobs.best_effort import BestEffort
 from airflow_delta.jobs.errors import JobFailedError, ResultMissingError
 from airflow_delta.jobs.observed import observed
 from airflow_delta.jobs.result import ResultDocument, newest_document, result_uri, written_results
@@ -75,7 +78,8 @@ class DeltaJobOperator(OpenLineageMethods, SparkSubmitOperator):
     be the same in every try; templates such as ``{{ macros.datetime.now() }}`` make it another one.
 
     The task's return value is a dict: ``table``, ``version``, ``read_version``, ``operation``, ``committed``,
-    ``already_committed``, ``metrics``, ``conflicts``, ``attempts``, ``sources``, ``details``. The version alone is the XCom
+    ``already_committed``, ``metrics``, ``conflicts``, ``attempts``, ``sources``, ``details``, ``warnings`` (what failed behind
+    the commit, such as a checkpoint that was due). The version alone is the XCom
     ``delta_version``. When another commit forbids this one, the XCom ``delta_conflict`` tells which, before the task fails with
     the typed error.
 
@@ -111,7 +115,7 @@ class DeltaJobOperator(OpenLineageMethods, SparkSubmitOperator):
     script: ClassVar[str]
     """Name of the job script."""
 
-    operator_extra_links = (DeltaTableHistoryLink(), SparkApplicationLink())
+    operator_extra_links: Collection[BaseOperatorLink] = (DeltaTableHistoryLink(), SparkApplicationLink())
 
     outcome: ResultDocument | None = None
     """What came of the statement, once it is delivered: for listeners, which see the operator in the worker."""
@@ -136,6 +140,8 @@ class DeltaJobOperator(OpenLineageMethods, SparkSubmitOperator):
     ) -> None:
         check_word("on_clear", on_clear, OnClear)
         super().__init__(retry_policy=retry_policy, name=name, outlets=declared_outlets(outlets, asset, emit), **kwargs)
+        if not self.do_xcom_push:
+            self.operator_extra_links = ()  # Airflow pushes the address of each as an XCom
         self.table = table
         self.delta_conn_id = delta_conn_id
         self.scratch_uri = scratch_uri
@@ -308,7 +314,7 @@ class DeltaJobOperator(OpenLineageMethods, SparkSubmitOperator):
             self.log.warning("The job was lost, but the log of %s holds its commit", table)
             return found
         if document is not None and isinstance(error, JobFailedError):
-            self.log.info("Where the job failed:\n%s", document.traceback)
+            self.log.info("Where the job failed:\n%s", printable_lines(document.traceback))
         missing = result_uri(base, token, context["ti"].try_number)
         raise error or failure or ResultMissingError(table=table, result_uri=missing)
 
@@ -317,12 +323,19 @@ class DeltaJobOperator(OpenLineageMethods, SparkSubmitOperator):
         result = document.outcome
         assert result is not None  # noqa: S101 - documents of errors are raised before
         outcome = "is committed as" if result.committed else "left"
-        self.log.info("%s %s version %s of %s", result.operation, outcome, result.version, result.table)
-        context["ti"].xcom_push(key="delta_version", value=result.version)
-        emit_asset_events(self, result, context, asset=self.asset, emit=self.emit, partition_keys=self.partition_keys)
-        push_links(document, context)
-        self.outcome = document
-        return result.to_json()
+        self.log.info("%s", printable(f"{result.operation} {outcome} version {result.version} of {result.table}"))
+        for warning in result.warnings:
+            self.log.warning("%s", printable(warning))
+        behind = BestEffort(result.warnings)
+        with behind.attempt("the XCom delta_version"):
+            push_xcom(context, "delta_version", result.version)
+        with behind.attempt("the asset's event"):
+            emit_asset_events(self, result, context, asset=self.asset, emit=self.emit, partition_keys=self.partition_keys)
+        with behind.attempt("the page of the table's history"):
+            push_links(document, context)
+        self.outcome = document.with_warnings(behind.warnings)
+        told: dict[str, Any] = xcom_value(replace(result, warnings=tuple(behind.warnings)).to_json())
+        return told
 
     def _committed(self, attempt: Attempt) -> ResultDocument | None:
         """The commit that carries the task's token; None where there is none, or where the worker cannot look."""

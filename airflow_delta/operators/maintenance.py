@@ -9,8 +9,10 @@ from airflow.sdk import Context
 
 from airflow_delta.core.actions.commit_info import Origin
 from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.foreign_values import printable
 from airflow_delta.core.statements import MaintenanceStatement, OperationResult
 from airflow_delta.core.statements.health import STEPS
+from airflow_delta.jobs.best_effort import BestEffort
 from airflow_delta.jobs.maintenance import Maintenance
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.operators.arguments import number
@@ -122,7 +124,8 @@ class DeltaMaintenanceOperator(DeltaCoreOperator):
 
     def _deliver(self, document: ResultDocument, context: Context) -> dict[str, Any]:
         result = super()._deliver(document, context)
-        for each in result["details"].get("steps", ()):
-            told = "done" if each["done"] else "due" if each["due"] else "not due"
-            self.log.info("%s is %s: %s", each["step"], told, each["why"])
+        with BestEffort().attempt("the log of the steps"):
+            for each in result["details"].get("steps", ()):
+                told = "done" if each["done"] else "due" if each["due"] else "not due"
+                self.log.info("%s", printable(f"{each['step']} is {told}: {each['why']}"))
         return result

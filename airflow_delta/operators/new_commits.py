@@ -23,6 +23,7 @@ from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.exposed_secrets import mask_exposed
 from airflow_delta.hooks.processed_versions import due_versions
 from airflow_delta.hooks.retry_policy import DeltaRetryPolicy
+from airflow_delta.hooks.xcoms import push_xcom
 from airflow_delta.operators.arguments import number
 
 STATE_KEY = "airflow_delta.due"
@@ -83,15 +84,14 @@ class DeltaNewCommitsOperator(BaseOperator):
         :raises AirflowSkipException: There are none.
         :raises InvalidStatementError: The operator is mapped, and its asset is not among the inlets.
         """
-        ti = context["ti"]
         own: Any = context["task_state_store"].get(STATE_KEY)
         if own is None:
             own = self._due(context)
             context["task_state_store"].set(STATE_KEY, own, retention=NEVER_EXPIRE)
         self.log.info("Versions %s to %s of %s are new", own["from_version"], own["to_version"], own["table"])
         for key, value in own.items():
-            ti.xcom_push(key=key, value=value)
-        ti.xcom_push(key="delta_version", value=own["to_version"])
+            push_xcom(context, key, value)
+        push_xcom(context, "delta_version", own["to_version"])
         return dict(own)
 
     def _due(self, context: Context) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from airflow_delta.core.foreign_values import printable
 from airflow_delta.core.statements import AsOf, OperationResult, PinnedTable, PinStatement, Version
 from airflow_delta.hooks.conflict_report import CONFLICT_KEY
 from airflow_delta.hooks.pins import PIN_ID, digest_of, keep_pin, kept_pin
+from airflow_delta.hooks.xcoms import push_xcom
 from airflow_delta.jobs.pinned import pinned
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.links import HISTORY_KEY
@@ -98,7 +99,7 @@ class DeltaPinOperator(DeltaCoreOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # upstream returns nothing
         """Return the pinned versions by alias."""
-        context["ti"].xcom_push(key=PIN_ID, value=kept_pin(context["task_state_store"]).id)
+        push_xcom(context, PIN_ID, kept_pin(context["task_state_store"]).id)
         return super().execute(context)
 
     def statement(self) -> PinStatement:
@@ -151,5 +152,5 @@ class DeltaPinOperator(DeltaCoreOperator):
             self.log.info("%s is version %s of %s", each["alias"], each["version"], each["table"])
             if each["unprotected"] is not None:
                 self.log.warning("No vacuum knows of that: the pin cannot be written (%s)", printable(each["unprotected"]))
-            ti.xcom_push(key=each["alias"], value=each["version"])
+            push_xcom(context, each["alias"], each["version"])
         return {each["alias"]: {name: each[name] for name in ("table", "version", "timestamp")} for each in pins}

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from airflow_delta.core.actions import Origin
-from airflow_delta.core.committed import SOURCES_KEY, committed_result, result_of_commit
+from airflow_delta.core.committed import SOURCES_KEY, after_commit_warnings, committed_result, result_of_commit
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OperationResult
@@ -52,6 +52,7 @@ def result_of(
         metrics=result.metrics if commit.already_committed else dict(metrics),
         conflicts=(*redone, *commit.conflicts),
         attempts=commit.attempts + len(redone),
+        warnings=after_commit_warnings(commit),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_delta.core.errors import DeltaError
+from airflow_delta.core.foreign_values import printable
 from airflow_delta.hooks.commit_watch import CommitWait, CommitWatch
 from airflow_delta.hooks.delta import DeltaHook
 
@@ -55,7 +56,7 @@ class DeltaCommitWaitTrigger(BaseTrigger):
                 yield TriggerEvent({"error": error.to_json()})  # type: ignore[no-untyped-call]
                 return
             except OSError as error:
-                self.log.warning("%s could not be looked at, it is tried again: %s", self.table, error)
+                self.log.warning("%s could not be looked at, it is tried again: %s", self.table, printable(str(error)))
                 if watch is not None:  # with credentials that may have come anew, from where the search has come to
                     self.wait, watch = watch.wait.to_json(), None
             else:

@@ -14,6 +14,7 @@ from airflow.triggers.shared_stream import AdvanceItem, AdvanceOutcome, SharedSt
 
 from airflow_delta.core.backoff import Backoff
 from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.foreign_values import json_value, printable
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.hooks.commit_cursor import Look, Start, WatchCursor, first_cursor, look
 from airflow_delta.hooks.commit_filter import CommitFilter
@@ -160,7 +161,7 @@ class DeltaCommitEventTrigger(BaseEventTrigger):
                 if found.event is None and found.cursor != stored:
                     await self._store(found.cursor)
             except Exception as error:  # noqa: BLE001 - a trigger that raises is started again every second
-                self.log.warning("%s could not be looked at, it is tried again: %s", self.table, error)
+                self.log.warning("%s could not be looked at, it is tried again: %s", self.table, printable(str(error)))
                 self._files = None  # the next one may have other credentials
                 tick.pause = pauses.length(failures)
                 failures += 1
@@ -171,7 +172,7 @@ class DeltaCommitEventTrigger(BaseEventTrigger):
                 tick.pause = 0
             if found.event is not None:
                 tick.when_stored = partial(self._store_patiently, found.cursor)
-                yield TriggerEvent(found.event)  # type: ignore[no-untyped-call]
+                yield TriggerEvent(json_value(found.event))  # type: ignore[no-untyped-call]
 
     def _look(self, cursor: WatchCursor | None) -> Look:
         if self._files is None:

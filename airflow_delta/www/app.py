@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from functools import cache
-from typing import Any
+from typing import Annotated, Any
 
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity, DagDetails
@@ -11,14 +12,18 @@ from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag, requires_access_view
 from airflow.models.dag import DagModel
 from airflow.models.xcom import XComModel
-from fastapi import Depends, FastAPI, Request
+from fastapi import Depends, FastAPI, Query, Request
 from fastapi.responses import HTMLResponse
 from sqlalchemy import select
 
 from airflow_delta.links import HISTORY_KEY, history_path
 from airflow_delta.www.pages import history_page, nothing_page, tables_page
 
+log = logging.getLogger(__name__)
+
 PREFIX = "/delta"
+
+_LARGEST_INDEX = (1 << 31) - 1  # of Airflow's column
 
 TOLD_LAST = 1_000
 """So many of the last tellings are looked at for the page of all tables."""
@@ -35,7 +40,12 @@ app = FastAPI(title="Delta tables", docs_url=None, redoc_url=None, openapi_url=N
 
 @app.get("/dags/{dag_id}/tasks/{task_id}/history", dependencies=[Depends(requires_access_dag("GET", DagAccessEntity.XCOM))])
 def history(  # noqa: PLR0917 - FastAPI fills them by name
-    request: Request, session: SessionDep, dag_id: str, task_id: str, run_id: str, map_index: int = -1
+    request: Request,
+    session: SessionDep,
+    dag_id: str,
+    task_id: str,
+    run_id: str,
+    map_index: Annotated[int, Query(ge=-1, le=_LARGEST_INDEX)] = -1,
 ) -> HTMLResponse:
     """The history of the table that a task worked on, for those who may read the DAG's XComs."""
     query = select(XComModel).where(
@@ -71,14 +81,22 @@ def tables(request: Request, session: SessionDep, user: GetUserDep) -> HTMLRespo
     found: dict[str, dict[str, Any]] = {}
     for row in session.scalars(query):
         told = _told(row) if tells_user(row.dag_id) else None
-        if told is not None:
-            found.setdefault(str(told.get("table")), told | {"href": f"{_root(request)}/{history_path(row)}"})
+        table = None if told is None else told.get("table")
+        if told is not None and isinstance(table, str):
+            found.setdefault(table, told | {"href": f"{_root(request)}/{history_path(row)}"})
     return HTMLResponse(tables_page(found[table] for table in sorted(found)), headers=_HEADERS)
 
 
 def _told(row: XComModel | None) -> dict[str, Any] | None:
-    """What an XCom holds; None where it is not ours to read, as with an XCom backend that keeps values elsewhere."""
-    value = None if row is None else XComModel.deserialize_value(row)
+    """What an XCom holds; None where it is not ours to read, as with an XCom backend that keeps values elsewhere.
+
+    Whoever writes a DAG may push any XCom under our key: one that cannot be read must not cost the page of all.
+    """
+    try:
+        value = None if row is None else XComModel.deserialize_value(row)
+    except Exception:  # noqa: BLE001 - a backend, and whatever an author made it hold
+        log.warning("An XCom %s of the DAG %s cannot be read", HISTORY_KEY, getattr(row, "dag_id", None))
+        return None
     return value if isinstance(value, dict) else None
 
 

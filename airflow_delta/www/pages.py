@@ -9,10 +9,15 @@ from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from airflow_delta.core.foreign_values import json_value, natural_number, printable
+
 _TEMPLATES = Environment(
     loader=PackageLoader("airflow_delta.www"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
 )
 
+_LONGEST = 1_000  # characters of one text
+_MOST_COMMITS = 100
+_MOST_METRICS = 100
 _FACTS = {"version": "Version", "files": "Files", "bytes": "Bytes", "small_files": "Small files"}
 
 
@@ -24,9 +29,9 @@ def history_page(told: Mapping[str, Any], *, root: str) -> str:
         root: Path below which Airflow's own pages are, without a slash at the end.
     """
     return _TEMPLATES.get_template("history.html").render(
-        table=str(told.get("table", "")),
+        table=_text(told.get("table")),
         facts=_facts(told.get("facts")),
-        commits=[_commit(each, root) for each in _mappings(told.get("commits"))],
+        commits=[_commit(each, root) for each in _mappings(told.get("commits"))[:_MOST_COMMITS]],
     )
 
 
@@ -36,7 +41,7 @@ def tables_page(tables: Iterable[Mapping[str, Any]]) -> str:
     Args:
         tables: For each table what was told last, with ``href``, the address of its history.
     """
-    rows = [{"table": str(each.get("table", "")), "facts": _facts(each.get("facts")), "href": each["href"]} for each in tables]
+    rows = [{"table": _text(each.get("table")), "facts": _facts(each.get("facts")), "href": each["href"]} for each in tables]
     return _TEMPLATES.get_template("tables.html").render(rows=rows, names=list(_FACTS.values()))
 
 
@@ -48,11 +53,13 @@ def nothing_page(why: str) -> str:
 def _commit(entry: Mapping[str, Any], root: str) -> dict[str, Any]:
     metrics = entry.get("operationMetrics")
     return {
-        "version": str(entry.get("version", "")),
+        "version": _text(entry.get("version")),
         "time": _time(entry.get("timestamp")),
-        "operation": str(entry.get("operation", "")),
-        "engine": str(entry.get("engineInfo", "")),
-        "metrics": {str(name): _number(value) for name, value in metrics.items()} if isinstance(metrics, dict) else {},
+        "operation": _text(entry.get("operation")),
+        "engine": _text(entry.get("engineInfo")),
+        "metrics": {_text(name): _number(value) for name, value in [*metrics.items()][:_MOST_METRICS]}
+        if isinstance(metrics, dict)
+        else {},
         "run": _run(entry.get("run"), root),
     }
 
@@ -61,11 +68,10 @@ def _run(run: Any, root: str) -> dict[str, str] | None:
     """The task run's text and where Airflow shows it; None for none of ours."""
     if not isinstance(run, dict) or not {"dag_id", "run_id", "task_id"} <= run.keys():
         return None
-    dag, run_id, task = (str(run[key]) for key in ("dag_id", "run_id", "task_id"))
-    mapped = run.get("map_index")
+    dag, run_id, task = (_text(run[key]) for key in ("dag_id", "run_id", "task_id"))
+    mapped = natural_number(run.get("map_index"))
     path = f"{root}/dags/{quote(dag, safe='')}/runs/{quote(run_id, safe='')}/tasks/{quote(task, safe='')}"
-    is_mapped = isinstance(mapped, int) and mapped >= 0
-    return {"text": f"{dag}.{task}", "id": run_id, "href": f"{path}/mapped/{mapped}" if is_mapped else path}
+    return {"text": f"{dag}.{task}", "id": run_id, "href": path if mapped is None else f"{path}/mapped/{mapped}"}
 
 
 def _facts(facts: Any) -> dict[str, str]:
@@ -78,7 +84,14 @@ def _mappings(values: Any) -> list[Mapping[str, Any]]:
 
 
 def _number(value: Any) -> str:
-    return f"{int(value):,}" if str(value).isdecimal() else str(value)
+    number = natural_number(value)
+    return _text(value) if number is None else f"{number:,}"
+
+
+def _text(value: Any) -> str:
+    """A text or a number as it is shown; nothing for what is neither, such as an object nested a thousand times."""
+    shown = json_value(value)
+    return printable(str(shown))[:_LONGEST] if isinstance(shown, str | int | float) else ""
 
 
 def _time(timestamp: Any) -> str:

@@ -30,3 +30,9 @@ from airflow_delta.hooks.commit_statistics import commit_statistics
 def test_rows_files_and_bytes_of_an_operation(metrics, told):
     statistics = commit_statistics(metrics)
     assert (statistics.rows, statistics.files, statistics.bytes) == told
+
+
+@pytest.mark.parametrize("figure", ["9" * 5_000, "-5", -5, 1 << 70, True, float("nan"), None, ["1"], "\ud800"], ids=range(9))
+def test_figures_that_cannot_be_so_do_not_count(figure):
+    told = commit_statistics({"numOutputRows": figure, "numFiles": figure, "numOutputBytes": "7"})
+    assert (told.rows, told.files, told.bytes) == (None, None, 7)

@@ -9,6 +9,7 @@ from deltalake import write_deltalake
 from airflow_delta.core import DeltaLog
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.log.version_checksum import VersionChecksum
+from airflow_delta.core.operations.table_health.evidence import SMALL_FILE
 from airflow_delta.core.statements import OperationResult
 from airflow_delta.jobs.observed import HISTORY, observed
 from airflow_delta.jobs.result import ResultDocument
@@ -62,3 +63,40 @@ def test_small_files_come_from_the_checksum_where_it_counts_them(table, histogra
 def test_what_cannot_be_observed_is_left_out(tmp_path):
     document = ResultDocument(outcome=OUTCOME)
     assert observed(document, DeltaLog.for_table(str(tmp_path / "none"))) == document
+
+
+@pytest.mark.parametrize(
+    ("files", "counts"),
+    [
+        (12, ["many", "few"]),
+        (12, ["6", "6"]),
+        (12, [-5, 17]),
+        (12, [1.5, 10.5]),
+        (12, [float("nan"), 12]),
+        (12, [None, 12]),
+        (12, [12]),
+        (12, {"0": 12}),
+        (12, [13, 12]),
+        (-12, [-12, 0]),
+        (12, [(1 << 70), 12 - (1 << 70)]),
+    ],
+    ids=str,
+)
+def test_figures_of_a_checksum_that_cannot_be_so_are_counted_instead(table, files, counts):
+    snapshot = DeltaLog.for_table(str(table)).snapshot()
+    histogram = {"sortedBinBoundaries": [0, SMALL_FILE], "fileCounts": counts, "totalBytes": [1, 1]}
+    checksum = VersionChecksum(
+        table_size=100, num_files=files, protocol=snapshot.protocol, metadata=snapshot.metadata, histogram=histogram
+    )
+    (table / "_delta_log" / f"{12:020d}.crc").write_text(json.dumps(checksum.to_json()))
+    document = observed(ResultDocument(outcome=OUTCOME), DeltaLog.for_table(str(table)))
+    size = sum(path.stat().st_size for path in table.glob("*.parquet"))
+    assert document.table_facts == {"version": 12, "files": 12, "bytes": size, "small_files": 12}
+    assert document.outcome == OUTCOME
+
+
+def test_whatever_fails_behind_the_commit_is_a_warning(table):
+    (table / "_delta_log" / f"{5:020d}.json").write_bytes(b'{"commitInfo":{"operation":"\xff"}}')
+    document = observed(ResultDocument(outcome=OUTCOME), DeltaLog.for_table(str(table)))
+    assert document.outcome.version == 1
+    assert document.outcome.warnings[0].startswith("a look at the table after the work failed: ")

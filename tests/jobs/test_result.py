@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -71,6 +72,7 @@ def test_an_error_of_another_version_is_still_told():
 def test_an_error_of_the_spark_floor_comes_back_where_spark_is_not():
     code = """
 import sys
+from dataclasses import replace
 sys.modules["pyspark"] = None
 from airflow_delta.jobs.result import ResultDocument
 error = {"code": "DELTA_SOURCE_UNREADABLE", "text": "", "attributes": {"source": "s", "detail": "d"}}
@@ -102,3 +104,50 @@ def test_every_error_code_is_known_to_one_registry():
     codes = [type(error).code for error, _ in ERRORS]
     assert all(DeltaError.from_json(error.to_json()) is not None for error, _ in ERRORS)
     assert len(set(codes)) == len(codes)
+
+
+OF_RESULT = '{"table": "t", "version": 9, "read_version": 0, "operation": "MERGE", "committed": true%s}'
+OF_DOCUMENT = '{"outcome": %s, "error": %s, "traceback": ""%s}'
+ABSURD = [
+    "",
+    "\udcff",
+    "[]",
+    "7",
+    OF_DOCUMENT % (7, "null", ""),
+    OF_DOCUMENT % ('{"table": 1}', "null", ""),
+    OF_DOCUMENT % (OF_RESULT % ', "version": "9"', "null", ""),
+    OF_DOCUMENT % (OF_RESULT % ', "metrics": 7', "null", ""),
+    OF_DOCUMENT % (OF_RESULT % ', "conflicts": 7', "null", ""),
+    OF_DOCUMENT % ("null", '{"code": []}', ""),
+    OF_DOCUMENT % ("null", '{"code": "x"}', ""),
+    OF_DOCUMENT % ("null", '{"code": "DELTA_CONCURRENT_APPEND", "attributes": 7}', ""),
+    OF_DOCUMENT % ("null", '{"code": "DELTA_SCHEMA_MISMATCH", "attributes": {"table": "t", "differences": [1]}}', ""),
+    OF_DOCUMENT % ("9" * 5_000, "null", ""),
+    "[" * 100_000,
+]
+
+
+@pytest.mark.parametrize("text", ABSURD, ids=range(len(ABSURD)))
+def test_a_document_that_cannot_be_read_is_like_none(tmp_path, text):
+    uri = result_uri(str(tmp_path), TOKEN, 1)
+    write_result(uri, ResultDocument(outcome=OUTCOME))
+    (tmp_path / "_airflow_delta" / "results" / TOKEN / "1.json").write_bytes(text.encode(errors="surrogateescape"))
+    assert read_result(uri) is None
+
+
+def test_figures_that_cannot_be_so_are_left_out():
+    facts = '{"version": 1, "files": -5, "bytes": NaN, "small_files": "many", "x": ' + "9" * 400 + "}"
+    told = f', "table_facts": {facts}, "history": [7], "schema_string": 1'
+    document = ResultDocument.from_text(OF_DOCUMENT % (OF_RESULT % "", "null", told))
+    assert (document.table_facts, document.history, document.schema_string) == ({"version": 1}, (), None)
+    assert document.outcome.version == 9
+
+
+def test_a_document_of_absurd_values_can_be_written():
+    deep = []
+    for _ in range(2_000):
+        deep = [deep]
+    outcome = replace(OUTCOME, metrics={"n": float("nan")}, details={"deep": deep, "large": 10**5_000, "text": "\ud800"})
+    document = ResultDocument.from_text(ResultDocument(outcome=outcome, history=({"version": 1, "x": deep},)).to_text())
+    assert (document.outcome.version, document.history[0]["version"]) == (3, 1)
+    assert document.outcome.details["text"] == r"\ud800"

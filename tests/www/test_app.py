@@ -1,6 +1,7 @@
 """Who may see the pages, and that what they show is what a task has told."""
 
 import importlib
+import json
 
 import pendulum
 import pyarrow as pa
@@ -8,11 +9,15 @@ import pytest
 from airflow.api_fastapi.app import create_app, get_auth_manager
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+from airflow.models.xcom import XComModel
 from airflow.sdk import DAG
+from airflow.utils.session import create_session
 from deltalake import write_deltalake
 from fastapi.testclient import TestClient
+from sqlalchemy import update
 
 from airflow_delta import plugin
+from airflow_delta.links import HISTORY_KEY
 from airflow_delta.operators import DeltaVacuumOperator
 
 pytestmark = pytest.mark.airflow
@@ -29,7 +34,7 @@ def client(server):
     """A client with the role of a user, or with none: ``client("viewer")``."""
 
     def make(role=None, *, anonymous=False):
-        session = TestClient(server)
+        session = TestClient(server, raise_server_exceptions=False)
         if not anonymous:
             token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="someone", role=role))
             session.headers["Authorization"] = f"Bearer {token}"
@@ -107,3 +112,70 @@ def test_pages_that_cannot_be_imported_are_not_there(monkeypatch):
     assert plugin.DeltaPlugin().fastapi_apps == []
     monkeypatch.setattr(plugin, "import_module", importlib.import_module)
     assert len(plugin.DeltaPlugin().fastapi_apps) == 1
+
+
+DEEP = "[" * 900 + "]" * 900
+
+ABSURD = {
+    "of another form": ["no table"],
+    "a text": "x",
+    "a number of 5,000 digits": {"table": "absurd", "facts": {"bytes": "9" * 5_000}, "commits": [{"version": "9" * 5_000}]},
+    "lone surrogates": {
+        "table": "absurd\ud800",
+        "facts": {"files": "\ud800"},
+        "commits": [
+            {
+                "version": 1,
+                "operation": "\ud800",
+                "operationMetrics": {"\ud800": "\ud800"},
+                "run": {"dag_id": "\ud800", "run_id": "\ud800", "task_id": "\ud800", "map_index": 1},
+            }
+        ],
+    },
+    "huge numbers": {
+        "table": "absurd",
+        "facts": {"files": 10**4_000, "version": -1},
+        "commits": [{"version": 10**4_000, "timestamp": 10**400, "run": dict.fromkeys(("dag_id", "run_id", "task_id"), "x")}],
+    },
+    "a huge map index": {
+        "table": "absurd",
+        "commits": [{"run": {"dag_id": "d", "run_id": "r", "task_id": "t", "map_index": 10**4_000}}],
+    },
+    "no number": {"table": "absurd", "facts": {"bytes": float("nan")}, "commits": [{"timestamp": float("inf")}]},
+    "no texts": {"table": {"a": 1}, "facts": [], "commits": {"a": 1}},
+    "deeply nested": {"table": "absurd", "facts": {"bytes": json.loads(DEEP)}, "commits": [{"operation": json.loads(DEEP)}]},
+}
+
+
+@pytest.fixture
+def push(run_dag, xcom, tmp_path):
+    """Let the author of another DAG push what he likes under our key: ``push(value)``; the address of its page."""
+    table = tmp_path / "authored"
+    write_deltalake(table, pa.table({"id": [1]}))
+    with DAG("author", schedule=None, start_date=pendulum.datetime(2013, 1, 1)) as dag:
+        DeltaVacuumOperator(task_id="vacuum", table=str(table), engine="worker")
+    page = xcom(run_dag(dag, logical_date=pendulum.datetime(2013, 1, 2)), "vacuum", "_link_DeltaTableHistoryLink")
+    own = (XComModel.dag_id == "author", XComModel.key == HISTORY_KEY)
+
+    def pushed(value, *, raw=False):
+        with create_session() as session:
+            session.execute(update(XComModel).where(*own).values(value=value if raw else json.dumps(value)))
+        return page
+
+    return pushed
+
+
+def test_an_absurd_xcom_breaks_no_page(client, told, push):
+    viewer, broken = client("VIEWER"), []
+    unreadable = '{"__classname__": "no.such.Class", "__version__": 1, "__data__": "x"'
+    for name, value, raw in [*((name, value, False) for name, value in ABSURD.items()), ("unreadable", unreadable, True)]:
+        page, listed = viewer.get(push(value, raw=raw)), viewer.get("/delta/tables")
+        if page.status_code not in {200, 404} or listed.status_code != 200 or told.replace("&", "&amp;") not in listed.text:
+            broken.append(name)
+    assert broken == []
+
+
+@pytest.mark.parametrize("index", [str(1 << 31), "9" * 40, "9" * 5_000, "-2", "x"])
+def test_an_index_that_no_task_has_is_refused(client, index):
+    answer = client("VIEWER").get("/delta/dags/health/tasks/vacuum/history", params={"run_id": "r", "map_index": index})
+    assert answer.status_code == 422

@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-_LISTS = ("conflicts", "sources")
+from airflow_delta.core.foreign_values import json_value
+
+_LISTS = ("conflicts", "sources", "warnings")
+_KINDS: Mapping[str, type] = {
+    "table": str,
+    "version": int,
+    "read_version": int,
+    "operation": str,
+    "committed": bool,
+    "already_committed": bool,
+    "metrics": Mapping,
+    "attempts": int,
+    "details": Mapping,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +38,7 @@ class OperationResult:
         attempts: How often the statement was computed or its commit was tried.
         sources: The versions that were read, as ``{"table": ..., "version": ...}``: with them the result can be made again.
         details: What the operation has to say beyond numbers, such as the findings of an examination; JSON values.
+        warnings: What failed behind the commit, such as the checkpoint that was due; the commit stands.
     """
 
     table: str
@@ -38,13 +52,21 @@ class OperationResult:
     attempts: int = 1
     sources: tuple[Mapping[str, Any], ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The result as a JSON object, by field names."""
-        return asdict(self) | {name: [dict(each) for each in getattr(self, name)] for name in _LISTS}
+        return {each.name: json_value(getattr(self, each.name)) for each in fields(self)}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> OperationResult:
-        """The result that ``to_json`` described; fields of a later version of the package are ignored."""
+        """The result that ``to_json`` described; fields of a later version of the package are ignored.
+
+        Raises:
+            ValueError: A field is not of its kind.
+        """
         known = {each.name: document[each.name] for each in fields(cls) if each.name in document}
+        for name, kind in _KINDS.items():
+            if name in known and not isinstance(known[name], kind):
+                raise ValueError(f"the {name} of a result is {known[name]!r:.100}")
         return cls(**{**known, **{name: tuple(document.get(name, ())) for name in _LISTS}})

@@ -57,7 +57,9 @@ def compacted_after(
     except Exception as error:  # noqa: BLE001 - the statement is committed, and must not be taken for one that failed
         told = error if isinstance(error, DeltaError) else type(error).__name__  # other texts may hold keys
         _log.warning("The compaction after version %s of %s failed: %s", result.version, log.table_uri, told)
-        return replace(result, details={**result.details, DETAIL: {"error": type(error).__name__}})
+        warning = f"the compaction after version {result.version} failed: {told}"
+        details = {**result.details, DETAIL: {"error": type(error).__name__}}
+        return replace(result, details=details, warnings=(*result.warnings, warning))
     if done is None or not done.committed:
         return result
     return replace(result, details={**result.details, DETAIL: {"version": done.version, "metrics": dict(done.metrics)}})
