@@ -14,12 +14,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from airflow_delta.core.log.file_names import LAST_CHECKPOINT, v2_checkpoint_path
-from airflow_delta.core.log.json_checksum import CHECKSUM, json_checksum
-from airflow_delta.core.log.last_checkpoint import hinted_version
+from airflow_delta.core.log.file_names import v2_checkpoint_path
 from airflow_delta.core.operations.checkpoints import CheckpointKind, CheckpointResult
 from airflow_delta.core.operations.checkpoints.columns import manifest_columns
 from airflow_delta.core.operations.checkpoints.content import CheckpointContent, rows_of
+from airflow_delta.core.operations.checkpoints.hint import point_to
 from airflow_delta.core.schema import schema_json, struct_from_arrow
 
 _MOST_IN_HINT = 30
@@ -99,16 +98,11 @@ def _sum(files: Sequence[File], name: str) -> int:
 
 
 def _point_to(content: CheckpointContent, result: CheckpointResult, members: Mapping[str, Any]) -> None:
-    """Tell readers where to begin, unless they are told of a newer checkpoint already."""
-    store = content.snapshot.store
-    if (hinted_version(store) or 0) > result.version:
-        return
-    hint: dict[str, Any] = {
+    hint = {
         "version": result.version,
         "size": result.actions,
         "sizeInBytes": result.bytes,
         "numOfAddFiles": result.files,
         **members,
     }
-    hint[CHECKSUM] = json_checksum(hint)
-    store.write(LAST_CHECKPOINT, json.dumps(hint, ensure_ascii=False, separators=(",", ":")).encode())
+    point_to(content.snapshot.store, hint)

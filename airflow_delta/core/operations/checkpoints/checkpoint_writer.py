@@ -13,10 +13,8 @@ import pyarrow as pa
 
 from airflow_delta.core.actions import Metadata, Protocol
 from airflow_delta.core.errors import CorruptLogError, InvalidStatementError
-from airflow_delta.core.log.file_names import LAST_CHECKPOINT
-from airflow_delta.core.log.json_checksum import CHECKSUM, json_checksum
-from airflow_delta.core.log.last_checkpoint import hinted_version
 from airflow_delta.core.operations.checkpoints.content import CheckpointContent
+from airflow_delta.core.operations.checkpoints.hint import point_to
 from airflow_delta.core.operations.checkpoints.layout import CheckpointKind, Written, write_classic, write_parts, write_v2
 from airflow_delta.core.operations.table_log import TableLog
 from airflow_delta.core.schema import schema_json, struct_from_arrow
@@ -139,9 +137,6 @@ def _check_allowed(kind: CheckpointKind, protocol: Protocol) -> None:
 
 
 def _point_to(store: LogStore, version: int, written: Written, columns: pa.Schema | None) -> None:
-    """Tell readers where to begin, unless they are told of a newer checkpoint already."""
-    if (hinted_version(store) or 0) > version:
-        return
     hint: dict[str, Any] = {
         "version": version,
         "size": written.actions,
@@ -151,5 +146,4 @@ def _point_to(store: LogStore, version: int, written: Written, columns: pa.Schem
     }
     if columns is not None:
         hint["checkpointSchema"] = json.loads(schema_json(struct_from_arrow(columns)))
-    hint[CHECKSUM] = json_checksum(hint)
-    store.write(LAST_CHECKPOINT, json.dumps(hint, ensure_ascii=False, separators=(",", ":")).encode())
+    point_to(store, hint)

@@ -64,7 +64,7 @@ def test_each_file_is_in_the_part_in_which_delta_spark_put_it():
 
 
 def test_other_engines_read_the_parts(real_table, tmp_path, duckdb_connection):
-    table = real_table()
+    table = real_table(**{"delta.checkpointInterval": "100"})
     for number in range(8):
         table.commit(adds=table.add(f"part/f{number}.parquet", number, "x"))
     table.commit(transactions=[SetTransaction(app_id="app", version=3)])
@@ -111,3 +111,18 @@ def test_a_table_with_v2_checkpoints_gets_no_parts(real_table):
     )
     with pytest.raises(InvalidStatementError, match="v2Checkpoint"):
         write_checkpoint(snapshot, now=0, kind=CheckpointKind.MULTI_PART)
+
+
+@pytest.mark.parametrize("kinds", [["classic", "multi-part"], ["multi-part", "classic"], ["classic", "multi-part", "classic"]])
+def test_a_version_with_checkpoints_of_both_kinds_is_opened_by_every_engine(real_table, duckdb_connection, kinds):
+    table = real_table()
+    for number in range(3):
+        table.commit(adds=table.add(f"f{number}.parquet", number, "x"))
+    for kind in kinds:
+        table.log.checkpoint(kind=CheckpointKind(kind))
+    for _ in range(20):  # Delta Kernel takes either, by chance
+        assert duckdb_connection.sql(f"SELECT n FROM delta_scan('{table.root}') ORDER BY n").fetchall() == [(0,), (1,), (2,)]
+    assert DeltaTable(table.root).version() == DeltaLog.for_table(str(table.root)).refresh().version == 3
+    table.commit(adds=table.add("f3.parquet", 3, "x"))
+    table.log.checkpoint()
+    assert '"version":4' in table.log.store.read(LAST_CHECKPOINT).decode()
