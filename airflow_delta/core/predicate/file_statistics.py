@@ -7,6 +7,9 @@ trusted only as far as every known writer keeps them:
 - The maximum of floats leaves NaN out with some writers, and NaN is the greatest value.
 - A long string is cut; its maximum is a bound, not a value.
 - A decimal of many digits went through a double with some writers.
+- NULLs of lists and maps are counted by some as those of their elements. deltalake before 2026-07 counts the NULLs of elements,
+  keys and values as those of the columns ``item``, ``key`` and ``value``.
+- A column with bounds has a value, whatever the number of its NULLs is; bounds in the wrong order are none.
 - What a float's digits say is near the float, so near the double that a widened column makes of it.
 - Anything may be missing, or be no JSON at all. Then nothing is promised; it is never an error.
 
@@ -38,8 +41,10 @@ from airflow_delta.core.schema.data_types import (
     STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
+    ArrayType,
     DataType,
     DecimalType,
+    MapType,
     StructField,
     StructType,
 )
@@ -58,6 +63,7 @@ _SLACK_OF_DOUBLE = 1e-15
 _SLACK_OF_FLOAT = 1e-6
 _SMALLEST_FLOAT = 1e-44
 _TYPE_CHANGES = "delta.typeChanges"
+_COUNTED_ELEMENTS = {(name,) for name in ("item", "element", "key", "value")}  # paths under which NULLs of elements are counted
 
 _AS_JSON = {BYTE, SHORT, INTEGER, LONG, FLOAT, DOUBLE, STRING}
 _AS_TEXT = {DATE, TIMESTAMP, TIMESTAMP_NTZ}
@@ -120,11 +126,13 @@ class _Stored:
         path: Physical names, outermost first.
         kind: Its type today; files written before a widening have bounds of a narrower type.
         was_float: Whether a double was a float in older files.
+        is_counted: Whether the number of its NULLs is believed.
     """
 
     path: tuple[str, ...]
     kind: DataType
     was_float: bool
+    is_counted: bool
 
 
 def _stored(schema: StructType, column: Column) -> _Stored:
@@ -138,7 +146,10 @@ def _stored(schema: StructType, column: Column) -> _Stored:
         fields.append(field)
         scope = field.type
     was_float = scope == DOUBLE and _TYPE_CHANGES in fields[-1].metadata
-    return _Stored(path=tuple(map(physical_name, fields)), kind=scope, was_float=was_float)
+    path = tuple(map(physical_name, fields))
+    has_elements = any(isinstance(each.type, ArrayType | MapType) for each in schema.fields)
+    is_counted = not isinstance(scope, ArrayType | MapType | StructType) and not (has_elements and path in _COUNTED_ELEMENTS)
+    return _Stored(path=path, kind=scope, was_float=was_float, is_counted=is_counted)
 
 
 # -- parsing
@@ -154,7 +165,7 @@ def _json_type(kind: DataType) -> pa.DataType | None:
 def _parsed(stats: pa.ChunkedArray, columns: Collection[_Stored]) -> pa.Table:
     """The statistics as nested columns, for these columns only; NULL wherever they say nothing that can be read."""
     bounds = _nested({each.path: json_type for each in columns if (json_type := _json_type(each.kind))})
-    counts = _nested({each.path: pa.int64() for each in columns if not isinstance(each.kind, StructType)})
+    counts = _nested({each.path: pa.int64() for each in columns if each.is_counted})
     schema = pa.schema([("numRecords", pa.int64()), ("minValues", bounds), ("maxValues", bounds), ("nullCount", counts)])
     options = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
     has_floats = any(each.kind in (FLOAT, DOUBLE) for each in columns)
@@ -210,14 +221,17 @@ def _leniently(values: pa.Array, convert: Callable[[pa.Array], Any], nothing: Ca
 
 def _bounds(parsed: pa.Table, column: _Stored, records: pa.ChunkedArray) -> ColumnBounds:
     rows, kind = len(parsed), column.kind
-    is_counted = not isinstance(kind, StructType)
-    nulls = pc.struct_field(parsed["nullCount"], column.path) if is_counted else pa.nulls(rows, pa.int64())
+    nulls = pc.struct_field(parsed["nullCount"], column.path) if column.is_counted else pa.nulls(rows, pa.int64())
     no_null, all_null = _certain(pc.equal(nulls, 0)), _certain(pc.equal(nulls, records))
     if _json_type(kind) is None:
         return ColumnBounds(low=None, high=None, greatest=None, no_null=no_null, all_null=all_null)
     low, high = (pc.struct_field(parsed[name], column.path) for name in ("minValues", "maxValues"))
+    all_null = pc.and_(all_null, pc.and_(pc.is_null(low), pc.is_null(high)))
     if kind in _AS_TEXT:
         low, high = _typed(low, kind), _typed(high, kind)
+    is_contradiction = _certain(pc.greater(low, high))
+    if pc.any(is_contradiction).as_py():
+        low, high = (pc.if_else(is_contradiction, None, each) for each in (low, high))
     if kind in (TIMESTAMP, TIMESTAMP_NTZ):
         low, high = _outward(low, high)
     if column.was_float or (isinstance(kind, DecimalType) and kind.precision > _DIGITS_OF_DOUBLE):
