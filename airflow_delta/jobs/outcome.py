@@ -10,7 +10,7 @@ from airflow_delta.core.actions import Origin
 from airflow_delta.core.committed import after_commit_warnings, result_of_commit
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.log.commit_reader import read_commit_info
-from airflow_delta.core.statements import OperationResult
+from airflow_delta.core.statements import OperationResult, Statement
 from airflow_delta.core.transaction.commit_result import CommitResult
 
 Details = Mapping[str, Any]
@@ -37,6 +37,11 @@ def of_version(log: DeltaLog, version: int, origin: Origin, details: Details | N
         return without_commit(log, "UNKNOWN", version, details=details)
     is_ours = info.origin.record == dict(origin.record)
     return replace(result_of_commit(log.table_uri, version, info, already_committed=not is_ours), details=details or {})
+
+
+def marked(result: OperationResult, statement: Statement) -> OperationResult:
+    """The result, which says of a dry run that it was one."""
+    return replace(result, dry_run=getattr(statement, "dry_run", False))
 
 
 def without_commit(

@@ -34,6 +34,7 @@ from airflow_delta.jobs.core_statements import execute_in_core
 from airflow_delta.jobs.errors import AccessDeniedError, JobFailedError, MissingPackageError, SparkAnalysisError
 from airflow_delta.jobs.maintenance import Maintenance
 from airflow_delta.jobs.observed import observed
+from airflow_delta.jobs.outcome import marked
 from airflow_delta.jobs.pinned import pinned
 from airflow_delta.jobs.redaction import redact
 from airflow_delta.jobs.result import ResultDocument
@@ -67,7 +68,7 @@ def run(spark: SparkSession, spec: JobSpec) -> ResultDocument:
         if leaves_commit and spec.start_version is None and spec.not_before is not None:
             spec = replace(spec, start_version=version_before(log, spec.not_before))
         with typed_worker_errors():
-            outcome = execute(spark, log, spec)
+            outcome = marked(execute(spark, log, spec), spec.statement)
     except Exception as error:  # noqa: BLE001 - a job ends in a document, whatever happened
         return ResultDocument.of_error(_typed(error, spec.statement), redact(traceback.format_exc()))
     return observed(ResultDocument(outcome=outcome, duration_ms=round(1_000 * (time.monotonic() - began))), log)

@@ -29,21 +29,21 @@ class DeltaAlterOperator(DeltaCoreOperator):
 
     :param table: URI of the table's root (templated).
     :param changes: What to change, in order (templated).
-    :param dry_run: Check, and tell what the table would be, but commit nothing.
+    :param dry_run: Check, and tell what the table would be, but commit nothing (templated).
     """
 
-    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, "changes")
+    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, "changes", "dry_run")
     script = "alter"
 
-    def __init__(self, *, changes: Sequence[TableChange] | TableChange, dry_run: bool = False, **kwargs: Any) -> None:
+    def __init__(self, *, changes: Sequence[TableChange] | TableChange, dry_run: bool | str = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.changes = changes
-        self._dry_run = dry_run
+        self.dry_run = dry_run
 
     def statement(self) -> AlterStatement:
         """What is to be done, made from the rendered arguments."""
         return AlterStatement(
             table=self.table,
             changes=self.changes,  # type: ignore[arg-type]  # any sequence becomes a tuple
-            dry_run=self._dry_run,
+            dry_run=self.dry_run,
         )

@@ -1,12 +1,76 @@
-"""Rendered arguments become the values of statements. Templates render to texts, so numbers arrive as texts too."""
+"""The arguments of operators and sensors: checked when the DAG is parsed, and again when their templates are rendered."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import replace
-from typing import Any, get_args
+from functools import cache
+from typing import Any, ClassVar, TypeVar
+
+from airflow.sdk import XComArg
+from airflow.sdk.bases.operator import BaseOperatorMeta
 
 from airflow_delta.core.errors import InvalidStatementError
-from airflow_delta.core.statements import Source, TableSource
+from airflow_delta.core.statements import FileSource, Source, TableSource
+from airflow_delta.core.statements.fields import converted_value, is_template, nearest
+
+LATER = "{{ an argument that only a run has }}"
+"""Stands for the result of another task while the DAG is parsed."""
+
+Operator = TypeVar("Operator")
+
+
+class CheckedOperatorMeta(BaseOperatorMeta):
+    """Makes operators that are checked as soon as they are complete."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:  # noqa: N805 - it is a metaclass
+        """The operator. Raises ``InvalidStatementError`` for arguments that no template can make right."""
+        operator = super().__call__(*args, **kwargs)
+        operator.check_arguments()
+        return operator
+
+
+class CheckedArguments(metaclass=CheckedOperatorMeta):
+    """A base of operators and sensors whose arguments are refused as early as can be.
+
+    Flags, numbers and words are converted whenever they are set: in the constructor, and by Airflow when it has rendered a
+    template. A template, and what another task returns, stay as they are until then.
+    """
+
+    argument_types: ClassVar[Mapping[str, Any]] = {}
+    """Name of an attribute to what it may be, as ``converted_value`` takes it."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        known = _parameters(type(self))
+        unknown = [name for name in kwargs if name not in known and not name.startswith("_")]
+        if unknown:
+            raise self.invalid(f"it takes no argument {unknown[0]!r}{nearest(unknown[0], known)}")
+        super().__init__(**kwargs)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        kind = self.argument_types.get(name)
+        if kind is not None and not _is_of_run(value):
+            value = converted_value(type(self).__name__, name, value, kind)
+        super().__setattr__(name, value)
+
+    def check_arguments(self) -> None:
+        """Raise ``InvalidStatementError`` for arguments that contradict each other, as far as they are known."""
+
+    def invalid(self, detail: str) -> InvalidStatementError:
+        """The error for arguments that mean nothing."""
+        return InvalidStatementError(statement=type(self).__name__, detail=detail)
+
+
+def without_run(operator: Operator) -> Operator:
+    """The operator with templates in place of what other tasks return."""
+    later = [name for name in operator.template_fields if _is_of_run(getattr(operator, name))]  # type: ignore[attr-defined]
+    if not later:
+        return operator
+    known = copy(operator)
+    known.__dict__.update(dict.fromkeys(later, LATER))
+    return known
 
 
 def source_of(source: str | Source, version: int | str | None) -> Source:
@@ -16,22 +80,27 @@ def source_of(source: str | Source, version: int | str | None) -> Source:
         return value
     if not isinstance(value, TableSource):
         raise InvalidStatementError(statement=type(value).__name__, detail="source_version goes with a Delta table only")
+    if value.version is not None or value.timestamp is not None:
+        raise InvalidStatementError(
+            statement="TableSource", detail="source_version excludes a version or a timestamp in source"
+        )
     return replace(value, version=version)
 
 
-def number(name: str, value: Any, kind: type[int | float] = int) -> Any:
-    """The number that an argument means, or None for none."""
-    try:
-        return None if value is None else kind(value)
-    except (TypeError, ValueError):
-        raise InvalidStatementError(statement="operator", detail=f"{name} is {value!r}, which is no number") from None
+def views_of(views: Mapping[str, str | TableSource | FileSource]) -> Mapping[str, TableSource | FileSource]:
+    """The views of a query; a text among them is the URI of a Delta table."""
+    if is_template(views):
+        return views  # type: ignore[return-value]  # it is one, once it is rendered
+    return {name: TableSource(view) if isinstance(view, str) else view for name, view in views.items()}
 
 
-def check_word(name: str, value: Any, words: Any) -> None:
-    """See that an argument that is no template is one of the words of a ``Literal``: a misspelt one would mean the default.
+def _is_of_run(value: Any) -> bool:
+    """Whether the value, or a part of it, is only known when the task runs."""
+    return callable(value) or next(XComArg.iter_xcom_references(value), None) is not None
 
-    Raises:
-        InvalidStatementError: It is none.
-    """
-    if value not in get_args(words):
-        raise InvalidStatementError(statement="operator", detail=f"{name} is {value!r}, not one of {list(get_args(words))}")
+
+@cache
+def _parameters(operator: Any) -> Iterable[str]:
+    """The names of all arguments that an operator takes."""
+    made_by = (vars(base)["__init__"] for base in operator.__mro__ if inspect.isfunction(vars(base).get("__init__")))
+    return sorted({name for make in made_by for name in inspect.signature(make).parameters} - {"self", "args", "kwargs"})

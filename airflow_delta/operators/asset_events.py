@@ -10,7 +10,6 @@ from airflow.sdk import Asset, BaseOperator, Context
 from airflow_delta.core.statements import OperationResult
 from airflow_delta.hooks.asset_uri import sanitize_uri
 from airflow_delta.hooks.xcoms import xcom_value
-from airflow_delta.operators.arguments import check_word
 
 Emit = Literal["on_commit", "always", "never"]
 """When a task that succeeds announces its asset: when it has a commit that changes the table, in any case, or not at all."""
@@ -19,13 +18,8 @@ MAINTENANCE = frozenset({"OPTIMIZE", "VACUUM", "COMPUTE STATS", "MAINTENANCE"})
 """Operations whose commits change neither rows nor columns: a DAG that they start, and that starts them, would never end."""
 
 
-def declared_outlets(outlets: Any, asset: Asset | None, emit: Emit) -> list[Any]:
-    """The outlets of an operator with its asset among them, so that Airflow knows from the beginning who writes it.
-
-    Raises:
-        InvalidStatementError: ``emit`` is none of its words.
-    """
-    check_word("emit", emit, Emit)
+def declared_outlets(outlets: Any, asset: Asset | None) -> list[Any]:
+    """The outlets of an operator with its asset among them, so that Airflow knows from the beginning who writes it."""
     given = list(outlets) if isinstance(outlets, Sequence) else [] if outlets is None else [outlets]
     return given if asset is None or any(_is(each, asset) for each in given) else [*given, asset]
 

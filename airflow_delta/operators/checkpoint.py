@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow_delta.core.statements import CheckpointStatement
-from airflow_delta.operators.arguments import number
 from airflow_delta.operators.core import DeltaCoreOperator
 
 
@@ -28,4 +27,4 @@ class DeltaCheckpointOperator(DeltaCoreOperator):
 
     def statement(self) -> CheckpointStatement:
         """What the job is to do, made from the rendered arguments."""
-        return CheckpointStatement(table=self.table, version=number("version", self.version), kind=self.kind)  # type: ignore[arg-type]  # a text becomes a word
+        return CheckpointStatement(table=self.table, version=self.version, kind=self.kind)  # type: ignore[arg-type]  # a text becomes a word

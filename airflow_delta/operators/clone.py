@@ -22,7 +22,7 @@ class DeltaCloneOperator(DeltaCoreOperator):
     :param mode: What happens where there is a table: ``error``, ``ignore`` or ``replace``, which only takes the place of a
         table without files (templated).
     :param properties: Table properties that differ from the source's (templated).
-    :param dry_run: Check, and tell what would be cloned, but commit nothing.
+    :param dry_run: Check, and tell what would be cloned, but commit nothing (templated).
     """
 
     template_fields: Sequence[str] = (
@@ -31,6 +31,7 @@ class DeltaCloneOperator(DeltaCoreOperator):
         "source_version",
         "mode",
         "properties",
+        "dry_run",
     )
     script = "clone"
 
@@ -41,7 +42,7 @@ class DeltaCloneOperator(DeltaCoreOperator):
         source_version: int | str | None = None,
         mode: str = "error",
         properties: Mapping[str, str] = MappingProxyType({}),
-        dry_run: bool = False,
+        dry_run: bool | str = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -49,7 +50,7 @@ class DeltaCloneOperator(DeltaCoreOperator):
         self.source_version = source_version
         self.mode = mode
         self.properties = properties
-        self._dry_run = dry_run
+        self.dry_run = dry_run
 
     def statement(self) -> CloneStatement:
         """What is to be done, made from the rendered arguments."""
@@ -58,5 +59,5 @@ class DeltaCloneOperator(DeltaCoreOperator):
             source=source_of(self.source, self.source_version),  # type: ignore[arg-type]  # what is no table is refused
             mode=self.mode,  # type: ignore[arg-type]  # a text that is no mode is refused
             properties=self.properties,
-            dry_run=self._dry_run,
+            dry_run=self.dry_run,
         )

@@ -16,31 +16,38 @@ class DeltaConvertOperator(DeltaCoreOperator):
     :param table: URI of the directory (templated).
     :param partition_by: The partition columns with their types, in the order of the directories: ``{"day": "DATE"}`` or
         ``"day DATE"`` (templated).
-    :param infer_partitions: Take the partition columns from the directories instead, all as strings.
-    :param statistics: Whether to take statistics from the footers.
+    :param infer_partitions: Take the partition columns from the directories instead, all as strings (templated).
+    :param statistics: Whether to take statistics from the footers (templated).
     :param properties: Table properties (templated).
-    :param dry_run: Check all files, but commit nothing.
+    :param dry_run: Check all files, but commit nothing (templated).
     """
 
-    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, "partition_by", "properties")
+    template_fields: Sequence[str] = (
+        *DeltaCoreOperator.template_fields,
+        "partition_by",
+        "properties",
+        "infer_partitions",
+        "statistics",
+        "dry_run",
+    )
     script = "convert"
 
     def __init__(
         self,
         *,
         partition_by: str | Mapping[str, str] | None = None,
-        infer_partitions: bool = False,
-        statistics: bool = True,
+        infer_partitions: bool | str = False,
+        statistics: bool | str = True,
         properties: Mapping[str, str] = MappingProxyType({}),
-        dry_run: bool = False,
+        dry_run: bool | str = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.partition_by = partition_by
-        self.infer_partitions = infer_partitions
-        self.statistics = statistics
+        self.infer_partitions: Any = infer_partitions
+        self.statistics: Any = statistics
         self.properties = properties
-        self._dry_run = dry_run
+        self.dry_run = dry_run
 
     def statement(self) -> ConvertStatement:
         """What is to be done, made from the rendered arguments."""
@@ -50,5 +57,5 @@ class DeltaConvertOperator(DeltaCoreOperator):
             infer_partitions=self.infer_partitions,
             statistics=self.statistics,
             properties=self.properties,
-            dry_run=self._dry_run,
+            dry_run=self.dry_run,
         )

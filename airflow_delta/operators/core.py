@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Literal, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, cast
 
 from airflow.sdk import Context
 
@@ -14,8 +15,8 @@ from airflow_delta.core.statements import CleanUpLogStatement, MaintenanceStatem
 from airflow_delta.hooks.pins import release_pins_of_ended_runs
 from airflow_delta.jobs.core_statements import CoreStatement, execute_in_core
 from airflow_delta.jobs.observed import observed
+from airflow_delta.jobs.outcome import marked
 from airflow_delta.jobs.result import ResultDocument
-from airflow_delta.operators.arguments import check_word
 from airflow_delta.operators.job import Attempt, DeltaJobOperator, origin_of
 
 Engine = Literal["spark", "worker", "auto"]
@@ -29,11 +30,13 @@ class DeltaCoreOperator(DeltaJobOperator):
     """The base of the operators whose work the log's core does alone.
 
     :param engine: ``"spark"`` submits a job; ``"worker"`` does the work in the Airflow worker, with no JVM: faster, where the
-        worker has access to the table. ``"auto"`` is the worker where it can see the table, else Spark.
+        worker has access to the table. ``"auto"`` is the worker where it can see the table, else Spark (templated).
     """
 
+    template_fields: Sequence[str] = (*DeltaJobOperator.template_fields, "engine")
+    argument_types: ClassVar[Mapping[str, Any]] = {**DeltaJobOperator.argument_types, "engine": Engine}
+
     def __init__(self, *, engine: Engine = "spark", **kwargs: Any) -> None:
-        check_word("engine", engine, Engine)
         super().__init__(**kwargs)
         self.engine = engine
 
@@ -44,7 +47,7 @@ class DeltaCoreOperator(DeltaJobOperator):
         log = self.hook.delta_log(attempt.statement.table)
         origin = origin_of(context, attempt.token.token)
         began = time.monotonic()
-        outcome = self._done_here(log, attempt, origin)
+        outcome = marked(self._done_here(log, attempt, origin), attempt.statement)
         return observed(ResultDocument(outcome=outcome, duration_ms=round(1_000 * (time.monotonic() - began))), log)
 
     def _release_pins(self, attempt: Attempt, context: Context) -> None:

@@ -36,7 +36,7 @@ class DeltaCreateOperator(DeltaCoreOperator):
     :param comment: What people say of the table (templated).
     :param mode: What happens where there is a table: ``error``, ``ignore`` (it stays as it is) or ``replace`` (its rows go, its
         history stays) (templated).
-    :param dry_run: Check, and tell what the table would be, but commit nothing.
+    :param dry_run: Check, and tell what the table would be, but commit nothing (templated).
     """
 
     template_fields: Sequence[str] = (
@@ -48,6 +48,7 @@ class DeltaCreateOperator(DeltaCoreOperator):
         "constraints",
         "comment",
         "mode",
+        "dry_run",
     )
     script = "create"
 
@@ -61,7 +62,7 @@ class DeltaCreateOperator(DeltaCoreOperator):
         constraints: Mapping[str, str] = MappingProxyType({}),
         comment: str | None = None,
         mode: str = "error",
-        dry_run: bool = False,
+        dry_run: bool | str = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -72,7 +73,7 @@ class DeltaCreateOperator(DeltaCoreOperator):
         self.constraints = constraints
         self.comment = comment
         self.mode = mode
-        self._dry_run = dry_run
+        self.dry_run = dry_run
 
     def statement(self) -> CreateStatement:
         """What is to be done, made from the rendered arguments."""
@@ -85,5 +86,5 @@ class DeltaCreateOperator(DeltaCoreOperator):
             constraints=self.constraints,
             comment=self.comment,
             mode=self.mode,  # type: ignore[arg-type]  # a text that is no mode is refused
-            dry_run=self._dry_run,
+            dry_run=self.dry_run,
         )

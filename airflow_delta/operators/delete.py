@@ -14,17 +14,17 @@ class DeltaDeleteOperator(DeltaJobOperator):
 
     :param table: URI of the table's root, or its name below the table root of the connection (templated).
     :param where: Which rows: Spark SQL over the table's columns (templated). Default: all.
-    :param dry_run: Count, but commit nothing.
+    :param dry_run: Count, but commit nothing (templated).
     """
 
-    template_fields: Sequence[str] = (*DeltaJobOperator.template_fields, "where")
+    template_fields: Sequence[str] = (*DeltaJobOperator.template_fields, "where", "dry_run")
     script = "delete"
 
-    def __init__(self, *, where: str | None = None, dry_run: bool = False, **kwargs: Any) -> None:
+    def __init__(self, *, where: str | None = None, dry_run: bool | str = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.where = where
-        self._dry_run = dry_run
+        self.dry_run = dry_run
 
     def statement(self) -> DeleteStatement:
         """What the job is to do, made from the rendered arguments."""
-        return DeleteStatement(table=self.table, where=self.where, dry_run=self._dry_run)
+        return DeleteStatement(table=self.table, where=self.where, dry_run=self.dry_run)

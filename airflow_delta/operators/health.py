@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
 
 from airflow.sdk import Context
 
-from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.foreign_values import printable
 from airflow_delta.core.statements import HealthStatement
 from airflow_delta.hooks.xcoms import push_xcom
@@ -30,28 +29,28 @@ class DeltaTableHealthOperator(DeltaCoreOperator):
     ``unneeded_bytes``. The XCom is there too when the task fails.
 
     :param table: URI of the table's root (templated).
-    :param list_files: Look at the data files too: are they there, which does nobody need? One flat listing of the table.
+    :param list_files: Look at the data files too: are they there, which does nobody need? One flat listing of the table
+        (templated).
     :param fail_on: The task fails on a finding that is as bad or worse: ``"error"`` (rows are wrong, missing or unreadable),
         ``"warning"`` (something is lost or will fail) or None, which never fails (templated).
     :param engine: Default: ``"auto"``. A look costs less than the start of a JVM, so Spark is only asked where the worker
         cannot see the table.
     """
 
-    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, "fail_on")
+    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, "fail_on", "list_files")
+    argument_types: ClassVar[Mapping[str, Any]] = {**DeltaCoreOperator.argument_types, "fail_on": Severity | None}
     script = "health"
 
     def __init__(
-        self, *, list_files: bool = True, fail_on: Severity | None = "error", engine: Engine = "auto", **kwargs: Any
+        self, *, list_files: bool | str = True, fail_on: Severity | None = "error", engine: Engine = "auto", **kwargs: Any
     ) -> None:
         super().__init__(engine=engine, **kwargs)
-        self._list_files = list_files
+        self.list_files: Any = list_files
         self.fail_on = fail_on
 
     def statement(self) -> HealthStatement:
         """What the job is to do, made from the rendered arguments."""
-        if self.fail_on not in _FAILING:
-            raise InvalidStatementError(statement="HEALTH", detail=f"fail_on is {self.fail_on!r}, not error, warning or None")
-        return HealthStatement(table=self.table, list_files=self._list_files)
+        return HealthStatement(table=self.table, list_files=self.list_files)
 
     def _committed(self, attempt: Attempt) -> ResultDocument | None:  # noqa: ARG002
         """An examination commits nothing, and the log may be too broken to be asked."""

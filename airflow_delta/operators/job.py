@@ -20,6 +20,7 @@ from airflow_delta.core.committed import committed_result
 from airflow_delta.core.errors import StorageAccessError, TableNotFoundError, UnsupportedStorageError
 from airflow_delta.core.foreign_values import printable, printable_lines
 from airflow_delta.core.statements import CloneStatement, ConvertStatement, CreateStatement, Statement, WriteStatement
+from airflow_delta.core.statements.fields import is_template
 from airflow_delta.core.statements.json_form import is_statement_value, map_texts
 from airflow_delta.hooks.commit_watch import NO_TABLE, head_version
 from airflow_delta.hooks.conflict_report import conflicts_told
@@ -37,7 +38,7 @@ from airflow_delta.jobs.observed import observed
 from airflow_delta.jobs.result import ResultDocument, newest_document, result_uri, written_results
 from airflow_delta.jobs.spec import JobSpec, statement_digest
 from airflow_delta.links import DeltaTableHistoryLink, SparkApplicationLink, push_links
-from airflow_delta.operators.arguments import check_word
+from airflow_delta.operators.arguments import CheckedArguments, without_run
 from airflow_delta.operators.asset_events import Emit, declared_outlets, emit_asset_events
 from airflow_delta.operators.openlineage import OpenLineageMethods
 from airflow_delta.operators.submission import check_uploads, driver_python, spec_argument, submit_conf
@@ -70,7 +71,7 @@ class Attempt:
     scratch: str | None
 
 
-class DeltaJobOperator(OpenLineageMethods, SparkSubmitOperator):
+class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator):
     """Submits one statement to Spark and returns what came of it; the base of the operators of this package.
 
     Whatever happens to worker, driver or network, the statement commits once in each run of the task: its commit carries the
@@ -78,28 +79,34 @@ class DeltaJobOperator(OpenLineageMethods, SparkSubmitOperator):
     be the same in every try; templates such as ``{{ macros.datetime.now() }}`` make it another one.
 
     The task's return value is a dict: ``table``, ``version``, ``read_version``, ``operation``, ``committed``,
-    ``already_committed``, ``metrics``, ``conflicts``, ``attempts``, ``sources``, ``details``, ``warnings`` (what failed behind
-    the commit, such as a checkpoint that was due). The version alone is the XCom
+    ``already_committed``, ``dry_run``, ``metrics``, ``conflicts``, ``attempts``, ``sources``, ``details``,
+    ``warnings`` (what failed behind the commit, such as a checkpoint that was due). The version alone is the XCom
     ``delta_version``. When another commit forbids this one, the XCom ``delta_conflict`` tells which, before the task fails with
     the typed error.
+
+    Every argument is checked when the DAG is parsed, as far as it holds no template, and when its templates are rendered.
+    Flags, numbers and words are templates too: ``"false"``, ``"0"``, ``"7"`` mean what they say, and anything else is refused.
 
     :param table: URI of the table's root, or its name below the table root of the connection (templated).
     :param delta_conn_id: The ``delta`` connection: where tables lie, credentials, scratch (templated).
     :param scratch_uri: Where the job leaves its result: a place that Spark's driver can write and the Airflow worker can read
         (templated). Default: the connection's, ``[delta] scratch_uri``, else a hidden folder beside the table. Only needed
         when there is no table yet and the driver runs on the cluster, or when the worker cannot read the table.
-    :param on_clear: What a cleared task does: ``"rerun"`` commits again, ``"reuse"`` returns the commit it had made, if any.
+    :param on_clear: What a cleared task does: ``"rerun"`` commits again, ``"reuse"`` returns the commit it had made, if any
+        (templated).
     :param code_uri: Where ``airflow-delta ship`` has put the code of this version (templated). Default: each submit sends it.
     :param deferrable: In the cluster modes of YARN and Kubernetes, free the worker while the job runs, and wait for its result
-        in the triggerer, at most for ``execution_timeout``. Where the driver is beside the worker, the worker waits.
-    :param poll_interval: Seconds between two looks of the triggerer.
+        in the triggerer, at most for ``execution_timeout`` (templated). Where the driver is beside the worker, the worker
+        waits.
+    :param poll_interval: Seconds between two looks of the triggerer (templated).
     :param asset: The table's asset, as ``delta_asset`` makes it: an outlet of the task, whose event tells table, version and
         metrics of the commit. Mapped operators name it among their ``outlets`` too.
-    :param emit: When the asset has an event: ``"on_commit"`` only when this task has a commit in the log, and not for those of
-        OPTIMIZE and the like, which change no row; ``"always"`` with each success; ``"never"`` when others announce the
-        commits, such as the asset's own watcher.
-    :param partition_keys: Give the event the version as its partition key: a DAG with ``PartitionedAssetTimetable`` then runs
-        once for each version, ``{{ partition_key }}``. DAGs that are scheduled on the asset without partitions do not run.
+    :param emit: When the asset has an event (templated): ``"on_commit"`` only when this task has a commit in the log, and not
+        for those of OPTIMIZE and the like, which change no row; ``"always"`` with each success; ``"never"`` when others
+        announce the commits, such as the asset's own watcher.
+    :param partition_keys: Give the event the version as its partition key (templated): a DAG with ``PartitionedAssetTimetable``
+        then runs once for each version, ``{{ partition_key }}``. DAGs that are scheduled on the asset without partitions do
+        not run.
     :param retry_policy: Which errors are worth another try. Default: those that may not come again.
     :param kwargs: Everything that ``SparkSubmitOperator`` takes: ``conn_id``, ``conf``, ``num_executors`` and so on.
     """
@@ -110,7 +117,22 @@ class DeltaJobOperator(OpenLineageMethods, SparkSubmitOperator):
         "delta_conn_id",
         "scratch_uri",
         "code_uri",
+        "on_clear",
+        "deferrable",
+        "poll_interval",
+        "emit",
+        "partition_keys",
     )
+
+    argument_types: ClassVar[Mapping[str, Any]] = {
+        "on_clear": OnClear,
+        "deferrable": bool,
+        "poll_interval": float,
+        "emit": Emit,
+        "partition_keys": bool,
+    }
+
+    dry_run: Any  # of most operators; Airflow's method of this name only logs their templates
 
     script: ClassVar[str]
     """Name of the job script."""
@@ -128,18 +150,17 @@ class DeltaJobOperator(OpenLineageMethods, SparkSubmitOperator):
         scratch_uri: str | None = None,
         on_clear: OnClear = "rerun",
         code_uri: str | None = None,
-        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
-        poll_interval: float = 10,
+        deferrable: bool | str = conf.getboolean("operators", "default_deferrable", fallback=False),
+        poll_interval: float | str = 10,
         asset: Asset | None = None,
         emit: Emit = "on_commit",
-        partition_keys: bool = False,
+        partition_keys: bool | str = False,
         retry_policy: RetryPolicy | None = DeltaRetryPolicy(),  # noqa: B008 - it has no state
         name: str = "{{ ti.dag_id }}.{{ ti.task_id }}",
         outlets: Any = [],  # noqa: B006 - Airflow takes the default for a mapped task's outlets, and adds it to a list
         **kwargs: Any,
     ) -> None:
-        check_word("on_clear", on_clear, OnClear)
-        super().__init__(retry_policy=retry_policy, name=name, outlets=declared_outlets(outlets, asset, emit), **kwargs)
+        super().__init__(retry_policy=retry_policy, name=name, outlets=declared_outlets(outlets, asset), **kwargs)
         if not self.do_xcom_push:
             self.operator_extra_links = ()  # Airflow pushes the address of each as an XCom
         self.table = table
@@ -147,13 +168,22 @@ class DeltaJobOperator(OpenLineageMethods, SparkSubmitOperator):
         self.scratch_uri = scratch_uri
         self.on_clear = on_clear
         self.code_uri = code_uri
-        self.deferrable = deferrable
-        self.poll_interval = poll_interval
+        self.deferrable: Any = deferrable
+        self.poll_interval: Any = poll_interval
         self.asset = asset
         self.emit = emit
-        self.partition_keys = partition_keys
+        self.partition_keys: Any = partition_keys
         self._defers = False
         self._job_id: str | None = None
+
+    def check_arguments(self) -> None:
+        """Refuse what would be refused when the task runs, as far as it is known when the DAG is parsed.
+
+        :raises InvalidStatementError: The arguments contradict each other, or one of them means nothing.
+        """
+        if not is_template(self.poll_interval) and self.poll_interval <= 0:
+            raise self.invalid(f"poll_interval is {self.poll_interval} seconds")
+        without_run(self).statement()
 
     @abstractmethod
     def statement(self) -> Statement:
@@ -322,7 +352,7 @@ class DeltaJobOperator(OpenLineageMethods, SparkSubmitOperator):
         """Tell Airflow what came of the statement: log, XComs. The one place through which every outcome passes."""
         result = document.outcome
         assert result is not None  # noqa: S101 - documents of errors are raised before
-        outcome = "is committed as" if result.committed else "left"
+        outcome = "is committed as" if result.committed else "was a dry run, and left" if result.dry_run else "left"
         self.log.info("%s", printable(f"{result.operation} {outcome} version {result.version} of {result.table}"))
         for warning in result.warnings:
             self.log.warning("%s", printable(warning))

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow_delta.core.statements import CleanUpLogStatement, CompactLogStatement
-from airflow_delta.operators.arguments import number
 from airflow_delta.operators.core import DeltaCoreOperator
 
 
@@ -23,12 +22,12 @@ class DeltaCompactLogOperator(DeltaCoreOperator):
 
     def __init__(self, *, start: int | str | None = None, end: int | str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.start = start
-        self.end = end
+        self.start: Any = start
+        self.end: Any = end
 
     def statement(self) -> CompactLogStatement:
         """What is to be done, made from the rendered arguments."""
-        return CompactLogStatement(table=self.table, start=number("start", self.start), end=number("end", self.end))
+        return CompactLogStatement(table=self.table, start=self.start, end=self.end)
 
 
 class DeltaCleanUpLogOperator(DeltaCoreOperator):
@@ -37,15 +36,16 @@ class DeltaCleanUpLogOperator(DeltaCoreOperator):
     How old is ``delta.logRetentionDuration``, 30 days unless the table says otherwise.
 
     :param table: URI of the table's root (templated).
-    :param dry_run: List, but delete nothing.
+    :param dry_run: List, but delete nothing (templated).
     """
 
+    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, "dry_run")
     script = "clean_up_log"
 
-    def __init__(self, *, dry_run: bool = False, **kwargs: Any) -> None:
+    def __init__(self, *, dry_run: bool | str = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._dry_run = dry_run
+        self.dry_run = dry_run
 
     def statement(self) -> CleanUpLogStatement:
         """What is to be done, made from the rendered arguments."""
-        return CleanUpLogStatement(table=self.table, dry_run=self._dry_run)
+        return CleanUpLogStatement(table=self.table, dry_run=self.dry_run)

@@ -15,7 +15,6 @@ from airflow_delta.core.statements.health import STEPS
 from airflow_delta.jobs.best_effort import BestEffort
 from airflow_delta.jobs.maintenance import Maintenance
 from airflow_delta.jobs.result import ResultDocument
-from airflow_delta.operators.arguments import number
 from airflow_delta.operators.core import DeltaCoreOperator, Engine
 from airflow_delta.operators.job import Attempt
 
@@ -44,7 +43,7 @@ class DeltaMaintenanceOperator(DeltaCoreOperator):
         file (templated). Default: 50, which a table with many commits between checkpoints reaches.
     :param retention_hours: ``vacuum`` keeps files that were removed in the last so many hours (templated). Default: the table's
         ``delta.deletedFileRetentionDuration``, or a week; less than that is refused.
-    :param dry_run: Tell what is due and why, but do nothing.
+    :param dry_run: Tell what is due and why, but do nothing (templated).
     :param engine: ``"auto"``, the default: the worker looks, Spark is only started when ``optimize`` is due, and then does all
         steps; where the worker cannot see the table, Spark looks. ``"worker"`` starts no Spark: ``optimize`` is only told to
         be due. ``"spark"`` always submits.
@@ -60,6 +59,7 @@ class DeltaMaintenanceOperator(DeltaCoreOperator):
         "max_commits",
         "max_uncompacted_commits",
         "retention_hours",
+        "dry_run",
     )
     script = "maintenance"
 
@@ -74,20 +74,20 @@ class DeltaMaintenanceOperator(DeltaCoreOperator):
         max_commits: int | str | None = None,
         max_uncompacted_commits: int | str = 50,
         retention_hours: float | str | None = None,
-        dry_run: bool = False,
+        dry_run: bool | str = False,
         engine: Engine = "auto",
         **kwargs: Any,
     ) -> None:
         super().__init__(engine=engine, **kwargs)
         self.steps = steps
         self.where = where
-        self.target_file_size = target_file_size
-        self.small_file_size = small_file_size
-        self.min_small_files = min_small_files
-        self.max_commits = max_commits
-        self.max_uncompacted_commits = max_uncompacted_commits
-        self.retention_hours = retention_hours
-        self._dry_run = dry_run
+        self.target_file_size: Any = target_file_size
+        self.small_file_size: Any = small_file_size
+        self.min_small_files: Any = min_small_files
+        self.max_commits: Any = max_commits
+        self.max_uncompacted_commits: Any = max_uncompacted_commits
+        self.retention_hours: Any = retention_hours
+        self.dry_run = dry_run
 
     def statement(self) -> MaintenanceStatement:
         """What the job is to do, made from the rendered arguments."""
@@ -95,13 +95,13 @@ class DeltaMaintenanceOperator(DeltaCoreOperator):
             table=self.table,
             steps=self.steps,  # type: ignore[arg-type]  # any sequence becomes a tuple
             where=self.where,
-            target_file_size=number("target_file_size", self.target_file_size),
-            small_file_size=number("small_file_size", self.small_file_size),
-            min_small_files=number("min_small_files", self.min_small_files),
-            max_commits=number("max_commits", self.max_commits),
-            max_uncompacted_commits=number("max_uncompacted_commits", self.max_uncompacted_commits),
-            retention_hours=number("retention_hours", self.retention_hours, float),
-            dry_run=self._dry_run,
+            target_file_size=self.target_file_size,
+            small_file_size=self.small_file_size,
+            min_small_files=self.min_small_files,
+            max_commits=self.max_commits,
+            max_uncompacted_commits=self.max_uncompacted_commits,
+            retention_hours=self.retention_hours,
+            dry_run=self.dry_run,
         )
 
     def _is_for_worker(self, attempt: Attempt) -> bool:

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, ClassVar
 
-from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements import UPSERT, Clause, Expectation, FileSource, MergeStatement, Source, TableSource
-from airflow_delta.operators.arguments import source_of
+from airflow_delta.operators.arguments import source_of, views_of
 from airflow_delta.operators.job import DeltaJobOperator
 
 
@@ -50,9 +49,9 @@ class DeltaMergeOperator(DeltaJobOperator):
     :param views: For ``sql``: names that its source may use, each a source value or the URI of a Delta table (templated).
     :param source_version: Version of the source table to read (templated). Default: the latest when the job starts.
     :param schema_evolution: Let the table get columns that only the source has, where a clause takes every column or assigns
-        them by name. In ``sql`` it is ``WITH SCHEMA EVOLUTION``.
+        them by name (templated). In ``sql`` it is ``WITH SCHEMA EVOLUTION``.
     :param expect: Checks on the rows to be written, as Spark SQL (templated); one that fails keeps the commit from happening.
-    :param dry_run: Plan, match and check, but commit nothing.
+    :param dry_run: Plan, match and check, but commit nothing (templated).
     """
 
     template_fields: Sequence[str] = (
@@ -64,6 +63,8 @@ class DeltaMergeOperator(DeltaJobOperator):
         "views",
         "source_version",
         "expect",
+        "schema_evolution",
+        "dry_run",
     )
     template_ext: Sequence[str] = (".sql",)
     template_fields_renderers: ClassVar[dict[str, str]] = {"sql": "sql"}
@@ -78,9 +79,9 @@ class DeltaMergeOperator(DeltaJobOperator):
         sql: str | None = None,
         views: Mapping[str, str | TableSource | FileSource] | None = None,
         source_version: int | str | None = None,
-        schema_evolution: bool = False,
+        schema_evolution: bool | str = False,
         expect: Sequence[Expectation | str] | Expectation | str = (),
-        dry_run: bool = False,
+        dry_run: bool | str = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -91,36 +92,41 @@ class DeltaMergeOperator(DeltaJobOperator):
         self.views = views
         self.source_version = source_version
         self.expect = expect
-        self._schema_evolution = schema_evolution
-        self._dry_run = dry_run
+        self.schema_evolution: Any = schema_evolution
+        self.dry_run = dry_run
+
+    def check_arguments(self) -> None:
+        """As of every operator; ``sql`` is parsed when the task runs, because DAG files do not wait for its parser."""
+        if self.sql is None:
+            if self.views:
+                raise self.invalid("views go with sql only; a SqlSource has views of its own")
+            super().check_arguments()
+        elif self.on is not None or self.clauses is not None or self.schema_evolution is True:
+            raise self.invalid("on, clauses and schema_evolution stand in the text of sql")
 
     def statement(self) -> MergeStatement:
         """What the job is to do, made from the rendered arguments."""
         source = None if self.source is None else source_of(self.source, self.source_version)
         if self.sql is not None:
             return self._split(self.sql, source)
-        if self.views:
-            raise InvalidStatementError(statement="MERGE", detail="views go with sql only; a SqlSource has views of its own")
         return MergeStatement(
             table=self.table,
             source=source,  # type: ignore[arg-type]  # the statement refuses None
             on=self.on,  # type: ignore[arg-type]  # likewise
             clauses=UPSERT if self.clauses is None else self.clauses,  # type: ignore[arg-type]  # any sequence becomes a tuple
-            schema_evolution=self._schema_evolution,
+            schema_evolution=self.schema_evolution,
             expect=self.expect,  # type: ignore[arg-type]  # texts become expectations
-            dry_run=self._dry_run,
+            dry_run=self.dry_run,
         )
 
     def _split(self, sql: str, source: Source | None) -> MergeStatement:
-        """The statement that the text says. DAG files do not wait for its parser."""
-        if self.on is not None or self.clauses is not None or self._schema_evolution:
-            raise InvalidStatementError(statement="MERGE", detail="on, clauses and schema_evolution stand in the text of sql")
+        """The statement that the text says."""
         statement: MergeStatement = import_module("airflow_delta.core.merge_text").merge_statement(
             sql,
             table=self.table,
             source=source,
-            views={name: source_of(view, None) for name, view in (self.views or {}).items()},
+            views=views_of(self.views or {}),
             expect=self.expect,
-            dry_run=self._dry_run,
+            dry_run=self.dry_run,
         )
         return statement

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from airflow.sdk import (  # type: ignore[attr-defined]  # NEVER_EXPIRE is there, and not in the stubs
     NEVER_EXPIRE,
@@ -16,7 +16,6 @@ from airflow.sdk import (  # type: ignore[attr-defined]  # NEVER_EXPIRE is there
 )
 from airflow.sdk.exceptions import AirflowSkipException
 
-from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.hooks.asset_uri import sanitize_uri
 from airflow_delta.hooks.commit_cursor import Start
 from airflow_delta.hooks.delta import DeltaHook
@@ -24,12 +23,12 @@ from airflow_delta.hooks.exposed_secrets import mask_exposed
 from airflow_delta.hooks.processed_versions import due_versions
 from airflow_delta.hooks.retry_policy import DeltaRetryPolicy
 from airflow_delta.hooks.xcoms import push_xcom
-from airflow_delta.operators.arguments import number
+from airflow_delta.operators.arguments import CheckedArguments
 
 STATE_KEY = "airflow_delta.due"
 
 
-class DeltaNewCommitsOperator(BaseOperator):
+class DeltaNewCommitsOperator(CheckedArguments, BaseOperator):
     """Tell which versions of a table are new to this DAG: those after the last one that a successful run of it has processed.
 
     The first task of a DAG that reacts to commits. The events that start such a DAG may come twice, late, together or not at
@@ -54,6 +53,7 @@ class DeltaNewCommitsOperator(BaseOperator):
     """
 
     template_fields: Sequence[str] = ("table", "delta_conn_id", "start")
+    argument_types: ClassVar[Mapping[str, Any]] = {"start": Start}
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class DeltaNewCommitsOperator(BaseOperator):
         self.asset = asset
         self.table = table
         self.delta_conn_id = delta_conn_id
-        self.start = start
+        self.start: Any = start
 
     def render_template(self, content: Any, context: Context, jinja_env: Any = None, seen_oids: set[int] | None = None) -> Any:
         """Render like every operator; a secret in a URI is masked wherever Airflow shows it."""
@@ -102,8 +102,7 @@ class DeltaNewCommitsOperator(BaseOperator):
         if ti.map_index is not None and ti.map_index >= 0:  # another table for each index, and the asset may be one for all
             key += f".{hashlib.sha256(store.table_uri.encode()).hexdigest()[:16]}"
         stored: Any = progress.get(key)
-        start = self.start if self.start in {"earliest", "latest"} else number("start", self.start)
-        due = due_versions(store, stored, start, partial(_has_succeeded, ti))
+        due = due_versions(store, stored, self.start, partial(_has_succeeded, ti))
         if due.changes_data and due.to_version >= due.from_version:
             progress.set(key, due.processed.claimed_by(ti.run_id, due.to_version).to_json())
             return {
@@ -123,7 +122,7 @@ class DeltaNewCommitsOperator(BaseOperator):
             return context["asset_state_store"][self.asset]
         except KeyError:
             detail = f"a mapped one needs the asset {self.asset.name!r} in partial(inlets=[...]) too"
-            raise InvalidStatementError(statement="DeltaNewCommitsOperator", detail=detail) from None
+            raise self.invalid(detail) from None
 
 
 def _has_succeeded(ti: Any, run_id: str) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow_delta.core.statements import OptimizeStatement
-from airflow_delta.operators.arguments import number
 from airflow_delta.operators.job import DeltaJobOperator
 
 
@@ -20,8 +19,9 @@ class DeltaOptimizeOperator(DeltaJobOperator):
     :param min_files: A partition with fewer files to rewrite is left alone (templated). Default: 2.
     :param z_order_by: Columns by whose values the rows of each partition are put together, so that queries for a value of any
         of them read few files (templated). Default: rows stay in their order; on a table with clustering columns, these.
-    :param full: Cluster a table with clustering columns anew from the ground up, instead of new files and small clusters.
-    :param dry_run: Plan, but rewrite nothing.
+    :param full: Cluster a table with clustering columns anew from the ground up, instead of new files and small clusters
+        (templated).
+    :param dry_run: Plan, but rewrite nothing (templated).
     """
 
     template_fields: Sequence[str] = (
@@ -31,6 +31,8 @@ class DeltaOptimizeOperator(DeltaJobOperator):
         "small_file_size",
         "min_files",
         "z_order_by",
+        "full",
+        "dry_run",
     )
     script = "optimize"
 
@@ -42,28 +44,28 @@ class DeltaOptimizeOperator(DeltaJobOperator):
         small_file_size: int | str | None = None,
         min_files: int | str = 2,
         z_order_by: Sequence[str] | str = (),
-        full: bool = False,
-        dry_run: bool = False,
+        full: bool | str = False,
+        dry_run: bool | str = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.where = where
-        self.target_file_size = target_file_size
-        self.small_file_size = small_file_size
-        self.min_files = min_files
+        self.target_file_size: Any = target_file_size
+        self.small_file_size: Any = small_file_size
+        self.min_files: Any = min_files
         self.z_order_by = z_order_by
-        self._full = full
-        self._dry_run = dry_run
+        self.full: Any = full
+        self.dry_run = dry_run
 
     def statement(self) -> OptimizeStatement:
         """What the job is to do, made from the rendered arguments."""
         return OptimizeStatement(
             table=self.table,
             where=self.where,
-            target_file_size=number("target_file_size", self.target_file_size),
-            small_file_size=number("small_file_size", self.small_file_size),
-            min_files=number("min_files", self.min_files),
+            target_file_size=self.target_file_size,
+            small_file_size=self.small_file_size,
+            min_files=self.min_files,
             z_order_by=self.z_order_by,  # type: ignore[arg-type]  # a single name becomes a tuple
-            full=self._full,
-            dry_run=self._dry_run,
+            full=self.full,
+            dry_run=self.dry_run,
         )

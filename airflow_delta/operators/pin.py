@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from airflow.sdk import Context, get_current_context
 
@@ -14,12 +14,14 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.foreign_values import printable
 from airflow_delta.core.statements import AsOf, OperationResult, PinnedTable, PinStatement, Version
+from airflow_delta.core.statements.fields import is_template
 from airflow_delta.hooks.conflict_report import CONFLICT_KEY
 from airflow_delta.hooks.pins import PIN_ID, digest_of, keep_pin, kept_pin
 from airflow_delta.hooks.xcoms import push_xcom
 from airflow_delta.jobs.pinned import pinned
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.links import HISTORY_KEY
+from airflow_delta.operators.arguments import without_run
 from airflow_delta.operators.core import DeltaCoreOperator, Engine
 from airflow_delta.operators.job import Attempt
 
@@ -65,12 +67,14 @@ class DeltaPinOperator(DeltaCoreOperator):
         latest.
     :param refresh: Whether a cleared task pins anew (templated). Default: False.
     :param keep_for: How long the pins protect at most.
-    :param must_protect: Fail when a pin cannot be written beside its table. Default: warn; a table may be another team's.
+    :param must_protect: Fail when a pin cannot be written beside its table (templated). Default: warn; a table may be another
+        team's.
     :param engine: ``"worker"``, the default, or ``"spark"`` where only jobs can read the tables; then no task can tell that the
         run has ended, and its pins stay until they expire.
     """
 
-    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, "tables", "as_of", "refresh")
+    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, "tables", "as_of", "refresh", "must_protect")
+    argument_types: ClassVar[Mapping[str, Any]] = {**DeltaCoreOperator.argument_types, "refresh": bool, "must_protect": bool}
     script = "pin"
 
     def __init__(
@@ -80,16 +84,16 @@ class DeltaPinOperator(DeltaCoreOperator):
         as_of: AsOf | Mapping[str, AsOf] | None = None,
         refresh: bool | str = False,
         keep_for: timedelta = timedelta(days=30),
-        must_protect: bool = False,
+        must_protect: bool | str = False,
         engine: Engine = "worker",
         **kwargs: Any,
     ) -> None:
         super().__init__(table="", engine=engine, **kwargs)
         self.tables = tables
         self.as_of = as_of
-        self.refresh = refresh
+        self.refresh: Any = refresh
         self.keep_for = keep_for
-        self.must_protect = must_protect
+        self.must_protect: Any = must_protect
 
     def version(self, alias: str) -> str:
         """The template that becomes the version of this alias, for the ``source_version`` and the like of later tasks."""
@@ -106,28 +110,30 @@ class DeltaPinOperator(DeltaCoreOperator):
         """What is to be pinned: what the task had pinned before, or what is asked for."""
         context = get_current_context()
         kept = kept_pin(context["task_state_store"])
-        tables = kept.statement_tables(
-            self._asked(context), generation=context["ti"].max_tries, refresh=str(self.refresh).strip().lower() == "true"
-        )
+        tables = kept.statement_tables(self._asked(context), generation=context["ti"].max_tries, refresh=self.refresh)
         return PinStatement(tables=tables, id=kept.id, keep_for_hours=self.keep_for / _HOUR, must_protect=self.must_protect)
 
+    def check_arguments(self) -> None:
+        """Refuse tables that cannot be pinned, as far as they are known; which versions are meant is only known in a run."""
+        if not isinstance(self.keep_for, timedelta):
+            raise self.invalid(f"keep_for must be a timedelta, but is {self.keep_for!r}")
+        known = without_run(self)
+        if not is_template(known.tables) and not is_template(known.as_of):
+            tables = [
+                PinnedTable(alias=alias, table=table, as_of=as_of) for alias, table, as_of in _named(known.tables, known.as_of)
+            ]
+            PinStatement(tables=tables, id="known", keep_for_hours=self.keep_for / _HOUR, must_protect=self.must_protect)
+
     def _asked(self, context: Context) -> tuple[PinnedTable, ...]:
-        if taken := sorted(_TAKEN & self.tables.keys()):
-            raise InvalidStatementError(statement="PIN", detail=f"{', '.join(taken)} cannot be an alias: it is another XCom")
-        as_of = self.as_of if isinstance(self.as_of, Mapping) else dict.fromkeys(self.tables, self.as_of)
-        if unknown := as_of.keys() - self.tables.keys():
-            raise InvalidStatementError(
-                statement="PIN", detail=f"as_of names {', '.join(sorted(unknown))}, but tables does not"
-            )
         chosen = (context["dag_run"].conf or {}).get(CONF_KEY) or {}
         if not isinstance(chosen, Mapping):
             raise InvalidStatementError(statement="PIN", detail=f"{CONF_KEY} of the run's conf is {chosen!r}, and no object")
 
-        def asked(alias: str, table: str) -> PinnedTable:
+        def asked(alias: str, table: str, as_of: AsOf | None) -> PinnedTable:
             version = chosen.get(alias, chosen.get(table))
-            return PinnedTable(alias=alias, table=table, as_of=as_of.get(alias) if version is None else Version(version))
+            return PinnedTable(alias=alias, table=table, as_of=as_of if version is None else Version(version))
 
-        return tuple(self.hook.placed(asked(alias, table)) for alias, table in self.tables.items())
+        return tuple(self.hook.placed(asked(*named)) for named in _named(self.tables, self.as_of))
 
     def _done_here(self, log: DeltaLog, attempt: Attempt, origin: Origin) -> OperationResult:  # noqa: ARG002
         return pinned(cast("PinStatement", attempt.statement), self.hook.delta_log, origin)
@@ -154,3 +160,19 @@ class DeltaPinOperator(DeltaCoreOperator):
                 self.log.warning("No vacuum knows of that: the pin cannot be written (%s)", printable(each["unprotected"]))
             push_xcom(context, each["alias"], each["version"])
         return {each["alias"]: {name: each[name] for name in ("table", "version", "timestamp")} for each in pins}
+
+
+def _named(tables: Any, as_of: Any) -> Iterator[tuple[str, str, AsOf | None]]:
+    """Alias, table and version of each, as the arguments have them."""
+    if not isinstance(tables, Mapping):
+        raise _invalid(f"tables must map aliases to tables, but is {tables!r}")
+    if taken := sorted(_TAKEN & tables.keys()):
+        raise _invalid(f"{', '.join(taken)} cannot be an alias: it is another XCom")
+    versions = as_of if isinstance(as_of, Mapping) else dict.fromkeys(tables, as_of)
+    if unknown := versions.keys() - tables.keys():
+        raise _invalid(f"as_of names {', '.join(sorted(unknown))}, but tables does not")
+    return ((alias, table, versions.get(alias)) for alias, table in tables.items())
+
+
+def _invalid(detail: str) -> InvalidStatementError:
+    return InvalidStatementError(statement="PIN", detail=detail)

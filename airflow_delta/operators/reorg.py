@@ -16,17 +16,17 @@ class DeltaReorgOperator(DeltaJobOperator):
 
     :param table: URI of the table's root, or its name below the table root of the connection (templated).
     :param where: Spark SQL over partition columns (templated). Default: the whole table.
-    :param dry_run: Look, but rewrite nothing.
+    :param dry_run: Look, but rewrite nothing (templated).
     """
 
-    template_fields: Sequence[str] = (*DeltaJobOperator.template_fields, "where")
+    template_fields: Sequence[str] = (*DeltaJobOperator.template_fields, "where", "dry_run")
     script = "reorg"
 
-    def __init__(self, *, where: str | None = None, dry_run: bool = False, **kwargs: Any) -> None:
+    def __init__(self, *, where: str | None = None, dry_run: bool | str = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.where = where
-        self._dry_run = dry_run
+        self.dry_run = dry_run
 
     def statement(self) -> ReorgStatement:
         """What the job is to do, made from the rendered arguments."""
-        return ReorgStatement(table=self.table, where=self.where, dry_run=self._dry_run)
+        return ReorgStatement(table=self.table, where=self.where, dry_run=self.dry_run)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow_delta.core.statements import RestoreStatement
-from airflow_delta.operators.arguments import number
 from airflow_delta.operators.core import DeltaCoreOperator
 
 
@@ -16,11 +15,17 @@ class DeltaRestoreOperator(DeltaCoreOperator):
     :param table: URI of the table's root (templated).
     :param version: The version to come back (templated).
     :param timestamp: Or the time: milliseconds since the epoch, or ISO 8601 text (templated).
-    :param ignore_missing_files: Leave out files that are gone, instead of refusing.
-    :param dry_run: Tell which files would come and go, but commit nothing.
+    :param ignore_missing_files: Leave out files that are gone, instead of refusing (templated).
+    :param dry_run: Tell which files would come and go, but commit nothing (templated).
     """
 
-    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, "version", "timestamp")
+    template_fields: Sequence[str] = (
+        *DeltaCoreOperator.template_fields,
+        "version",
+        "timestamp",
+        "ignore_missing_files",
+        "dry_run",
+    )
     script = "restore"
 
     def __init__(
@@ -28,22 +33,22 @@ class DeltaRestoreOperator(DeltaCoreOperator):
         *,
         version: int | str | None = None,
         timestamp: int | str | None = None,
-        ignore_missing_files: bool = False,
-        dry_run: bool = False,
+        ignore_missing_files: bool | str = False,
+        dry_run: bool | str = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.version = version
+        self.version: Any = version
         self.timestamp = timestamp
-        self.ignore_missing_files = ignore_missing_files
-        self._dry_run = dry_run
+        self.ignore_missing_files: Any = ignore_missing_files
+        self.dry_run = dry_run
 
     def statement(self) -> RestoreStatement:
         """What is to be done, made from the rendered arguments."""
         return RestoreStatement(
             table=self.table,
-            version=number("version", self.version),
+            version=self.version,
             timestamp=self.timestamp,
             ignore_missing_files=self.ignore_missing_files,
-            dry_run=self._dry_run,
+            dry_run=self.dry_run,
         )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from airflow.sdk import Context
 
 from airflow_delta.core.committed import result_of_commit
-from airflow_delta.core.errors import InvalidStatementError, TableNotFoundError
+from airflow_delta.core.errors import TableNotFoundError
 from airflow_delta.core.statements import Statement
 from airflow_delta.hooks.conflict_report import conflicts_told
 from airflow_delta.hooks.errors import JobNotSubmittedError
@@ -28,22 +28,26 @@ class DeltaResultOperator(DeltaJobOperator):
     When the job was lost, the table's log is asked whether it has committed. Clear it together with the task that submits.
 
     :param job: The job (its texts are templates).
-    :param submitted_by: Id of the task that submits it. Default: the only task upstream.
+    :param submitted_by: Id of the task that submits it (templated). Default: the only task upstream.
     :param waits: Whether to wait for a job that the other task only submits, for ``execution_timeout``, which must be
-        set, at most; with ``deferrable=True`` in the triggerer. Otherwise the job is over when this task begins.
+        set, at most; with ``deferrable=True`` in the triggerer (templated). Otherwise the job is over when this task begins.
     :param kwargs: As ``DeltaJobOperator``: ``delta_conn_id``, ``asset``, ``retry_policy`` and so on.
     """
 
-    template_fields: Sequence[str] = (*DeltaJobOperator.template_fields, "job")
+    template_fields: Sequence[str] = (*DeltaJobOperator.template_fields, "job", "submitted_by", "waits")
+    argument_types: ClassVar[Mapping[str, Any]] = {**DeltaJobOperator.argument_types, "waits": bool}
 
-    def __init__(self, *, job: DeltaJob, submitted_by: str | None = None, waits: bool = False, **kwargs: Any) -> None:
+    def __init__(self, *, job: DeltaJob, submitted_by: str | None = None, waits: bool | str = False, **kwargs: Any) -> None:
         super().__init__(table=job.statement.table, scratch_uri=job.scratch_uri, **kwargs)
         self.job = job
         self.submitted_by = submitted_by
         self.waits = waits
-        if waits and self.execution_timeout is None:
-            detail = "set execution_timeout: nobody would notice that the job died"
-            raise InvalidStatementError(statement="DeltaResultOperator(waits=True)", detail=detail)
+
+    def check_arguments(self) -> None:
+        """As of every operator; a task that waits needs an end."""
+        super().check_arguments()
+        if self.waits is True and self.execution_timeout is None:
+            raise self.invalid("waits=True needs execution_timeout: nobody would notice that the job died")
 
     def render_template(self, content: Any, context: Context, jinja_env: Any = None, seen_oids: set[int] | None = None) -> Any:
         """Render the statement and the place of results inside the job."""
@@ -64,6 +68,7 @@ class DeltaResultOperator(DeltaJobOperator):
         :raises DeltaError: What the job ended in; ``ResultMissingError`` when it left nothing;
             ``JobNotSubmittedError`` when there is no such task upstream, or it has not run.
         """
+        self.check_arguments()
         hook, base, run = self.hook, str(self.scratch_uri), self._run(context)
         statement = hook.placed(self.statement())
         token = TaskToken(token=run.key, start_version=None, is_new=False)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from airflow_delta.core.statements import FileSource, Source, SqlSource, TableSource
+from airflow_delta.operators.arguments import views_of
 from airflow_delta.operators.written_rows import DeltaWrittenRowsOperator
 
 
@@ -32,5 +33,4 @@ class DeltaSqlOperator(DeltaWrittenRowsOperator):
 
     def rows(self) -> Source:
         """The query over its views; a text among these is a Delta table."""
-        views = {name: TableSource(view) if isinstance(view, str) else view for name, view in self.views.items()}
-        return SqlSource(self.query, views=views)
+        return SqlSource(self.query, views=views_of(self.views))

@@ -14,19 +14,21 @@ class DeltaRecomputeStatisticsOperator(DeltaCoreOperator):
 
     :param table: URI of the table's root (templated).
     :param where: Only files that can hold rows for which this SQL is true (templated). Default: all files.
-    :param missing_only: Only files that have none.
-    :param dry_run: Read the files, but commit nothing.
+    :param missing_only: Only files that have none (templated).
+    :param dry_run: Read the files, but commit nothing (templated).
     """
 
-    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, "where")
+    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, "where", "missing_only", "dry_run")
     script = "statistics"
 
-    def __init__(self, *, where: str | None = None, missing_only: bool = False, dry_run: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self, *, where: str | None = None, missing_only: bool | str = False, dry_run: bool | str = False, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.where = where
-        self.missing_only = missing_only
-        self._dry_run = dry_run
+        self.missing_only: Any = missing_only
+        self.dry_run = dry_run
 
     def statement(self) -> StatisticsStatement:
         """What is to be done, made from the rendered arguments."""
-        return StatisticsStatement(table=self.table, where=self.where, missing_only=self.missing_only, dry_run=self._dry_run)
+        return StatisticsStatement(table=self.table, where=self.where, missing_only=self.missing_only, dry_run=self.dry_run)

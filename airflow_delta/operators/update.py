@@ -16,10 +16,10 @@ class DeltaUpdateOperator(DeltaJobOperator):
     :param assignments: Column to Spark SQL over the row as it was (templated).
     :param where: Which rows: Spark SQL over the table's columns (templated). Default: all.
     :param expect: Checks on the updated rows, as Spark SQL (templated); one that fails keeps the commit from happening.
-    :param dry_run: Plan and check, but commit nothing.
+    :param dry_run: Plan and check, but commit nothing (templated).
     """
 
-    template_fields: Sequence[str] = (*DeltaJobOperator.template_fields, "assignments", "where", "expect")
+    template_fields: Sequence[str] = (*DeltaJobOperator.template_fields, "assignments", "where", "expect", "dry_run")
     script = "update"
 
     def __init__(
@@ -28,14 +28,14 @@ class DeltaUpdateOperator(DeltaJobOperator):
         assignments: Mapping[str, str],
         where: str | None = None,
         expect: Sequence[Expectation | str] | Expectation | str = (),
-        dry_run: bool = False,
+        dry_run: bool | str = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.assignments = assignments
         self.where = where
         self.expect = expect
-        self._dry_run = dry_run
+        self.dry_run = dry_run
 
     def statement(self) -> UpdateStatement:
         """What the job is to do, made from the rendered arguments."""
@@ -44,5 +44,5 @@ class DeltaUpdateOperator(DeltaJobOperator):
             assignments=self.assignments,
             where=self.where,
             expect=self.expect,  # type: ignore[arg-type]  # texts become expectations
-            dry_run=self._dry_run,
+            dry_run=self.dry_run,
         )

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow_delta.core.statements import VacuumStatement
-from airflow_delta.operators.arguments import number
 from airflow_delta.operators.core import DeltaCoreOperator
 
 
@@ -18,39 +17,46 @@ class DeltaVacuumOperator(DeltaCoreOperator):
     :param table: URI of the table's root (templated).
     :param retention_hours: Keep files that were removed in the last so many hours (templated). Default: the table's
         ``delta.deletedFileRetentionDuration``, or a week.
-    :param dry_run: List, but delete nothing. Default: True.
-    :param enforce_retention: Refuse a retention below the table's, which would break readers and time travel.
-    :param lite: Look only at the files that commits since the last vacuum removed, instead of listing the table.
+    :param dry_run: List, but delete nothing (templated). Default: True.
+    :param enforce_retention: Refuse a retention below the table's, which would break readers and time travel (templated).
+    :param lite: Look only at the files that commits since the last vacuum removed, instead of listing the table (templated).
     :param inventory: Look only at the files that this Parquet file names (templated): ``path``, ``length``, ``isDir`` and
         ``modificationTime``, as inventories of S3 and Azure tell them.
     """
 
-    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, "retention_hours", "inventory")
+    template_fields: Sequence[str] = (
+        *DeltaCoreOperator.template_fields,
+        "retention_hours",
+        "inventory",
+        "dry_run",
+        "enforce_retention",
+        "lite",
+    )
     script = "vacuum"
 
     def __init__(
         self,
         *,
         retention_hours: float | str | None = None,
-        dry_run: bool = True,
-        enforce_retention: bool = True,
-        lite: bool = False,
+        dry_run: bool | str = True,
+        enforce_retention: bool | str = True,
+        lite: bool | str = False,
         inventory: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.retention_hours = retention_hours
-        self._dry_run = dry_run
-        self.enforce_retention = enforce_retention
-        self.lite = lite
+        self.retention_hours: Any = retention_hours
+        self.dry_run = dry_run
+        self.enforce_retention: Any = enforce_retention
+        self.lite: Any = lite
         self.inventory = inventory
 
     def statement(self) -> VacuumStatement:
         """What the job is to do, made from the rendered arguments."""
         return VacuumStatement(
             table=self.table,
-            retention_hours=number("retention_hours", self.retention_hours, float),
-            dry_run=self._dry_run,
+            retention_hours=self.retention_hours,
+            dry_run=self.dry_run,
             enforce_retention=self.enforce_retention,
             lite=self.lite,
             inventory=self.inventory,

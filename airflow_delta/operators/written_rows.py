@@ -21,14 +21,15 @@ class DeltaWrittenRowsOperator(DeltaJobOperator):
         (templated). Only with the mode ``replace_where``. No file is opened where partition columns alone decide it.
     :param partition_by: Partition columns when the table is made (templated).
     :param cluster_by: Clustering columns when the table is made, at most four; not together with ``partition_by`` (templated).
-    :param merge_schema: Add the columns that only the rows have to the table, at any depth.
-    :param overwrite_schema: Give the table the columns and the partitioning of the rows. Only with the mode ``overwrite``.
+    :param merge_schema: Add the columns that only the rows have to the table, at any depth (templated).
+    :param overwrite_schema: Give the table the columns and the partitioning of the rows (templated). Only with the mode
+        ``overwrite``.
     :param expect: Checks on the rows to be written, as Spark SQL (templated); one that fails keeps the commit from happening.
     :param properties: Table properties when the table is made (templated).
     :param txn: Name of an application and a number that grows with each of its writes (templated): a write whose number is not
         greater than the table's last one for that application commits nothing.
     :param user_metadata: Text that the commit carries for people (templated).
-    :param dry_run: Check, but commit nothing.
+    :param dry_run: Check, but commit nothing (templated).
     """
 
     template_fields: Sequence[str] = (
@@ -41,6 +42,9 @@ class DeltaWrittenRowsOperator(DeltaJobOperator):
         "properties",
         "txn",
         "user_metadata",
+        "merge_schema",
+        "overwrite_schema",
+        "dry_run",
     )
     script = "write"
 
@@ -51,13 +55,13 @@ class DeltaWrittenRowsOperator(DeltaJobOperator):
         replace_where: str | None = None,
         partition_by: Sequence[str] = (),
         cluster_by: Sequence[str] = (),
-        merge_schema: bool = False,
-        overwrite_schema: bool = False,
+        merge_schema: bool | str = False,
+        overwrite_schema: bool | str = False,
         expect: Sequence[Expectation | str] | Expectation | str = (),
         properties: Mapping[str, str] = MappingProxyType({}),
         txn: tuple[str, int | str] | None = None,
         user_metadata: str | None = None,
-        dry_run: bool = False,
+        dry_run: bool | str = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -69,9 +73,9 @@ class DeltaWrittenRowsOperator(DeltaJobOperator):
         self.properties = properties
         self.txn = txn
         self.user_metadata = user_metadata
-        self._merge_schema = merge_schema
-        self._overwrite_schema = overwrite_schema
-        self._dry_run = dry_run
+        self.merge_schema: Any = merge_schema
+        self.overwrite_schema: Any = overwrite_schema
+        self.dry_run = dry_run
 
     @abstractmethod
     def rows(self) -> Source:
@@ -86,11 +90,11 @@ class DeltaWrittenRowsOperator(DeltaJobOperator):
             replace_where=self.replace_where,
             partition_by=self.partition_by,  # type: ignore[arg-type]  # any sequence becomes a tuple
             cluster_by=self.cluster_by,  # type: ignore[arg-type]
-            merge_schema=self._merge_schema,
-            overwrite_schema=self._overwrite_schema,
+            merge_schema=self.merge_schema,
+            overwrite_schema=self.overwrite_schema,
             expect=self.expect,  # type: ignore[arg-type]  # texts become expectations
             properties=self.properties,
             txn=self.txn,  # type: ignore[arg-type]  # a text becomes a number
             user_metadata=self.user_metadata,
-            dry_run=self._dry_run,
+            dry_run=self.dry_run,
         )

@@ -91,7 +91,7 @@ class TaskRun:
 def run_task(run_dag, xcom, request):
     """Run a DAG of one task: ``run_task(make_operator, retries=...)``; errors are those of its tries, in order."""
 
-    def run(make_operator, *, retries=0, dag_id=None, more=None, **arguments):
+    def run(make_operator, *, retries=0, dag_id=None, more=None, native=False, params=None, **arguments):
         errors = []
         defaults = {
             "retries": retries,
@@ -100,7 +100,8 @@ def run_task(run_dag, xcom, request):
             "on_retry_callback": lambda context: errors.append(context["exception"]),
         }
         name = dag_id or request.node.name.translate(str.maketrans("[] ,", "____"))
-        with DAG(name, schedule=None, start_date=pendulum.datetime(2013, 1, 1), default_args=defaults) as dag:
+        of_dag = {"default_args": defaults, "params": params, "render_template_as_native_obj": native}
+        with DAG(name, schedule=None, start_date=pendulum.datetime(2013, 1, 1), **of_dag) as dag:
             task = make_operator()
             if more is not None:
                 more(task)

@@ -32,6 +32,7 @@ class OperationResult:
         read_version: The version the result was computed from; -1 when the statement made the table.
         operation: Delta's name of the operation, such as ``MERGE``.
         committed: Whether the table's log holds a commit of this statement.
+        dry_run: Whether it was only tried out: nothing was to be changed, nothing was.
         already_committed: Whether that commit was there before: an earlier try or a lost twin had made it.
         metrics: Delta's names of operation metrics to numbers (or text).
         conflicts: The commits that won a race against this one and were got past, oldest first; JSON values.
@@ -47,6 +48,7 @@ class OperationResult:
     operation: str
     committed: bool
     already_committed: bool = False
+    dry_run: bool = False
     metrics: Mapping[str, int | str] = field(default_factory=dict)
     conflicts: tuple[Mapping[str, Any], ...] = ()
     attempts: int = 1

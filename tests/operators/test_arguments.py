@@ -1,0 +1,221 @@
+"""Flags, numbers and words of operators and sensors: refused when the DAG is parsed, or when their templates are rendered."""
+
+import inspect
+from datetime import timedelta
+from types import UnionType
+from typing import Literal, Union, get_args, get_origin, get_type_hints
+from unittest.mock import Mock
+
+import pendulum
+import pytest
+from airflow.sdk import DAG, Asset, XComArg
+
+from airflow_delta import operators
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.statements import CheckpointStatement
+from airflow_delta.operators import (
+    DeltaAlterOperator,
+    DeltaCheckpointOperator,
+    DeltaCleanUpLogOperator,
+    DeltaCreateOperator,
+    DeltaDeleteOperator,
+    DeltaJob,
+    DeltaMaintenanceOperator,
+    DeltaMergeOperator,
+    DeltaNewCommitsOperator,
+    DeltaOptimizeOperator,
+    DeltaPinOperator,
+    DeltaRestoreOperator,
+    DeltaResultOperator,
+    DeltaSqlOperator,
+    DeltaTableHealthOperator,
+    DeltaUpdateOperator,
+    DeltaVacuumOperator,
+    DeltaWriteOperator,
+    DropFeature,
+    SetProperties,
+    TableSource,
+    UpgradeProtocol,
+    Version,
+)
+from airflow_delta.sensors import DeltaCommitSensor
+
+ALL = [getattr(operators, name) for name in operators.__all__ if name.endswith("Operator")]
+T = {"task_id": "t", "table": "/t"}
+JOB = DeltaJob(statement=CheckpointStatement(table="/t"), scratch_uri="/s", code_uri="/c")
+OURS = {"id": "BIGINT"}
+
+
+def flags_and_numbers(operator):
+    """The arguments that our own constructors declare as flags, numbers or words."""
+    for owner in operator.__mro__:
+        if owner.__module__.startswith("airflow_delta") and "__init__" in vars(owner):
+            for name, hint in get_type_hints(inspect.unwrap(owner.__init__)).items():
+                parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+                if {bool, int, float} & {*parts} or any(get_origin(part) is Literal for part in parts):
+                    yield name
+
+
+@pytest.mark.parametrize("operator", ALL)
+def test_every_flag_number_and_word_is_a_template_field(operator):
+    declared = {*flags_and_numbers(operator)} - {"tables", "as_of", "txn"}
+    assert declared - {*operator.template_fields} == set()
+
+
+def test_the_flags_and_numbers_of_operators_are_found():
+    assert {"dry_run", "deferrable", "lite", "retention_hours", "engine"} <= {*flags_and_numbers(DeltaVacuumOperator)}
+    assert {"data_change_only", "deferrable", "min_rows", "min_version"} <= {*flags_and_numbers(DeltaCommitSensor)}
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: DeltaWriteOperator(**T, source="/s", mode="apend"), "did you mean 'append'"),
+        (lambda: DeltaWriteOperator(**T, source="/s", overwrite_schema="no"), "must be true or false"),
+        (
+            lambda: DeltaWriteOperator(**T, source="/s", replace_where="a = {{ 1 }}"),
+            "replace_where does not go",
+        ),
+        (
+            lambda: DeltaSqlOperator(**T, query="SELECT 1", views={}, mode="overwrit"),
+            "did you mean 'overwrite'",
+        ),
+        (
+            lambda: DeltaVacuumOperator(**T, retention_hour=5),
+            "no argument 'retention_hour'.*'retention_hours'",
+        ),
+        (lambda: DeltaVacuumOperator(**T, lite=True, inventory="{{ i }}"), "exclude each other"),
+        (
+            lambda: DeltaVacuumOperator(**T, dry_run="maybe"),
+            "dry_run must be true or false, but is 'maybe'",
+        ),
+        (lambda: DeltaVacuumOperator(**T, engine="Worker"), "did you mean 'worker'"),
+        (lambda: DeltaVacuumOperator(**T, deferrable="maybe"), "deferrable must be true or false"),
+        (lambda: DeltaVacuumOperator(**T, poll_interval="soon"), "poll_interval must be a number"),
+        (lambda: DeltaVacuumOperator(**T, poll_interval=0), "poll_interval is 0.0 seconds"),
+        (lambda: DeltaVacuumOperator(**T, emit="alway"), "did you mean 'always'"),
+        (lambda: DeltaRestoreOperator(**T, version=1, on_clear="resue"), "did you mean 'reuse'"),
+        (lambda: DeltaRestoreOperator(**T, version=1, timestamp="2026-01-01"), "not both"),
+        (lambda: DeltaRestoreOperator(**T, timestamp="yesterday"), "must be an ISO date or time"),
+        (lambda: DeltaCreateOperator(**T, columns=OURS, mode="replce"), "did you mean 'replace'"),
+        (lambda: DeltaOptimizeOperator(**T, z_order_by="a", full="true"), "exclude z_order_by"),
+        (lambda: DeltaCheckpointOperator(**T, kind="v2json"), "did you mean 'v2-json'"),
+        (lambda: DeltaMaintenanceOperator(**T, steps=["vaccum"]), "did you mean 'vacuum'"),
+        (lambda: DeltaMaintenanceOperator(**T, min_small_files="1"), "must be 2 or more"),
+        (lambda: DeltaTableHealthOperator(**T, fail_on="warn"), "did you mean 'warning'"),
+        (lambda: DeltaMergeOperator(**T, source="/s"), "on must be a text"),
+        (lambda: DeltaMergeOperator(**T, source="/s", on="a", sql="MERGE"), "stand in the text of sql"),
+        (lambda: DeltaMergeOperator(**T, source="/s", on="a", views={"v": "/v"}), "views go with sql only"),
+        (
+            lambda: DeltaMergeOperator(**T, source=TableSource("/s", version=1), source_version=2, on="a"),
+            "excludes a version",
+        ),
+        (lambda: DeltaUpdateOperator(**T, assignments={}), "assigns no column"),
+        (lambda: DeltaAlterOperator(**T, changes=DropFeature("f"), dry_run="1"), "cannot be tried"),
+        (lambda: DeltaPinOperator(task_id="t", tables={"a": "/a"}, as_of={"b": Version(1)}), "as_of names b"),
+        (lambda: DeltaPinOperator(task_id="t", tables={"a b": "/a"}), "the alias 'a b'"),
+        (lambda: DeltaPinOperator(task_id="t", tables={"a": "/a"}, keep_for=5), "keep_for must be a timedelta"),
+        (lambda: DeltaPinOperator(task_id="t", tables={"a": "/a"}, refresh="perhaps"), "refresh must be true or false"),
+        (lambda: DeltaNewCommitsOperator(task_id="t", asset=Asset("a"), start="oldest"), "latest, earliest or a whole number"),
+        (lambda: DeltaNewCommitsOperator(task_id="t", asset=Asset("a"), strat="latest"), "no argument 'strat'.*'start'"),
+        (lambda: DeltaResultOperator(task_id="t", job=JOB, waits="true"), "needs execution_timeout"),
+    ],
+)
+def test_what_no_template_can_make_right_is_refused_when_the_dag_is_parsed(make, text):
+    with pytest.raises(InvalidStatementError, match=text):
+        make()
+
+
+def test_what_a_template_or_another_task_decides_waits_for_the_run():
+    with DAG("waits", schedule=None, start_date=pendulum.datetime(2026, 1, 1)):
+        first = DeltaNewCommitsOperator(task_id="first", asset=Asset("a"), start="{{ params.start }}")
+        later = XComArg(first)
+        write = DeltaWriteOperator(
+            task_id="write",
+            table="/t",
+            source="/s",
+            mode="{{ params.mode }}",
+            replace_where="{{ params.where }}",
+            dry_run="{{ 1 }}",
+        )
+        vacuum = DeltaVacuumOperator(task_id="vacuum", table="/t", lite="{{ lite }}", inventory="f", retention_hours=later)
+        sql = DeltaSqlOperator(task_id="sql", table="/t", query="SELECT 1", views={"v": later["table"]}, properties=later["p"])
+        update = DeltaUpdateOperator(task_id="update", table="/t", assignments=later["a"], expect=later["e"])
+        merge = DeltaMergeOperator(
+            task_id="merge", table=later["t"], source="/s", source_version=later["v"], on="a", clauses=later["c"]
+        )
+        alter = DeltaAlterOperator(task_id="alter", table="/t", changes=later["c"], engine=later["engine"])
+        pin = DeltaPinOperator(task_id="pin", tables=later["tables"], as_of={"b": Version(1)})
+        result = DeltaResultOperator(task_id="result", job=JOB, waits="{{ params.waits }}")
+        restore = DeltaRestoreOperator(task_id="restore", table="/t", version="{{ params.v }}", timestamp="{{ params.t }}")
+    assert first.start == "{{ params.start }}"
+    assert (write.mode, write.dry_run, vacuum.lite) == ("{{ params.mode }}", "{{ 1 }}", "{{ lite }}")
+    assert vacuum.retention_hours is later
+    assert result.waits == "{{ params.waits }}"
+    dependants = [vacuum, sql, update, merge, alter, pin]
+    assert [first.task_id in task.upstream_task_ids for task in dependants] == [True] * len(dependants)
+    assert restore.upstream_task_ids == set()
+
+
+def test_texts_of_flags_and_numbers_of_the_operator_itself_are_what_they_say():
+    task = DeltaVacuumOperator(task_id="t", table="/t", deferrable="false", poll_interval="5", partition_keys=" True ")
+    assert (task.deferrable, task.poll_interval, task.partition_keys) == (False, 5.0, True)
+    assert DeltaResultOperator(task_id="t", job=JOB, waits="1", execution_timeout=timedelta(1)).waits is True
+
+
+VALUES = {"no": False, "yes": True, "text": "False", "word": "maybe", "reader": 3}
+
+
+@pytest.mark.parametrize("native", [False, True], ids=["text", "native"])
+@pytest.mark.parametrize(("param", "is_dry"), [("no", False), ("yes", True), ("text", False)])
+def test_a_rendered_dry_run_does_what_it_says(empty_table, run_task, monkeypatch, native, param, is_dry):
+    lines = []
+    monkeypatch.setattr(DeltaAlterOperator, "log", Mock(info=lambda text, *values: lines.append(text % values)))
+    run = run_task(
+        lambda: DeltaAlterOperator(
+            task_id="task",
+            table=str(empty_table),
+            changes=SetProperties({"a": "b"}),
+            dry_run=f"{{{{ params.{param} }}}}",
+            engine="{{ 'worker' }}",
+        ),
+        native=native,
+        params=VALUES,
+    )
+    result = run.result
+    assert (result["dry_run"], result["committed"], result["version"]) == (is_dry, not is_dry, 0 if is_dry else 1)
+    assert any("was a dry run" in line for line in lines) is is_dry
+
+
+@pytest.mark.parametrize("native", [False, True], ids=["text", "native"])
+def test_a_template_that_renders_to_no_flag_fails_the_task_by_its_name(empty_table, run_task, native):
+    run = run_task(
+        lambda: DeltaCleanUpLogOperator(task_id="task", table=str(empty_table), dry_run="{{ params.word }}", engine="worker"),
+        native=native,
+        params=VALUES,
+    )
+    assert run.state == "failed"
+    assert "dry_run must be true or false, but is 'maybe'" in str(run.errors[0])
+
+
+@pytest.mark.parametrize("native", [False, True], ids=["text", "native"])
+def test_mapped_operators_render_their_flags_and_numbers(empty_table, run_task, native):
+    run = run_task(
+        lambda: DeltaAlterOperator.partial(
+            task_id="task",
+            changes=UpgradeProtocol("{{ params.reader }}", "7"),
+            dry_run="{{ params.text }}",
+            engine="{{ 'worker' }}",
+        ).expand(table=[str(empty_table)]),
+        native=native,
+        params=VALUES,
+    )
+    assert run.state == "success"
+    protocol = DeltaLog.for_table(str(empty_table)).snapshot(1).protocol
+    assert (protocol.min_reader_version, protocol.min_writer_version) == (3, 7)
+
+
+def test_a_table_is_deleted_from_only_where_the_flag_says_so():
+    task = DeltaDeleteOperator(task_id="t", table="/t", where="a = 1", dry_run="false")
+    assert task.statement().dry_run is False
