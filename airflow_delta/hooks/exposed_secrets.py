@@ -7,31 +7,36 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
-from airflow.sdk.log import mask_secret
+from airflow.sdk.log import mask_secret, redact  # type: ignore[attr-defined]  # both are there in every Airflow 3
 
 from airflow_delta.core.statements import Statement
 from airflow_delta.core.statements.json_form import is_statement_value
+from airflow_delta.core.storage.object_filesystem import secrets_of
 from airflow_delta.hooks.errors import ExposedSecretError
 from airflow_delta.hooks.spark_target import SparkTarget
+from airflow_delta.jobs.secret_forms import is_harmless, named_secrets_in, secrets_in
+from airflow_delta.jobs.secret_names import is_secret_name, only_describes
 
-# Settings of Hadoop and Spark, variables and storage options. Not those that name a file, a class or a Kubernetes secret.
-_NAME = re.compile(
-    r"(?i)^(?!.*secretKeyRef).*"
-    r"(access.?key|secret.?key|account.?key|private.?key|encryption.?key|client.?secret|authenticate\.secret|passw(or)?d"
-    r"|session.?token|sas.?token|oauth.?token|azure\.sas\.|connection.?string|storage_options)"
-    r"(?!.*(provider|provider.type|[._]?file|[._]path|confname)$)"
-)
-_IN_URI = re.compile(
-    r"\w+://[^/\s@'\"]*:(?P<password>[^/\s@'\"]+)@"
-    r"|[?&](?:sig|signature|x-amz-signature|x-amz-credential|x-amz-security-token|token|secret|password)="
-    r"(?P<signature>[^&\s'\"]+)",
-    re.IGNORECASE,
-)
+_LONGEST = 1_000_000  # characters of one text that are looked at
+_SHORTEST_KNOWN = 12
+"""Characters of a whole value that Airflow masks already; what is shorter may be a common word."""
+
+_PROBE = "a probe that no connection has"
+_NO_SECRETS = re.compile(r"(?i)prox(?:y|ies)|service.account|(?:de)?tokeni[sz]\w*")
+"""Parts of names that Airflow takes for secret, or that hold a word that it does: those of hosts, users, tokenizers."""
+
+_SETTINGS = frozenset({"options", "properties"})
+"""Fields of statements whose names are those of settings; in other mappings they are columns, and the values SQL."""
+
+_IN_SQL = frozenset({"query", "dbtable", "prepareQuery", "sessionInitStatement"})
+"""Options of Spark's readers whose values are SQL."""
+
+STORAGE_OPTIONS = "storage_options"
 
 
 def mask_exposed(value: Any) -> None:
     """Have Airflow hide the secrets in a rendered argument, in logs and in what it shows of rendered templates."""
-    for _, secret in _found(value, ""):
+    for _, secret in _found(value, "", are_settings=True):
         mask_secret(secret)
 
 
@@ -47,26 +52,47 @@ def refuse_exposed(
     # Upstream makes settings, and so arguments, of the variables there.
     shows_variables = target is not None and (target.is_kubernetes or "yarn" in target.master)
     seen = {"conf": conf, "env_vars": env_vars if shows_variables else None}
-    places = [place for place, _ in [*_found(statement, type(statement).__name__), *_found(seen, "")]]
-    if places:
-        raise ExposedSecretError(places=tuple(dict.fromkeys(places)))
+    found = [*_found(statement, type(statement).__name__), *_found(seen, "", are_settings=True)]
+    if found:
+        raise ExposedSecretError(places=tuple(dict.fromkeys(place for place, _ in found)))
 
 
-def _found(value: Any, place: str) -> Iterator[tuple[str, str]]:
-    """Where secrets stand, and the secrets."""
+def _found(value: Any, place: str, *, are_settings: bool = False) -> Iterator[tuple[str, str]]:
+    """Where secrets stand, and the secrets; ``are_settings`` says that the names in a mapping are those of settings."""
     if is_statement_value(value):
-        for each in fields(value):
-            yield from _found(getattr(value, each.name), f"{place}.{each.name}")
+        for member in fields(value):
+            inner = getattr(value, member.name)
+            yield from _found(inner, f"{place}.{member.name}", are_settings=member.name in _SETTINGS)
     elif isinstance(value, Mapping):
-        for name, each in value.items():
-            below = f"{place}.{name}".removeprefix(".")
-            if _NAME.match(str(name)) and isinstance(each, str) and each:
-                yield below, each
-            else:
-                yield from _found(each, below)
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _found(each, place)
+        for name, inner in value.items():
+            yield from _found_below(str(name), inner, f"{place}.{name}".removeprefix("."), are_settings=are_settings)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for inner in value:
+            yield from _found(inner, place, are_settings=are_settings)
     elif isinstance(value, str):
-        for match in _IN_URI.finditer(value):
-            yield place, match["password"] or match["signature"]
+        yield from ((place, secret) for secret in _secrets(value, are_settings=are_settings))
+
+
+def _found_below(name: str, value: Any, place: str, *, are_settings: bool) -> Iterator[tuple[str, str]]:
+    if not are_settings:
+        yield from _found(value, place)
+    elif isinstance(value, Mapping) and name == STORAGE_OPTIONS:
+        yield from ((place, secret) for secret in secrets_of(value))
+    elif isinstance(value, str | int) and (name == STORAGE_OPTIONS or _is_secret(name)) and not is_harmless(str(value)):
+        yield place, str(value)
+    elif isinstance(value, str) and len(value) >= _SHORTEST_KNOWN and redact(value) == "***":
+        yield place, value
+    else:
+        yield from _found(value, place, are_settings=name not in _IN_SQL)
+
+
+def _is_secret(name: str) -> bool:
+    """By Airflow's list of names, with what its administrator has added to it, and by ours."""
+    by_airflow = redact(_PROBE, _NO_SECRETS.sub("", name)) != _PROBE
+    return is_secret_name(name) or (by_airflow and not only_describes(name))
+
+
+def _secrets(text: str, *, are_settings: bool) -> Iterator[str]:
+    text = text[:_LONGEST]
+    spans = [*secrets_in(text), *(named_secrets_in(text) if are_settings else ())]
+    yield from (text[start:end] for start, end in spans)

@@ -5,28 +5,28 @@ from __future__ import annotations
 import re
 
 from airflow_delta.core.storage.ambient_options import ambient_secrets
+from airflow_delta.jobs.secret_forms import named_secrets_in, secrets_in
 
-_NAME = (
-    r"[\w.-]*(?:secret|password|passwd|token|credential|signature|(?:account|access|private|encryption|shared).?key"
-    r"|(?<![A-Za-z])sas(?![a-z]))[\w.-]*"
-)
-_SECRETS = (
-    re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL),
-    re.compile(r"(?P<keep>\w+://)[^/\s@'\"]+:[^/\s@'\"]*(?=@)"),  # user:password@ in an URI
-    re.compile(r"(?P<keep>\w+://[^\s?'\"]+\?)[^\s'\"]+"),  # the query of an URI may be a signature
-    re.compile(r"(?P<keep>\b(?:bearer|basic|sharedkey|sharedaccesssignature)\s+)[\w.=:+/-]{8,}", re.IGNORECASE),
-    re.compile(
-        rf"(?P<keep>(?:{_NAME}['\"]?\s*[=:]|\({_NAME},|['\"](?:key|sig)['\"]\s*:|\bsig=)\s*)"
-        r"(?:'[^']*'|\"[^\"]*\"|[^\s'\",;)}]+)",
-        re.IGNORECASE,
-    ),
-)
+_QUERY = re.compile(r"://(?:(?!://)[^\s?'\"])*+\?(?P<value>[^\s'\"]{1,8000})")
+"""The query of an URI, which may be a signature under whatever name."""
+
+_LONGEST = 200_000  # characters of the beginning and of the end of a text
+
+_KEY = re.compile(r"['\"]key['\"]\s{0,5}:\s{0,5}['\"](?P<value>[^'\"]{1,8000})")
+"""What s3fs calls the id of an access key."""
 
 
 def redact(text: str) -> str:
     """The text with passwords, keys and signatures replaced by stars: those that this process has, and what looks like one."""
+    if len(text) > 2 * _LONGEST:
+        text = "\n".join([text[:_LONGEST], "...", text[-_LONGEST:].partition("\n")[2]])
     for known in sorted(ambient_secrets(), key=len, reverse=True):
         text = text.replace(known, "***")
-    for secret in _SECRETS:
-        text = secret.sub(lambda match: f"{match.groupdict().get('keep', '')}***", text)
-    return text
+    found = [*secrets_in(text), *named_secrets_in(text)]
+    found += [match.span("value") for pattern in (_QUERY, _KEY) for match in pattern.finditer(text)]
+    parts, position = [], 0
+    for start, end in sorted(found):
+        if end > position:
+            parts += [text[position : max(start, position)], "***" if start >= position else ""]
+            position = end
+    return "".join([*parts, text[position:]])

@@ -1,18 +1,56 @@
 """Secrets at places that others can read are found, and ordinary values are not taken for secrets."""
 
+import time
+from contextlib import suppress
+from dataclasses import replace
+
 import pytest
-from airflow.sdk.log import redact
+from airflow.sdk.log import mask_secret, redact
 
 from airflow_delta.assets import delta_asset
-from airflow_delta.core.statements import FileSource, MergeStatement, TableSource, WriteStatement
+from airflow_delta.core.statements import (
+    FileSource,
+    MatchedUpdate,
+    MergeStatement,
+    NotMatchedInsert,
+    TableSource,
+    WriteStatement,
+)
 from airflow_delta.hooks.errors import ExposedSecretError
 from airflow_delta.hooks.exposed_secrets import refuse_exposed
 from airflow_delta.hooks.spark_target import SparkTarget
+from airflow_delta.jobs.redaction import redact as redact_text
 from airflow_delta.operators import DeltaNewCommitsOperator
 from airflow_delta.sensors import DeltaCommitSensor
+from tests.secret_cases import (
+    HONEST_SETTINGS,
+    HONEST_TEXTS,
+    MESSAGES,
+    ORDINARY_MESSAGES,
+    SETTING_VALUES,
+    SETTINGS,
+    TEXTS,
+    WORD,
+)
 
 pytestmark = pytest.mark.airflow
 
+ATTACKS = (
+    *("a", "a=", "-D", "password=", "'password='", "://", "a://", "s://u:", "eyJ-", "eyJ.", "AKIA0000000000000000/", "/"),
+    *(
+        "-----BEGIN PRIVATE KEY-----",
+        "-",
+        "&a",
+        "\\",
+        '\\"',
+        "basic ",
+        "xoxb-",
+        ";sig=%",
+        "{{",
+        "jdbc:oracle:x:a/",
+        "password '",
+    ),
+)
 PLAIN = MergeStatement(table="/lake/t", source=TableSource("/lake/s"), on="target.token = source.token")
 
 
@@ -20,49 +58,72 @@ def target(master):
     return SparkTarget(master=master, is_cluster_mode=False, yarn_webapp=None, namespace=None, binary=None)
 
 
-def refused(statement=PLAIN, conf=None, env_vars=None, master="local[2]"):
+def refused(statement=PLAIN, conf=None, env_vars=None, master="local[2]", secret="hunter2"):
     with pytest.raises(ExposedSecretError) as caught:
         refuse_exposed(statement, conf, env_vars, target(master))
-    assert "hunter2" not in str(caught.value)
+    assert secret not in str(caught.value)
     return caught.value.places
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "spark.hadoop.fs.s3a.access.key",
-        "spark.hadoop.fs.s3a.secret.key",
-        "spark.hadoop.fs.s3a.session.token",
-        "spark.hadoop.fs.s3a.bucket.lake.access.key",
-        "spark.hadoop.fs.azure.account.key.profiles.dfs.core.windows.net",
-        "spark.hadoop.fs.azure.sas.fixed.token.acc.dfs.core.windows.net",
-        "spark.hadoop.fs.azure.account.oauth2.client.secret",
-        "spark.hadoop.google.cloud.auth.service.account.private.key",
-        "spark.kubernetes.driverEnv.AWS_SECRET_ACCESS_KEY",
-        "spark.executorEnv.AZURE_STORAGE_SAS_TOKEN",
-        "spark.ssl.keyPassword",
-        "spark.authenticate.secret",
-    ],
-)
+@pytest.mark.parametrize("name", SETTINGS)
 def test_a_secret_setting(name):
-    assert refused(conf={"spark.executor.cores": 2, name: "hunter2"}) == (f"conf.{name}",)
+    assert refused(conf={"spark.executor.cores": 2, name: WORD}) == (f"conf.{name}",)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("spark.kubernetes.driver.secretKeyRef.AWS_SECRET_ACCESS_KEY", "lake:secret"),
-        ("spark.kubernetes.executor.secrets.lake", "/etc/lake"),
-        ("spark.hadoop.hadoop.security.credential.provider.path", "jceks://hdfs/lake.jceks"),
-        ("spark.hadoop.fs.s3a.aws.credentials.provider", "com.example.Provider"),
-        ("spark.hadoop.fs.azure.sas.token.provider.type", "com.example.Provider"),
-        ("spark.kubernetes.authenticate.oauthTokenFile", "/run/token"),
-        ("spark.redaction.regex", "(?i)secret|password"),
-        ("spark.hadoop.fs.s3a.endpoint", "http://minio:9000"),
-    ],
-)
+@pytest.mark.parametrize(("name", "value"), SETTING_VALUES)
+def test_a_secret_in_the_value_of_an_ordinary_setting(name, value):
+    assert refused(conf={name: value}) == (f"conf.{name}",)
+
+
+@pytest.mark.parametrize(("name", "value"), HONEST_SETTINGS)
 def test_an_ordinary_setting(name, value):
     refuse_exposed(PLAIN, {name: value}, None, target("yarn"))
+
+
+@pytest.mark.parametrize(("text", "secret"), TEXTS, ids=range(len(TEXTS)))
+def test_a_secret_in_a_statement(text, secret):
+    places = refused(replace(PLAIN, on=text), secret=secret)
+    assert places == ("MergeStatement.on",)
+    assert refused(replace(PLAIN, source=FileSource("t", format="csv", options={"path": text})), secret=secret) == (
+        "MergeStatement.source.options.path",
+    )
+
+
+@pytest.mark.parametrize("text", HONEST_TEXTS)
+def test_an_ordinary_statement(text):
+    refuse_exposed(replace(PLAIN, on=text), None, None, target("yarn"))
+    jdbc = FileSource("t", format="jdbc", options={"query": text, "user": "me", "numPartitions": "8"})
+    refuse_exposed(replace(PLAIN, source=jdbc), None, None, target("yarn"))
+
+
+def test_columns_may_be_called_like_secrets():
+    columns = {"password": "source.password", "access_token": "sha2(source.token, 256)", "secret": "'unset'"}
+    clauses = (MatchedUpdate(assignments=columns), NotMatchedInsert(assignments=columns))
+    refuse_exposed(replace(PLAIN, clauses=clauses), None, None, target("yarn"))
+
+
+def test_storage_options_are_secret_by_their_own_names():
+    assert refused(conf={"storage_options": {"key": WORD, "anon": False}}) == ("conf.storage_options",)
+
+
+def test_what_airflow_masks_already_is_refused_under_any_name():
+    mask_secret("a long secret of a connection")
+    assert refused(conf={"spark.myapp.color": "a long secret of a connection"}) == ("conf.spark.myapp.color",)
+
+
+def test_a_hundred_forms_and_more_are_known():
+    assert len(SETTINGS) + len(SETTING_VALUES) + len(TEXTS) + len(MESSAGES) >= 150
+    assert len(HONEST_SETTINGS) + len(HONEST_TEXTS) + len(ORDINARY_MESSAGES) >= 70
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_a_long_text_takes_time_in_proportion_to_its_length(attack):
+    began = time.process_time()
+    text = attack * (100_000 // len(attack))
+    with suppress(ExposedSecretError):
+        refuse_exposed(replace(PLAIN, on=text), {"spark.x": text}, None, target("yarn"))
+    redact_text(text)
+    assert time.process_time() - began < 3
 
 
 def test_variables_are_settings_on_yarn_and_kubernetes_only():
@@ -81,15 +142,6 @@ def test_secrets_in_a_statement_are_told_by_their_place():
     )
     jdbc = FileSource("t", format="jdbc", options={"password": "hunter2", "user": "me"})
     assert refused(WriteStatement(table="/lake/t", source=jdbc)) == ("WriteStatement.source.options.password",)
-
-
-def test_ordinary_texts_of_statements():
-    statement = MergeStatement(
-        table="abfss://container@account.dfs.core.windows.net/t",
-        source=FileSource("s3://lake/day=?/*.csv", format="csv", options={"sep": ":"}),
-        on="target.password = source.password AND source.url LIKE 'http://a?b=%'",
-    )
-    refuse_exposed(statement, None, None, target("yarn"))
 
 
 @pytest.mark.parametrize(
