@@ -18,6 +18,7 @@ from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.foreign_values import printable_lines
 from airflow_delta.core.operations.recompute_statistics import without_statistics
 from airflow_delta.core.operations.vacuum_hands import VacuumHands
+from airflow_delta.core.predicate import parse_predicate
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import MaintenanceStatement, OperationResult, OptimizeStatement
 from airflow_delta.core.statements.health import STEPS
@@ -28,7 +29,7 @@ from airflow_delta.jobs import maintenance_needs as needs
 from airflow_delta.jobs.errors import JobFailedError, MaintenanceFailedError
 from airflow_delta.jobs.maintenance_needs import Need
 from airflow_delta.jobs.redaction import redact
-from airflow_delta.spark.optimize.candidates import candidates, files_of, target_file_size
+from airflow_delta.spark.optimize.candidates import candidates, named_partitions, target_file_size
 from airflow_delta.spark.optimize.columns import clustered_by
 from airflow_delta.spark.optimize.cubes import CUBE_ID, cubes_to_make
 
@@ -141,7 +142,7 @@ class Maintenance:
         statement = self.optimize_statement(snapshot)
         if columns := clustered_by(snapshot):
             return _clustering_need(snapshot, statement, columns)
-        sizes = candidates(snapshot, statement)["size"]
+        sizes = candidates(snapshot, statement, named_partitions(snapshot, statement.where, parse_predicate))["size"]
         return needs.of_optimize(
             files=len(sizes),
             size=pc.sum(sizes).as_py() or 0,
@@ -230,7 +231,8 @@ class Maintenance:
 
 def _clustering_need(snapshot: Snapshot, statement: OptimizeStatement, columns: tuple[ColumnPath, ...]) -> Need:
     """Whether OPTIMIZE is due on a clustered table, whose files it leaves small where their rows are in order."""
-    files, _ = cubes_to_make(files_of(snapshot, statement.where, "UTC"), list(map(path_text, columns)), full=False)
+    files = snapshot.files(named_partitions(snapshot, statement.where, parse_predicate))
+    files, _ = cubes_to_make(files, list(map(path_text, columns)), full=False)
     cubes = [dict(each or ()).get(CUBE_ID) for each in files["tags"].to_pylist()]
     new = files.filter(pa.array([each is None for each in cubes], pa.bool_()))
     return needs.of_clustering(

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_delta.core.predicate import parse_predicate, referenced_columns
+from airflow_delta.core.predicate import referenced_columns
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.schema.column_mapping import MappingMode, without_column_mapping
 from airflow_delta.core.schema.column_names import name_key
@@ -26,7 +26,8 @@ from airflow_delta.core.table_features.feature import DELETION_VECTORS, reader_f
 from airflow_delta.spark.arrow_scan import arrow_scan
 from airflow_delta.spark.data_paths import file_uri
 from airflow_delta.spark.jvm_scan import jvm_scan
-from airflow_delta.spark.session import is_case_sensitive, time_zone
+from airflow_delta.spark.predicates import predicate_of
+from airflow_delta.spark.session import is_case_sensitive
 from airflow_delta.spark.spark_schema import quoted, to_spark
 from airflow_delta.spark.supported import check_scannable
 from airflow_delta.spark.table_files import TableFiles
@@ -56,7 +57,7 @@ def read_table(
     """
     schema, table_uri = snapshot.schema, snapshot.table_uri
     check_scannable(table_uri, snapshot.protocol, snapshot.metadata)
-    predicate = None if where is None else parse_predicate(where, schema, table_uri, time_zone=time_zone(spark))
+    predicate = None if where is None else predicate_of(spark, where, schema, table_uri)
     files = snapshot.files(predicate, SCANNED_COLUMNS)
     if DELETION_VECTORS not in reader_features(snapshot.protocol):
         refuse_deletion_vectors(table_uri, files)

@@ -38,6 +38,9 @@ from airflow_delta.core.schema.text_values import values_of_texts
 Node: TypeAlias = Any
 """A syntax tree; its classes are named differently in different versions of sqlglot."""
 
+ESCAPED = "airflow_delta.escaped"
+"""Marks, in the ``meta`` of a node, a string that is written with a backslash: what one means depends on Spark's settings."""
+
 _INTEGER_BITS: dict[DataType, int] = {BYTE: 8, SHORT: 16, INTEGER: 32, LONG: 64}
 _EXACT_INTEGER_BITS: dict[DataType, int] = {FLOAT: 24, DOUBLE: 53}
 _MAX_PRECISION = 38
@@ -74,8 +77,7 @@ def written_literal(node: Node) -> Literal | None:
         case exp.Boolean():
             return Literal(bool(node.this), BOOLEAN)
         case exp.Literal() if node.is_string:
-            # What a backslash means depends on Spark's settings.
-            return None if "\\" in node.this else Literal(node.this, STRING)
+            return None if node.meta.get(ESCAPED) else Literal(node.this, STRING)
         case exp.Literal():
             return _number(node.this)
         case exp.Neg():
@@ -198,8 +200,9 @@ def _fits(value: int, kind: DataType) -> bool:
 
 def _beside_integers(literal: Literal, column_type: DataType) -> Literal | None:
     value = literal.value
-    if literal.type == STRING and _PLAIN_INTEGER.fullmatch(value):
-        value = int(value)
+    if literal.type == STRING:
+        # Without ANSI mode Spark casts the text to the column's type, and a number that does not fit becomes NULL.
+        value = int(value) if _PLAIN_INTEGER.fullmatch(value) and _fits(int(value), column_type) else None
     if isinstance(value, float):
         # Below 2**53 comparing doubles is comparing exact numbers.
         value = Decimal(value) if math.isfinite(value) and abs(value) < 1 << _EXACT_INTEGER_BITS[DOUBLE] else None

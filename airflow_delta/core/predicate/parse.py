@@ -29,8 +29,8 @@ from airflow_delta.core.predicate.expression import (
     Or,
     StartsWith,
 )
-from airflow_delta.core.predicate.literals import Node, among, beside, written_literal
-from airflow_delta.core.predicate.syntax import UNPARSABLE, parsed
+from airflow_delta.core.predicate.literals import ESCAPED, Node, among, beside, written_literal
+from airflow_delta.core.predicate.syntax import UNPARSABLE, parsed, tokens_of
 from airflow_delta.core.schema.data_types import BOOLEAN, INTEGER, LONG, STRING, StructField, StructType
 
 _OPERATORS: dict[type[Any], Operator] = {
@@ -62,12 +62,23 @@ def parse_predicate(sql: str, schema: StructType, table: str, *, time_zone: str 
         InvalidPredicateError: No condition, or about columns that the table does not have.
     """
     try:
-        return _Parser(sql, schema, table, time_zone).predicate(parsed(sql, exp.Condition))
+        tree = parsed(sql, exp.Condition)
+        if "\\" in sql:
+            _mark_escaped(tree, sql)
+        return _Parser(sql, schema, table, time_zone).predicate(tree)
     except RecursionError as error:
         raise InvalidPredicateError(table=table, predicate=sql, detail="it is nested too deeply") from error
     except UNPARSABLE as error:
         detail = str(error).split("\n", 1)[0]
         raise InvalidPredicateError(table=table, predicate=sql, detail=f"it is not one SQL condition ({detail})") from error
+
+
+def _mark_escaped(tree: Node, sql: str) -> None:
+    """Mark the strings that are written with a backslash; the tree only has what sqlglot takes them to mean."""
+    escaped = {token.text for token in tokens_of(sql) if "\\" in sql[token.start : token.end + 1]}
+    for literal in tree.find_all(exp.Literal):
+        if literal.this in escaped:
+            literal.meta[ESCAPED] = True
 
 
 @dataclass(frozen=True, slots=True)

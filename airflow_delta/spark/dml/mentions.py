@@ -47,6 +47,7 @@ def _is_qualified(tokens: list[Token], position: int, side: str) -> bool:
     return (
         qualifier >= 0
         and tokens[dot].token_type == TokenType.DOT
+        and tokens[qualifier].token_type != TokenType.STRING
         and name_key(tokens[qualifier].text) == side
         and (qualifier == 0 or tokens[qualifier - 1].token_type != TokenType.DOT)
     )
@@ -79,16 +80,12 @@ def qualified(text: str, side: str, names: Collection[str]) -> str:
 
 
 def unqualified(text: str) -> str:
-    """The text with ``target.column`` written as ``column``, for whoever knows no aliases; as it is where it is no SQL."""
-    try:
-        tree = parsed(text)
-        found = [(each, part) for each in tree.find_all(exp.Column) if (part := _outermost(each)) is not None]
-        qualified = [(each, part) for each, part in found if _says_its_side(each) == TARGET]
-        for each, part in qualified:
-            each.set(part, None)
-        return tree.sql(dialect="spark") if qualified else text
-    except UNPARSABLE:
-        return text
+    """The text with ``target.column`` written as ``column``, for readers that know no aliases; the rest stays as it is."""
+    tokens = tokens_of(text) or []
+    named = (position for position in range(2, len(tokens)) if _is_qualified(tokens, position, TARGET))
+    for position in sorted(named, reverse=True):
+        text = text[: tokens[position - 2].start] + text[tokens[position].start :]
+    return text
 
 
 def _says_its_side(column: exp.Column) -> str | None:

@@ -14,7 +14,6 @@ from airflow_delta.core.predicate import (
     exact_part,
     is_exact,
     is_partition_only,
-    parse_predicate,
     to_arrow_expression,
 )
 from airflow_delta.core.schema import StructType
@@ -24,7 +23,7 @@ from airflow_delta.spark.dml.clauses import BoundClauses
 from airflow_delta.spark.dml.mentions import TARGET, mentioned_columns, unqualified
 from airflow_delta.spark.dml.position_scan import FILE, ROW
 from airflow_delta.spark.dml.staged_changes import StagedChanges, columns_needed, scan_positions, stage
-from airflow_delta.spark.session import time_zone
+from airflow_delta.spark.predicates import predicate_of
 
 _ALL = "TRUE"
 
@@ -54,7 +53,7 @@ class Selection:
         if where is None:
             return cls(snapshot=snapshot, text=_ALL, predicate=TRUE)
         no_rows(spark, snapshot.schema).where(F.expr(where))
-        predicate = parse_predicate(unqualified(where), snapshot.schema, snapshot.table_uri, time_zone=time_zone(spark))
+        predicate = predicate_of(spark, unqualified(where), snapshot.schema, snapshot.table_uri)
         return cls(snapshot=snapshot, text=where, predicate=predicate)
 
     @property

@@ -15,7 +15,7 @@ from sqlglot import Token, TokenType, exp
 from airflow_delta.core.predicate.syntax import CLOSING, OPENING, UNPARSABLE, parsed
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.schema.column_names import name_key
-from airflow_delta.spark.dml.mentions import TARGET, tokens_of
+from airflow_delta.spark.dml.mentions import TARGET, tokens_of, unqualified
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,9 +51,7 @@ class MergeCondition:
             tree = _parsed(text)
             columns = list(tree.find_all(exp.Column)) if tree else []
             if tree and columns and all(_is_of(each, TARGET) for each in columns) and not tree.find(exp.Query):
-                for each in columns:
-                    each.set("table", None)
-                yield tree.sql(dialect="spark")
+                yield unqualified(text)
 
 
 def parse_condition(text: str, schema: StructType) -> MergeCondition:

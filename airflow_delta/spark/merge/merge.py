@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import InvalidPredicateError
-from airflow_delta.core.predicate import TRUE, Expression, conjunction, disjunction, parse_predicate
+from airflow_delta.core.predicate import TRUE, Expression, conjunction, disjunction
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import MergeStatement, OperationResult
 from airflow_delta.core.table_changes.definition import Definition
@@ -28,8 +28,8 @@ from airflow_delta.spark.merge.one_side import about_one_side
 from airflow_delta.spark.merge.round import MergePlan, run_round
 from airflow_delta.spark.merge.source import materialise
 from airflow_delta.spark.outcome import with_sources
+from airflow_delta.spark.predicates import predicate_of
 from airflow_delta.spark.promises.violations import row_rules
-from airflow_delta.spark.session import time_zone
 from airflow_delta.spark.sources import open_source
 from airflow_delta.spark.spark_schema import from_spark
 from airflow_delta.spark.supported import check_rows_writable
@@ -118,7 +118,7 @@ def _plan(spark: SparkSession, snapshot: Snapshot, statement: MergeStatement, or
 
     def predicate(text: str | None) -> Expression:
         try:
-            return TRUE if text is None else parse_predicate(text, schema, table, time_zone=time_zone(spark))
+            return TRUE if text is None else predicate_of(spark, text, schema, table)
         except InvalidPredicateError:  # Spark has understood it: any row may fulfil it
             return TRUE
 

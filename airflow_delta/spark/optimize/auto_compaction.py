@@ -73,7 +73,7 @@ def _compacted(spark: SparkSession, log: DeltaLog, version: int, origin: Origin,
     statement = OptimizeStatement(
         table=snapshot.table_uri, target_file_size=_FILE_SIZE, small_file_size=_SMALL_FILE, min_files=min_files
     )
-    small = _crowded(snapshot, candidates(snapshot, statement), read_commit(log.store, version).adds, min_files)
+    small = _crowded(snapshot, candidates(snapshot, statement, None), read_commit(log.store, version).adds, min_files)
     inputs, groups = compaction_bins(small, partition_fields(snapshot), _FILE_SIZE)
     plan = OptimizePlan(inputs=inputs, groups=groups, columns=(), is_clustered=False, file_size=_FILE_SIZE)
     return run_plan(spark, log, snapshot, plan, statement, origin=replace(origin, token=None), is_automatic=True)

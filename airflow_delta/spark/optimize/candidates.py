@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_delta.core.errors import InvalidPredicateError
 from airflow_delta.core.log.record_counts import record_counts
-from airflow_delta.core.predicate import is_partition_only, parse_predicate
-from airflow_delta.core.schema import StructField, partition_arrays
+from airflow_delta.core.predicate import Expression, is_partition_only
+from airflow_delta.core.schema import StructField, StructType, partition_arrays
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OptimizeStatement
 
@@ -36,18 +36,15 @@ def partition_fields(snapshot: Snapshot) -> list[StructField]:
     return [each for each in snapshot.schema.fields if each.name in snapshot.partition_columns]
 
 
-def candidates(snapshot: Snapshot, statement: OptimizeStatement, *, time_zone: str = "UTC") -> pa.Table:
+def candidates(snapshot: Snapshot, statement: OptimizeStatement, predicate: Expression | None) -> pa.Table:
     """The small files (``ADD_FILE``), and those with many deleted rows, of the partitions that have enough of them.
 
     Args:
         snapshot: The table.
         statement: What to compact.
-        time_zone: In which timestamps of ``where`` are meant.
-
-    Raises:
-        InvalidPredicateError: ``where`` is about other columns than partition columns.
+        predicate: As of ``named_partitions``.
     """
-    files = files_of(snapshot, statement.where, time_zone)
+    files = snapshot.files(predicate)
     target = target_file_size(snapshot, statement)
     is_small = pc.less(files["size"], min(statement.small_file_size or target, target))
     small = files.filter(pc.or_(is_small, hides_many_rows(files)))
@@ -77,16 +74,23 @@ def partition_codes(files: pa.Table, fields: Sequence[StructField]) -> pa.Array:
     return codes
 
 
-def files_of(snapshot: Snapshot, where: str | None, time_zone: str) -> pa.Table:
-    """The files (``ADD_FILE``) of the partitions that ``where`` names; all when None.
+def named_partitions(
+    snapshot: Snapshot, where: str | None, read: Callable[[str, StructType, str], Expression]
+) -> Expression | None:
+    """The partitions that a statement on this version names; None for all.
+
+    Args:
+        snapshot: The version.
+        where: The statement's condition.
+        read: What a text says of rows of a schema, of the table at a URI.
 
     Raises:
-        InvalidPredicateError: ``where`` is about other columns than partition columns.
+        InvalidPredicateError: The condition is about other columns than partition columns.
     """
     if where is None:
-        return snapshot.files()
-    predicate = parse_predicate(where, snapshot.schema, snapshot.table_uri, time_zone=time_zone)
+        return None
+    predicate = read(where, snapshot.schema, snapshot.table_uri)
     if not is_partition_only(predicate, snapshot.partition_columns):
         detail = f"OPTIMIZE takes whole partitions; the partition columns are {', '.join(snapshot.partition_columns) or 'none'}"
         raise InvalidPredicateError(table=snapshot.table_uri, predicate=where, detail=detail)
-    return snapshot.files(predicate)
+    return predicate

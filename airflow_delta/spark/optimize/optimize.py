@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from pyspark.sql import SparkSession
 
@@ -12,13 +13,14 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OperationResult, OptimizeStatement
 from airflow_delta.core.table_changes.column_path import path_text
 from airflow_delta.core.transaction.operation import Operation
+from airflow_delta.spark.optimize.candidates import named_partitions
 from airflow_delta.spark.optimize.clustered_rewrite import ClusteredRewrite
 from airflow_delta.spark.optimize.cubes import tagged
 from airflow_delta.spark.optimize.plan import OptimizePlan, plan_of
 from airflow_delta.spark.optimize.rearrangement import commit_rearrangement, planned_metrics
 from airflow_delta.spark.outcome import earlier_result, uncommitted
+from airflow_delta.spark.predicates import predicate_of
 from airflow_delta.spark.rewrite import FileRewrite, Rewritten
-from airflow_delta.spark.session import time_zone
 from airflow_delta.spark.staging import StagingArea
 from airflow_delta.spark.supported import check_rows_writable
 
@@ -54,7 +56,7 @@ def optimize(
     if earlier is not None:
         return earlier
     snapshot = log.refresh()
-    plan = plan_of(snapshot, statement, time_zone=time_zone(spark))
+    plan = plan_of(snapshot, statement, named_partitions(snapshot, statement.where, partial(predicate_of, spark)))
     return run_plan(spark, log, snapshot, plan, statement, origin=origin or Origin())
 
 

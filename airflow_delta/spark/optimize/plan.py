@@ -10,11 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_delta.core.predicate import Expression
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OptimizeStatement
 from airflow_delta.core.table_changes.column_path import ColumnPath, path_text
 from airflow_delta.spark.optimize.bins import compaction_bins
-from airflow_delta.spark.optimize.candidates import candidates, files_of, partition_codes, partition_fields, target_file_size
+from airflow_delta.spark.optimize.candidates import candidates, partition_codes, partition_fields, target_file_size
 from airflow_delta.spark.optimize.columns import clustered_by, ordered_by
 from airflow_delta.spark.optimize.cubes import CUBE_ID, cubes_to_make
 
@@ -65,37 +66,36 @@ class OptimizePlan:
         }
 
 
-def plan_of(snapshot: Snapshot, statement: OptimizeStatement, *, time_zone: str = "UTC") -> OptimizePlan:
+def plan_of(snapshot: Snapshot, statement: OptimizeStatement, predicate: Expression | None) -> OptimizePlan:
     """What the statement means on this version of the table.
 
     Args:
         snapshot: The table.
         statement: What is asked.
-        time_zone: In which timestamps of ``where`` are meant.
+        predicate: As of ``named_partitions``.
 
     Raises:
-        InvalidPredicateError: ``where`` is about other columns than partition columns.
         UnsuitableColumnsError: The rows cannot be put in order by these columns.
     """
     columns = ordered_by(snapshot, statement)
     is_clustered = bool(clustered_by(snapshot))
     file_size = target_file_size(snapshot, statement)
     if is_clustered:
-        files = files_of(snapshot, statement.where, time_zone)
+        files = snapshot.files(predicate)
         inputs, groups = cubes_to_make(files, [path_text(each) for each in columns], full=statement.full)
     elif columns:
-        inputs, groups = _whole_partitions(snapshot, statement, file_size, time_zone)
+        inputs, groups = _whole_partitions(snapshot, statement, file_size, predicate)
     else:
-        small = candidates(snapshot, statement, time_zone=time_zone)
+        small = candidates(snapshot, statement, predicate)
         inputs, groups = compaction_bins(small, partition_fields(snapshot), file_size)
     return OptimizePlan(inputs=inputs, groups=groups, columns=columns, is_clustered=is_clustered, file_size=file_size)
 
 
 def _whole_partitions(
-    snapshot: Snapshot, statement: OptimizeStatement, file_size: int, time_zone: str
+    snapshot: Snapshot, statement: OptimizeStatement, file_size: int, predicate: Expression | None
 ) -> tuple[pa.Table, pa.Array]:
     """All files of the partitions in which an order of rows means anything: those of some files, and of one that is large."""
-    files = files_of(snapshot, statement.where, time_zone)
+    files = snapshot.files(predicate)
     if not len(files):
         return files, pa.array([], pa.int32())
     codes = partition_codes(files, partition_fields(snapshot)).to_numpy()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -16,12 +17,12 @@ from airflow_delta.core.schema import MappingMode, StructType, reading_schema
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OperationResult, ReorgStatement
 from airflow_delta.core.transaction.operation import Operation
-from airflow_delta.spark.optimize.candidates import files_of
+from airflow_delta.spark.optimize.candidates import named_partitions
 from airflow_delta.spark.optimize.dropped_columns import DroppedColumns
 from airflow_delta.spark.optimize.rearrangement import commit_rearrangement, planned_metrics
 from airflow_delta.spark.outcome import earlier_result, uncommitted
+from airflow_delta.spark.predicates import predicate_of
 from airflow_delta.spark.rewrite import FileRewrite, Rewritten
-from airflow_delta.spark.session import time_zone
 from airflow_delta.spark.staging import StagingArea
 from airflow_delta.spark.supported import check_rows_writable
 from airflow_delta.spark.table_files import TableFiles
@@ -60,7 +61,7 @@ def reorg(
         return earlier
     snapshot = log.refresh()
     check_rows_writable(snapshot.table_uri, snapshot.protocol, snapshot.metadata)
-    files = files_of(snapshot, statement.where, time_zone(spark))
+    files = snapshot.files(named_partitions(snapshot, statement.where, partial(predicate_of, spark)))
     hides_rows = files["deletion_vector"].is_valid()
     others = files.filter(pc.invert(hides_rows))
     old = _columns(snapshot).hold_dropped(spark, others["path"].to_pylist())

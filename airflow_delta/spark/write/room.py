@@ -14,7 +14,7 @@ from airflow_delta.core.actions import NO_ADDS, NO_REMOVES, removes_of
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import AppendOnlyTableError, InvalidPredicateError
 from airflow_delta.core.log.record_counts import record_counts
-from airflow_delta.core.predicate import ALL, evaluate_files, parse_predicate
+from airflow_delta.core.predicate import ALL, evaluate_files
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import MatchedDelete, WriteMode, WriteStatement
@@ -26,7 +26,7 @@ from airflow_delta.spark.dml.clauses import bind_clauses
 from airflow_delta.spark.dml.effects import count_effects
 from airflow_delta.spark.dml.mentions import unqualified
 from airflow_delta.spark.dml.selection import Selection
-from airflow_delta.spark.session import time_zone
+from airflow_delta.spark.predicates import predicate_of
 from airflow_delta.spark.staging import StagingArea
 from airflow_delta.spark.write.partitions import in_partitions_of, partitions_predicate
 
@@ -125,7 +125,7 @@ def range_of(spark: SparkSession, snapshot: Snapshot, where: str) -> Selection:
         InvalidPredicateError: It means nothing to Spark, or does not fit the table.
     """
     # The core's own error comes first: it tells the columns that there are.
-    parse_predicate(unqualified(where), snapshot.schema, snapshot.table_uri, time_zone=time_zone(spark))
+    predicate_of(spark, unqualified(where), snapshot.schema, snapshot.table_uri)
     try:
         return Selection.of(spark, snapshot, where)
     except (AnalysisException, ParseException) as error:
@@ -139,7 +139,7 @@ def outside(spark: SparkSession, schema: StructType, where: str, *, table: str) 
         InvalidPredicateError: The condition does not fit rows of this schema, or is no matter of one row.
     """
     text = unqualified(where)
-    parse_predicate(text, schema, table, time_zone=time_zone(spark))
+    predicate_of(spark, text, schema, table)
     try:
         is_outside = ~F.coalesce(F.expr(text), F.lit(False))
         no_rows(spark, schema).agg(F.count_if(is_outside))

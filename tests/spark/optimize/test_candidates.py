@@ -3,9 +3,10 @@
 import pytest
 
 from airflow_delta.core.errors import InvalidPredicateError, InvalidStatementError
+from airflow_delta.core.predicate import parse_predicate
 from airflow_delta.core.statements import OptimizeStatement
 from airflow_delta.spark.optimize.bins import compaction_bins
-from airflow_delta.spark.optimize.candidates import candidates
+from airflow_delta.spark.optimize.candidates import candidates, named_partitions
 from tests.core.builders import HandmadeLog, add
 
 
@@ -16,7 +17,8 @@ def taken(sizes_by_day, **statement):
         for number, size in enumerate(sizes)
     ]
     snapshot = HandmadeLog().create(*files, partition_columns=["p"]).log.snapshot()
-    return sorted(candidates(snapshot, OptimizeStatement(table="t", **statement))["path"].to_pylist())
+    named = named_partitions(snapshot, statement.get("where"), parse_predicate)
+    return sorted(candidates(snapshot, OptimizeStatement(table="t", **statement), named)["path"].to_pylist())
 
 
 def test_without_more_said_every_file_below_the_target_with_company_is_taken():
@@ -51,7 +53,7 @@ def test_files_with_many_deleted_rows_are_taken_whatever_their_size():
         add("none", size=900, stats=stats),
     ]
     snapshot = HandmadeLog().create(*files).log.snapshot()
-    found = candidates(snapshot, OptimizeStatement(table="t", target_file_size=100))
+    found = candidates(snapshot, OptimizeStatement(table="t", target_file_size=100), None)
     assert sorted(found["path"].to_pylist()) == ["many", "unknown"]
     assert compaction_bins(found, [], 100)[1].to_pylist() == [0, 1]
 

@@ -1,0 +1,57 @@
+"""What a condition says of a table's rows, by the rules of the session that runs it.
+
+The core reads Spark SQL as a session with Spark's defaults does. A session may give the same words another meaning, by its
+settings and by functions of its own: such a condition is left to Spark, row by row.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pyspark.sql import SparkSession
+
+from airflow_delta.core.predicate import Column, Expression, Opaque, parse_predicate
+from airflow_delta.core.schema import StructType
+from airflow_delta.spark.session import time_zone
+
+_SETTINGS = {
+    "spark.sql.ansi.doubleQuotedIdentifiers": re.compile('"'),
+    "spark.sql.parser.escapedStringLiterals": re.compile(r"\\"),
+    "spark.sql.legacy.consecutiveStringLiterals.enabled": re.compile(r"''|\"\""),
+    "spark.sql.legacy.typeCoercion.datetimeToString.enabled": re.compile("['\"]"),
+    "spark.sql.legacy.exponentLiteralAsDecimal.enabled": re.compile(r"[\d.]e", re.IGNORECASE),
+    "spark.sql.legacy.bangEqualsNot": re.compile("!"),
+}
+"""Settings that are off by default, each with the sign of a text that it may give another meaning."""
+
+_CALLS = re.compile(r"\b(startswith|like|tinyint|smallint|int|bigint|float|double|decimal|date|timestamp)\s*\(", re.IGNORECASE)
+"""Functions that the core understands."""
+
+_BUILT_IN = "org.apache.spark.sql.catalyst.expressions."
+
+
+def predicate_of(spark: SparkSession, text: str, schema: StructType, table: str) -> Expression:
+    """The predicate that a condition says, as far as it means in this session what it means by default; else an opaque one.
+
+    Args:
+        spark: The session.
+        text: Spark SQL.
+        schema: The table's schema.
+        table: URI of the table, for the errors.
+
+    Raises:
+        InvalidPredicateError: As ``parse_predicate``.
+    """
+    if any(sign.search(text) and _is_on(spark, setting) for setting, sign in _SETTINGS.items()) or _calls_other(spark, text):
+        return Opaque(text, tuple(map(Column, schema.names)))
+    return parse_predicate(text, schema, table, time_zone=time_zone(spark))
+
+
+def _is_on(spark: SparkSession, setting: str) -> bool:
+    return str(spark.conf.get(setting, "false")).lower() == "true"
+
+
+def _calls_other(spark: SparkSession, text: str) -> bool:
+    """Whether a function of the session stands before Spark's own of the name."""
+    names = {name.lower() for name in _CALLS.findall(text)}
+    return any(not str(spark.catalog.getFunction(name).className).startswith(_BUILT_IN) for name in names)
