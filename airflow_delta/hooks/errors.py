@@ -126,6 +126,8 @@ class JobNotSubmittedError(DeltaError):
 
     code = "DELTA_JOB_NOT_SUBMITTED"
     message = "nobody has submitted the job of {table}: {detail}"
-    remedy = "put the result's task behind the one that submits, whose operator must render the arguments of job.to_submit()"
+    remedy = (
+        "put the result's task behind the one that submits, and give its operator arguments and pre_execute of job.to_submit()"
+    )
     table: str
     detail: str

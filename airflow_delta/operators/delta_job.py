@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
+
+from airflow.sdk import Context
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements import Statement
 from airflow_delta.core.statements.json_form import TYPE_KEY, is_statement_value, type_name
 from airflow_delta.hooks.exposed_secrets import refuse_exposed
+from airflow_delta.hooks.xcoms import push_xcom
 from airflow_delta.jobs.spec import SPEC_FORMAT
 from airflow_delta.operators.submission import LONGEST_ARGUMENT
 from airflow_delta.shipping.ship import shipped_code
 
 GENERATION_KEY = "delta_generation"
-"""XCom of the submitting task, by which its result is found; pushed when its arguments are rendered."""
+"""XCom of the submitting task, by which its result is found; pushed right before it submits."""
 
 _RUN = {
     "dag_id": "{{ ti.dag_id }}",
     "task_id": "{{ ti.task_id }}",
     "run_id": "{{ ti.run_id }}",
     "map_index": "{{ ti.map_index }}",
-    "generation": f"{{{{ ti.xcom_push(key='{GENERATION_KEY}', value=ti.max_tries) or ti.max_tries }}}}",
+    "generation": "{{ ti.max_tries }}",
     "try_number": "{{ ti.try_number }}",
     "run_after": "{{ dag_run.run_after.timestamp() * 1000 }}",
     "logical_date": "{{ dag_run.logical_date.isoformat() if dag_run.logical_date else '' }}",
@@ -46,6 +49,7 @@ class Submission:
         arguments: Of the application; templates, which the operator must render (its ``template_fields``).
         conf: Spark settings that a driver on a cluster should have.
         environment: What the job must find in its environment: nothing, unless it was given to ``DeltaJob``.
+        pre_execute: An argument of every operator: leaves the XCom by which ``DeltaResultOperator`` knows the task's run.
     """
 
     application: str
@@ -53,6 +57,7 @@ class Submission:
     arguments: tuple[str, ...]
     conf: Mapping[str, str]
     environment: Mapping[str, str]
+    pre_execute: Callable[[Context], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +100,13 @@ class DeltaJob:
             arguments=("--spec", spec),
             conf={"spark.driver.memoryOverheadFactor": "0.4", "spark.executor.memoryOverheadFactor": "0.4"},
             environment=dict(environment or {}),
+            pre_execute=push_generation,
         )
+
+
+def push_generation(context: Context) -> None:
+    """Tell the result's task which run of the submitting task it belongs to. Rendering the arguments tells nobody anything."""
+    push_xcom(context, GENERATION_KEY, context["ti"].max_tries)
 
 
 def _template(value: Any) -> str:

@@ -98,7 +98,7 @@ class DeltaResultOperator(DeltaJobOperator):
             raise JobNotSubmittedError(table=self.table, detail=f"{len(upstream)} tasks are upstream: name one as submitted_by")
         generation = ti.xcom_pull(task_ids=submitter, key=GENERATION_KEY, map_indexes=ti.map_index)
         if generation is None:
-            raise JobNotSubmittedError(table=self.table, detail=f"task {submitter} has not rendered the job's arguments")
+            raise JobNotSubmittedError(table=self.table, detail=f"task {submitter} has left no XCom {GENERATION_KEY}")
         return TaskRun(
             dag_id=ti.dag_id,
             task_id=submitter,

@@ -4,13 +4,15 @@ import json
 import os
 import subprocess
 import sys
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 from airflow.sdk import BaseOperator
 from airflow.sdk.definitions.context import Context
 from deltalake import DeltaTable, write_deltalake
+from jinja2 import Environment
 from jinja2.nativetypes import NativeEnvironment
 
 from airflow_delta.core import DeltaLog
@@ -100,6 +102,7 @@ def submit(program, job, **arguments):
         application=submission.application,
         py_files=list(submission.py_files),
         arguments=list(submission.arguments),
+        pre_execute=getattr(submission, "pre_execute", None),
         **arguments,
     )
 
@@ -205,6 +208,31 @@ def test_a_job_that_was_only_submitted_is_waited_for_in_the_triggerer(empty_tabl
     assert (run.state, run.version) == ("success", 1)
 
 
+def test_rendering_the_arguments_of_a_job_pushes_no_xcom(tmp_path):
+    class TaskInstance:
+        dag_id, task_id, run_id, map_index, max_tries, try_number, id = "d", "t", "r", -1, 3, 1, "i"
+
+        def xcom_push(self, **_):
+            raise AssertionError("rendered templates are shown, too")
+
+    class DagRun:
+        run_after, logical_date = datetime(2013, 1, 2, tzinfo=UTC), None
+        run_type = SimpleNamespace(value="manual")
+
+    _, template = job_on("/lake/t", tmp_path).to_submit().arguments
+    text = (
+        Environment(autoescape=False)
+        .from_string(template)
+        .render(ti=TaskInstance(), dag_run=DagRun(), task=SimpleNamespace(owner="o"))
+    )
+    assert JobSpec.from_text(text).origin.record["generation"] == 3
+
+
+def test_a_task_that_is_to_push_no_xcom_leaves_none_of_its_job(empty_table, submitter, run_job, tmp_path):
+    run = run_job(submitter(), job_on(empty_table, tmp_path), submitting={"do_xcom_push": False})
+    assert [type(error) for error in run.errors] == [JobNotSubmittedError]
+
+
 def test_a_result_that_nobody_asked_for_says_so(empty_table, run_task, tmp_path):
     run = run_task(lambda: DeltaResultOperator(task_id="result", job=job_on(empty_table, tmp_path)))
     assert [type(error) for error in run.errors] == [JobNotSubmittedError]
@@ -285,6 +313,7 @@ def test_a_submitted_merge_commits_once_although_it_is_submitted_twice(run_task,
             application=submission.application,
             py_files=list(submission.py_files),
             arguments=list(submission.arguments),
+            pre_execute=submission.pre_execute,
             retries=1,
         )
         result = DeltaResultOperator(task_id="result", job=job)

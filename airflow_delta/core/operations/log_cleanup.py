@@ -21,7 +21,7 @@ from airflow_delta.core.log.last_checkpoint import hinted_version
 from airflow_delta.core.log.log_replay import LogReplay
 from airflow_delta.core.log.log_segment import list_log
 from airflow_delta.core.operations.checkpoints.sidecar_references import sidecars_of
-from airflow_delta.core.operations.pins import read_pin_folder
+from airflow_delta.core.operations.pins import read_pin_folder, release_expired
 from airflow_delta.core.operations.table_log import TableLog
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.log_store import LogStore
@@ -83,6 +83,7 @@ def clean_up_log(log: TableLog, *, cutoff: int | None = None, dry_run: bool = Fa
     temporaries = tuple(_temporaries(log.store, _midnight(now) - _DAY))
     if not dry_run:
         log.store.delete(sidecars)
+        release_expired(log.store, now)
         _delete(log.store, temporaries)
     return CleanupResult(barrier=barrier, log_files=expired, sidecars=sidecars, temporaries=temporaries)
 

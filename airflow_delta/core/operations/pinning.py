@@ -23,7 +23,7 @@ from airflow_delta.core.errors import (
 )
 from airflow_delta.core.log.history import CommitTimes, InCommitTimestamps, find_produced, milliseconds
 from airflow_delta.core.log.log_segment import find_segment, list_log
-from airflow_delta.core.operations.pins import Pin, register, release
+from airflow_delta.core.operations.pins import Pin, register, release, release_expired
 from airflow_delta.core.operations.table_log import TableLog
 from airflow_delta.core.statements.pin import AsOf, PinnedTable, PinStatement, ProducedBy, Timestamp, Version
 
@@ -163,4 +163,5 @@ def _registered(log: TableLog, pinned: PinnedVersion, statement: PinStatement, r
     except DeltaError:
         release(log.store, [pin])
         raise
+    release_expired(log.store, now)
     return pinned

@@ -10,9 +10,11 @@ import json
 import logging
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+from airflow_delta.core.errors import StorageAccessError
 from airflow_delta.core.storage.log_store import FileStatus, LogStore
 
 _logger = logging.getLogger(__name__)
@@ -165,3 +167,9 @@ def release(store: LogStore, pins: Iterable[Pin]) -> None:
     """Delete pins; what they protected may go with the next vacuum."""
     if paths := [pin.path for pin in pins]:
         store.delete(paths)
+
+
+def release_expired(store: LogStore, now: int) -> None:
+    """Delete the pins that have expired at ``now``, as far as the storage lets us: they are only untidy."""
+    with suppress(OSError, StorageAccessError):
+        release(store, [pin for pin in read_pins(store) if pin.expires <= now])

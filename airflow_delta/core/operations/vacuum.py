@@ -22,7 +22,7 @@ from airflow_delta.core.errors import (
 )
 from airflow_delta.core.log.history import InCommitTimestamps
 from airflow_delta.core.operations.bulk_delete import LOCAL_SCHEMES
-from airflow_delta.core.operations.pins import Pin, PinFolder, read_pin_folder, release
+from airflow_delta.core.operations.pins import Pin, PinFolder, read_pin_folder, release_expired
 from airflow_delta.core.operations.table_log import TableLog
 from airflow_delta.core.operations.unneeded_files import named_paths, unneeded_files
 from airflow_delta.core.operations.vacuum_candidates import (
@@ -174,7 +174,7 @@ def vacuum(
     if not dry_run and result.files:
         result = _deleted(log, snapshot, doomed, pins, retention, origin=replace(origin, token=None), hands=hands)
     if not dry_run:
-        release(log.store, [pin for pin in read_pin_folder(log.store).pins if pin.expires <= log.clock()])
+        release_expired(log.store, log.clock())
         if not protected:  # what only a protected or pinned version keeps was removed after it, and is still to be deleted
             note_vacuumed(snapshot.store, min([due, *kept, *(pin.version for pin in result.pins)]))
     return result

@@ -299,3 +299,41 @@ def test_a_statement_goes_through_json_unchanged():
     asked = PinStatement(tables=tables, id="p", keep_for_hours=0.5, must_protect=True)
     assert statement_from_json(json.loads(json.dumps(to_json(asked)))) == asked
     assert asked.tables[0].as_of == Version(7)
+
+
+def pinned_again(table):
+    asked = PinStatement(tables=(PinnedTable(alias="t", table="memory://aged"),), id="b", keep_for_hours=1)
+    pin_versions(asked, lambda _: table.log, {"dag_id": "d", "run_id": "r2", "task_id": "t"})
+
+
+@pytest.mark.parametrize(
+    ("work", "left"),
+    [
+        (pinned_again, {"live", "b"}),
+        (lambda table: table.log.cleanup_log(), {"live"}),
+        (lambda table: table.log.vacuum(), {"live"}),
+    ],
+    ids=["another pin", "log cleanup", "vacuum"],
+)
+def test_expired_pins_go_with_whatever_looks_after_the_table(table, work, left):
+    register(table.store, pin_of(1, id="expired", expires=table.now - 1))
+    register(table.store, pin_of(1, id="live", expires=table.now + DAY))
+    work(table)
+    assert {pin.id for pin in read_pins(table.store)} == left
+
+
+def test_a_dry_run_leaves_expired_pins(table):
+    register(table.store, pin_of(1, expires=table.now - 1))
+    table.log.cleanup_log(dry_run=True)
+    assert len(read_pins(table.store)) == 1
+
+
+def test_an_expired_pin_that_cannot_be_deleted_fails_nobody(table, monkeypatch):
+    register(table.store, pin_of(1, id="expired", expires=table.now - 1))
+
+    def refuse(_):
+        raise PermissionError("no rights")
+
+    monkeypatch.setattr(table.store, "delete", refuse)
+    pinned_again(table)
+    assert {pin.id for pin in read_pins(table.store)} == {"expired", "b"}
