@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Asset, AssetWatcher
 
 from airflow_delta.core.storage.object_location import ObjectLocation
-from airflow_delta.core.storage.table_uri import local_path, scheme_of
+from airflow_delta.core.storage.table_uri import absolute, local_path, scheme_of
 from airflow_delta.hooks.asset_uri import sanitize_uri
 from airflow_delta.triggers.commit_event import DeltaCommitEventTrigger
 
@@ -40,8 +40,9 @@ def delta_asset(
 
     Raises:
         InvalidStatementError: The URI holds credentials, or names no bucket.
+        RelativePathError: It is a relative path, which would be another asset on each machine.
     """
-    uri = sanitize_uri(table)
+    uri = sanitize_uri(absolute(table, "an asset has one URI on all machines"))
     name = name or uri
     watchers = []
     if watch:

@@ -10,7 +10,7 @@ from airflow.serialization.definitions.assets import SerializedAsset
 from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_delta.assets import create_asset, delta_asset, lineage_name, sanitize_uri, to_openlineage
-from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.errors import InvalidStatementError, RelativePathError
 from airflow_delta.operators import DeltaMergeOperator
 
 ACCOUNT = "lake@company.dfs.core.windows.net"
@@ -42,6 +42,13 @@ def test_credentials_in_a_uri_are_refused_and_not_shown(table):
     with pytest.raises(InvalidStatementError) as raised:
         delta_asset("flights", table)
     assert "SECRET" not in str(raised.value)
+
+
+@pytest.mark.parametrize("watch", [False, True])
+def test_a_relative_table_is_no_asset(watch):
+    """Its URI would name the working directory of whatever process parses the DAG."""
+    with pytest.raises(RelativePathError, match="'lake/flights' is a relative path"):
+        delta_asset("flights", "lake/flights", watch=watch)
 
 
 def test_the_name_is_the_uri_unless_another_is_given():

@@ -17,7 +17,7 @@ def open_table(uri: str, storage_options: Iterable[str] | None) -> DeltaLog:
     """The log of the table at ``uri``.
 
     Args:
-        uri: A local path or a URI.
+        uri: A URI, or a local path, which may be relative to the working directory.
         storage_options: ``KEY=VALUE`` each; a value is text, ``true``, ``false`` or a JSON object.
 
     Raises:

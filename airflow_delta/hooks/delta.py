@@ -18,7 +18,7 @@ from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.object_filesystem import secrets_of
 from airflow_delta.core.storage.object_location import ObjectLocation, ObjectService
 from airflow_delta.core.storage.resolve import log_store_for
-from airflow_delta.core.storage.table_uri import is_relative
+from airflow_delta.core.storage.table_uri import absolute, is_relative
 from airflow_delta.hooks.errors import DeltaConnectionError, TablesNotVisibleError
 from airflow_delta.hooks.storage_connection import options_of_connection
 
@@ -70,11 +70,20 @@ class DeltaHook(BaseHook):
     def table_root(self) -> str | None:
         """URI below which relative names of tables lie; None when the connection has none."""
         root = self._connection.host if self._connection else None
+        if root and is_relative(root):
+            raise self._error(f"its table root {root!r} is a relative path", "write a URI or an absolute path")
         return root.rstrip("/") if root else None
 
     def table_uri(self, table: str) -> str:
-        """The URI of a table: as given, or below the connection's table root where it is a relative name."""
-        return f"{self.table_root}/{table}" if self.table_root and table.strip() and is_relative(table) else table
+        """The URI of a table: as given, or below the connection's table root where it is a relative name.
+
+        Raises:
+            RelativePathError: It is relative, and the connection has no table root.
+            DeltaConnectionError: The connection is missing, or its table root is relative itself.
+        """
+        if self.table_root and table.strip() and is_relative(table):
+            return f"{self.table_root}/{table}"
+        return absolute(table, f"the connection {self.delta_conn_id!r} has no table root")
 
     def placed(self, statement: Placed) -> Placed:
         """The statement with each name of a table in it made a URI."""

@@ -17,7 +17,8 @@ from typing import Any
 
 from airflow_delta.core.actions.commit_info import Origin
 from airflow_delta.core.statements import Statement
-from airflow_delta.core.statements.json_form import statement_from_json, to_json
+from airflow_delta.core.statements.json_form import map_tables, statement_from_json, to_json
+from airflow_delta.core.storage.table_uri import absolute
 from airflow_delta.jobs.errors import InvalidSpecError
 from airflow_delta.jobs.result import result_uri
 from airflow_delta.jobs.task_run import TaskRun
@@ -69,6 +70,7 @@ class JobSpec:
         Raises:
             InvalidSpecError: No JSON, an unknown format or field, a digest that is not the statement's.
             InvalidStatementError: A spec whose statement cannot be meant.
+            RelativePathError: The statement names a table by a relative path.
         """
         document = _object(text)
         digest = document.pop("digest", None)
@@ -78,6 +80,7 @@ class JobSpec:
         if "statement" not in document:
             raise InvalidSpecError(detail="it has no statement")
         statement = statement_from_json(document.pop("statement"))
+        map_tables(statement, lambda table: absolute(table, "a job does not know what it is relative to"))
         if digest is not None and digest != statement_digest(statement):
             raise InvalidSpecError(detail="its digest is not that of its statement")
         if "run" in document:
@@ -92,8 +95,10 @@ class JobSpec:
             spec = cls(statement=statement, origin=Origin(**document.pop("origin", {})), **document)
         except TypeError as error:
             raise InvalidSpecError(detail=str(error)) from error
-        if not isinstance(spec.start_version, int | None) or not isinstance(spec.result_uri, str | None):
-            raise InvalidSpecError(detail="start_version must be a number and result_uri a text, where they are given")
+        numbers = (spec.start_version, spec.not_before)
+        if not all(type(number) in (int, type(None)) for number in numbers) or not isinstance(spec.result_uri, str | None):
+            detail = "start_version and not_before must be numbers and result_uri a text, where they are given"
+            raise InvalidSpecError(detail=detail)
         return spec
 
 

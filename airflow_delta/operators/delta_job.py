@@ -11,7 +11,9 @@ from airflow.sdk import Context
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements import Statement
-from airflow_delta.core.statements.json_form import TYPE_KEY, is_statement_value, type_name
+from airflow_delta.core.statements.fields import is_template
+from airflow_delta.core.statements.json_form import TYPE_KEY, is_statement_value, map_tables, type_name
+from airflow_delta.core.storage.table_uri import absolute
 from airflow_delta.hooks.exposed_secrets import refuse_exposed
 from airflow_delta.hooks.xcoms import push_xcom
 from airflow_delta.jobs.spec import SPEC_FORMAT
@@ -35,8 +37,6 @@ _RUN = {
     "trigger": "{{ dag_run.run_type.value }}",
 }
 """Who asks, as templates that the submitting task renders."""
-
-_MARKS = ("{{", "{%", "{#")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +74,11 @@ class DeltaJob:
     scratch_uri: str
     code_uri: str
 
+    def __post_init__(self) -> None:
+        for uri in (self.scratch_uri, self.code_uri):
+            _full(uri)
+        map_tables(self.statement, _full)
+
     def to_submit(self, environment: Mapping[str, str] | None = None) -> Submission:
         """Application, archive, arguments, settings and environment of the job.
 
@@ -109,12 +114,17 @@ def push_generation(context: Context) -> None:
     push_xcom(context, GENERATION_KEY, context["ti"].max_tries)
 
 
+def _full(uri: str) -> str:
+    """The URI, if it is one; what a template renders to is only known to the job."""
+    return uri if is_template(uri) else absolute(uri, "the job of another operator has no delta connection")
+
+
 def _template(value: Any) -> str:
     """A template that renders to the JSON text of the value with all its texts rendered."""
     if is_statement_value(value):
         return _template({TYPE_KEY: type_name(value)} | {each.name: getattr(value, each.name) for each in fields(value)})
     match value:
-        case str() if any(mark in value for mark in _MARKS):
+        case str() if is_template(value):
             return f"{{% filter string|tojson %}}{value}{{% endfilter %}}"
         case Mapping():
             return "{" + ",".join(f"{json.dumps(key)}:{_template(each)}" for key, each in value.items()) + "}"

@@ -22,6 +22,7 @@ from airflow_delta.core.foreign_values import printable, printable_lines
 from airflow_delta.core.statements import CloneStatement, ConvertStatement, CreateStatement, Statement, WriteStatement
 from airflow_delta.core.statements.fields import is_template
 from airflow_delta.core.statements.json_form import is_statement_value, map_texts
+from airflow_delta.core.storage.table_uri import absolute
 from airflow_delta.hooks.commit_watch import NO_TABLE, head_version
 from airflow_delta.hooks.conflict_report import conflicts_told
 from airflow_delta.hooks.delta import DeltaHook
@@ -213,6 +214,8 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
         hook = self.hook
         statement = hook.placed(self.statement())
         scratch = self.scratch_uri or hook.scratch_uri or conf.get("delta", "scratch_uri", fallback=None) or None
+        if scratch is not None:
+            absolute(scratch, "driver and worker would look for it in their own working directories")
         head = visible_head(hook, statement.table, scratch)
         if head == NO_TABLE and not isinstance(statement, MAKES_TABLES):
             raise TableNotFoundError(table=statement.table)

@@ -4,10 +4,12 @@ import json
 
 import pytest
 
+from airflow_delta.core.errors import RelativePathError
 from airflow_delta.core.statements import (
     FileSource,
     MergeStatement,
     OptimizeStatement,
+    PinnedTable,
     SqlSource,
     TableSource,
     WriteStatement,
@@ -32,9 +34,34 @@ def connection(monkeypatch):
 def test_without_a_connection_tables_are_told_by_their_uris(monkeypatch):
     monkeypatch.delenv("AIRFLOW_CONN_DELTA_DEFAULT", raising=False)
     hook = DeltaHook()
-    assert hook.table_uri("lake/flights") == "lake/flights"
+    assert hook.table_uri("/lake/flights") == "/lake/flights"
     assert hook.table_uri("s3://lake/flights") == "s3://lake/flights"
     assert (hook.scratch_uri, hook.storage_options("s3://lake/flights")) == (None, None)
+
+
+@pytest.mark.parametrize("table", ["flights", "lake/flights", "./flights", "../flights", "file:flights", "~/flights"])
+def test_a_relative_table_without_a_table_root_is_refused_with_the_way_out(monkeypatch, table):
+    monkeypatch.delenv("AIRFLOW_CONN_DELTA_DEFAULT", raising=False)
+    hook = DeltaHook()
+    views = SqlSource("SELECT 1", views={"v": TableSource(table)})
+    for refused in (
+        lambda: hook.table_uri(table),
+        lambda: hook.log_store(table),
+        lambda: hook.delta_log(table),
+        lambda: hook.placed(OptimizeStatement(table=table)),
+        lambda: hook.placed(MergeStatement(table="/t", source=TableSource(table), on="a = b")),
+        lambda: hook.placed(WriteStatement(table="/t", source=views)),
+        lambda: hook.placed(PinnedTable(alias="a", table=table)),
+    ):
+        with pytest.raises(RelativePathError) as raised:
+            refused()
+        assert f"'{table}' is a relative path, and the connection 'delta_default' has no table root" in str(raised.value)
+        assert "write a URI or an absolute path, or set the table root (the host) of the delta connection" in str(raised.value)
+
+
+def test_a_relative_table_root_is_refused(connection):
+    with pytest.raises(DeltaConnectionError, match="its table root 'lake' is a relative path"):
+        connection("relative", host="lake").table_uri("flights")
 
 
 def test_a_named_connection_that_is_missing_says_how_to_make_it():

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from airflow_delta.core.actions.commit_info import Origin
-from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.errors import InvalidStatementError, RelativePathError
 from airflow_delta.core.statements import CheckpointStatement, MergeStatement, TableSource
 from airflow_delta.core.statements.json_form import to_json
 from airflow_delta.jobs.errors import InvalidSpecError
@@ -40,6 +40,11 @@ def test_by_hand_only_the_statement_is_needed():
         (lambda spec: spec | {"shell": "true"}, InvalidSpecError),
         (lambda spec: spec | {"origin": {"user": "root"}}, InvalidSpecError),
         (lambda spec: spec | {"start_version": "3"}, InvalidSpecError),
+        (lambda spec: spec | {"start_version": True}, InvalidSpecError),
+        (lambda spec: spec | {"not_before": "now"}, InvalidSpecError),
+        (lambda spec: {"statement": spec["statement"] | {"table": "flights"}}, RelativePathError),
+        (lambda spec: {"statement": spec["statement"] | {"source": {"$type": "table", "table": "./feed"}}}, RelativePathError),
+        (lambda spec: {"statement": spec["statement"] | {"dry_run": "maybe"}}, InvalidStatementError),
         (lambda spec: spec | {"digest": "0" * 64}, InvalidSpecError),
         (lambda spec: spec | {"statement": spec["statement"] | {"table": "/lake/other"}}, InvalidSpecError),
         (lambda spec: {key: value for key, value in spec.items() if key != "statement"}, InvalidSpecError),

@@ -12,7 +12,7 @@ from airflow.sdk import DAG, Asset, XComArg
 
 from airflow_delta import operators
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.errors import InvalidStatementError, RelativePathError
 from airflow_delta.core.statements import CheckpointStatement
 from airflow_delta.operators import (
     DeltaAlterOperator,
@@ -219,3 +219,20 @@ def test_mapped_operators_render_their_flags_and_numbers(empty_table, run_task, 
 def test_a_table_is_deleted_from_only_where_the_flag_says_so():
     task = DeltaDeleteOperator(task_id="t", table="/t", where="a = 1", dry_run="false")
     assert task.statement().dry_run is False
+
+
+def test_a_relative_table_fails_the_task_and_leaves_nothing_behind(tmp_path, monkeypatch, run_task):
+    """It would be written into the working directory of the worker."""
+    monkeypatch.chdir(tmp_path)
+    run = run_task(
+        lambda: DeltaCreateOperator(task_id="task", table="orders", columns=OURS, engine="worker"), dag_id="relative"
+    )
+    assert run.state == "failed"
+    assert isinstance(run.errors[0], RelativePathError)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("job", [{"statement": CheckpointStatement(table="t")}, {"scratch_uri": "s"}, {"code_uri": "c"}])
+def test_a_job_of_another_operator_names_full_uris(job):
+    with pytest.raises(RelativePathError, match="is a relative path, and the job of another operator has no delta connection"):
+        DeltaJob(**{"statement": CheckpointStatement(table="{{ t }}"), "scratch_uri": "/s", "code_uri": "/c", **job})

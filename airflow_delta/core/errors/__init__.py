@@ -37,6 +37,7 @@
     ├── SchemaMismatchError            rows that do not fit the table
     ├── ConstraintViolatedError        rows that break NOT NULL, an invariant or the replaced range
     ├── InvalidTableDefinitionError    what no table can be
+    ├── RelativePathError              a table by a relative path, where nothing says what it is relative to
     ├── InvalidTableChangeError        a change that the table, as it is, does not allow
     ├── InvalidTablePropertyError      a property that does not exist, or cannot have the value
     ├── FeatureDropError               a table feature that cannot be dropped, or not yet
@@ -108,6 +109,7 @@ from airflow_delta.core.errors.statement import (
     InvalidStatementError,
     MissingRecordCountError,
     MultipleSourceRowsMatchedError,
+    RelativePathError,
     RetentionTooShortError,
     SchemaMismatchError,
 )
@@ -197,6 +199,7 @@ __all__ = [
     "NotConvertibleError",
     "PinNotRegisteredError",
     "ProtocolChangedError",
+    "RelativePathError",
     "RetentionTooShortError",
     "RunCommitNotFoundError",
     "SchemaMismatchError",

@@ -19,6 +19,22 @@ class InvalidStatementError(DeltaError):
 
 
 @dataclass(kw_only=True, eq=False)
+class RelativePathError(DeltaError):
+    """A table or another place is named by a relative path, which would depend on the machine and its working directory.
+
+    Attributes:
+        path: As it was given.
+        detail: Why nothing says what it is relative to.
+    """
+
+    code = "DELTA_RELATIVE_PATH"
+    message = "{path!r} is a relative path, and {detail}"
+    remedy = "write a URI or an absolute path, or set the table root (the host) of the delta connection"
+    path: str
+    detail: str
+
+
+@dataclass(kw_only=True, eq=False)
 class InvalidPredicateError(DeltaError):
     """The text is no predicate on this table, or cannot be decided exactly where that is needed."""
 

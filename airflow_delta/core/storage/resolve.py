@@ -32,7 +32,8 @@ def log_store_for(uri: str, storage_options: Mapping[str, Any] | None = None) ->
     """The store for the table at ``uri``; nothing is read or created.
 
     Args:
-        uri: A local path, ``file:``, ``memory://`` (tables of this process), ``s3://``, ``gs://``, ``abfss://`` or ``az://``.
+        uri: A local path (a relative one lies in the working directory of the process), ``file:``, ``memory://`` (tables of
+            this process), ``s3://``, ``gs://``, ``abfss://`` or ``az://``.
         storage_options: Credentials and endpoint of an object store, as its fsspec filesystem takes them, and ``allow_unsafe``
             (see ``object_filesystem``); without any, those of the environment (``ambient_options``), else the ambient
             credentials. Local tables take none.

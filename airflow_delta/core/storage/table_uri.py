@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from airflow_delta.core.errors import RelativePathError
+
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 
 
@@ -26,3 +28,18 @@ def local_path(uri: str) -> Path:
 def is_relative(path: str) -> bool:
     """Whether a path of the log is relative to the table's root."""
     return not path.startswith("/") and not _SCHEME.match(path)
+
+
+def absolute(uri: str, detail: str) -> str:
+    """The URI of a table or another place as it is; only a shell or a script may name one relative to its working directory.
+
+    Args:
+        uri: A URI or a local path; blank is refused elsewhere.
+        detail: What is missing, for the error.
+
+    Raises:
+        RelativePathError: It is relative.
+    """
+    if uri.strip() and is_relative(uri):
+        raise RelativePathError(path=uri, detail=detail)
+    return uri
