@@ -6,6 +6,7 @@ Workers import this module: it knows no parser of predicates.
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -14,10 +15,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 
 from airflow_delta.core.schema import StructType
-from airflow_delta.spark.table_files import TableFiles
+from airflow_delta.spark.table_files import READ_MARK, TableFiles
 from airflow_delta.spark.worker_values import with_typed_errors
 
 _TASKS_PER_CORE = 8
+
+
+def marked_listing(table: TableFiles) -> spark_types.StructType:
+    """One column for descriptions of files; it tells a look into the plan which table they are of."""
+    return spark_types.StructType([spark_types.StructField("file", spark_types.StringType(), metadata={READ_MARK: table.mark})])
 
 
 def arrow_scan(
@@ -37,8 +43,15 @@ def arrow_scan(
         for path, values, vector in zip(*(files[name].to_pylist() for name in files.column_names), strict=True)
     ]
     tasks = min(len(described), spark.sparkContext.defaultParallelism * _TASKS_PER_CORE)
-    listed = spark.createDataFrame(pa.table({"file": described}))
+    listed = spark.createDataFrame(pa.table({"file": described}), marked_listing(table))
     return listed.repartition(tasks).mapInArrow(ArrowReader(table=table, columns=columns), shown)
+
+
+def no_rows(spark: SparkSession, table: TableFiles, shown: spark_types.StructType) -> DataFrame:
+    """No rows of these columns, as a table without files has them."""
+    (listing,) = marked_listing(table).fields
+    listing.name = f"airflow_delta_{uuid.uuid4().hex}"  # that no column of the table has
+    return spark.createDataFrame([], spark_types.StructType([listing, *shown.fields])).drop(listing.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,13 +11,20 @@ from airflow_delta.core.errors import ExpectationFailedError
 from airflow_delta.core.statements import Expectation
 from airflow_delta.spark.errors import ExpectationUnreadableError
 from airflow_delta.spark.session import temporary_views
+from airflow_delta.spark.target_reads import TargetReads
 
 STAGED = "staged"
 """Name of the view that holds the rows to be committed."""
 
 
 def check_expectations(
-    spark: SparkSession, expectations: Iterable[Expectation], staged: DataFrame, views: Mapping[str, DataFrame], *, table: str
+    spark: SparkSession,
+    expectations: Iterable[Expectation],
+    staged: DataFrame,
+    views: Mapping[str, DataFrame],
+    *,
+    table: str,
+    reads: TargetReads,
 ) -> None:
     """Return if all of these hold; each is one Spark job over the staged files.
 
@@ -27,6 +34,7 @@ def check_expectations(
         staged: The rows to be committed, read from where they are staged.
         views: The statement's views; the checks see them by name, and ``staged`` beside them.
         table: The table's URI, for errors.
+        reads: Takes note of what the checks read of the table.
 
     Raises:
         ExpectationFailedError: One does not hold.
@@ -38,20 +46,23 @@ def check_expectations(
     with temporary_views(spark, {**views, STAGED: staged}):
         for each in checks:
             try:
-                (_check_result if each.is_query else _check_rows)(spark, each, table)
+                (_check_result if each.is_query else _check_rows)(spark, each, table, reads)
             except (AnalysisException, ParseException) as error:
                 raise ExpectationUnreadableError(expectation=each.sql, detail=str(error).splitlines()[0]) from error
 
 
-def _check_result(spark: SparkSession, expectation: Expectation, table: str) -> None:
-    rows = spark.sql(expectation.sql).limit(2).collect()
+def _check_result(spark: SparkSession, expectation: Expectation, table: str, reads: TargetReads) -> None:
+    result = spark.sql(expectation.sql)
+    reads.look_into(result)
+    rows = result.limit(2).collect()
     if len(rows) != 1 or rows[0][0] is not True:
         raise ExpectationFailedError(table=table, expectation=_name(expectation), rows=None, example=_text(rows))
 
 
-def _check_rows(spark: SparkSession, expectation: Expectation, table: str) -> None:
+def _check_rows(spark: SparkSession, expectation: Expectation, table: str, reads: TargetReads) -> None:
     # A comment at the end of the text must not swallow what follows.
     broken = spark.sql(f"SELECT * FROM {STAGED} WHERE ({expectation.sql}\n) IS NOT TRUE")  # noqa: S608 - it is the user's own SQL
+    reads.look_into(broken)
     example = broken.limit(1).collect()
     if example:
         raise ExpectationFailedError(table=table, expectation=_name(expectation), rows=broken.count(), example=_text(example))

@@ -18,7 +18,7 @@ from airflow_delta.core.schema.data_types import BOOLEAN, STRING
 from airflow_delta.spark.data_paths import file_uri
 from airflow_delta.spark.session import session_settings
 from airflow_delta.spark.spark_schema import quoted, to_spark
-from airflow_delta.spark.table_files import TableFiles
+from airflow_delta.spark.table_files import READ_MARK, TableFiles
 
 _READER_OPTIONS = {
     "recursiveFileLookup": "true",  # no partition values out of paths
@@ -51,7 +51,8 @@ def jvm_scan(
     uris = [file_uri(table.table_uri, path) for path in files["path"].to_pylist()]
     try:
         with session_settings(spark, {_LISTING_TASKS: str(spark.sparkContext.defaultParallelism)}):
-            rows = spark.read.schema(to_spark(read)).options(**_READER_OPTIONS).parquet(*uris)
+            reader = spark.read.schema(to_spark(read)).options(**_READER_OPTIONS, **{READ_MARK: table.mark})
+            rows = reader.parquet(*uris)
     except AnalysisException as error:
         raise _missing(table.table_uri, uris, error) from error
     if partitions:

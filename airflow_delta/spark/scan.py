@@ -23,7 +23,7 @@ from airflow_delta.core.snapshot.rows import refuse_deletion_vectors
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.core.table_features.feature import DELETION_VECTORS, reader_features
-from airflow_delta.spark.arrow_scan import arrow_scan
+from airflow_delta.spark.arrow_scan import arrow_scan, no_rows
 from airflow_delta.spark.data_paths import file_uri
 from airflow_delta.spark.jvm_scan import jvm_scan
 from airflow_delta.spark.predicates import predicate_of
@@ -40,7 +40,12 @@ _JVM_SCHEMES = ("file", "hdfs", "viewfs")
 
 
 def read_table(
-    spark: SparkSession, snapshot: Snapshot, columns: Sequence[str] | None = None, where: str | None = None
+    spark: SparkSession,
+    snapshot: Snapshot,
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
+    *,
+    is_newest: bool = False,
 ) -> DataFrame:
     """The rows of a table's version, with the table's columns, types and column metadata.
 
@@ -49,6 +54,8 @@ def read_table(
         snapshot: The version.
         columns: Names of the columns wanted, in this order; None for all. Python workers read no others.
         where: Spark SQL; files that hold no such row are not opened.
+        is_newest: Whether this version is read because it is the newest one. A statement on the table that is given the rows
+            then depends on there being no newer one; see ``target_reads``.
 
     Raises:
         CorruptDataFileError: A file of the version is missing.
@@ -66,7 +73,7 @@ def read_table(
         mentioned = referenced_columns(predicate) if predicate else ()
         asked = {name_key(name) for name in (*columns, *mentioned)}
         read = StructType(tuple(each for each in schema.fields if name_key(each.name) in asked))
-    rows = read_files(spark, files, TableFiles.of(snapshot), read)
+    rows = read_files(spark, files, TableFiles.of(snapshot, is_newest=is_newest), read)
     rows = rows if where is None else rows.filter(where)
     return rows if columns is None else rows.select(*map(quoted, columns))
 
@@ -92,7 +99,7 @@ def read_files(spark: SparkSession, files: pa.Table, table: TableFiles, columns:
     natives, others = files.filter(pc.invert(is_masked)), files.filter(is_masked)
     scans = [scan(spark, part, table, read, shown) for scan, part in ((jvm_scan, natives), (arrow_scan, others)) if len(part)]
     if not scans:
-        return spark.createDataFrame([], shown)
+        return no_rows(spark, table, shown)
     return scans[0] if len(scans) == 1 else scans[0].unionAll(scans[1])
 
 

@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import FileSource, Source, SqlSource, TableSource
 from airflow_delta.spark.errors import SourceUnreadableError
-from airflow_delta.spark.hadoop.table_log import table_log
+from airflow_delta.spark.hadoop.table_log import table_log, table_place
 from airflow_delta.spark.scan import read_table
 from airflow_delta.spark.session import temporary_views
+from airflow_delta.spark.target_reads import VIEW_OF_TARGET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,41 +42,58 @@ class OpenSource:
         frame: The rows.
         pins: Tables that were read, in the order of their views.
         views: What the source's SQL sees beside Spark's own tables, by name.
+        has_target: Whether one of the tables and views is the statement's target, so that all this is of one version of it.
     """
 
     frame: DataFrame
     pins: tuple[Pin, ...] = ()
     views: Mapping[str, DataFrame] = field(default_factory=dict)
+    has_target: bool = False
 
 
-def open_source(spark: SparkSession, source: Source) -> OpenSource:
+def open_source(spark: SparkSession, source: Source, *, target: Snapshot | None = None) -> OpenSource:
     """Resolve a source: each table's version once, each file's schema, the names in its SQL.
+
+    Args:
+        spark: The session.
+        source: Where the rows come from.
+        target: The version of the statement's target that the transaction stands on: the source sees the same one.
 
     Raises:
         TableNotFoundError: A table of the source does not exist; likewise the errors of reading its version.
         SourceUnreadableError: A file is missing, or the SQL does not fit.
     """
     if isinstance(source, SqlSource):
-        return _open_query(spark, source)
-    frame, pins = _open_one(spark, source)
-    return OpenSource(frame=frame, pins=pins)
+        return _open_query(spark, source, target)
+    opened = _open_one(spark, source, target)
+    return OpenSource(frame=opened.frame, pins=opened.pins, has_target=opened.has_target)
 
 
-def _open_query(spark: SparkSession, source: SqlSource) -> OpenSource:
-    opened = {name: _open_one(spark, view) for name, view in source.views.items()}
-    views = {name: frame for name, (frame, _) in opened.items()}
+def _open_query(spark: SparkSession, source: SqlSource, target: Snapshot | None) -> OpenSource:
+    opened = {name: _open_one(spark, view, target) for name, view in source.views.items()}
+    views = {name: each.frame for name, each in opened.items()}
     with temporary_views(spark, views), _readable(source.query):
         frame = spark.sql(source.query)
-    return OpenSource(frame=frame, pins=tuple(pin for _, pins in opened.values() for pin in pins), views=views)
+    pins = tuple(pin for each in opened.values() for pin in each.pins)
+    return OpenSource(frame=frame, pins=pins, views=views, has_target=any(each.has_target for each in opened.values()))
 
 
-def _open_one(spark: SparkSession, source: TableSource | FileSource) -> tuple[DataFrame, tuple[Pin, ...]]:
+def _open_one(spark: SparkSession, source: TableSource | FileSource, target: Snapshot | None) -> OpenSource:
     if isinstance(source, TableSource):
-        snapshot = table_log(spark, source.table).snapshot(version=source.version_number, timestamp=source.timestamp)
-        return read_table(spark, snapshot), (Pin(table=source.table, version=snapshot.version),)
+        return _open_table(spark, source, target)
     with _readable(source.path):
         reader = spark.read.format(source.format).options(**source.options)
-        return (reader.schema(source.schema) if source.schema else reader).load(source.path), ()
+        return OpenSource(frame=(reader.schema(source.schema) if source.schema else reader).load(source.path))
+
+
+def _open_table(spark: SparkSession, source: TableSource, target: Snapshot | None) -> OpenSource:
+    is_newest = source.version is None and source.timestamp is None
+    if is_newest and target is not None and table_place(spark, source.table) == table_place(spark, target.table_uri):
+        frame = read_table(spark, target, is_newest=True).alias(VIEW_OF_TARGET)
+        return OpenSource(frame=frame, pins=(Pin(table=source.table, version=target.version),), has_target=True)
+    snapshot = table_log(spark, source.table).snapshot(version=source.version_number, timestamp=source.timestamp)
+    frame = read_table(spark, snapshot, is_newest=is_newest)
+    return OpenSource(frame=frame, pins=(Pin(table=source.table, version=snapshot.version),))
 
 
 @contextmanager

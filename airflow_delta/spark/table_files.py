@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,10 @@ if TYPE_CHECKING:  # workers import this module, and need no parser of predicate
     from airflow_delta.core.snapshot.snapshot import Snapshot
 
 
+READ_MARK = "airflow_delta.read"
+"""Where a scan in a plan of Spark's says what it reads: a reader's option, or metadata of a column."""
+
+
 def schema_of(metadata: Metadata) -> StructType:
     """The columns of a table that is, or is to be; ids and physical names only where column mapping is on."""
     schema = parse_schema(metadata.schema_string)
@@ -36,6 +41,8 @@ class TableFiles:
         partition_columns: Names of those that are not in the files.
         mapping: How columns are found in files.
         storage_options: What Arrow needs to reach the files, as fsspec names it.
+        newest: The version, where it was read for being the newest; None where it was asked for by its number or time, and of
+            files that are no version's.
     """
 
     table_uri: str
@@ -43,9 +50,10 @@ class TableFiles:
     partition_columns: tuple[str, ...]
     mapping: MappingMode
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    newest: int | None = None
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> TableFiles:
+    def of(cls, snapshot: Snapshot, *, is_newest: bool = False) -> TableFiles:
         """Those of a table's version."""
         return cls(
             table_uri=snapshot.table_uri,
@@ -53,6 +61,7 @@ class TableFiles:
             partition_columns=snapshot.partition_columns,
             mapping=snapshot.column_mapping,
             storage_options=snapshot.store.storage_options,
+            newest=snapshot.version if is_newest else None,
         )
 
     @classmethod
@@ -65,6 +74,11 @@ class TableFiles:
             mapping=mapping_mode(metadata.configuration),
             storage_options=store.storage_options,
         )
+
+    @property
+    def mark(self) -> str:
+        """What a scan says of itself under ``READ_MARK``: table and ``newest``, as JSON."""
+        return json.dumps({"table": hadoop_uri(self.table_uri), "newest": self.newest})
 
     @property
     def locate(self) -> FileLocator:

@@ -18,6 +18,7 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import SchemaMismatchError
 from airflow_delta.core.schema import StructField, StructType, without_column_mapping
 from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.spark.arrow_scan import marked_listing, no_rows
 from airflow_delta.spark.change_feed.reader import ChangeReader
 from airflow_delta.spark.spark_schema import to_spark
 from airflow_delta.spark.supported import check_scannable
@@ -59,11 +60,12 @@ def read_changes(
         for file in commit.files.to_pylist()
         for values in [dict(file["partition_values"] or ())]
     ]
+    table = TableFiles.of(last, is_newest=end is None)
     if not described:
-        return spark.createDataFrame([], shown)
+        return no_rows(spark, table, shown)
     tasks = min(len(described), spark.sparkContext.defaultParallelism * _TASKS_PER_CORE)
-    listed = spark.createDataFrame(pa.table({"file": described}))
-    return listed.repartition(tasks).mapInArrow(ChangeReader(table=TableFiles.of(last), columns=wanted), shown)
+    listed = spark.createDataFrame(pa.table({"file": described}), marked_listing(table))
+    return listed.repartition(tasks).mapInArrow(ChangeReader(table=table, columns=wanted), shown)
 
 
 def _named(snapshot: Snapshot, name: str) -> StructField:

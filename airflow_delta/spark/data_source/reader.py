@@ -21,6 +21,7 @@ from airflow_delta.spark.spark_schema import to_spark
 from airflow_delta.spark.table_files import TableFiles
 
 if TYPE_CHECKING:  # workers import this module, and need no parser of predicates
+    from airflow_delta.core.delta_log import DeltaLog
     from airflow_delta.core.snapshot.snapshot import Snapshot
 
 _TASK_BYTES = 128 << 20
@@ -28,9 +29,10 @@ _TASK_BYTES = 128 << 20
 
 @dataclass
 class FilesPartition(InputPartition):  # type: ignore[misc] # PySpark is not typed here
-    """The files of one task, each as JSON text."""
+    """The files of one task, each as JSON text, and the version that they are of."""
 
     files: tuple[str, ...]
+    version: int
 
 
 class RowsReader(DataSourceReader):  # type: ignore[misc] # as above
@@ -47,7 +49,8 @@ class RowsReader(DataSourceReader):  # type: ignore[misc] # as above
         if snapshot is None:
             raise RuntimeError("the files of a reader are chosen once")
         files = snapshot.files(columns=("path", "partition_values", "deletion_vector", "size"))
-        return [FilesPartition(tuple(group)) for group in _grouped(files)] or [FilesPartition(())]
+        groups = [*_grouped(files)] or [[]]
+        return [FilesPartition(tuple(group), snapshot.version) for group in groups]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of the files, in a worker."""
@@ -66,13 +69,22 @@ class ChangesReader(DataSourceReader):  # type: ignore[misc] # as above
         self._covered = covered
         self._schema = schema
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # noqa: ARG002 - there is one
+    def partitions(self) -> Sequence[InputPartition]:
+        """One, without files: where no end is given, the range ends with the version that is the newest now."""
+        return [FilesPartition((), self._log().snapshot().version)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The changes, in a worker."""
+        shown = to_arrow_schema(self._schema, timezone="UTC")
+        start, end = self._covered
+        newest = partition.version if isinstance(partition, FilesPartition) else None
+        for batch in self._log().changes(start, newest if end is None else end):
+            yield _as_shown(batch, shown)
+
+    def _log(self) -> DeltaLog:
         from airflow_delta.core.delta_log import DeltaLog  # noqa: PLC0415 - only this reader opens a log in a worker
 
-        shown = to_arrow_schema(self._schema, timezone="UTC")
-        for batch in DeltaLog.for_table(self._path).changes(*self._covered):
-            yield _as_shown(batch, shown)
+        return DeltaLog.for_table(self._path)
 
 
 def _grouped(files: pa.Table) -> Iterator[list[str]]:

@@ -31,6 +31,7 @@ from airflow_delta.spark.row_changes import DROP, LIVES_ON, OUTPUT, ROW
 from airflow_delta.spark.row_tracking import row_id_column
 from airflow_delta.spark.spark_schema import quoted, to_spark
 from airflow_delta.spark.staging import StagingArea
+from airflow_delta.spark.target_reads import TargetReads
 
 _INSERTED_ROWS_PER_TASK = 1_000_000
 
@@ -137,7 +138,11 @@ def _records(staged: StagedChanges, effects: RowEffects, touched: pa.Table, *, h
 
 
 def check_new_rows(
-    spark: SparkSession, expectations: Sequence[Expectation], staged: StagedChanges, views: Mapping[str, DataFrame]
+    spark: SparkSession,
+    expectations: Sequence[Expectation],
+    staged: StagedChanges,
+    views: Mapping[str, DataFrame],
+    reads: TargetReads,
 ) -> None:
     """Show the expectations the rows that are inserted, and those that are updated as they become.
 
@@ -152,7 +157,7 @@ def check_new_rows(
         new = staged.rows.where(staged.of(ClauseKind.UPDATE, ClauseKind.INSERT)).select(*map(quoted, schema.names))
     else:
         new = spark.createDataFrame([], to_spark(schema))
-    check_expectations(spark, expectations, new, views, table=staged.snapshot.table_uri)
+    check_expectations(spark, expectations, new, views, table=staged.snapshot.table_uri, reads=reads)
 
 
 def _rewrite(

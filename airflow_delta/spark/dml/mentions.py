@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from sqlglot import Token, TokenType, exp
 
@@ -85,6 +85,18 @@ def unqualified(text: str) -> str:
     named = (position for position in range(2, len(tokens)) if _is_qualified(tokens, position, TARGET))
     for position in sorted(named, reverse=True):
         text = text[: tokens[position - 2].start] + text[tokens[position].start :]
+    return text
+
+
+def without_qualifier(text: str, qualifier: Sequence[str]) -> str:
+    """The text, in which Spark names every column in full, with those of this qualifier named without it."""
+    names = [part.casefold() for name in qualifier for part in (name, ".")]
+    tokens = (tokens_of(text) or []) if names else []
+    spelled = [token.text.casefold() for token in tokens]
+    for start in reversed(range(len(tokens) - len(names))):
+        end = start + len(names)
+        if spelled[start:end] == names and (start == 0 or spelled[start - 1] != "."):
+            text = text[: tokens[start].start] + text[tokens[end].start :]
     return text
 
 

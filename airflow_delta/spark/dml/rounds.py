@@ -17,6 +17,7 @@ from airflow_delta.core.statements import OperationResult
 from airflow_delta.core.transaction.commit_result import redone
 from airflow_delta.spark.outcome import earlier_result
 from airflow_delta.spark.promises.identity import only_numbers_differ
+from airflow_delta.spark.target_reads import at_version_read
 
 MAX_ROUNDS = 20
 """How often the work is done before a conflict becomes the caller's."""
@@ -52,6 +53,7 @@ def in_rounds(
     """
     searched_from = start_version
     conflicts: list[Mapping[str, Any]] = []
+    conflict: CommitConflictError | None = None
     for _ in range(MAX_ROUNDS):
         snapshot = log.refresh()
         searched_from = snapshot.version if searched_from is None else searched_from
@@ -60,14 +62,16 @@ def in_rounds(
         if earlier is not None:
             return replace(earlier, conflicts=tuple(conflicts), attempts=1 + len(conflicts))
         try:
-            return once(snapshot, conflicts)
-        except CommitConflictError as conflict:
-            if isinstance(conflict, MetadataChangedError | ProtocolChangedError) and not only_numbers_differ(
+            return at_version_read(log, snapshot, lambda at: once(at, conflicts), lost=conflict)
+        except CommitConflictError as error:
+            if error is conflict:  # rows that were handed over are as old as they were
+                raise
+            if isinstance(error, MetadataChangedError | ProtocolChangedError) and not only_numbers_differ(
                 snapshot.metadata, log.refresh().metadata
             ):
                 raise
-            lost = conflict
-            conflicts.append(redone(conflict))
+            lost = conflict = error
+            conflicts.append(redone(error))
         except (PySparkException, Py4JJavaError) as error:
             # An executor is gone, and the rows that it kept with it: the statement starts again.
             if _LOST_ROWS not in str(error):

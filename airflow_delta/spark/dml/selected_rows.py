@@ -23,6 +23,7 @@ from airflow_delta.spark.dml.selection import Selection
 from airflow_delta.spark.outcome import result_of, uncommitted
 from airflow_delta.spark.staging import StagingArea
 from airflow_delta.spark.supported import ENFORCED
+from airflow_delta.spark.target_reads import TargetReads
 
 NO_FILE_WRITTEN = {
     "numAddedFiles": 0,
@@ -118,11 +119,13 @@ def change_selected_rows(
     transaction = log.start_transaction(snapshot, enforces=ENFORCED)
     transaction.record_read(selection.predicate)
     candidates = selection.candidates()
-    staged = selection.stage(spark, change.clauses, candidates)
+    reads = TargetReads(spark=spark, snapshot=snapshot, is_redo=bool(conflicts))
+    staged = selection.stage(spark, change.clauses, candidates, reads)
     effects = count_effects(staged, are_matches_unique=True)
     touched = candidates.take(effects.touched_files)
     transaction.record_read_files(touched["path"])
-    check_new_rows(spark, change.expect, staged, {})
+    check_new_rows(spark, change.expect, staged, {}, reads)
+    reads.record(transaction)
     scanned = time.monotonic()
     metrics = {**NO_FILE_WRITTEN, **removal_metrics(touched), change.counter: effects.updated + effects.deleted}
     if change.dry_run or effects.is_nothing:

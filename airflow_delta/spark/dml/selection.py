@@ -24,6 +24,7 @@ from airflow_delta.spark.dml.mentions import TARGET, mentioned_columns, unqualif
 from airflow_delta.spark.dml.position_scan import FILE, ROW
 from airflow_delta.spark.dml.staged_changes import StagedChanges, columns_needed, scan_positions, stage
 from airflow_delta.spark.predicates import predicate_of
+from airflow_delta.spark.target_reads import TargetReads
 
 _ALL = "TRUE"
 
@@ -70,10 +71,12 @@ class Selection:
         columns = mentioned_columns([self.text], self.snapshot.schema)
         return self._found(spark, candidates, columns).select(FILE, ROW)
 
-    def stage(self, spark: SparkSession, clauses: BoundClauses, candidates: pa.Table) -> StagedChanges:
-        """Find the rows in these files, and what becomes of each."""
+    def stage(
+        self, spark: SparkSession, clauses: BoundClauses, candidates: pa.Table, reads: TargetReads | None = None
+    ) -> StagedChanges:
+        """Find the rows in these files, and what becomes of each; ``reads`` is as of ``stage``."""
         columns = columns_needed(self.snapshot, clauses, self.text)
-        return stage(self._found(spark, candidates, columns), self.snapshot, clauses, candidates)
+        return stage(self._found(spark, candidates, columns), self.snapshot, clauses, candidates, reads=reads)
 
     def _found(self, spark: SparkSession, candidates: pa.Table, columns: StructType) -> DataFrame:
         """The rows in these files: workers leave out, in Arrow, what cannot be selected; which rows are is Spark's decision."""

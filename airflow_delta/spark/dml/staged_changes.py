@@ -23,6 +23,7 @@ from airflow_delta.spark.dml.row_marks import hides_rows
 from airflow_delta.spark.file_tasks import task_count
 from airflow_delta.spark.spark_schema import quoted, to_spark
 from airflow_delta.spark.table_files import TableFiles
+from airflow_delta.spark.target_reads import TargetReads
 from airflow_delta.spark.worker_values import to_ipc, typed_worker_errors
 
 CHOICE = "__airflow_delta_choice"
@@ -79,7 +80,13 @@ def _carried(snapshot: Snapshot, clauses: BoundClauses) -> tuple[StructField, ..
 
 
 def stage(
-    pairs: DataFrame, snapshot: Snapshot, clauses: BoundClauses, candidates: pa.Table, *, in_source: Column | None = None
+    pairs: DataFrame,
+    snapshot: Snapshot,
+    clauses: BoundClauses,
+    candidates: pa.Table,
+    *,
+    in_source: Column | None = None,
+    reads: TargetReads | None = None,
 ) -> StagedChanges:
     """Decide what becomes of each row, and keep the decisions.
 
@@ -90,6 +97,7 @@ def stage(
         clauses: The statement's, bound to the target.
         candidates: The files (``ADD_FILE``) that ``FILE`` counts.
         in_source: Whether a row of the source stands in the pair; None where always.
+        reads: Takes note of what conditions and values read of the target; None where they cannot.
     """
     in_target, in_source = F.col(FILE).isNotNull(), F.lit(True) if in_source is None else in_source
     decided = pairs.withColumn(CHOICE, clauses.choice(in_target, in_source)).withColumn(_MATCHED, in_target & in_source)
@@ -110,6 +118,8 @@ def stage(
     moved = (~F.col(quoted(name)).eqNullSafe(F.col(column)) for column, name in former.items())
     rows = rows.withColumn(MOVED, clauses.is_of(choice, ClauseKind.UPDATE) & reduce(Column.__or__, moved, F.lit(False)))
     rows = rows.drop(*former)
+    if reads is not None:
+        reads.look_into(rows)
     count = Observation()
     with typed_worker_errors():
         rows = rows.observe(count, F.count(F.lit(1)).alias("rows")).localCheckpoint(eager=True)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import UnsupportedStorageError
+from airflow_delta.core.storage.place import Place
 from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.spark.hadoop.hadoop_log_store import HADOOP_SCHEMES, HadoopLogStore
 
@@ -31,3 +34,13 @@ def table_log(spark: SparkSession, uri: str, storage_options: Mapping[str, Any] 
         detail = f"a table on Hadoop takes no storage options ({', '.join(sorted(storage_options))})"
         raise UnsupportedStorageError(uri=uri, detail=detail)
     return DeltaLog(HadoopLogStore(spark, uri))
+
+
+def table_place(spark: SparkSession, uri: str) -> Place:
+    """Where a table or file lies; on Hadoop as its filesystem resolves it, default names and mounts included."""
+    if lies_on_hadoop(uri):
+        path = spark.sparkContext._jvm.org.apache.hadoop.fs.Path(uri)  # noqa: SLF001 - the way to Hadoop
+        configuration = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001 - as above
+        with suppress(Py4JJavaError):
+            uri = path.getFileSystem(configuration).resolvePath(path).toString()
+    return Place.of(uri)

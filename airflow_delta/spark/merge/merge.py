@@ -33,6 +33,7 @@ from airflow_delta.spark.promises.violations import row_rules
 from airflow_delta.spark.sources import open_source
 from airflow_delta.spark.spark_schema import from_spark
 from airflow_delta.spark.supported import check_rows_writable
+from airflow_delta.spark.target_reads import TargetReads
 
 
 def merge(
@@ -47,7 +48,7 @@ def merge(
     """Run a MERGE and commit it, or raise and leave the table as it is.
 
     A faster writer whose commit makes the result wrong costs another round inside: the match is done again on the newest
-    version, with the rows of the source as they were the first time.
+    version, with the rows of the source as they were the first time; with new ones where the source reads the target itself.
 
     Args:
         spark: The session.
@@ -72,9 +73,10 @@ def merge(
     def once(snapshot: Snapshot, conflicts: Sequence[Mapping[str, Any]]) -> OperationResult:
         if (done := done_before(snapshot, "MERGE", txn)) is not None:
             return done
-        if not plans or plans[-1].base != _defined(snapshot):
-            plans.append(replace(_plan(spark, snapshot, statement, origin), txn=txn))
-        return run_round(spark, log, snapshot, plans[-1], conflicts)
+        reads = TargetReads(spark=spark, snapshot=snapshot, is_redo=bool(conflicts))
+        if not plans or plans[-1].is_of_one_version or plans[-1].base != _defined(snapshot):
+            plans.append(replace(_plan(spark, snapshot, statement, origin, reads), txn=txn))
+        return run_round(spark, log, snapshot, plans[-1], conflicts=conflicts, reads=reads)
 
     return in_rounds(log, once, origin=origin, start_version=start_version, forget=plans.clear)
 
@@ -83,11 +85,13 @@ def _defined(snapshot: Snapshot) -> Definition:
     return Definition(metadata=snapshot.metadata, protocol=snapshot.protocol)
 
 
-def _plan(spark: SparkSession, snapshot: Snapshot, statement: MergeStatement, origin: Origin | None) -> MergePlan:
+def _plan(
+    spark: SparkSession, snapshot: Snapshot, statement: MergeStatement, origin: Origin | None, reads: TargetReads
+) -> MergePlan:
     """Bind the statement to the target, and compute its source; nothing is computed when the statement does not fit."""
     table, schema = snapshot.table_uri, snapshot.schema
     check_rows_writable(table, snapshot.protocol, snapshot.metadata)
-    opened = open_source(spark, statement.source)
+    opened = open_source(spark, statement.source, target=snapshot)
     after = definition_after(snapshot, statement, from_spark(opened.frame.schema))
     target_after = snapshot.redefined(after.metadata, after.protocol)
     check_rows_writable(table, after.protocol, after.metadata)
@@ -114,7 +118,7 @@ def _plan(spark: SparkSession, snapshot: Snapshot, statement: MergeStatement, or
         table=table,
     )
     condition = parse_condition(statement.on, schema)
-    source = materialise(opened.frame, condition, schema)
+    source = materialise(opened.frame, condition, schema, reads)
 
     def predicate(text: str | None) -> Expression:
         try:
@@ -134,4 +138,5 @@ def _plan(spark: SparkSession, snapshot: Snapshot, statement: MergeStatement, or
         unmatched=unmatched,
         views=opened.views,
         origin=with_sources(origin, opened.pins),
+        is_of_one_version=opened.has_target or bool(reads),
     )

@@ -30,6 +30,7 @@ from airflow_delta.spark.outcome import result_of, uncommitted
 from airflow_delta.spark.promises.identity import identity_tags, with_marks
 from airflow_delta.spark.staging import StagingArea
 from airflow_delta.spark.supported import ENFORCED
+from airflow_delta.spark.target_reads import TargetReads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -45,6 +46,7 @@ class MergePlan:
         views: What expectations see beside the staged rows.
         origin: Who asks, and what the source was read from.
         txn: The application, and its number of this statement.
+        is_of_one_version: Whether the source, or a view, reads the target, so that another version takes another plan.
     """
 
     statement: MergeStatement
@@ -57,6 +59,7 @@ class MergePlan:
     views: Mapping[str, DataFrame]
     origin: Origin
     txn: tuple[str, int] | None = None
+    is_of_one_version: bool = False
 
     @property
     def grows(self) -> bool:
@@ -75,7 +78,13 @@ class MergePlan:
 
 
 def run_round(
-    spark: SparkSession, log: DeltaLog, snapshot: Snapshot, plan: MergePlan, conflicts: Sequence[Mapping[str, Any]]
+    spark: SparkSession,
+    log: DeltaLog,
+    snapshot: Snapshot,
+    plan: MergePlan,
+    *,
+    conflicts: Sequence[Mapping[str, Any]],
+    reads: TargetReads,
 ) -> OperationResult:
     """Compute the MERGE on this version and commit it. Raises as ``merge``; nothing stays behind then.
 
@@ -85,6 +94,7 @@ def run_round(
         snapshot: The version.
         plan: What to do.
         conflicts: The winners that made earlier rounds wrong.
+        reads: What the plan reads of the target, besides what it matches.
     """
     started = time.monotonic()
     transaction = log.start_transaction(snapshot, enforces=ENFORCED)
@@ -93,11 +103,12 @@ def run_round(
     candidates = snapshot.files(plan.predicate).sort_by([("size", "descending")])
     pairs = join(spark, snapshot, plan.source, plan.clauses, candidates, unmatched=plan.unmatched)
     target_after = snapshot.redefined(plan.after.metadata, plan.after.protocol) if plan.grows else snapshot
-    staged = stage(pairs, target_after, plan.clauses, candidates, in_source=F.col(FROM_SOURCE).isNotNull())
+    staged = stage(pairs, target_after, plan.clauses, candidates, in_source=F.col(FROM_SOURCE).isNotNull(), reads=reads)
     effects = count_effects(staged, are_matches_unique=plan.source.are_keys_unique)
     by_source = bool(plan.clauses.by_source)  # then a row without match matters as one with a match does
     transaction.record_read_files(candidates["path"] if by_source else candidates["path"].take(effects.matched_files))
-    check_new_rows(spark, plan.statement.expect, staged, plan.views)
+    check_new_rows(spark, plan.statement.expect, staged, plan.views, reads)
+    reads.record(transaction)
     scanned = time.monotonic()
     counted = _counted(effects, plan.source)
     transactions = progress(transaction, plan.txn, log.clock())
@@ -140,8 +151,8 @@ def run_round(
             metrics=metrics,
             tags=identity_tags(snapshot.metadata, transaction.metadata),
             origin=plan.origin,
-            row_wise=decides_row_by_row(snapshot, plan.clauses),
-            settle_added=settle_by_keys(spark, snapshot, plan.source, plan.clauses),
+            row_wise=not reads and decides_row_by_row(snapshot, plan.clauses),
+            settle_added=None if reads else settle_by_keys(spark, snapshot, plan.source, plan.clauses),
         )
         if result.already_committed:
             staging.discard()

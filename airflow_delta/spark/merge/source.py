@@ -17,6 +17,7 @@ from airflow_delta.core.schema.data_types import BINARY, DATE, INTEGERS, LONG, S
 from airflow_delta.spark.dml.mentions import SOURCE, TARGET
 from airflow_delta.spark.merge.condition import KeyEquality, MergeCondition
 from airflow_delta.spark.spark_schema import from_spark, quoted
+from airflow_delta.spark.target_reads import TargetReads
 
 _SIMPLE = (*INTEGERS, STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ)
 _MAX_KEYS = 1_000_000
@@ -49,7 +50,7 @@ class MergeSource:
     matched: Expression
 
 
-def materialise(source: DataFrame, condition: MergeCondition, schema: StructType) -> MergeSource:
+def materialise(source: DataFrame, condition: MergeCondition, schema: StructType, reads: TargetReads) -> MergeSource:
     """Compute the source, with its keys beside its columns, and look at the keys.
 
     The rows are kept by the executors (``localCheckpoint``), so that a source that would answer differently the second time
@@ -58,6 +59,7 @@ def materialise(source: DataFrame, condition: MergeCondition, schema: StructType
     Args:
         source: The rows.
         condition: The statement's condition.
+        reads: Takes note of what the source reads of the target.
         schema: The target's.
     """
     usable: dict[StructField, KeyEquality] = {}
@@ -76,8 +78,9 @@ def materialise(source: DataFrame, condition: MergeCondition, schema: StructType
         source.alias(SOURCE)
         .select(f"{SOURCE}.*", *computed, F.lit(True).alias(IN_SOURCE))
         .observe(count, F.count(F.lit(1)).alias("rows"), F.sum(size).alias("bytes"))
-        .localCheckpoint(eager=True)
     )
+    reads.look_into(frame)
+    frame = frame.localCheckpoint(eager=True)
     rows, key_bytes = count.get["rows"], count.get["bytes"] or 0
     equal = [f"{TARGET}.{quoted(field.name)} = {SOURCE}.{name}" for field, name in zip(fields, names, strict=True)]
     rest = [*condition.others, *(each.text for each in condition.keys if each not in equalities)]

@@ -148,7 +148,7 @@ class DeltaTable:
             columns: Names of the columns wanted, in this order; all when None.
             where: Spark SQL; files that hold no such row are not opened.
         """
-        shown = read_table(self._spark, self._snapshot(), columns, where)
+        shown = read_table(self._spark, self._snapshot(), columns, where, is_newest=self._pinned is None)
         if columns is None and where is None:
             self._shown = shown
         return shown.alias(self._alias) if self._alias else shown

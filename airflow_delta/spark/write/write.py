@@ -21,6 +21,7 @@ from airflow_delta.core.errors import (
     TableExistsError,
 )
 from airflow_delta.core.schema import StructType
+from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OperationResult, WriteMode, WriteStatement
 from airflow_delta.core.transaction.commit_result import redone
 from airflow_delta.spark.application_progress import done_before, progress
@@ -36,6 +37,7 @@ from airflow_delta.spark.sources import OpenSource, open_source
 from airflow_delta.spark.spark_schema import from_spark
 from airflow_delta.spark.staging import StagingArea
 from airflow_delta.spark.table_files import TableFiles
+from airflow_delta.spark.target_reads import TargetReads, at_version_read
 from airflow_delta.spark.write.file_sizes import balanced, size_settings
 from airflow_delta.spark.write.history import metrics_of, operation_of
 from airflow_delta.spark.write.room import Room, make_room, outside, range_of
@@ -47,8 +49,12 @@ MAX_REDOS = 20
 _OUTSIDE, _OUTSIDER = "__outside", "__outsider"
 
 
-class _NumbersTakenError(Exception):
-    """The rows of a try have numbers in identity columns that another commit has given by now."""
+class _RowsOutdatedError(Exception):
+    """The rows of a try have to be computed anew: a winner has given their numbers, or changed what they were computed from."""
+
+    def __init__(self, conflict: CommitConflictError | TableExistsError) -> None:
+        super().__init__(conflict)
+        self.conflict = conflict if isinstance(conflict, CommitConflictError) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +78,8 @@ def write(
     """Write the rows of the statement's source into its table, as one commit.
 
     The rows are computed and staged once. When another writer gets in between, only what the commit removes is found anew; so a
-    replaced range holds exactly these rows afterwards, whoever wrote into it meanwhile.
+    replaced range holds exactly these rows afterwards, whoever wrote into it meanwhile. Rows that are computed from the table
+    itself (see ``target_reads``) are computed anew then.
 
     Args:
         spark: The session.
@@ -99,43 +106,49 @@ def write(
         origin = replace(origin, user_metadata=statement.user_metadata)
     run = _Write(spark=spark, log=log, statement=statement, origin=origin)
     try:
-        return _numbered_right(run)
+        return _up_to_date(run)
     except TableExistsError:
         if statement.mode is WriteMode.CREATE or not log.exists():
             raise
-        return _numbered_right(run)  # somebody has made it meanwhile, and otherwise than it would have been made here
+        return _up_to_date(run)  # somebody has made it meanwhile, and otherwise than it would have been made here
 
 
-def _numbered_right(run: _Write) -> OperationResult:
-    """The result with numbers that nobody else has given: where somebody was faster, rows are written and numbered anew."""
+def _up_to_date(run: _Write) -> OperationResult:
+    """The result with rows that no faster writer has made wrong: where one has, they are computed and written anew."""
+    log = run.log
     lost: list[Mapping[str, Any]] = []
+    conflict: CommitConflictError | None = None
     while True:
         try:
-            return _written(run, lost)
-        except _NumbersTakenError:
-            continue
+            if not log.exists():
+                return _written(run, None, lost)
+            return at_version_read(log, log.refresh(), lambda at: _written(run, at, lost), lost=conflict)
+        except _RowsOutdatedError as outdated:
+            conflict = outdated.conflict
 
 
-def _written(run: _Write, lost: list[Mapping[str, Any]]) -> OperationResult:
-    """One try; ``lost`` are the winners that made earlier ones wrong, and gets further ones.
+def _written(run: _Write, snapshot: Snapshot | None, lost: list[Mapping[str, Any]]) -> OperationResult:
+    """One try on a version; ``lost`` are the winners that made earlier ones wrong, and gets further ones.
 
     Raises:
-        _NumbersTakenError: Somebody was faster and has given the numbers that these rows have got.
+        _RowsOutdatedError: Somebody was faster, and the rows are wrong now.
+        ReadAtOtherVersionError: The rows were read from another version of the table.
     """
     log, statement = run.log, run.statement
-    snapshot = log.refresh() if log.exists() else None
     if snapshot is not None and (done := done_before(snapshot, "WRITE", statement.txn)) is not None:
         return done
-    source = open_source(run.spark, statement.source)
+    reads = TargetReads(spark=run.spark, snapshot=snapshot, is_redo=bool(lost))
+    source = open_source(run.spark, statement.source, target=snapshot)
+    reads.look_into(source.frame)
     target = Target.of(log, statement, snapshot, _columns(source.frame, log.table_uri))
     _check_range(run, target)
     rows = fitted(source.frame, target.schema, table=log.table_uri)
     target = replace(target, marks=rows.marks)
     with StagingArea(log.store) as staging:
         staged = _staged(run, target, rows.frame, staging)
-        _check_expectations(run, target, staged, source)
+        _check_expectations(run, target, staged, source, reads)
         run = replace(run, origin=with_sources(run.origin, source.pins))
-        result = _committed(run, target, staged, staging, lost)
+        result = _committed(run, target, staged, staging, lost=lost, reads=reads)
         return replace(result, sources=tuple(each.to_json() for each in source.pins)) if statement.dry_run else result
 
 
@@ -172,20 +185,27 @@ def _staged(run: _Write, target: Target, frame: DataFrame, staging: StagingArea)
     return staged
 
 
-def _check_expectations(run: _Write, target: Target, staged: StagedRows, source: OpenSource) -> None:
+def _check_expectations(run: _Write, target: Target, staged: StagedRows, source: OpenSource, reads: TargetReads) -> None:
     if run.statement.expect:
         files = read_files(run.spark, staged.adds.select(SCANNED_COLUMNS), TableFiles.to_be(run.log.store, target.metadata))
-        check_expectations(run.spark, run.statement.expect, files, source.views, table=run.log.table_uri)
+        check_expectations(run.spark, run.statement.expect, files, source.views, table=run.log.table_uri, reads=reads)
 
 
 def _committed(
-    run: _Write, target: Target, staged: StagedRows, staging: StagingArea, lost: list[Mapping[str, Any]]
+    run: _Write,
+    target: Target,
+    staged: StagedRows,
+    staging: StagingArea,
+    *,
+    lost: list[Mapping[str, Any]],
+    reads: TargetReads,
 ) -> OperationResult:
     log, statement = run.log, run.statement
     while True:
         # What is written to make room is of this round only.
         with StagingArea(log.store) as aside:
             transaction = target.begin(log)
+            reads.record(transaction)
             room = make_room(run.spark, log, statement, transaction, new_files=staged.adds, staging=aside)
             metrics = metrics_of(statement, staged, room)
             operation = operation_of(statement, target)
@@ -223,8 +243,10 @@ def _committed(
                 if again is None:
                     before = target.snapshot.metadata if target.snapshot is not None and target.marks else newest.metadata
                     if only_numbers_differ(before, newest.metadata):
-                        raise _NumbersTakenError from error
+                        raise _RowsOutdatedError(error) from error
                     raise
+                if reads:
+                    raise _RowsOutdatedError(error) from error
                 target = again
                 continue
             if commit.already_committed:

@@ -1,0 +1,44 @@
+"""Where a directory lies, whatever its URI is spelled like."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from airflow_delta.core.storage.object_location import ObjectLocation
+from airflow_delta.core.storage.table_uri import local_path, scheme_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A directory or file; two URIs of one place give equal values.
+
+    Local paths are absolute and free of links, ``s3``, ``s3a`` and ``s3n`` are one service, and slashes at the end say nothing.
+    Nothing is percent-decoded: to every reader here, ``a%20b`` is another name than ``a b``.
+
+    Attributes:
+        volume: What the path is in: a filesystem, a bucket, a container of an account.
+        path: Absolute.
+    """
+
+    volume: str
+    path: PurePosixPath
+
+    @classmethod
+    def of(cls, uri: str) -> Place:
+        """The place that the URI names; nothing need be there. Raises ``InvalidStatementError`` as ``ObjectLocation.of``."""
+        location = ObjectLocation.of(uri)
+        if location is not None:
+            account = f"@{location.account.lower()}" if location.account else ""
+            return cls(volume=f"{location.service}:{location.container}{account}", path=PurePosixPath("/", location.key))
+        scheme = scheme_of(uri)
+        if scheme == "file":
+            return cls(volume="file:", path=PurePosixPath(os.path.realpath(local_path(uri))))
+        authority, _, path = uri[len(scheme) + 1 :].removeprefix("//").partition("/")
+        return cls(volume=f"{scheme}:{authority.lower()}", path=PurePosixPath("/", path))
+
+    def overlaps(self, other: Place) -> bool:
+        """Whether one of the two is the other, or lies inside of it."""
+        is_below = self.path.is_relative_to(other.path) or other.path.is_relative_to(self.path)
+        return self.volume == other.volume and is_below

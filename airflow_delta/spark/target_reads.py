@@ -1,0 +1,245 @@
+"""Reads of the very table that a statement changes: they belong to its transaction.
+
+A source, a value or an expectation may read the target: as a table or view of the statement, through a view of the session, or
+in rows that a script hands over. Which tables a DataFrame reads stands in Spark's plan: our own scans say so (``READ_MARK``),
+as does ``format("delta")``, and files below the table's root are told by their paths. What a plan does not hold cannot be told:
+rows that were collected, checkpointed or written elsewhere before.
+
+Such a read is recorded with its condition as far as that is told (else the whole table), so that the commit is never a blind
+append, and faster writers that change what was read are conflicts. Then the statement reads and computes everything anew. Rows
+that are bound to a version, as ``DeltaTable.toDF`` gives them, cannot be read anew: the statement then stands on their version,
+and its conflict is the caller's. What was asked for by version or time is no such read.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from posixpath import dirname
+from typing import Any, TypeVar
+
+from pyspark.sql import DataFrame, SparkSession
+
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import CommitConflictError, InvalidPredicateError, InvalidStatementError
+from airflow_delta.core.predicate import Expression, conjunction, parse_predicate
+from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.storage.place import Place
+from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
+from airflow_delta.spark.data_source.options import ReadOptions
+from airflow_delta.spark.dml.mentions import without_qualifier
+from airflow_delta.spark.hadoop.table_log import table_place
+from airflow_delta.spark.session import time_zone
+from airflow_delta.spark.table_files import READ_MARK
+
+VIEW_OF_TARGET = "airflow_delta_target"
+"""Alias that a statement's own view of its target has in plans: conditions right above it are about the table's columns."""
+
+_MANY_PATHS = 100
+_MAX_MOVES = 20
+_T = TypeVar("_T")
+
+
+class ReadAtOtherVersionError(Exception):
+    """Rows of the target were read from another version than the one that the statement stands on."""
+
+    def __init__(self, version: int) -> None:
+        super().__init__(version)
+        self.version = version
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class TargetReads:
+    """What one try of a statement reads of its target, besides what it looks for in order to change it.
+
+    Attributes:
+        spark: The session.
+        snapshot: The version that the try stands on; None where the table is yet to be made, so that nothing can read it.
+        is_redo: Whether an earlier try has lost to a faster writer.
+        predicates: What was read.
+    """
+
+    spark: SparkSession
+    snapshot: Snapshot | None
+    is_redo: bool = False
+    predicates: list[Expression] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return bool(self.predicates)
+
+    def look_into(self, rows: DataFrame) -> None:
+        """Take note of what these rows, which are about to be computed, read of the target.
+
+        Raises:
+            ReadAtOtherVersionError: They read another version of it than ``snapshot``.
+        """
+        if self.snapshot is None:
+            return
+        target = _Target(self.spark, self.snapshot)
+        plan = rows._jdf.queryExecution().analyzed()  # noqa: SLF001 - PySpark offers no other way
+        plans = [plan, *_each(plan.subqueriesAll())]
+        found = (target.version_read(leaf) for each in plans for leaf in _each(each.collectLeaves()))
+        versions = {version for version in found if version is not None}
+        if others := versions - {self.snapshot.version, *([] if self.is_redo else [_UNTOLD])}:
+            raise ReadAtOtherVersionError(min(others))
+        if versions:
+            self.predicates += target.predicates(plan, [])
+
+    def record(self, transaction: OptimisticTransaction) -> None:
+        """Let the transaction depend on it."""
+        for predicate in dict.fromkeys(self.predicates):
+            transaction.files(predicate)
+
+
+def at_version_read(
+    log: DeltaLog, snapshot: Snapshot, attempt: Callable[[Snapshot], _T], *, lost: CommitConflictError | None
+) -> _T:
+    """Try a statement on the newest version, or on the one that rows handed to it were read from.
+
+    Args:
+        log: The table's log.
+        snapshot: The newest version.
+        attempt: A try on a version; a ``ReadAtOtherVersionError`` of it is answered.
+        lost: The conflict that makes this try necessary; None for the first one.
+
+    Raises:
+        CommitConflictError: ``lost``: the rows cannot be read anew.
+        InvalidStatementError: Rows are of several versions of the table.
+    """
+    moved = False
+    for _ in range(_MAX_MOVES):
+        try:
+            return attempt(snapshot)
+        except ReadAtOtherVersionError as read:
+            is_older = read.version < snapshot.version
+            if is_older and lost is not None:
+                raise lost from None
+            if is_older and moved:
+                break
+            snapshot, moved = log.snapshot(read.version), True
+    detail = f"its rows are read from several versions of {log.table_uri} itself; read it once, or pin it by version"
+    raise InvalidStatementError(statement="a statement that reads its own table", detail=detail)
+
+
+_UNTOLD = -1
+"""In place of a version: files of the table are read without its log, so nobody knows whether a redo would read them anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """The table, as it is looked for in plans; plans are objects of the JVM."""
+
+    spark: SparkSession
+    snapshot: Snapshot
+
+    def version_read(self, leaf: Any) -> int | None:
+        """The version of the target that a leaf of a plan reads for being the newest; None where it does no such thing."""
+        match leaf.nodeName():
+            case "LocalRelation" | "LogicalRDD":
+                return self._marked(_mark_of_columns(leaf))
+            case "LogicalRelation" if leaf.relation().getClass().getSimpleName() == "HadoopFsRelation":
+                mark = leaf.relation().options().get(READ_MARK)
+                return self._marked(mark.get()) if mark.isDefined() else self._of_files(leaf.relation())
+            case "DataSourceV2Relation" if leaf.table().getClass().getSimpleName() == "PythonTable":
+                return self._of_data_source(leaf)
+            case _:
+                return None
+
+    def _marked(self, text: str | None) -> int | None:
+        mark = json.loads(text) if text else {}
+        version = mark.get("newest")
+        return version if version is not None and self._is_at(mark["table"]) else None
+
+    def _of_files(self, relation: Any) -> int | None:
+        paths = set(relation.location().rootPaths().mkString("\n").split("\n"))
+        if len(paths) > _MANY_PATHS:
+            paths = {dirname(each) for each in paths}
+        place = self._place
+        with suppress(InvalidStatementError):  # a place where no table can be
+            return _UNTOLD if any(table_place(self.spark, each).overlaps(place) for each in paths) else None
+        return None
+
+    def _of_data_source(self, leaf: Any) -> int | None:
+        """The version that ``format("delta")`` has bound its rows to: it does so when they are first computed, or here."""
+        table = leaf.table()
+        if table.name() != "delta":
+            return None
+        options = ReadOptions.of(dict(leaf.options().asCaseSensitiveMap()))
+        is_newest = options.changes[1] is None if options.changes else options.version is None and options.timestamp is None
+        if not is_newest or not self._is_at(options.path):
+            return None
+        source = table.getClass().getDeclaredField("ds")
+        source.setAccessible(True)
+        planned = source.get(table).getOrCreateReadInfo("delta", leaf.options(), table.schema(), False)
+        partition = pickle.loads(bytes(planned.partitions().head()))  # noqa: S301 - of our own, made by this driver
+        version: int = partition.version
+        return version
+
+    def predicates(self, node: Any, conditions: Sequence[Any]) -> Iterator[Expression]:
+        """For each read of the target in a plan what is read, as far as the conditions right above it tell."""
+        kind = node.nodeName()
+        if kind == "SubqueryAlias" and node.alias() == VIEW_OF_TARGET:
+            yield self._told(conditions)
+            return
+        children = _each(node.children())
+        if not children and self.version_read(node) is not None:
+            yield self._told(conditions)
+        if kind == "Filter":
+            conditions = [*conditions, *_conjuncts(node.condition())]
+        elif kind not in ("SubqueryAlias", "View") and not _only_chooses(node):
+            conditions = []
+        for child in children:
+            yield from self.predicates(child, conditions)
+        for subquery in _each(node.subqueries()):
+            yield from self.predicates(subquery, [])
+
+    def _told(self, conditions: Sequence[Any]) -> Expression:
+        return conjunction(each for each in map(self._parsed, conditions) if each is not None)
+
+    def _parsed(self, condition: Any) -> Expression | None:
+        """A condition as the core understands it; None where it does not."""
+        qualifiers = {tuple(_each(each.qualifier())) for each in _each(condition.references().toSeq())}
+        text = condition.sql()
+        for qualifier in qualifiers:
+            text = without_qualifier(text, qualifier)
+        snapshot = self.snapshot
+        try:
+            return parse_predicate(text, snapshot.schema, snapshot.table_uri, time_zone=time_zone(self.spark))
+        except InvalidPredicateError:
+            return None
+
+    @property
+    def _place(self) -> Place:
+        return table_place(self.spark, self.snapshot.table_uri)
+
+    def _is_at(self, uri: str) -> bool:
+        return table_place(self.spark, uri) == self._place
+
+
+def _mark_of_columns(leaf: Any) -> str | None:
+    """The mark that a listing of files bears."""
+    schema = leaf.schema().json()
+    if READ_MARK not in schema:
+        return None
+    marks = (each["metadata"].get(READ_MARK) for each in json.loads(schema)["fields"])
+    return next((each for each in marks if each), None)
+
+
+def _conjuncts(condition: Any) -> list[Any]:
+    if condition.nodeName() != "And":
+        return [condition]
+    return [*_conjuncts(condition.left()), *_conjuncts(condition.right())]
+
+
+def _only_chooses(node: Any) -> bool:
+    """Whether a node passes on some of the columns below it under their own names."""
+    return node.nodeName() == "Project" and all(each.nodeName() == "AttributeReference" for each in _each(node.projectList()))
+
+
+def _each(sequence: Any) -> list[Any]:
+    """The members of a sequence of Scala's."""
+    return [sequence.apply(position) for position in range(sequence.size())]
