@@ -1,4 +1,4 @@
-"""A store that lets a rival commit at a chosen point of a statement's work on the log."""
+"""A store that lets rivals commit at chosen points of a statement's work on the log."""
 
 import pytest
 from deltalake import DeltaTable
@@ -8,42 +8,47 @@ from airflow_delta.core.storage.local_log_store import LocalLogStore
 
 
 class RacedStore(LocalLogStore):
-    """A local store that runs an action right before its call of this ordinal, or before its first commit when None."""
+    """A local store that runs one action right before each commit, until none is left.
 
-    def __init__(self, table_uri, action, call):
+    Attributes:
+        actions: Those that are left.
+        call: Ordinal of the call of this store before which the first one is run instead; None for a commit.
+    """
+
+    def __init__(self, table_uri, actions, call):
         super().__init__(table_uri)
-        self.action, self.call = action, call
+        self.actions, self.call = list(actions), call
 
-    def _count(self, *, commits=False):
-        if self.action is not None and (commits if self.call is None else self.call <= 0):
-            action, self.action = self.action, None
-            action()
-        elif self.call is not None:
+    def _pass(self, *, is_commit=False):
+        if self.call:
             self.call -= 1
+        elif self.actions and (is_commit or self.call == 0):
+            self.call = None
+            self.actions.pop(0)()
 
     def list_from(self, directory, start=""):
-        self._count()
+        self._pass()
         return super().list_from(directory, start)
 
     def read(self, path):
-        self._count()
+        self._pass()
         return super().read(path)
 
     def status(self, path):
-        self._count()
+        self._pass()
         return super().status(path)
 
     def write_if_absent(self, path, content):
-        self._count(commits=path.endswith(".json"))
+        self._pass(is_commit=path.endswith(".json"))
         super().write_if_absent(path, content)
 
 
 @pytest.fixture
 def raced(table):
-    """The table's log, whose user meets the rival's commit."""
+    """The log of the table for one statement, which meets the commits of these rivals."""
 
-    def log(rival, *, call=None):
-        return DeltaLog.for_table(table, store=RacedStore(table, rival, call))
+    def log(*rivals, call=None):
+        return DeltaLog.for_table(table, store=RacedStore(table, rivals, call))
 
     return log
 
