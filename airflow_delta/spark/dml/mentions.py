@@ -90,9 +90,9 @@ def unqualified(text: str) -> str:
 
 def without_qualifier(text: str, qualifier: Sequence[str]) -> str:
     """The text, in which Spark names every column in full, with those of this qualifier named without it."""
-    names = [part.casefold() for name in qualifier for part in (name, ".")]
+    names = [part for name in qualifier for part in (name, ".")]
     tokens = (tokens_of(text) or []) if names else []
-    spelled = [token.text.casefold() for token in tokens]
+    spelled = [token.text for token in tokens]
     for start in reversed(range(len(tokens) - len(names))):
         end = start + len(names)
         if spelled[start:end] == names and (start == 0 or spelled[start - 1] != "."):
