@@ -28,5 +28,7 @@ def hadoop_uri(uri: str) -> str:
     """The URI as Hadoop names it: local paths absolute and with their scheme, ``s3`` as ``s3a``."""
     scheme = scheme_of(uri)
     if scheme == "file":
-        return f"file:{local_path(uri)}"
+        path = local_path(uri)
+        # Hadoop would take off "x/.." as text, which leads elsewhere where x is a link.
+        return f"file:{path.resolve() if '..' in path.parts else path}"
     return f"s3a{uri[len(scheme) :]}" if scheme in ("s3", "s3n") else uri

@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import CommitConflictError, InvalidPredicateError, InvalidStatementError
-from airflow_delta.core.predicate import Expression, conjunction, parse_predicate
+from airflow_delta.core.predicate import TRUE, Expression, conjunction, parse_predicate
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.place import Place
 from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
@@ -87,7 +87,7 @@ class TargetReads:
         if others := versions - {self.snapshot.version, *([] if self.is_redo else [_UNTOLD])}:
             raise ReadAtOtherVersionError(min(others))
         if versions:
-            self.predicates += target.predicates(plan, [])
+            self.predicates += [*target.predicates(plan, [])] or [TRUE]
 
     def record(self, transaction: OptimisticTransaction) -> None:
         """Let the transaction depend on it."""

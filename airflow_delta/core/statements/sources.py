@@ -14,6 +14,9 @@ from airflow_delta.core.statements.validation import require_text
 class TableSource:
     """A Delta table, read at one version; without version and timestamp the latest when the job starts.
 
+    Where that is the statement's own target, the rows are of the version that the commit is computed from: what was read counts
+    as read by the transaction, and is read again when another writer has changed it meanwhile.
+
     Attributes:
         table: URI of the table's root.
         version: Version to read.

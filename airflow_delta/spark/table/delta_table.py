@@ -175,6 +175,10 @@ class DeltaTable:
     def merge(self, source: DataFrame, condition: Expression) -> DeltaMergeBuilder:
         """Merge rows into the table: the clauses follow, and ``execute``.
 
+        Rows that read this table itself (of ``toDF``, or ``format("delta")``) are bound to the version they were read from:
+        ``execute`` raises ``CommitConflictError`` when the table has changed since in what they read. Rows of a version that
+        was asked for, ``forPath(..., version=3).toDF()``, are taken as they are.
+
         Args:
             source: The rows, best with an alias.
             condition: Which rows match.

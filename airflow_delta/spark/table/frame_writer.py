@@ -110,7 +110,14 @@ class DeltaFrameWriter:
         return self.save(path)
 
     def save(self, path: str) -> OperationResult:
-        """Write the rows into the table at the path, as one commit, and say which. Raises as ``write``."""
+        """Write the rows into the table at the path, as one commit, and say which.
+
+        Rows that read the same table are bound to the version that they were read from, as told of ``DeltaTable.merge``.
+
+        Raises:
+            CommitConflictError: The table has changed since in what the rows read of it.
+            DeltaError: As ``write`` raises it.
+        """
         log = table_log(self.frame.sparkSession, path)
         if self.save_mode == "ignore" and log.exists():
             version = log.snapshot().version

@@ -11,7 +11,6 @@ from airflow_delta.core.errors import (
     ExpectationFailedError,
     InvalidStatementError,
 )
-from airflow_delta.core.predicate import TRUE
 from airflow_delta.core.statements import (
     Expectation,
     FileSource,
@@ -27,9 +26,7 @@ from airflow_delta.spark import DeltaTable
 from airflow_delta.spark.data_source import register
 from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.merge.merge import merge
-from airflow_delta.spark.sources import open_source
 from airflow_delta.spark.table.frame_writer import delta_writer
-from airflow_delta.spark.target_reads import TargetReads
 from airflow_delta.spark.write.write import write
 
 pytestmark = pytest.mark.spark
@@ -175,28 +172,6 @@ def test_a_statement_that_reads_other_tables_or_old_versions_stays_a_blind_appen
         result = run_write(query, raced(lambda: append(days, (9, "sun"))))
         assert [each["rule"] for each in result.conflicts] == [None]
         assert last_commit()["isBlindAppend"] is True
-
-
-@pytest.mark.parametrize(
-    "spelling", ["{}", "{}/", "file:{}", "file://{}/", "{}/./", "{}/../link", "relative", "{}/../link/../table//"]
-)
-def test_the_target_is_known_by_any_spelling(spark, days, spelling, tmp_path, monkeypatch):
-    (tmp_path / "link").symlink_to(days)
-    monkeypatch.chdir(tmp_path)
-    snapshot = DeltaLog.for_table(days).snapshot()
-    uri = "table" if spelling == "relative" else spelling.format(days)
-    append(days, (7, "sun"))
-
-    for source, version in [
-        (TableSource(uri), 0),
-        (of_target("SELECT * FROM t", uri), 0),
-        (TableSource(uri, version=1), 1),
-    ]:
-        reads = TargetReads(spark=spark, snapshot=snapshot)
-        opened = open_source(spark, source, target=snapshot)
-        reads.look_into(opened.frame)
-        assert [pin.version for pin in opened.pins] == [version]
-        assert reads.predicates == ([TRUE] if version == 0 else [])
 
 
 @pytest.mark.parametrize("of", ["toDF", "format", "files", "changes"])

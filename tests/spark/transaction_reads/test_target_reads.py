@@ -1,0 +1,108 @@
+"""What a look into Spark's plan tells of reads of the target."""
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.predicate import TRUE
+from airflow_delta.core.statements import SqlSource, TableSource
+from airflow_delta.spark.data_source import register
+from airflow_delta.spark.dml.mentions import without_qualifier
+from airflow_delta.spark.sources import open_source
+from airflow_delta.spark.table.delta_table import DeltaTable
+from airflow_delta.spark.target_reads import TargetReads
+
+DAYS = pa.table({"id": [1, 2, 3], "day": ["mon", "mon", "tue"], "in": [{"id": 1}, {"id": 2}, {"id": 3}]})
+
+
+@pytest.fixture
+def days(table):
+    write_deltalake(table, DAYS, partition_by=["day"])
+    return table
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "spelling", ["{}", "{}/", "file:{}", "file://{}/", "{}/./", "{}/../link", "relative", "{}/../link/../table//"]
+)
+def test_the_target_is_known_by_any_spelling(spark, days, spelling, tmp_path, monkeypatch):
+    (tmp_path / "link").symlink_to(days)
+    monkeypatch.chdir(tmp_path)
+    snapshot = DeltaLog.for_table(days).snapshot()
+    uri = "table" if spelling == "relative" else spelling.format(days)
+    write_deltalake(days, DAYS, mode="append")
+
+    for source, version in [
+        (TableSource(uri), 0),
+        (SqlSource("SELECT * FROM t", views={"t": TableSource(uri)}), 0),
+        (TableSource(uri, version=1), 1),
+    ]:
+        reads = TargetReads(spark=spark, snapshot=snapshot)
+        opened = open_source(spark, source, target=snapshot)
+        reads.look_into(opened.frame)
+        assert [pin.version for pin in opened.pins] == [version]
+        assert reads.predicates == ([TRUE] if version == 0 else [])
+
+
+ALL = ["mon", "tue"]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT 1 AS id", []),
+        ("SELECT * FROM t", [ALL]),
+        ("SELECT * FROM t WHERE day = 'mon' AND id > 1 + 1", [["mon"]]),
+        ("SELECT * FROM t AS x WHERE (x.in.id = 2 OR x.day IN ('mon', 'thu')) AND length(x.day) = 3", [["mon"]]),
+        ("SELECT * FROM (SELECT day, id FROM t) WHERE day = 'mon'", [["mon"]]),
+        ("SELECT * FROM (SELECT day AS id, id AS day FROM t) WHERE id = 'mon'", [ALL]),
+        ("SELECT * FROM (SELECT * FROM t LIMIT 1) WHERE day = 'mon'", [ALL]),
+        ("SELECT * FROM t WHERE day = (SELECT max(day) FROM t WHERE id = 3)", [ALL, ["tue"]]),
+        ("SELECT * FROM range(3) r WHERE EXISTS (SELECT 1 FROM t WHERE t.id = r.id AND t.day = 'mon')", [["mon"]]),
+        ("SELECT * FROM range(3) r ANTI JOIN t ON t.id = r.id AND t.day = 'mon'", [ALL]),
+        ("WITH m AS (SELECT * FROM t WHERE day < 'n') SELECT * FROM m JOIN m n USING (id)", [["mon"]]),
+        ("SELECT * FROM t WHERE day = 'mon' UNION ALL SELECT * FROM t WHERE id = CAST(3 AS INT)", [["mon"], ["tue"]]),
+    ],
+)
+def test_a_read_is_told_by_the_conditions_right_above_it(spark, days, query, expected):
+    snapshot = DeltaLog.for_table(days).snapshot()
+    reads = TargetReads(spark=spark, snapshot=snapshot)
+    reads.look_into(open_source(spark, SqlSource(query, views={"t": TableSource(days)}), target=snapshot).frame)
+
+    files = [snapshot.files(each)["partition_values"].to_pylist() for each in reads.predicates]
+    assert [sorted(dict(each)["day"] for each in found) for found in files] == expected
+
+
+@pytest.mark.spark
+def test_frames_that_are_pinned_or_of_other_tables_read_nothing_of_the_target(spark, days, tmp_path):
+    register(spark)
+    write_deltalake(tmp_path / "other", DAYS)
+    snapshot = DeltaLog.for_table(days).snapshot()
+    reader = spark.read.format("delta")
+    for frame in [
+        DeltaTable.forPath(spark, days, version=0).toDF(),
+        reader.option("versionAsOf", 0).load(days),
+        DeltaTable.forPath(spark, str(tmp_path / "other")).toDF(),
+        spark.read.format("delta").load(str(tmp_path / "other")),
+        spark.read.parquet(str(tmp_path / "other")),
+        spark.range(3),
+    ]:
+        reads = TargetReads(spark=spark, snapshot=snapshot)
+        reads.look_into(frame)
+        assert not reads
+
+
+@pytest.mark.parametrize(
+    ("text", "qualifier", "expected"),
+    [
+        ("(t.day = 'mon')", ["t"], "(day = 'mon')"),
+        ("(t.t.t = outer(r.t.id))", ["t"], "(t.t = outer(r.t.id))"),
+        ("(`a b`.c.id = 't.id')", ["a b", "c"], "(id = 't.id')"),
+        ("(day = 'mon')", [], "(day = 'mon')"),
+        ("T.day", ["t"], "T.day"),
+    ],
+)
+def test_a_qualifier_is_taken_off_as_spark_has_put_it_on(text, qualifier, expected):
+    assert without_qualifier(text, qualifier) == expected
