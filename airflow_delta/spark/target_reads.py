@@ -25,14 +25,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import CommitConflictError, InvalidPredicateError, InvalidStatementError
-from airflow_delta.core.predicate import TRUE, Expression, conjunction, parse_predicate
+from airflow_delta.core.predicate import TRUE, Expression, conjunction
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.place import Place
 from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
 from airflow_delta.spark.data_source.options import ReadOptions
 from airflow_delta.spark.dml.mentions import without_qualifier
 from airflow_delta.spark.hadoop.table_log import table_place
-from airflow_delta.spark.session import time_zone
+from airflow_delta.spark.predicates import predicate_of
 from airflow_delta.spark.table_files import READ_MARK
 
 VIEW_OF_TARGET = "airflow_delta_target"
@@ -208,7 +208,7 @@ class _Target:
             text = without_qualifier(text, qualifier)
         snapshot = self.snapshot
         try:
-            return parse_predicate(text, snapshot.schema, snapshot.table_uri, time_zone=time_zone(self.spark))
+            return predicate_of(self.spark, text, snapshot.schema, snapshot.table_uri)
         except InvalidPredicateError:
             return None
 
