@@ -8,7 +8,7 @@ Where Spark reads garbage as NULL, and so loses the rows from every filter, an e
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -192,23 +192,33 @@ def partition_keys(schema: StructType, partition_columns: Iterable[str]) -> list
     return [physical_name(field) for name in partition_columns if (field := schema.find(name))]
 
 
-def with_keys_only(maps: pa.ChunkedArray, keys: Collection[str]) -> pa.ChunkedArray:
-    """The maps without any other key than these.
+def with_exact_keys(maps: pa.ChunkedArray, keys: Sequence[str]) -> pa.ChunkedArray:
+    """The maps with exactly these keys, a missing one with a null.
 
-    A careless writer may have left others to a file, from an earlier partitioning; some readers refuse the table then.
+    A careless writer may have left others to a file, from an earlier partitioning, or nulls out; some readers refuse the table
+    then.
+
+    Protocol: PROTOCOL.md, "Add File and Remove File": a value for each partition column.
     """
     wanted = pa.array(keys, pa.string())
-    if pc.all(pc.is_in(pa.chunked_array([each.keys for each in maps.chunks], pa.string()), wanted), min_count=0).as_py():
+    if all(_has_exact_keys(each, wanted) for each in maps.chunks):
         return maps
-    return pa.chunked_array([_with_keys_only(each, wanted) for each in maps.chunks], maps.type)
+    return pa.chunked_array([_with_exact_keys(each, keys) for each in maps.chunks], maps.type)
 
 
-def _with_keys_only(maps: pa.MapArray, wanted: pa.StringArray) -> pa.MapArray:
-    is_wanted = pc.is_in(maps.keys, wanted)
-    kept_before = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(is_wanted.cast(pa.int32()))])
-    return pa.MapArray.from_arrays(
-        kept_before.take(maps.offsets), maps.keys.filter(is_wanted), maps.items.filter(is_wanted), mask=maps.is_null()
-    )
+def _has_exact_keys(maps: pa.MapArray, wanted: pa.StringArray) -> bool:
+    counts = pc.subtract(maps.offsets[1:], maps.offsets[:-1])
+    is_exact = pc.and_(pc.all(pc.equal(counts, len(wanted)), min_count=0), pc.all(pc.is_in(maps.keys, wanted), min_count=0))
+    return bool(is_exact.as_py())
+
+
+def _with_exact_keys(maps: pa.MapArray, keys: Sequence[str]) -> pa.MapArray:
+    rows, width = len(maps), len(keys)
+    values = [pc.map_lookup(maps, query_key=key, occurrence="first") for key in keys]
+    by_row = pa.array([column * rows + row for row in range(rows) for column in range(width)], pa.int64())
+    items = pa.concat_arrays(values).take(by_row) if values else pa.nulls(0, pa.string())
+    offsets = pa.array(range(0, rows * width + 1, width) if width else [0] * (rows + 1), pa.int32())
+    return pa.MapArray.from_arrays(offsets, pa.array([*keys] * rows, pa.string()), items, mask=maps.is_null())
 
 
 def _encoded(values: pa.Array | pa.ChunkedArray) -> pa.DictionaryArray:

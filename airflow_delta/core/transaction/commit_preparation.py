@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from airflow_delta.core.actions import CommitActions
 from airflow_delta.core.schema import parse_schema
-from airflow_delta.core.schema.partition_values import partition_keys, with_keys_only
+from airflow_delta.core.schema.partition_values import partition_keys, with_exact_keys
 from airflow_delta.core.transaction.commit_attempt import CommitAttempt
 from airflow_delta.core.transaction.commit_checks import rewrites
 from airflow_delta.core.transaction.in_commit_timestamps import with_time
@@ -38,7 +38,7 @@ def prepared(attempt: CommitAttempt, *, after: int, keeps_row_ids: bool) -> Comm
     if actions.metadata:
         metadata = still_protecting(actions.metadata, attempt.metadata, attempt.protocol_after)
         actions = replace(actions, metadata=metadata)
-    actions = _with_partition_columns_only(actions, attempt)
+    actions = _with_partition_columns(actions, attempt)
     actions = with_time(actions, attempt.metadata, version=version, after=after)
     known = attempt.row_id_high_water_mark
     if numbers_rows(attempt.protocol_after, attempt.metadata_after):
@@ -52,15 +52,15 @@ def prepared(attempt: CommitAttempt, *, after: int, keeps_row_ids: bool) -> Comm
     return replace(attempt, actions=actions, row_id_high_water_mark=known)
 
 
-def _with_partition_columns_only(actions: CommitActions, attempt: CommitAttempt) -> CommitActions:
-    """The actions whose new files have values of the table's partition columns only; removed ones stay as they were added."""
+def _with_partition_columns(actions: CommitActions, attempt: CommitAttempt) -> CommitActions:
+    """The actions whose new files have values of just the table's partition columns; removed ones stay as they were."""
     if not (len(actions.adds) or len(actions.changes)):
         return actions
     schema = parse_schema(actions.metadata.schema_string) if actions.metadata else attempt.schema
     keys = partition_keys(schema, attempt.metadata_after.partition_columns)
-    return replace(actions, adds=_with_keys_only(actions.adds, keys), changes=_with_keys_only(actions.changes, keys))
+    return replace(actions, adds=_with_exact_keys(actions.adds, keys), changes=_with_exact_keys(actions.changes, keys))
 
 
-def _with_keys_only(files: pa.Table, keys: list[str]) -> pa.Table:
+def _with_exact_keys(files: pa.Table, keys: list[str]) -> pa.Table:
     index = files.schema.get_field_index("partition_values")
-    return files.set_column(index, files.schema.field(index), with_keys_only(files.column(index), keys))
+    return files.set_column(index, files.schema.field(index), with_exact_keys(files.column(index), keys))

@@ -38,7 +38,7 @@ from airflow_delta.core.schema.data_types import (
     TIMESTAMP,
     TIMESTAMP_NTZ,
 )
-from airflow_delta.core.schema.partition_values import texts_of_key
+from airflow_delta.core.schema.partition_values import texts_of_key, with_exact_keys
 
 ALL_TYPES = Path(__file__).parents[4] / "shared" / "tables" / "partitioned_all_types"
 
@@ -243,3 +243,18 @@ def test_where_each_map_has_the_key_once_its_texts_are_taken_as_they_are():
     assert texts_of_key(column, "a").to_pylist() == ["1", None]
     assert texts_of_key(column, "b").to_pylist() == ["2", "3"]
     assert texts_of_key(column, "c").to_pylist() == [None, None]
+
+
+@given(
+    st.lists(st.none() | st.dictionaries(st.sampled_from("abc"), st.none() | st.text(max_size=2), max_size=3), max_size=5),
+    st.lists(st.sampled_from("abc"), unique=True),
+    st.integers(0, 2),
+)
+def test_maps_get_exactly_the_keys_asked_for_and_keep_their_values(maps, keys, start):
+    kind = pa.map_(pa.string(), pa.string())
+    given = pa.chunked_array(
+        [pa.array([None if each is None else list(each.items()) for each in maps], kind).slice(start), pa.nulls(0, kind)]
+    )
+    found = with_exact_keys(given, keys)
+    expected = [None if each is None else {key: each.get(key) for key in keys} for each in maps[start:]]
+    assert [None if each is None else dict(each) for each in found.to_pylist()] == expected

@@ -17,7 +17,7 @@ from airflow_delta.core.actions import ADD_FILE, SetTransaction
 from airflow_delta.core.log.file_columns import log_name
 from airflow_delta.core.operations.checkpoints.columns import TOMBSTONE, checkpoint_columns, file_columns_of
 from airflow_delta.core.operations.checkpoints.parsed_columns import PARTITION_VALUES, STATISTICS, ParsedColumns
-from airflow_delta.core.schema.partition_values import partition_keys, with_keys_only
+from airflow_delta.core.schema.partition_values import partition_keys, with_exact_keys
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.transaction.table_properties import deleted_file_retention, transaction_retention
 
@@ -100,7 +100,7 @@ class CheckpointContent:
     def _rows(self, action: str, files: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
         members = {log_name(name): files[name] for name in columns.names}
         if action == "add":
-            members["partitionValues"] = with_keys_only(pa.chunked_array([files["partition_values"]]), self._keys).chunk(0)
+            members["partitionValues"] = with_exact_keys(pa.chunked_array([files["partition_values"]]), self._keys).chunk(0)
         members["dataChange"] = pa.repeat(pa.scalar(False), files.num_rows)  # a checkpoint states, it changes nothing
         schema = self.file_columns
         kind = schema.field(action).type
