@@ -76,7 +76,7 @@ def test_a_commit_that_comes_while_files_are_listed_loses_none(monkeypatch):
 
 
 def test_a_table_that_does_not_open_is_an_error_with_the_readers_own_words():
-    log = handmade(file("a")).commit("{not JSON")
+    log = handmade(file("a")).commit("{not JSON", "{}")
     found = only(log, "DELTA_CORRUPT_LOG")
     assert (found.severity, found.files) == (Severity.ERROR, (commit_path(1),))
     assert examine(log.log).version == 1
