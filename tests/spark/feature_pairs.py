@@ -1,0 +1,175 @@
+"""Tables with every two features at once: which features there are, which tables cover the pairs, what a table must hold."""
+
+import datetime as dt
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from airflow_delta.core.schema import StructType
+from airflow_delta.core.table_changes.create import NewTable
+from airflow_delta.core.table_changes.ddl import parse_struct
+
+MOST_FEATURES = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Feature:
+    """What a table has more when it has the feature.
+
+    Attributes:
+        columns: In DDL.
+        values: SQL of the columns that rows bring.
+        seen: Python's value of each column that is compared, given ``v`` of the row.
+        metadata: Of a column.
+        clusters: Whether the table has clustering columns.
+    """
+
+    properties: Mapping = field(default_factory=dict)
+    constraints: Mapping = field(default_factory=dict)
+    columns: tuple = ()
+    values: Mapping = field(default_factory=dict)
+    seen: Mapping = field(default_factory=dict)
+    metadata: Mapping = field(default_factory=dict)
+    clusters: bool = False
+
+
+def switched_on(*names):
+    return Feature(properties={f"delta.{name}": "true" for name in names})
+
+
+def supported(name):
+    return Feature(properties={f"delta.feature.{name}": "supported"})
+
+
+MOMENT = dt.datetime.fromisoformat("2024-02-29T01:02:03.456789")
+INVARIANT = '{"expression":{"expression":"kept > 0"}}'
+FEATURES = {
+    "appendOnly": switched_on("appendOnly"),
+    "notNull": Feature(columns=("needed BIGINT NOT NULL",), values={"needed": "id"}),
+    "invariants": Feature(
+        columns=("kept BIGINT",),
+        values={"kept": "7L"},
+        seen={"kept": lambda _: 7},
+        metadata={"kept": {"delta.invariants": INVARIANT}},
+    ),
+    "checkConstraints": Feature(constraints={"positive": "v >= 0"}),
+    "changeDataFeed": switched_on("enableChangeDataFeed"),
+    "generatedColumns": Feature(columns=("twice BIGINT GENERATED ALWAYS AS (v * 2)",), seen={"twice": lambda v: v * 2}),
+    "mappingByName": Feature(properties={"delta.columnMapping.mode": "name"}),
+    "mappingById": Feature(properties={"delta.columnMapping.mode": "id"}),
+    "identityColumns": Feature(columns=("number BIGINT GENERATED ALWAYS AS IDENTITY",)),
+    "allowColumnDefaults": Feature(columns=("five INT DEFAULT 5",), seen={"five": lambda _: 5}),
+    "deletionVectors": switched_on("enableDeletionVectors"),
+    "timestampNtz": Feature(
+        columns=("at TIMESTAMP_NTZ",), values={"at": f"TIMESTAMP_NTZ'{MOMENT}'"}, seen={"at": lambda _: MOMENT}
+    ),
+    "v2Checkpoint": Feature(properties={"delta.checkpointPolicy": "v2"}),
+    "structStatistics": Feature(
+        properties={"delta.checkpoint.writeStatsAsStruct": "true", "delta.checkpoint.writeStatsAsJson": "false"}
+    ),
+    "domainMetadata": supported("domainMetadata"),
+    "clustering": Feature(clusters=True),
+    "rowTracking": switched_on("enableRowTracking"),
+    "inCommitTimestamp": switched_on("enableInCommitTimestamps"),
+    "vacuumProtocolCheck": supported("vacuumProtocolCheck"),
+    "typeWidening": Feature(
+        properties={"delta.enableTypeWidening": "true"}, columns=("wide INT",), values={"wide": "3"}, seen={"wide": lambda _: 3}
+    ),
+    "charVarchar": Feature(
+        columns=("letters CHAR(3)", "text VARCHAR(4)"),
+        values={"letters": "'abc'", "text": "'de'"},
+        seen={"letters": lambda _: "abc", "text": lambda _: "de"},
+    ),
+}
+"""The features that Spark writes here. Variant, IcebergCompat and materialized partition columns it refuses."""
+
+EXCLUSIVE = (frozenset({"mappingByName", "mappingById"}),)
+
+SHAPES = tuple(itertools.product((False, True), (1, 2, 30)))
+"""Whether the table is partitioned, and into how many files its first rows go."""
+
+
+def fit(names, *, partitioned):
+    """Whether one table can have all these features."""
+    return not any(pair <= set(names) for pair in EXCLUSIVE) and not (partitioned and "clustering" in names)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A table of a shape with some features."""
+
+    features: tuple
+    partitioned: bool
+    files: int
+
+    def __str__(self):
+        layout = "partitioned" if self.partitioned else "plain"
+        return f"{layout}-{self.files}-{'+'.join(self.features)}"
+
+    @property
+    def parts(self):
+        return [FEATURES[name] for name in self.features]
+
+    @property
+    def is_append_only(self):
+        return "appendOnly" in self.features
+
+    def definition(self):
+        """The table, empty."""
+        columns = ["id BIGINT", "p INT", "v BIGINT", "s STRING", *(each for part in self.parts for each in part.columns)]
+        schema = parse_struct(", ".join(columns))
+        metadata = {name: values for part in self.parts for name, values in part.metadata.items()}
+        fields = (replace(each, metadata={**each.metadata, **metadata.get(each.name, {})}) for each in schema.fields)
+        return NewTable(
+            schema=StructType(tuple(fields)),
+            partition_columns=("p",) if self.partitioned else (),
+            clustering_columns=("id",) if any(part.clusters for part in self.parts) else (),
+            properties={name: value for part in self.parts for name, value in part.properties.items()},
+            constraints={name: sql for part in self.parts for name, sql in part.constraints.items()},
+        )
+
+    def query(self, ids, v):
+        """Rows with these ids: SQL with as many tasks as files, each row a task's own where the table is not partitioned."""
+        values = {name: sql for part in self.parts for name, sql in part.values.items()}
+        more = "".join(f", {sql} AS {name}" for name, sql in values.items())
+        first, end = ids
+        tasks = 1 if self.partitioned else self.files
+        return (
+            f"SELECT id, CAST(id % {self.files} AS INT) AS p, {v} AS v, concat('s', id) AS s{more} "
+            f"FROM range({first}, {end}, 1, {tasks})"
+        )
+
+    def row(self, number, v, p=None):
+        """The row with this id as readers see it."""
+        row = {"id": number, "p": number % self.files if p is None else p, "v": v, "s": f"s{number}"}
+        return row | {name: value(v) for part in self.parts for name, value in part.seen.items()}
+
+
+def covering():
+    """Cases in which every two features that fit stand together, in each shape; always the same.
+
+    Those with ``appendOnly`` are of their own: their rows are never changed.
+    """
+    pairs = list(itertools.combinations(FEATURES, 2))
+    groups = [[pair for pair in pairs if ("appendOnly" in pair) is appends] for appends in (False, True)]
+    return [
+        Case(features=tuple(sorted(features)), partitioned=partitioned, files=files)
+        for partitioned, files in SHAPES
+        for group in groups
+        for features in _covering([pair for pair in group if fit(pair, partitioned=partitioned)], partitioned=partitioned)
+    ]
+
+
+def _covering(missing, *, partitioned):
+    """Sets of features that hold all these pairs, greedily large."""
+    while missing:
+        chosen = set(missing[0])
+        while len(chosen) < MOST_FEATURES:
+            candidates = (name for name in FEATURES if name not in chosen and fit([*chosen, name], partitioned=partitioned))
+            gains = {name: sum(name in pair and bool(chosen & set(pair)) for pair in missing) for name in candidates}
+            best = max(gains, key=gains.get, default=None)
+            if best is None or not gains[best]:
+                break
+            chosen.add(best)
+        missing = [pair for pair in missing if not set(pair) <= chosen]
+        yield chosen
