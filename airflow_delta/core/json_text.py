@@ -14,7 +14,7 @@ MAX_BYTES = 64 << 20
 MAX_VALUES = 500_000
 """Of a document at any depth, with the commas in its texts: while Python parses it, no other thread runs."""
 
-MAX_DEPTH = 400
+MAX_DEPTH = 200
 """Arrays and objects within each other; a struct type in a schema takes three of them."""
 
 MAX_DIGITS = 20

@@ -8,6 +8,11 @@ from typing import Any
 
 from airflow_delta.core.errors.conflict import RECORD_KEY
 
+LATEST_TIME = 253_402_300_799_999
+"""The end of the year 9999 in milliseconds since the epoch: no time that anything here can show lies behind it."""
+
+_LONG = 1 << 63
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
@@ -94,13 +99,16 @@ class CommitInfo:
             return found if isinstance(found := fields.get(key), str) else None
 
         def number(key: str) -> int | None:
-            return found if isinstance(found := fields.get(key), int) else None
+            return found if type(found := fields.get(key)) is int and abs(found) < _LONG else None
+
+        def time(key: str) -> int | None:
+            return found if (found := number(key)) is not None and 0 <= found <= LATEST_TIME else None
 
         is_blind_append = fields.get("isBlindAppend")
         record = dict(mapping(RECORD_KEY))
         token = record.pop("token", None)
         return cls(
-            timestamp=number("timestamp") or 0,
+            timestamp=time("timestamp") or 0,
             operation=text("operation") or "UNKNOWN",
             operation_parameters=mapping("operationParameters"),
             operation_metrics=mapping("operationMetrics"),
@@ -109,7 +117,7 @@ class CommitInfo:
             is_blind_append=is_blind_append if isinstance(is_blind_append, bool) else None,
             engine_info=text("engineInfo"),
             txn_id=text("txnId"),
-            in_commit_timestamp=number("inCommitTimestamp"),
+            in_commit_timestamp=time("inCommitTimestamp"),
             tags=mapping("tags"),
             origin=Origin(token=token, job=mapping("job"), record=record, user_metadata=text("userMetadata")),
             fields=fields,

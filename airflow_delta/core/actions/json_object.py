@@ -12,7 +12,7 @@ class JsonObject:
     """An object of a commit's line, or a row of a checkpoint. A null member is an absent one.
 
     Raises:
-        TypeError: It is no object; of every method: the member is of another kind, or lacks although it is required.
+        TypeError: It is no object; of every method: the member is of another kind, no long, or lacks although it is required.
     """
 
     def __init__(self, document: Any) -> None:
@@ -30,7 +30,8 @@ class JsonObject:
     def optional(self, name: str, kind: type[Value]) -> Value | None:
         """The member; None where it lacks."""
         value = self._members.get(name)
-        if value is not None and type(value) is not kind:  # True is no number here, though it is an int in Python
+        is_long = type(value) is not int or -(1 << 63) <= value < 1 << 63
+        if value is not None and not (type(value) is kind and is_long):  # True is no number here, though it is an int in Python
             raise TypeError(f"{name} is {value!r:.80}")
         return value
 

@@ -135,6 +135,20 @@ class RowBitmap:
             merged[key] = _Container.of_positions(pc.indices_nonzero(both).cast(pa.uint16()))
         return RowBitmap(dict(sorted(merged.items())))
 
+    def minus(self, other: RowBitmap) -> RowBitmap:
+        """The rows that are not in the other. Raises as ``mask``."""
+        kept = dict(self.containers)
+        for key in self.containers.keys() & other.containers.keys():
+            rest = pc.and_not(self.containers[key].mask(), other.containers[key].mask())
+            kept[key] = _Container.of_positions(pc.indices_nonzero(rest).cast(pa.uint16())) if rest.true_count else None
+        return RowBitmap({key: container for key, container in kept.items() if container is not None})
+
+    def checked(self) -> RowBitmap:
+        """The same, once each container is known to hold what its header says. Raises as ``mask``."""
+        for container in self.containers.values():
+            container.mask()
+        return self
+
     def positions(self) -> pa.Int64Array:
         """All positions, ascending: eight bytes for each row. Raises as ``mask``."""
         pieces = (pc.add(pc.indices_nonzero(each.mask()).cast(pa.int64()), key << 16) for key, each in self.containers.items())

@@ -22,6 +22,14 @@ UNREADABLE = (
 """What Python's JSON and all of Arrow raise for content that is not what it claims to be; a length that lies wants memory."""
 
 
+_LONGEST = 500
+
+
+def described(error: BaseException) -> str:
+    """What was raised, cut to a length that a message can have: Arrow repeats whole values."""
+    return f"{type(error).__name__}: {error}"[:_LONGEST]
+
+
 @contextmanager
 def blamed_on(table: str, path: str) -> Iterator[None]:
     """Turns what the block raises into ``CorruptLogError`` for the file ``path``; our own errors pass.
@@ -35,4 +43,4 @@ def blamed_on(table: str, path: str) -> Iterator[None]:
     except UNREADABLE as error:
         if failure := storage_failure(error, table):
             raise failure from error
-        raise CorruptLogError(table=table, file=path, detail=f"{type(error).__name__}: {error}") from error
+        raise CorruptLogError(table=table, file=path, detail=described(error)) from error

@@ -27,6 +27,9 @@ _NAME = re.compile(
     re.VERBOSE,
 )
 
+MAX_VERSION = (1 << 63) - 1
+"""Versions are longs; a file whose name says a greater one is no file of the log."""
+
 END_OF_VERSIONS = ":"
 """Sorts after every name that begins with a digit: a listing in order may stop here, whatever stray files follow."""
 
@@ -69,6 +72,8 @@ def parse_name(name: str) -> LogFileName | None:
     if match is None:
         return None
     version = int(match["version"])
+    if max(version, int(match["end"] or 0)) > MAX_VERSION:
+        return None
     if match["commit"]:
         return LogFileName(kind=LogFileKind.COMMIT, version=version)
     if match["checksum"]:
@@ -77,6 +82,8 @@ def parse_name(name: str) -> LogFileName | None:
         return LogFileName(kind=LogFileKind.COMPACTED_COMMITS, version=version, end=int(match["end"]))
     if match["parts"]:
         part, parts = int(match["part"]), int(match["parts"])
+        if not 1 <= part <= parts:
+            return None
         return LogFileName(kind=LogFileKind.CHECKPOINT_PART, version=version, part=part, parts=parts)
     kind = LogFileKind.V2_CHECKPOINT if match["uuid"] else LogFileKind.CLASSIC_CHECKPOINT
     return LogFileName(kind=kind, version=version)

@@ -80,8 +80,8 @@ def monotonised(commits: Mapping[int, FileStatus]) -> dict[int, int]:
 
 def commit_timestamp(version: int, file_time: int, info: CommitInfo | None, in_commit: InCommitTimestamps) -> int:
     """The time of one commit."""
-    carried = info.fields.get("inCommitTimestamp") if info and in_commit.holds_for(version) else None
-    return carried if type(carried) is int else file_time
+    carried = info.in_commit_timestamp if info and in_commit.holds_for(version) else None
+    return file_time if carried is None else carried
 
 
 def history(store: LogStore, in_commit: InCommitTimestamps) -> Iterator[HistoryEntry]:

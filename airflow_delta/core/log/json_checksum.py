@@ -15,15 +15,28 @@ CHECKSUM = "checksum"
 """The member that holds the checksum, and is left out of it."""
 
 
+_LONGEST = 16 << 20  # the path of a leaf that is deep inside is far longer than the leaf
+
+
 def json_checksum(document: Mapping[str, Any]) -> str:
-    """MD5 of the document's canonical form, in hexadecimal digits; numbers are whole."""
+    """MD5 of the document's canonical form, in hexadecimal digits; numbers are whole. Raises as ``canonical_form``."""
     canonical = canonical_form({key: value for key, value in document.items() if key != CHECKSUM})
     return hashlib.md5(canonical.encode(), usedforsecurity=False).hexdigest()
 
 
 def canonical_form(document: Mapping[str, Any]) -> str:
-    """Every leaf with its path, in the order of the paths' bytes."""
-    leaves = sorted((("+".join(path).encode(), value) for path, value in _leaves((), document)), key=lambda leaf: leaf[0])
+    """Every leaf with its path, in the order of the paths' bytes.
+
+    Raises:
+        ValueError: The paths take more than ``_LONGEST`` bytes.
+    """
+    leaves, length = [], 0
+    for path, value in _leaves((), document):
+        leaves.append(("+".join(path).encode(), value))
+        length += len(leaves[-1][0])
+        if length > _LONGEST:
+            raise ValueError(f"the paths of its members take more than {_LONGEST} bytes")
+    leaves.sort(key=lambda leaf: leaf[0])
     return ",".join(f"{path.decode()}={value}" for path, value in leaves)
 
 

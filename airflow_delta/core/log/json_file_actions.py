@@ -17,7 +17,7 @@ import pyarrow.json
 
 from airflow_delta.core.actions import ADD_FILE, CHANGE_FILE, REMOVE_FILE
 from airflow_delta.core.json_text import parse_json
-from airflow_delta.core.log.blame import UNREADABLE
+from airflow_delta.core.log.blame import UNREADABLE, described
 from airflow_delta.core.log.file_columns import file_columns, log_name
 from airflow_delta.core.log.json_maps import map_texts, maps_of
 from airflow_delta.core.log.small_actions import LogText
@@ -62,7 +62,7 @@ def file_actions(table: str, texts: Sequence[LogText]) -> FileActions:
     except UNREADABLE as error:  # where many threads parse, Arrow does not tell the line
         number, cause = _first_corrupt_line(lines, versions) or (len(lines) - 1, error)
         text, of_text = _place(texts, number)
-        raise text.corrupt(table, of_text, f"{type(cause).__name__}: {cause}") from cause
+        raise text.corrupt(table, of_text, described(cause)) from cause
 
 
 def _versions(texts: Sequence[LogText]) -> pa.Int64Array:

@@ -152,9 +152,9 @@ def list_log(store: LogStore, start: int = 0) -> LogListing:
                 compacted.append(CompactedCommits(start=name.version, end=name.end, status=status))
     checkpoints = [Checkpoint(version=version, files=(status,)) for version, status in classic.items()]
     checkpoints += [
-        Checkpoint(version=version, files=tuple(found[part] for part in range(1, count + 1)))
+        Checkpoint(version=version, files=tuple(found[part] for part in sorted(found)))
         for (version, count), found in parts.items()
-        if found.keys() == set(range(1, count + 1))
+        if len(found) == count  # each is one of them; the count is anybody's word
     ]
     checkpoints = sorted([*checkpoints, *v2], key=lambda each: each.preference)
     return LogListing(commits=commits, checkpoints=tuple(checkpoints), compacted=tuple(compacted))

@@ -5,12 +5,13 @@ Protocol: PROTOCOL.md, "Per-file Statistics".
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from airflow_delta.core.json_text import parse_json
 
 NUM_RECORDS = pa.field("num_records", pa.int64())
 """Physical rows of a file; null where its statistics do not tell. Not a column of the log, but asked for like one."""
@@ -43,8 +44,8 @@ def with_record_counts(files: pa.Table, columns: Iterable[str]) -> pa.Table:
 
 def _count(text: str) -> int | None:
     try:
-        document: Any = json.loads(text)
-    except (ValueError, RecursionError):
+        document: Any = parse_json(text)
+    except ValueError:
         return None
     count = document.get("numRecords") if isinstance(document, dict) else None
     return count if type(count) is int and 0 <= count < 1 << 63 else None

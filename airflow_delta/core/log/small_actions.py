@@ -5,14 +5,14 @@ Protocol: PROTOCOL.md, "Actions". Unknown actions and fields are ignored; a null
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from airflow_delta.core.errors import CorruptLogError, UnfinishedCommitError
-from airflow_delta.core.log.blame import UNREADABLE
+from airflow_delta.core.json_text import parse_json
+from airflow_delta.core.log.blame import UNREADABLE, described
 from airflow_delta.core.storage.log_store import UNFINISHED
 
 COMMIT_INFO, PROTOCOL, METADATA, TRANSACTION, DOMAIN = ("commitInfo", "protocol", "metaData", "txn", "domainMetadata")
@@ -95,8 +95,8 @@ class SmallActions:
 
     def _parse(self, text: LogText, number: int, line: bytes) -> dict[str, Any]:
         try:
-            document = json.loads(line)
-        except (ValueError, RecursionError) as error:
+            document = parse_json(line)
+        except ValueError as error:
             raise text.corrupt(self._table, number, str(error)) from error
         if not isinstance(document, dict):
             raise text.corrupt(self._table, number, "the line is no JSON object")
@@ -106,7 +106,7 @@ class SmallActions:
         try:
             return build(document)
         except UNREADABLE as error:
-            raise text.corrupt(self._table, number, f"{type(error).__name__}: {error}") from error
+            raise text.corrupt(self._table, number, described(error)) from error
 
 
 def last_of(actions: Iterable[tuple[int, Action]]) -> Action | None:

@@ -5,12 +5,13 @@ Protocol: PROTOCOL.md, "Version Checksum File". The file is optional and never t
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from airflow_delta.core.actions import DomainMetadata, Metadata, Protocol, SetTransaction
+from airflow_delta.core.actions.json_object import JsonObject
+from airflow_delta.core.json_text import parse_json
 from airflow_delta.core.log.file_names import checksum_path
 from airflow_delta.core.storage.log_store import LogStore
 
@@ -67,16 +68,16 @@ class VersionChecksum:
         """
         try:
             transactions, domains = document.get("setTransactions"), document.get("domainMetadata")
-            in_commit = document.get("inCommitTimestampOpt")
+            fields = JsonObject(document)
             if (document["numMetadata"], document["numProtocol"]) != (1, 1):
                 raise ValueError("a version has exactly one protocol and one metadata")
             return cls(
-                table_size=int(document["tableSizeBytes"]),
-                num_files=int(document["numFiles"]),
+                table_size=fields.required("tableSizeBytes", int),
+                num_files=fields.required("numFiles", int),
                 protocol=Protocol.from_json(document["protocol"]),
                 metadata=Metadata.from_json(document["metadata"]),
-                txn_id=document.get("txnId"),
-                in_commit_timestamp=None if in_commit is None else int(in_commit),
+                txn_id=fields.optional("txnId", str),
+                in_commit_timestamp=fields.optional("inCommitTimestampOpt", int),
                 transactions=None if transactions is None else tuple(map(SetTransaction.from_json, transactions)),
                 domains=None if domains is None else tuple(map(DomainMetadata.from_json, domains)),
                 histogram=next((found for key in _HISTOGRAMS if isinstance(found := document.get(key), dict)), None),
@@ -102,6 +103,6 @@ def differences(checksum: VersionChecksum, counted: VersionChecksum) -> tuple[st
 def read_checksum(store: LogStore, version: int) -> VersionChecksum | None:
     """What the checksum file of this version says; None where there is none, or none that can be read."""
     try:
-        return VersionChecksum.from_json(json.loads(store.read(checksum_path(version))))
-    except (OSError, ValueError, RecursionError):  # text that is no UTF-8 is a ValueError too
+        return VersionChecksum.from_json(parse_json(store.read(checksum_path(version))))
+    except (OSError, ValueError):  # text that is no UTF-8 is a ValueError too
         return None

@@ -50,7 +50,7 @@ def next_checksum(previous: VersionChecksum | None, actions: CommitActions) -> V
     metadata = actions.metadata or (previous.metadata if previous else None)
     if protocol is None or metadata is None or _may_add_again(actions) or actions.removes["size"].null_count:
         return None
-    info = actions.commit_info.fields or actions.commit_info.to_json() if actions.commit_info else {}
+    info = actions.commit_info
     added, removed = (files["size"].to_pylist() for files in (actions.adds, actions.removes))
     before = (previous.num_files, previous.table_size) if previous else (0, 0)
     checksum = VersionChecksum(
@@ -58,8 +58,8 @@ def next_checksum(previous: VersionChecksum | None, actions: CommitActions) -> V
         table_size=before[1] + sum(added) - sum(removed),
         protocol=protocol,
         metadata=metadata,
-        txn_id=info.get("txnId"),
-        in_commit_timestamp=info.get("inCommitTimestamp"),
+        txn_id=info.txn_id if info else None,
+        in_commit_timestamp=info.in_commit_timestamp if info else None,
         transactions=None
         if _forgets_transactions(metadata)
         else _merged(previous.transactions if previous else (), actions.transactions, "app_id"),
@@ -73,14 +73,14 @@ def counted_checksum(carried: VersionChecksum | None, snapshot: Snapshot, *, fil
     """The checksum with the files as they were counted for a checkpoint, should that differ from what was carried on."""
     if carried and (carried.num_files, carried.table_size) == (files, size):
         return carried
-    info = snapshot.commit_info.fields if snapshot.commit_info else {}
+    info = snapshot.commit_info
     return VersionChecksum(
         num_files=files,
         table_size=size,
         protocol=snapshot.protocol,
         metadata=snapshot.metadata,
-        txn_id=info.get("txnId"),
-        in_commit_timestamp=info.get("inCommitTimestamp"),
+        txn_id=info.txn_id if info else None,
+        in_commit_timestamp=info.in_commit_timestamp if info else None,
         transactions=None
         if _forgets_transactions(snapshot.metadata)
         else _merged((), tuple(snapshot.transactions.values()), "app_id"),

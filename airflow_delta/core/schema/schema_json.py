@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from airflow_delta.core.errors import InvalidSchemaError
+from airflow_delta.core.json_text import parse_json
 from airflow_delta.core.schema.data_types import (
     ArrayType,
     DataType,
@@ -22,7 +23,7 @@ from airflow_delta.core.schema.data_types import (
     UnknownType,
 )
 
-_DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)")
+_DECIMAL = re.compile(r"decimal\(\s*(\d{1,9})\s*,\s*(-?\d{1,9})\s*\)")
 _DEFAULT_DECIMAL = DecimalType(10, 0)
 _MOST_DIGITS = 38
 
@@ -35,7 +36,7 @@ def parse_schema(text: str) -> StructType:
         InvalidSchemaError: The text is not the JSON of a struct.
     """
     try:
-        schema = _parse_type(json.loads(text))
+        schema = _parse_type(parse_json(text))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InvalidSchemaError(detail=f"{type(error).__name__}: {error}") from error
     if not isinstance(schema, StructType):

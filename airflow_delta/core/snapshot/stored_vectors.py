@@ -16,7 +16,7 @@ from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.storage_failures import read_data
 
 _UNREADABLE = "the deletion vector cannot be read: "
-_NO_ROWS = pa.nulls(0, pa.int64())
+_NO_ROWS = RowBitmap({})
 
 
 class StoredVectors:
@@ -26,26 +26,26 @@ class StoredVectors:
         self._store = store
         self._locate = FileLocator(store.data_filesystem)
 
-    def read(self, vectors: pa.StructArray) -> list[pa.Int64Array]:
-        """For each vector (``DELETION_VECTOR``) the deleted rows, ascending; none for NULL.
+    def read(self, vectors: pa.StructArray) -> list[RowBitmap]:
+        """For each vector (``DELETION_VECTOR``) the deleted rows; none for NULL.
 
         Raises:
             CorruptDataFileError: A vector is not what the log says.
         """
         return [_NO_ROWS if each is None else self._rows(each) for each in vectors.to_pylist()]
 
-    def write(self, rows: Sequence[pa.Int64Array]) -> pa.StructArray:
+    def write(self, rows: Sequence[RowBitmap]) -> pa.StructArray:
         """Store the deleted rows of files, and give the vectors (``DELETION_VECTOR``) that tell where."""
         filesystem, root = self._store.data_filesystem()
-        return write_deletion_vectors(filesystem, root, map(RowBitmap.of, rows))
+        return write_deletion_vectors(filesystem, root, rows)
 
-    def _rows(self, vector: Mapping[str, Any]) -> pa.Int64Array:
+    def _rows(self, vector: Mapping[str, Any]) -> RowBitmap:
         table, path = self._store.table_uri, str(vector["path_or_inline_dv"])
         try:
             located = vector_path(vector)
             if located is None:
-                return inline_vector(vector).positions()
+                return inline_vector(vector).checked()
         except (TypeError, ValueError) as error:
             raise CorruptDataFileError(table=table, file=path, detail=f"{_UNREADABLE}{error}") from error
         place = self._locate(located)
-        return read_data(lambda: stored_vector(vector, *place).positions(), table=table, file=located, about=_UNREADABLE)
+        return read_data(lambda: stored_vector(vector, *place).checked(), table=table, file=located, about=_UNREADABLE)

@@ -14,36 +14,36 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_delta.core.actions import CommitActions
+from airflow_delta.core.data_files.row_bitmap import RowBitmap
 from airflow_delta.core.log.action_reconciliation import canonical_paths, file_keys
 
 
 class VectorFiles(Protocol):
     """Deletion vectors, read and written; the conflict rules know no files."""
 
-    def read(self, vectors: pa.StructArray) -> list[pa.Int64Array]:
-        """For each vector (``DELETION_VECTOR``) the deleted rows, ascending; none for NULL."""
+    def read(self, vectors: pa.StructArray) -> list[RowBitmap]:
+        """For each vector (``DELETION_VECTOR``) the deleted rows; none for NULL."""
         ...
 
-    def write(self, rows: Sequence[pa.Int64Array]) -> pa.StructArray:
+    def write(self, rows: Sequence[RowBitmap]) -> pa.StructArray:
         """Store the deleted rows of files, and give the vectors (``DELETION_VECTOR``) that tell where."""
         ...
 
 
-def rows_of_both(before: pa.Int64Array, theirs: pa.Int64Array, ours: pa.Int64Array) -> pa.Int64Array | None:
-    """The rows that are deleted when both commits are made, ascending; None when that would be wrong.
+def rows_of_both(before: RowBitmap, theirs: RowBitmap, ours: RowBitmap) -> RowBitmap | None:
+    """The rows that are deleted when both commits are made; None when that would be wrong.
+
+    As bitmaps, because a few bytes of a vector may name all rows of a large file.
 
     Args:
         before: Rows that were deleted when both began.
         theirs: Rows that are deleted after the winner; it must not have brought any back.
         ours: Rows that are deleted after the attempt; it must not change a row that the winner changed.
     """
-    if not pc.all(pc.is_in(before, theirs), min_count=0).as_py() or not pc.all(pc.is_in(before, ours), min_count=0).as_py():
+    if len(before.minus(theirs)) or len(before.minus(ours)):
         return None
-    added = ours.filter(pc.invert(pc.is_in(ours, before)))
-    if pc.any(pc.is_in(added, theirs)).as_py():
-        return None
-    both = pa.concat_arrays([theirs, added])
-    return both.take(pc.sort_indices(both))
+    added = ours.minus(before)
+    return theirs.union(added) if len(added.minus(theirs)) == len(added) else None
 
 
 def united(ours: CommitActions, theirs: CommitActions, vectors: VectorFiles) -> tuple[CommitActions, CommitActions]:

@@ -97,6 +97,13 @@ def test_a_union_has_the_rows_of_both(one, other):
     assert RowBitmap.parse(both.serialize()).positions().to_pylist() == sorted(one | other)
 
 
+@given(ROWS | DENSE, ROWS | DENSE)
+def test_a_difference_has_the_rows_of_one_only(one, other):
+    rest = of(one).minus(of(other))
+    assert rest.positions().to_pylist() == sorted(one - other)
+    assert RowBitmap.parse(rest.serialize()).positions().to_pylist() == sorted(one - other)
+
+
 @given(ROWS | DENSE, st.integers(0, 200_000), st.integers(0, 100_000))
 def test_a_mask_tells_which_rows_of_a_stretch_are_in_the_set(rows, first, length):
     mask = of(rows).mask(first, length)

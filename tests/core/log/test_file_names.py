@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from airflow_delta.core.log.file_names import (
     END_OF_VERSIONS,
+    MAX_VERSION,
     LogFileKind,
     LogFileName,
     checkpoint_part_path,
@@ -19,7 +20,7 @@ from airflow_delta.core.log.file_names import (
     version_prefix,
 )
 
-VERSIONS = st.integers(min_value=0, max_value=10**20 - 1)
+VERSIONS = st.integers(min_value=0, max_value=MAX_VERSION)
 
 
 @given(st.lists(VERSIONS))

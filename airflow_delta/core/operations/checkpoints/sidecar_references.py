@@ -5,12 +5,12 @@ Protocol: PROTOCOL.md, "Sidecar File Information".
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from airflow_delta.core.json_text import parse_json
 from airflow_delta.core.log.blame import blamed_on
 from airflow_delta.core.log.file_names import referenced_sidecar
 from airflow_delta.core.storage.log_store import LogStore
@@ -30,7 +30,7 @@ def sidecars_of(store: LogStore, checkpoints: Iterable[str]) -> Iterator[str]:
 
 
 def _in_json(store: LogStore, path: str) -> list[str]:
-    actions = map(json.loads, store.read(path).splitlines())
+    actions = map(parse_json, store.read(path).splitlines())
     return [action["sidecar"]["path"] for action in actions if action.get("sidecar")]
 
 

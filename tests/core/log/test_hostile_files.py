@@ -1,0 +1,116 @@
+"""Files below 1 MB that somebody planted in a log: what any of them costs is bounded, and the error names the file."""
+
+import json
+
+import pytest
+
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import CorruptLogError, DeltaError, InvalidSchemaError
+from tests.core.builders import add, metadata, protocol
+from tests.core.cost import assert_bounded, cost_of
+
+LOG = "_delta_log"
+SIZE = 900_000
+COMMIT_1 = f"{LOG}/00000000000000000001.json"
+
+
+def lines(*actions):
+    return "\n".join(each if isinstance(each, str) else json.dumps(each) for each in actions).encode()
+
+
+def nested(depth, inside="1"):
+    return "[" * depth + inside + "]" * depth
+
+
+def distinct_keys(member):
+    return lines(*(add(f"p{number}", **{member: {f"key-{number}": "v"}}) for number in range(SIZE // 150)))
+
+
+def long_schema(text):
+    return lines({"metaData": {**metadata()["metaData"], "schemaString": text}})
+
+
+DEEP_TYPE = '{"type":"array","containsNull":true,"elementType":' * 15_000 + '"long"' + "}" * 15_000
+DEEP_SCHEMA = f'{{"type":"struct","fields":[{{"name":"a","nullable":true,"metadata":{{}},"type":{DEEP_TYPE}}}]}}'
+
+REFUSED = {
+    "a map that opens and never closes": (COMMIT_1, b'{"add":{"path":"x","tags":{' + b'"tags":{\\"' * 8_400),
+    "one of partition values": (COMMIT_1, b'{"add":{"path":"x","tags":{' + b'"partitionValues":{\\"' * 40_000),
+    "a nested file action": (COMMIT_1, f'{{"add":{{"path":"x","partitionValues":{nested(SIZE // 2)}}}}}'.encode()),
+    "a nested metadata": (COMMIT_1, f'{{"metaData":{nested(SIZE // 2)}}}'.encode()),
+    "objects within objects": (COMMIT_1, b'{"metaData":' * 80_000),
+    "a nested schema": (COMMIT_1, long_schema(DEEP_SCHEMA)),
+    "a protocol of many digits": (
+        COMMIT_1,
+        f'{{"protocol":{{"minReaderVersion":{"9" * SIZE}}}}}'.encode(),
+    ),
+    "a size of many digits": (COMMIT_1, f'{{"add":{{"path":"x","partitionValues":{{}},"size":{"9" * SIZE}}}}}'.encode()),
+    "many lines before a broken one": (COMMIT_1, b"{}\n" * (SIZE // 3) + b"["),
+    "many actions before a broken one": (COMMIT_1, distinct_keys("tags") + b"\n["),
+    "many values": (COMMIT_1, f'{{"metaData":[{"0," * (SIZE // 2)}0]}}'.encode()),
+}
+READ = {
+    "one tag of its own for each file": (COMMIT_1, distinct_keys("tags")),
+    "a partition column of its own for each file": (COMMIT_1, distinct_keys("partitionValues")),
+    "a file with many tags": (COMMIT_1, lines(add("x", tags={f"key-{number}": "v" for number in range(40_000)}))),
+    "empty lines": (COMMIT_1, b"\n" * SIZE),
+    "a commit info of many digits": (COMMIT_1, f'{{"commitInfo":{{"timestamp":{"9" * SIZE}}}}}'.encode()),
+    "a nested unknown action": (COMMIT_1, f'{{"unknown":{nested(SIZE // 2)}}}'.encode()),
+    "statistics of many digits": (COMMIT_1, lines(add("x", stats=f'{{"a":1,"numRecords":{"9" * SIZE}}}'))),
+    "nested statistics": (COMMIT_1, lines(add("x", stats=f'{{"a":{nested(400_000)},"numRecords":1}}'))),
+    "a part of very many": (f"{LOG}/00000000000000000001.checkpoint.0000000001.9999999999.parquet", b"1"),
+    "a compacted file of very many": (f"{LOG}/00000000000000000000.09223372036854775807.compacted.json", b"1"),
+    "a version that is no long": (f"{LOG}/99999999999999999999.json", b"{}"),
+    "a nested hint": (f"{LOG}/_last_checkpoint", nested(SIZE // 2).encode()),
+    "a hint of long paths": (
+        f"{LOG}/_last_checkpoint",
+        f'{{"version":0,"checksum":"x","y":{nested(150, ",".join(["1"] * 300_000))}}}'.encode(),
+    ),
+    "a hint of many digits": (f"{LOG}/_last_checkpoint", f'{{"version":{"9" * SIZE}}}'.encode()),
+    "a checksum of many digits": (
+        f"{LOG}/00000000000000000000.crc",
+        f'{{"numMetadata":1,"numProtocol":1,"tableSizeBytes":{"9" * SIZE},"numFiles":1}}'.encode(),
+    ),
+}
+
+
+@pytest.fixture
+def planted(tmp_path):
+    """A table with one file, and the hostile file beside its commit."""
+
+    def plant(path, content):
+        (tmp_path / LOG).mkdir()
+        (tmp_path / LOG / "00000000000000000000.json").write_bytes(lines(protocol(), metadata(), add("a")))
+        (tmp_path / path).write_bytes(content)
+        assert len(content) < 1_000_000
+        return str(tmp_path)
+
+    return plant
+
+
+def read_all(root):
+    log = DeltaLog.for_table(root)
+    snapshot = log.snapshot()
+    assert "a" in snapshot.files(columns=["path", "num_records"])["path"].to_pylist()
+    snapshot.files(where="id = 5")
+    assert snapshot.schema.fields
+    assert snapshot.timestamp > 0
+    snapshot.verify_checksum()
+    log.history()
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_hostile_file_is_refused_at_a_bounded_cost(case, planted):
+    path, content = REFUSED[case]
+    cost = cost_of(read_all, planted(path, content))
+    assert isinstance(cost.error, CorruptLogError | InvalidSchemaError), cost.error
+    assert getattr(cost.error, "file", path) == path
+    assert len(str(cost.error)) < 1_000
+    assert_bounded(cost)
+
+
+@pytest.mark.parametrize("case", READ)
+def test_a_hostile_file_is_read_at_a_bounded_cost(case, planted):
+    cost = cost_of(read_all, planted(*READ[case]))
+    assert cost.error is None or isinstance(cost.error, DeltaError), cost.error
+    assert_bounded(cost)
