@@ -17,8 +17,9 @@ from airflow_delta.core.log.file_names import (
 )
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.hooks.commit_filter import ANY_COMMIT, CommitFilter, rows_changed
-from airflow_delta.hooks.commit_scan import CommitScan, later_commits
-from airflow_delta.hooks.errors import CommitsCleanedUpError
+from airflow_delta.hooks.commit_scan import CommitScan, LaterCommits, later_commits
+from airflow_delta.hooks.commit_window import CommitWindow, versions_in
+from airflow_delta.hooks.errors import CommitsCleanedUpError, CommitWindowPassedError
 
 NO_TABLE = -1
 """The version of a table that is not there yet: the first commit is the next one."""
@@ -66,26 +67,30 @@ class CommitWait:
         wanted: What the commit must be like.
         min_rows: Rows that the wanted commits must have changed together; None when the first of them is enough.
         rows: Rows that they have changed so far.
+        window: When it must have been made; None for any time.
     """
 
     after: int
     wanted: CommitFilter = ANY_COMMIT
     min_rows: int | None = None
     rows: int = 0
+    window: CommitWindow | None = None
 
     @property
     def is_for_any(self) -> bool:
-        """Whether any commit will do, so that none needs to be read."""
+        """Whether any commit will do (of the window), so that none needs to be read."""
         return self.min_rows is None and self.wanted == ANY_COMMIT
 
     def to_json(self) -> dict[str, Any]:
         """The wait as JSON values."""
-        return {"after": self.after, "wanted": self.wanted.to_json(), "min_rows": self.min_rows, "rows": self.rows}
+        window = {} if self.window is None else {"window": self.window.to_json()}
+        return {"after": self.after, "wanted": self.wanted.to_json(), "min_rows": self.min_rows, "rows": self.rows, **window}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> CommitWait:
         """The wait that ``to_json`` described."""
-        return cls(**{**document, "wanted": CommitFilter.of(**document["wanted"])})
+        window = CommitWindow.from_json(document.get("window"))
+        return cls(**{**document, "wanted": CommitFilter.of(**document["wanted"]), "window": window})
 
 
 class CommitWatch:
@@ -107,19 +112,44 @@ class CommitWatch:
 
         Raises:
             CommitsCleanedUpError: It is not there, and may have been among commits that were cleaned up since ``after``.
+            CommitWindowPassedError: It is not there, and commits after the window are.
             CorruptLogError: A commit cannot be understood.
             OSError: The storage does not answer.
         """
         thorough = self._looks % LISTED_EVERY == 0
         self._looks += 1
-        if self.wait.is_for_any:
+        if self.wait.is_for_any and self.wait.window is None:
             return reached_version(self._store, self.wait.after + 1, thorough=thorough)
         if not thorough and not self._store.exists(commit_path(self.wait.after + 1)):
             return None
+        found = later_commits(self._store, self.wait.after)
+        if self.wait.window is None or found.head is None or not (found.commits or found.lost is not None):
+            return self._first_match(found)
+        return self._look_in(self.wait.window, found)
+
+    def _look_in(self, window: CommitWindow, found: LaterCommits) -> int | None:
+        """The version in the window that is waited for; where any will do, the last of them."""
+        inside = versions_in(self._store, window)
+        if inside.first is None:
+            self.wait = replace(self.wait, after=inside.head)
+            return None
+        version = inside.last if inside.last is None or inside.last >= inside.first else None
+        if version is not None and not self.wait.is_for_any:
+            if inside.first > self.wait.after + 1:
+                self.wait = replace(self.wait, after=inside.first - 1)
+                found = later_commits(self._store, self.wait.after)
+                if found.at is None:  # was it in the window?
+                    found = replace(found, lost=self.wait.after)
+            version = self._first_match(found, until=version)
+        if version is None and inside.is_over and window.end is not None:
+            raise CommitWindowPassedError(table=self._store.table_uri, start=window.start, end=window.end, later=inside.head)
+        return version
+
+    def _first_match(self, found: LaterCommits, until: int | None = None) -> int | None:
+        """The first of these commits (up to a version) that is as it is waited for."""
         wait = self.wait
-        found = later_commits(self._store, wait.after)
         is_whole = found.lost is None or wait.after == NO_TABLE
-        for version, commit in self._scan.matches(list(found.commits)):
+        for version, commit in self._scan.matches([version for version in found.commits if until is None or version <= until]):
             rows = wait.rows + (rows_changed(commit) if commit and wait.min_rows is not None else 0)
             if commit and rows >= (wait.min_rows or 0):
                 return version

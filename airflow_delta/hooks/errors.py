@@ -9,6 +9,7 @@
     ├── SparkTargetError       the connection does not lead to a Spark that can run the job
     ├── ScratchUriNeededError  there is no place where the job could leave its result
     ├── CommitsCleanedUpError  a commit that was waited for may be among those that the log lost
+    ├── CommitWindowPassedError a commit of an interval was waited for, and later ones are there already
     ├── JobNotSubmittedError   the result of a job is asked for that nobody has submitted
     └── DriverLostError        the driver on the cluster ended, or was ended, without a result   (retryable)
 """
@@ -118,6 +119,25 @@ class CommitsCleanedUpError(DeltaError):
     table: str
     first: int
     earliest: int
+
+
+@dataclass(kw_only=True, eq=False)
+class CommitWindowPassedError(DeltaError):
+    """A commit of an interval can no longer come: a later one is there, and the times of commits ascend.
+
+    Attributes:
+        start: Of the interval, milliseconds since the epoch.
+        end: Of the interval.
+        later: A version that was committed after it.
+    """
+
+    code = "DELTA_COMMIT_WINDOW_PASSED"
+    message = "{table} has no wanted commit from {start} to {end} (milliseconds), and version {later} was committed later"
+    remedy = "see whether the writer was late or failed; to wait for later commits too, use after_timestamp"
+    table: str
+    start: int
+    end: int
+    later: int
 
 
 @dataclass(kw_only=True, eq=False)

@@ -1,76 +1,13 @@
-"""The arguments of operators and sensors: checked when the DAG is parsed, and again when their templates are rendered."""
+"""Rendered arguments become the sources of statements."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterable, Mapping
-from copy import copy
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
-from typing import Any, ClassVar, TypeVar
-
-from airflow.sdk import XComArg
-from airflow.sdk.bases.operator import BaseOperatorMeta
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements import FileSource, Source, TableSource
-from airflow_delta.core.statements.fields import converted_value, is_template, nearest
-
-LATER = "{{ an argument that only a run has }}"
-"""Stands for the result of another task while the DAG is parsed."""
-
-Operator = TypeVar("Operator")
-
-
-class CheckedOperatorMeta(BaseOperatorMeta):
-    """Makes operators that are checked as soon as they are complete."""
-
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:  # noqa: N805 - it is a metaclass
-        """The operator. Raises ``InvalidStatementError`` for arguments that no template can make right."""
-        operator = super().__call__(*args, **kwargs)
-        operator.check_arguments()
-        return operator
-
-
-class CheckedArguments(metaclass=CheckedOperatorMeta):
-    """A base of operators and sensors whose arguments are refused as early as can be.
-
-    Flags, numbers and words are converted whenever they are set: in the constructor, and by Airflow when it has rendered a
-    template. A template, and what another task returns, stay as they are until then.
-    """
-
-    argument_types: ClassVar[Mapping[str, Any]] = {}
-    """Name of an attribute to what it may be, as ``converted_value`` takes it."""
-
-    def __init__(self, **kwargs: Any) -> None:
-        known = _parameters(type(self))
-        unknown = [name for name in kwargs if name not in known and not name.startswith("_")]
-        if unknown:
-            raise self.invalid(f"it takes no argument {unknown[0]!r}{nearest(unknown[0], known)}")
-        super().__init__(**kwargs)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        kind = self.argument_types.get(name)
-        if kind is not None and not _is_of_run(value):
-            value = converted_value(type(self).__name__, name, value, kind)
-        super().__setattr__(name, value)
-
-    def check_arguments(self) -> None:
-        """Raise ``InvalidStatementError`` for arguments that contradict each other, as far as they are known."""
-
-    def invalid(self, detail: str) -> InvalidStatementError:
-        """The error for arguments that mean nothing."""
-        return InvalidStatementError(statement=type(self).__name__, detail=detail)
-
-
-def without_run(operator: Operator) -> Operator:
-    """The operator with templates in place of what other tasks return."""
-    later = [name for name in operator.template_fields if _is_of_run(getattr(operator, name))]  # type: ignore[attr-defined]
-    if not later:
-        return operator
-    known = copy(operator)
-    known.__dict__.update(dict.fromkeys(later, LATER))
-    return known
+from airflow_delta.core.statements.fields import is_template
 
 
 def source_of(source: str | Source, version: int | str | None) -> Source:
@@ -92,15 +29,3 @@ def views_of(views: Mapping[str, str | TableSource | FileSource]) -> Mapping[str
     if is_template(views):
         return views  # type: ignore[return-value]  # it is one, once it is rendered
     return {name: TableSource(view) if isinstance(view, str) else view for name, view in views.items()}
-
-
-def _is_of_run(value: Any) -> bool:
-    """Whether the value, or a part of it, is only known when the task runs."""
-    return callable(value) or next(XComArg.iter_xcom_references(value), None) is not None
-
-
-@cache
-def _parameters(operator: Any) -> Iterable[str]:
-    """The names of all arguments that an operator takes."""
-    made_by = (vars(base)["__init__"] for base in operator.__mro__ if inspect.isfunction(vars(base).get("__init__")))
-    return sorted({name for make in made_by for name in inspect.signature(make).parameters} - {"self", "args", "kwargs"})

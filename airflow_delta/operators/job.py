@@ -23,6 +23,7 @@ from airflow_delta.core.statements import CloneStatement, ConvertStatement, Crea
 from airflow_delta.core.statements.fields import is_template
 from airflow_delta.core.statements.json_form import is_statement_value, map_texts
 from airflow_delta.core.storage.table_uri import absolute
+from airflow_delta.hooks.checked_arguments import CheckedArguments, without_run
 from airflow_delta.hooks.commit_watch import NO_TABLE, head_version
 from airflow_delta.hooks.conflict_report import conflicts_told
 from airflow_delta.hooks.delta import DeltaHook
@@ -39,7 +40,6 @@ from airflow_delta.jobs.observed import observed
 from airflow_delta.jobs.result import ResultDocument, newest_document, result_uri, written_results
 from airflow_delta.jobs.spec import JobSpec, statement_digest
 from airflow_delta.links import DeltaTableHistoryLink, SparkApplicationLink, push_links
-from airflow_delta.operators.arguments import CheckedArguments, without_run
 from airflow_delta.operators.asset_events import Emit, declared_outlets, emit_asset_events
 from airflow_delta.operators.openlineage import OpenLineageMethods
 from airflow_delta.operators.submission import check_uploads, driver_python, spec_argument, submit_conf

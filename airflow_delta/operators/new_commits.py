@@ -17,13 +17,13 @@ from airflow.sdk import (  # type: ignore[attr-defined]  # NEVER_EXPIRE is there
 from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_delta.hooks.asset_uri import sanitize_uri
+from airflow_delta.hooks.checked_arguments import CheckedArguments
 from airflow_delta.hooks.commit_cursor import Start
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.exposed_secrets import mask_exposed
 from airflow_delta.hooks.processed_versions import due_versions
 from airflow_delta.hooks.retry_policy import DeltaRetryPolicy
 from airflow_delta.hooks.xcoms import push_xcom
-from airflow_delta.operators.arguments import CheckedArguments
 
 STATE_KEY = "airflow_delta.due"
 

@@ -15,13 +15,13 @@ from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.foreign_values import printable
 from airflow_delta.core.statements import AsOf, OperationResult, PinnedTable, PinStatement, Version
 from airflow_delta.core.statements.fields import is_template
+from airflow_delta.hooks.checked_arguments import without_run
 from airflow_delta.hooks.conflict_report import CONFLICT_KEY
 from airflow_delta.hooks.pins import PIN_ID, digest_of, keep_pin, kept_pin
 from airflow_delta.hooks.xcoms import push_xcom
 from airflow_delta.jobs.pinned import pinned
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.links import HISTORY_KEY
-from airflow_delta.operators.arguments import without_run
 from airflow_delta.operators.core import DeltaCoreOperator, Engine
 from airflow_delta.operators.job import Attempt
 

@@ -6,14 +6,17 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
-from typing import Any, Literal
+from datetime import datetime, timedelta
+from typing import Any, ClassVar, Literal
 
 from airflow.sdk import BaseSensorOperator, Context, PokeReturnValue, RetryPolicy, conf
 
-from airflow_delta.core.errors import DeltaError, InvalidStatementError
+from airflow_delta.core.errors import DeltaError
+from airflow_delta.core.statements.fields import is_template
+from airflow_delta.hooks.checked_arguments import CheckedArguments, without_run
 from airflow_delta.hooks.commit_filter import CommitFilter
 from airflow_delta.hooks.commit_watch import NO_TABLE, CommitWait, CommitWatch, head_version
+from airflow_delta.hooks.commit_window import CommitWindow
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.exposed_secrets import mask_exposed
 from airflow_delta.hooks.retry_policy import DeltaRetryPolicy
@@ -22,12 +25,16 @@ from airflow_delta.triggers.commit import DeltaCommitWaitTrigger
 
 STATE_KEY = "airflow_delta.wait"
 
+_BEGINNINGS = ("min_version", "after_version", "after_timestamp", "during", "since", "run_of")
+"""The arguments that say where to begin."""
 
-class DeltaCommitSensor(BaseSensorOperator):
+
+class DeltaCommitSensor(CheckedArguments, BaseSensorOperator):
     """Wait for a commit to a Delta table, and return its version. A missing table is waited for.
 
-    Where to begin is said in exactly one way: ``min_version``, ``after_version``, ``since`` or ``run_of``. Without more, any
-    commit will do, and the table's latest version is returned. With ``operations``, ``partitions``, ``data_change_only`` or
+    Where to begin is said in exactly one way: ``min_version``, ``after_version``, ``after_timestamp``, ``during``, ``since`` or
+    ``run_of``. Without more, any commit will do, and the table's latest version is returned (of ``during``, the latest one in
+    the interval). With ``operations``, ``partitions``, ``data_change_only`` or
     ``min_rows``, the commits from there on are read, each of them once, whatever retries and reschedules come between; what is
     returned is the version of the commit that fulfils the wait.
 
@@ -39,18 +46,24 @@ class DeltaCommitSensor(BaseSensorOperator):
     :param delta_conn_id: The ``delta`` connection (templated).
     :param min_version: Wait for this version or a later one (templated).
     :param after_version: Wait for a version after this one (templated).
-    :param since: ``"first_poke"`` waits for a commit after the first look. Retries and reschedules keep that look, a cleared
-        task takes a new one.
+    :param after_timestamp: Wait for a commit later than this time (templated), such as ``"{{ data_interval_start }}"``: a
+        datetime (UTC where it has no zone), ISO text or milliseconds since the epoch. The time of a commit is the table's own:
+        the in-commit timestamp where it keeps these, else the time of the commit's file.
+    :param during: Wait for a commit of an interval (templated), from its start to before its end, such as that of the DAG run:
+        ``("{{ data_interval_start }}", "{{ data_interval_end }}")``. Once a later commit is there and none of the interval is
+        as it should be, the task fails with ``CommitWindowPassedError``.
+    :param since: ``"first_poke"`` waits for a commit after the first look (templated), and misses what was committed before
+        that: ``after_timestamp`` does not. Retries and reschedules keep that look, a cleared task takes a new one.
     :param run_of: Wait for the commit of a DAG run (templated): ``{"dag_id": ..., "logical_date": ...}`` or ``run_id``, and
         ``task_id`` and ``map_index`` where it has several. It is looked for among all commits that the log holds. A task that
         commits nothing, such as a MERGE that finds nothing to do, is never found.
     :param operations: Wait for one of these operations (templated): Delta's names, such as ``"MERGE"``.
     :param partitions: Wait for a commit that adds or removes files in partitions for which this predicate holds (templated),
         such as ``"day = DATE'{{ ds }}'"``.
-    :param data_change_only: Pass over commits that change no row, such as those of OPTIMIZE and VACUUM.
+    :param data_change_only: Pass over commits that change no row, such as those of OPTIMIZE and VACUUM (templated).
     :param min_rows: Wait until the wanted commits have inserted, updated or deleted so many rows together (templated), by
         their metrics, or by the rows of the files they added where the writer left none.
-    :param deferrable: Wait in the triggerer, without a worker.
+    :param deferrable: Wait in the triggerer, without a worker (templated).
     :param retry_policy: Which errors are worth another try. Default: those that may not come again.
     """
 
@@ -59,11 +72,24 @@ class DeltaCommitSensor(BaseSensorOperator):
         "delta_conn_id",
         "min_version",
         "after_version",
+        "after_timestamp",
+        "during",
+        "since",
         "run_of",
         "operations",
         "partitions",
+        "data_change_only",
         "min_rows",
+        "deferrable",
     )
+    argument_types: ClassVar[Mapping[str, Any]] = {
+        "min_version": int | None,
+        "after_version": int | None,
+        "since": Literal["first_poke"] | None,
+        "data_change_only": bool,
+        "min_rows": int | None,
+        "deferrable": bool,
+    }
 
     def __init__(
         self,
@@ -72,29 +98,50 @@ class DeltaCommitSensor(BaseSensorOperator):
         delta_conn_id: str = DeltaHook.default_conn_name,
         min_version: int | str | None = None,
         after_version: int | str | None = None,
-        since: Literal["first_poke"] | None = None,
+        after_timestamp: datetime | str | int | None = None,
+        during: Sequence[datetime | str | int] | None = None,
+        since: str | None = None,
         run_of: Mapping[str, Any] | None = None,
         operations: str | Sequence[str] = (),
         partitions: str | None = None,
-        data_change_only: bool = False,
+        data_change_only: bool | str = False,
         min_rows: int | str | None = None,
-        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        deferrable: bool | str = conf.getboolean("operators", "default_deferrable", fallback=False),
         retry_policy: RetryPolicy | None = DeltaRetryPolicy(),  # noqa: B008 - it has no state
         **kwargs: Any,
     ) -> None:
         super().__init__(retry_policy=retry_policy, **kwargs)
         self.table = table
         self.delta_conn_id = delta_conn_id
-        self.min_version = min_version
-        self.after_version = after_version
-        self.since = since
+        self.min_version: Any = min_version
+        self.after_version: Any = after_version
+        self.after_timestamp = after_timestamp
+        self.during = during
+        self.since: Any = since
         self.run_of = run_of
         self.operations = operations
         self.partitions = partitions
-        self.data_change_only = data_change_only
-        self.min_rows = min_rows
-        self.deferrable = deferrable
+        self.data_change_only: Any = data_change_only
+        self.min_rows: Any = min_rows
+        self.deferrable: Any = deferrable
+        self._begins = [name for name in _BEGINNINGS if getattr(self, name) not in (None, {})]
         self._watch: CommitWatch | None = None
+
+    def check_arguments(self) -> None:
+        """Refuse a wait without a beginning, or with two, and one that can be for no commit.
+
+        :raises InvalidStatementError: What is waited for is not said in one way.
+        """
+        if len(self._begins) != 1:
+            given = f", not {' and '.join(self._begins)}" if self._begins else ""
+            raise self.invalid(f"give exactly one of {', '.join(_BEGINNINGS)}{given}")
+        known = without_run(self)
+        told = [
+            getattr(known, name) for name in ("min_version", "after_version", "min_rows", "run_of", "during", "after_timestamp")
+        ]
+        parts = [*(known.during or ())] if isinstance(known.during, list | tuple) else []
+        if not any(map(is_template, [*told, *parts])):
+            known.asked()
 
     def render_template(self, content: Any, context: Context, jinja_env: Any = None, seen_oids: set[int] | None = None) -> Any:
         """Render like every operator; a secret in a URI is masked wherever Airflow shows it."""
@@ -141,7 +188,7 @@ class DeltaCommitSensor(BaseSensorOperator):
     def _begin(self, context: Context) -> CommitWatch:
         """The watch from the stored place of this task run on, or from where the arguments say."""
         store = DeltaHook(self.delta_conn_id).log_store(self.table)
-        wait, thorough = self._asked(), True
+        wait, thorough = self.asked(), True
         stored: Any = context["task_state_store"].get(STATE_KEY) if self._is_stored(wait) else None
         if stored and stored["generation"] == context["ti"].max_tries and stored["asked"] == self._digest(wait):
             wait = replace(wait, after=stored["after"], rows=stored["rows"])
@@ -161,10 +208,10 @@ class DeltaCommitSensor(BaseSensorOperator):
 
     def _is_stored(self, asked: CommitWait) -> bool:
         """Whether there is a place to be kept between two processes of this task run."""
-        return self.since is not None or not asked.is_for_any
+        return self.since is not None or asked.window is not None or not asked.is_for_any
 
     def _store(self, wait: CommitWait, context: Context) -> None:
-        place: dict[str, Any] = {"after": wait.after, "rows": wait.rows, "asked": self._digest(self._asked())}
+        place: dict[str, Any] = {"after": wait.after, "rows": wait.rows, "asked": self._digest(self.asked())}
         place["generation"] = context["ti"].max_tries
         context["task_state_store"].set(STATE_KEY, place)
 
@@ -173,26 +220,25 @@ class DeltaCommitSensor(BaseSensorOperator):
         text = json.dumps([self.table, self.since, asked.to_json()], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    def _asked(self) -> CommitWait:
-        """What the arguments ask for; of a wait since the first look, that look is not known here."""
-        given = [each for each in (self.min_version, self.after_version, self.since, self.run_of or None) if each is not None]
-        if len(given) != 1 or self.since not in {None, "first_poke"}:
-            detail = "give exactly one of min_version, after_version, since='first_poke' and run_of"
-            raise InvalidStatementError(statement="DeltaCommitSensor", detail=detail)
-        after = NO_TABLE
-        if self.min_version is not None:
-            after = _number("min_version", self.min_version) - 1
-        elif self.after_version is not None:
-            after = _number("after_version", self.after_version)
+    def asked(self) -> CommitWait:
+        """What the arguments ask for; of a wait since the first look, that look is not known here.
+
+        :raises InvalidStatementError: An argument means nothing, or holds a template that was not rendered.
+        """
+        begin = self._begins[0]
+        value = getattr(self, begin)
+        if is_template(value) or is_template(self.min_rows):
+            raise self.invalid(f"{begin} and min_rows hold a template that was not rendered")
+        after = {"min_version": lambda: value - 1, "after_version": lambda: value}
+        windows = {"after_timestamp": CommitWindow.after, "during": CommitWindow.during}
+        if value is None and begin not in windows:
+            raise self.invalid(f"the template of {begin} has rendered to nothing")
         wanted = CommitFilter.of(
             operations=self.operations, partitions=self.partitions, data_change_only=self.data_change_only, run=self.run_of
         )
-        min_rows = None if self.min_rows is None else _number("min_rows", self.min_rows)
-        return CommitWait(after=after, wanted=wanted, min_rows=min_rows)
-
-
-def _number(name: str, value: int | str) -> int:
-    try:
-        return int(value)
-    except (TypeError, ValueError):
-        raise InvalidStatementError(statement="DeltaCommitSensor", detail=f"{name} is {value!r}, which is no number") from None
+        return CommitWait(
+            after=after[begin]() if begin in after else NO_TABLE,
+            wanted=wanted,
+            min_rows=self.min_rows,
+            window=windows[begin](value) if begin in windows else None,
+        )

@@ -15,6 +15,8 @@ from airflow.triggers.shared_stream import AdvanceItem, AdvanceOutcome, SharedSt
 from airflow_delta.core.backoff import Backoff
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.foreign_values import json_value, printable
+from airflow_delta.core.statements.fields import converted_value, is_template
+from airflow_delta.core.statements.validation import texts
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.hooks.commit_cursor import Look, Start, WatchCursor, first_cursor, look
 from airflow_delta.hooks.commit_filter import CommitFilter
@@ -98,21 +100,22 @@ class DeltaCommitEventTrigger(BaseEventTrigger):
         table: str,
         delta_conn_id: str = DeltaHook.default_conn_name,
         start: Start = "latest",
-        operations: Sequence[str] = (),
+        operations: Sequence[str] | str = (),
         partitions: str | None = None,
         poll_interval: float = 60.0,
         asset: str | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        if not isinstance(start, int) and start not in {"latest", "earliest"}:
-            detail = f"start is {start!r}; it is 'latest', 'earliest' or a version"
-            raise InvalidStatementError(statement="DeltaCommitEventTrigger", detail=detail)
+        seconds: float = converted_value(type(self).__name__, "poll_interval", poll_interval, float)
+        if is_template(poll_interval) or is_template(start) or seconds <= 0:
+            detail = f"poll_interval is {poll_interval!r} and start {start!r}: a watcher has no templates, and pauses"
+            raise InvalidStatementError(statement=type(self).__name__, detail=detail)
         self.table = table
         self.delta_conn_id = delta_conn_id
-        self.start = start
-        self.operations = tuple(operations)
+        self.start: Start = converted_value(type(self).__name__, "start", start, Start)
+        self.operations = texts(type(self).__name__, "operations", operations, may_be_empty=True)
         self.partitions = partitions
-        self.poll_interval = poll_interval
+        self.poll_interval = poll_interval if isinstance(poll_interval, int) else seconds  # as it was, for the identity
         self.asset = asset
         # Rows of a compaction are rows that were there before: an event for it would start DAGs for nothing, for ever if
         # they compact the table themselves.

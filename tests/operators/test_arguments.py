@@ -42,6 +42,7 @@ from airflow_delta.operators import (
 from airflow_delta.sensors import DeltaCommitSensor
 
 ALL = [getattr(operators, name) for name in operators.__all__ if name.endswith("Operator")]
+ALL.append(DeltaCommitSensor)
 T = {"task_id": "t", "table": "/t"}
 JOB = DeltaJob(statement=CheckpointStatement(table="/t"), scratch_uri="/s", code_uri="/c")
 OURS = {"id": "BIGINT"}

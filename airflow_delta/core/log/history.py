@@ -146,6 +146,11 @@ class CommitTimes:
         earliest, latest = (self.time_of(self._versions[end]) if self._versions else 0 for end in (0, -1))
         return TimestampOutOfRangeError(table=self._store.table_uri, timestamp=timestamp, earliest=earliest, latest=latest)
 
+    @property
+    def head(self) -> int:
+        """The last version."""
+        return self._versions[-1]
+
     def latest(self) -> int:
         """The time of the last version."""
         return self.time_of(self._versions[-1])

@@ -1,0 +1,119 @@
+"""The commits of a time: after a moment, or of the data interval of a DAG run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow_delta.core.errors import InvalidStatementError, TimestampOutOfRangeError
+from airflow_delta.core.log.history import CommitTimes, InCommitTimestamps, milliseconds
+from airflow_delta.core.statements.fields import Time, converted_value, shortened
+from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.hooks.commit_scan import metadata_of
+
+_STATEMENT = "DeltaCommitSensor"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitWindow:
+    """When a commit must have been made, by the table's own times, in milliseconds since the epoch.
+
+    The time of a commit is the one that it carries where the table keeps in-commit timestamps, else that of its file.
+
+    Attributes:
+        start: Not before.
+        end: And before; None is open.
+    """
+
+    start: int
+    end: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.end is not None and self.end <= self.start:
+            detail = (
+                "the interval of during is empty: it has no time before its end. The data interval of a schedule such as "
+                "'@daily' is a moment, unless it is a CronDataIntervalTimetable: use after_timestamp"
+            )
+            raise InvalidStatementError(statement=_STATEMENT, detail=detail)
+
+    @classmethod
+    def after(cls, time: Any) -> CommitWindow:
+        """Later than a time: a datetime (UTC where it has no zone), milliseconds since the epoch, or ISO text."""
+        return cls(start=_milliseconds("after_timestamp", time) + 1)
+
+    @classmethod
+    def during(cls, interval: Any) -> CommitWindow:
+        """From the start of an interval to before its end."""
+        if isinstance(interval, str) or not isinstance(interval, Sequence) or len(interval) != 2:  # noqa: PLR2004
+            detail = f"during must be a start and an end, but is {shortened(interval)}"
+            raise InvalidStatementError(statement=_STATEMENT, detail=detail)
+        start, end = (
+            _milliseconds(f"the {name} of during", time) for name, time in zip(("start", "end"), interval, strict=True)
+        )
+        return cls(start=start, end=end)
+
+    def to_json(self) -> dict[str, Any]:
+        """The window as JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any] | None) -> CommitWindow | None:
+        """The window that ``to_json`` described."""
+        return None if document is None else cls(**document)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowVersions:
+    """The versions of a table in a window.
+
+    Attributes:
+        first: The first one at its start or later; None when there is none yet.
+        last: The last one before its end; None when there is none.
+        head: The latest version.
+    """
+
+    first: int | None
+    last: int | None
+    head: int
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every later commit lies behind the window, because times of commits ascend."""
+        return self.last != self.head and self.first is not None
+
+
+def versions_in(store: LogStore, window: CommitWindow) -> WindowVersions:
+    """The versions in a window, by a search for its ends; commits are read only for the times that they carry.
+
+    Raises:
+        TableNotFoundError: There is no table.
+        CorruptLogError: The log cannot be read.
+    """
+    times = CommitTimes(store, InCommitTimestamps.of(metadata_of(store)))
+    return WindowVersions(
+        first=_found(times.first_from, window.start),
+        last=times.head if window.end is None else _found(times.last_until, window.end - 1),
+        head=times.head,
+    )
+
+
+def _found(search: Any, time: int) -> int | None:
+    try:
+        version: int = search(time)
+    except TimestampOutOfRangeError:
+        return None
+    return version
+
+
+def _milliseconds(name: str, value: Any) -> int:
+    if isinstance(value, datetime):
+        value = (value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat()
+    if value is None or str(value).strip() in {"", "None"}:
+        detail = (
+            f"{name} is empty: a DAG run without a logical date has no data interval. Trigger it with one, or name a time that "
+            "every run has, such as {{ dag_run.run_after }}"
+        )
+        raise InvalidStatementError(statement=_STATEMENT, detail=detail)
+    return milliseconds(converted_value(_STATEMENT, name, value, Time))
