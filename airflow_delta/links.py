@@ -85,9 +85,9 @@ class SparkApplicationLink(BaseOperatorLink):
             return ""
         yarn = _yarn_webapp(operator) if application.startswith("application_") else None
         if yarn is not None:
-            return f"{yarn.rstrip('/')}/cluster/app/{application}"
+            return f"{yarn.rstrip('/')}/cluster/app/{quote(application, safe='')}"
         history = conf.get("delta", "spark_history_url", fallback=None)
-        return f"{history.rstrip('/')}/history/{application}/" if history else ""
+        return f"{history.rstrip('/')}/history/{quote(application, safe='')}/" if history else ""
 
 
 def _yarn_webapp(operator: Any) -> str | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
+import traceback
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from airflow.providers.common.compat.sdk import hookimpl
 from airflow.sdk.observability import stats
 
 from airflow_delta.core.errors import CommitAttemptsExhaustedError, CommitConflictError
+from airflow_delta.core.foreign_values import printable_lines
 from airflow_delta.core.statements.result import OperationResult
 from airflow_delta.hooks.commit_statistics import commit_statistics
 
@@ -51,8 +53,8 @@ def table_tag(uri: str) -> str:
 def _without_harm(tell: Callable[..., None], *arguments: Any) -> None:
     try:
         tell(*arguments)
-    except Exception:
-        log.warning("The metrics of a Delta task could not be sent", exc_info=True)
+    except Exception:  # noqa: BLE001 - the task's own end is not disturbed
+        log.warning("The metrics of a Delta task could not be sent:\n%s", printable_lines(traceback.format_exc()))
 
 
 def _tell_outcome(task_instance: Any) -> None:

@@ -69,6 +69,7 @@ def test_there_is_no_link_where_nothing_was_delivered():
         ("application_1_0007", None, "http://rm:8088/cluster/app/application_1_0007"),
         (None, "application_1_0008", "http://rm:8088/cluster/app/application_1_0008"),
         ("spark-0a1b", None, "http://history:18080/history/spark-0a1b/"),
+        ('../"><script>', None, "http://history:18080/history/..%2F%22%3E%3Cscript%3E/"),
     ],
 )
 def test_the_spark_application_is_at_yarn_or_in_the_history_server(monkeypatch, application, submitted, link):

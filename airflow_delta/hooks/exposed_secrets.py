@@ -36,7 +36,7 @@ STORAGE_OPTIONS = "storage_options"
 
 def mask_exposed(value: Any) -> None:
     """Have Airflow hide the secrets in a rendered argument, in logs and in what it shows of rendered templates."""
-    for _, secret in _found(value, "", are_settings=True):
+    for _, secret in _found(value, "", are_settings=isinstance(value, Mapping)):
         mask_secret(secret)
 
 

@@ -23,7 +23,7 @@ class BestEffort:
     """
 
     def __init__(self, warnings: Iterable[str] = ()) -> None:
-        self.warnings = [*warnings]
+        self.warnings = [printable(redact(warning)) for warning in warnings]
 
     @contextmanager
     def attempt(self, what: str) -> Iterator[None]:

@@ -12,6 +12,7 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.log.commit_reader import read_commit_info
 from airflow_delta.core.statements import OperationResult, Statement
 from airflow_delta.core.transaction.commit_result import CommitResult
+from airflow_delta.jobs.best_effort import BestEffort
 
 Details = Mapping[str, Any]
 
@@ -32,9 +33,12 @@ def of_transaction(log: DeltaLog, operation: str, commit: CommitResult, details:
 
 def of_version(log: DeltaLog, version: int, origin: Origin, details: Details | None = None) -> OperationResult:
     """The result of a statement that ended in the commit of this version, its own or that of another try of its task."""
-    info = read_commit_info(log.store, version)
+    behind, info = BestEffort(), None
+    with behind.attempt(f"reading version {version} again"):
+        info = read_commit_info(log.store, version)
     if info is None:
-        return without_commit(log, "UNKNOWN", version, details=details)
+        result = without_commit(log, "UNKNOWN", version, details=details)
+        return replace(result, committed=bool(behind.warnings), warnings=tuple(behind.warnings))
     is_ours = info.origin.record == dict(origin.record)
     return replace(result_of_commit(log.table_uri, version, info, already_committed=not is_ours), details=details or {})
 

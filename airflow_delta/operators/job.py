@@ -247,7 +247,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
                 cure=f"name {YARN_WEBAPP} in the connection's extra, or set execution_timeout",
             )
         statement, token = attempt.statement, attempt.token
-        with TemporaryDirectory(prefix="airflow-delta-") as private:
+        with TemporaryDirectory(prefix="airflow-delta-", ignore_cleanup_errors=True) as private:
             base = attempt.scratch or _place_of_results(statement.table, attempt.head, target, private)
             before = written_results(base, token.token, self.hook.storage_options(base))
             spec = JobSpec(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import traceback
 import uuid
 from pathlib import Path
 from types import TracebackType
@@ -11,6 +12,7 @@ from typing import Self
 import pyarrow.fs as pafs
 
 from airflow_delta.core.errors import CommitStateUnknownError, DeltaError
+from airflow_delta.core.foreign_values import printable_lines
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.object_location import ObjectLocation
 from airflow_delta.core.storage.resolve import log_store_for
@@ -58,11 +60,7 @@ class StagingArea:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._entrusted and (error is None or not _says_nothing_was_committed(error)):
             return
-        try:
-            self.discard()
-        except (OSError, DeltaError):
-            # The first error is the one to be seen; a vacuum finds what is left.
-            _log.exception("could not remove %s", self.uri)
+        self.abandon()
 
     @property
     def changes(self) -> StagingArea:
@@ -98,6 +96,13 @@ class StagingArea:
                 each.rmdir()
             except OSError:  # gone, or in use by others by now
                 break
+
+    def abandon(self) -> None:
+        """As ``discard``, and never raises: there is a commit, or an error, that is to be seen; a vacuum finds what is left."""
+        try:
+            self.discard()
+        except (OSError, DeltaError):
+            _log.warning("could not remove %s:\n%s", self.uri, printable_lines(traceback.format_exc()))
 
     def list_files(self, folder: str) -> list[pafs.FileInfo]:
         """The data files below a folder of this directory; sizes in bytes."""

@@ -17,7 +17,7 @@ from airflow_delta.core.statements import (
     WriteStatement,
 )
 from airflow_delta.hooks.errors import ExposedSecretError
-from airflow_delta.hooks.exposed_secrets import refuse_exposed
+from airflow_delta.hooks.exposed_secrets import mask_exposed, refuse_exposed
 from airflow_delta.hooks.spark_target import SparkTarget
 from airflow_delta.jobs.redaction import redact as redact_text
 from airflow_delta.operators import DeltaNewCommitsOperator
@@ -158,3 +158,8 @@ def test_a_secret_in_the_uri_of_a_task_without_a_job_is_masked_once_rendered(tas
     task.render_template_fields({})
     assert "planted-in-sensor" in task.table
     assert redact(f"looking at {task.table}") == "looking at s3://AKIA:***@lake/t"
+
+
+def test_a_condition_on_a_column_that_is_called_like_a_secret_is_shown():
+    mask_exposed("target.password = 'unset-in-condition' OR token=other_column_of_tokens")
+    assert redact("unset-in-condition other_column_of_tokens") == "unset-in-condition other_column_of_tokens"

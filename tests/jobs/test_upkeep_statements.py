@@ -7,7 +7,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.statements import CheckpointStatement, CleanUpLogStatement, VacuumStatement
+from airflow_delta.core.statements import CheckpointStatement, CleanUpLogStatement, RestoreStatement, VacuumStatement
+from airflow_delta.jobs import outcome
 from airflow_delta.jobs.core_statements import execute_in_core
 
 
@@ -65,3 +66,13 @@ def test_a_cleanup_names_what_it_would_delete_and_then_deletes_it(flights):
     deleted = execute_in_core(log, CleanUpLogStatement(table=str(flights)), origin=Origin())
     assert deleted.metrics == {"numLogFiles": 1, "numSidecars": 0, "numTemporaryFiles": 0}
     assert not (flights / "_delta_log" / f"{0:020d}.json").exists()
+
+
+def test_a_commit_that_cannot_be_read_again_is_told_as_committed(flights, monkeypatch):
+    def fail(store, version):
+        raise OSError("the network is gone")
+
+    monkeypatch.setattr(outcome, "read_commit_info", fail)
+    result = done(RestoreStatement(table=str(flights), version=0))
+    assert (result.committed, result.version) == (True, 2)
+    assert result.warnings == ("reading version 2 again failed: OSError: the network is gone",)

@@ -9,12 +9,14 @@ Protocol: PROTOCOL.md, "Protocol Evolution"; protocol_rfcs, "Checkpoint Protecti
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.errors import DeltaError, FeatureDependencyError, FeatureDropError, FeatureInHistoryError
+from airflow_delta.core.foreign_values import printable_lines
 from airflow_delta.core.log.commit_reader import read_commit
 from airflow_delta.core.log.log_segment import list_log
 from airflow_delta.core.operations.checkpoints import write_checkpoint
@@ -81,7 +83,8 @@ def _checkpointed(log: TableLog, result: CommitResult) -> CommitResult:
     try:
         write_checkpoint(log.snapshot(result.version), now=log.clock())
     except (DeltaError, OSError) as error:
-        _logger.warning("%s: the feature is dropped, but the checkpoint failed", log.table_uri, exc_info=True)
+        failure = printable_lines(traceback.format_exc())
+        _logger.warning("%s: the feature is dropped, but the checkpoint failed:\n%s", log.table_uri, failure)
         return replace(result, hook_failures=(*result.hook_failures, f"{type(error).__name__}: {error}"))
     return result
 

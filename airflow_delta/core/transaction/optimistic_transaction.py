@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import traceback
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -30,6 +31,7 @@ from airflow_delta.core.actions import (
 from airflow_delta.core.backoff import Backoff
 from airflow_delta.core.clock import Clock
 from airflow_delta.core.errors import InvalidCommitError, MetadataChangedError, TableExistsError, TableNotFoundError
+from airflow_delta.core.foreign_values import printable_lines
 from airflow_delta.core.log.log_segment import LogSegment, list_log
 from airflow_delta.core.predicate import TRUE, Expression, parse_predicate
 from airflow_delta.core.schema import parse_schema
@@ -373,12 +375,12 @@ class OptimisticTransaction:
         for hook in self._hooks:
             try:
                 hook(result, actions, metadata)
-            except Exception as error:  # the commit stands, whatever happens after it
+            except Exception as error:  # noqa: BLE001 - the commit stands, whatever happens after it
                 _logger.warning(
-                    "%s: version %d is committed, but work after it failed",
+                    "%s: version %d is committed, but work after it failed:\n%s",
                     self._store.table_uri,
                     result.version,
-                    exc_info=True,
+                    printable_lines(traceback.format_exc()),
                 )
                 yield f"{type(error).__name__}: {error}"
 

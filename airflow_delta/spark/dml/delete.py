@@ -142,7 +142,7 @@ def _hide_rows(
             row_wise=is_exact(selection.predicate),
         )
         if commit.already_committed:
-            staging.discard()
+            staging.abandon()
     return result_of(log.table_uri, commit, metrics, conflicts)
 
 

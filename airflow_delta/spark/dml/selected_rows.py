@@ -144,5 +144,5 @@ def change_selected_rows(
             row_wise=is_exact(selection.predicate) and not effects.updated,  # new values may come from anywhere
         )
         if commit.already_committed:
-            staging.discard()
+            staging.abandon()
     return result_of(snapshot.table_uri, commit, metrics, conflicts)

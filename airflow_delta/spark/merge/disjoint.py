@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import traceback
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from airflow_delta.core.errors import DeltaError
+from airflow_delta.core.foreign_values import printable_lines
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.transaction.commit_attempt import SettleAdded
@@ -50,7 +52,8 @@ def settle_by_keys(spark: SparkSession, snapshot: Snapshot, source: MergeSource,
             with typed_worker_errors():
                 found = scan_positions(spark, snapshot, added, columns, keys=keys).select(FILE).distinct().toArrow()
         except DeltaError:  # such as a file that is gone again
-            _log.warning("cannot tell whether a faster commit added rows of this MERGE", exc_info=True)
+            failure = printable_lines(traceback.format_exc())
+            _log.warning("cannot tell whether a faster commit added rows of this MERGE:\n%s", failure)
             return added
         return added.take(found[FILE])
 

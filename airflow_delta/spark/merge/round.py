@@ -155,7 +155,7 @@ def run_round(
             settle_added=None if reads else settle_by_keys(spark, snapshot, plan.source, plan.clauses),
         )
         if result.already_committed:
-            staging.discard()
+            staging.abandon()
     return result_of(snapshot.table_uri, result, metrics, conflicts)
 
 

@@ -98,7 +98,7 @@ def run_plan(
             origin=origin,
         )
         if not result.committed or result.already_committed:
-            staging.discard()
+            staging.abandon()
     return replace(result, details=plan.details())
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_delta.core.actions import NO_ADDS, NO_REMOVES, Origin, removes_of
-from airflow_delta.core.committed import result_of_commit
+from airflow_delta.core.committed import after_commit_warnings, result_of_commit
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OperationResult
@@ -61,7 +61,8 @@ def commit_rearrangement(
         result = result_of_commit(
             snapshot.table_uri, commit.version, commit.commit_info, already_committed=commit.already_committed
         )
-    return replace(result, conflicts=commit.conflicts, attempts=commit.attempts)
+    warnings = after_commit_warnings(commit)
+    return replace(result, conflicts=commit.conflicts, attempts=commit.attempts, warnings=warnings)
 
 
 def planned_metrics(inputs: pa.Table, new_files: int) -> dict[str, int]:

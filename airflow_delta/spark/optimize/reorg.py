@@ -82,7 +82,7 @@ def reorg(
             log, snapshot, operation, inputs=inputs, groups=groups, rewritten=rewritten, origin=origin
         )
         if not result.committed or result.already_committed:
-            staging.discard()
+            staging.abandon()
     return result
 
 

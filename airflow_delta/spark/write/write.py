@@ -235,7 +235,7 @@ def _committed(
                 # Behind the winner a lost twin of this very task may have committed.
                 done = earlier_result(log, run.origin, transaction.read_version) or done_before(newest, "WRITE", statement.txn)
                 if done is not None:
-                    staging.discard()
+                    staging.abandon()
                     return replace(done, conflicts=tuple(lost), attempts=1 + len(lost))
                 again = target.at(newest)
                 if len(lost) > MAX_REDOS:
@@ -250,8 +250,8 @@ def _committed(
                 target = again
                 continue
             if commit.already_committed:
-                staging.discard()
-                aside.discard()
+                staging.abandon()
+                aside.abandon()
             return result_of(log.table_uri, commit, metrics, lost)
 
 

@@ -244,6 +244,19 @@ def test_a_failing_checkpoint_does_not_fail_the_commit_and_is_told(metadata, clo
     assert paths(log) == ["a"]
 
 
+def test_the_log_of_what_failed_behind_a_commit_has_no_control_characters(metadata, clock, added, caplog, monkeypatch):
+    def fail(self, path):
+        raise OSError("disk\x1b[2J full\u202e")
+
+    monkeypatch.setattr(InMemoryLogStore, "open_output", fail)
+    log = DeltaLog(InMemoryLogStore(clock=clock), clock=clock)
+    log.create_transaction(replace(metadata, configuration={"delta.checkpointInterval": "1"})).commit(operation=WRITE)
+    assert log.start_transaction().commit(adds=added(("a", "1", None)), operation=WRITE).hook_failures
+    assert "\x1b" not in caplog.text
+    assert "\u202e" not in caplog.text
+    assert r"OSError: disk\x1b[2J full\u202e" in caplog.text
+
+
 class NoCheckpoints(InMemoryLogStore):
     def open_output(self, path):
         raise OSError("disk full")
