@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 from time import perf_counter
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from airflow_delta.core.actions import CommitActions, CommitInfo, DomainMetadata, Metadata, Protocol, SetTransaction
 from airflow_delta.core.errors import CorruptLogError, LogGapError
+from airflow_delta.core.log.action_reconciliation import canonical_paths, file_keys
 from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.log.json_file_actions import VERSION, FileActions, file_actions
 from airflow_delta.core.log.log_segment import CompactedCommits
@@ -25,7 +27,6 @@ from airflow_delta.core.log.small_actions import (
     TRANSACTION,
     LogText,
     SmallActions,
-    last_of,
 )
 from airflow_delta.core.storage.log_store import LogStore
 
@@ -78,7 +79,8 @@ def read_commits(store: LogStore, versions: Iterable[int], compacted: Sequence[C
     Args:
         store: The table.
         versions: Ascending.
-        compacted: Files that stand for some of these commits, ascending; a broken one does no harm.
+        compacted: Files that stand for some of these commits, ascending; where one is broken or contradicts itself, the
+            commits serve.
 
     Raises:
         LogGapError: A commit file is not there.
@@ -90,10 +92,26 @@ def read_commits(store: LogStore, versions: Iterable[int], compacted: Sequence[C
         covered = {version for each in compacted for version in range(each.start, each.end + 1)}
         plain = ((version, commit_path(version)) for version in wanted if version not in covered)
         try:
-            return _batch(store, sorted([*plain, *((each.end, each.status.path) for each in compacted)]))
+            batch = _batch(store, sorted([*plain, *((each.end, each.status.path) for each in compacted)]))
         except CorruptLogError:
             pass  # either a compacted file, or a commit that will be blamed again
+        else:
+            if _are_consistent(batch, wanted[0], [each.end for each in compacted]):
+                return batch
     return _batch(store, [(version, commit_path(version)) for version in wanted])
+
+
+def _are_consistent(batch: CommitBatch, first: int, compacted: Sequence[int]) -> bool:
+    """Whether compacted files (by their last versions) hold one action of each file, and a new table its definition."""
+    if first == 0 and not (batch.protocol and batch.metadata):
+        return False
+    for version in compacted:
+        adds, removes = (files.filter(pc.equal(files[VERSION.name], version)) for files in (batch.adds, batch.removes))
+        paths = canonical_paths(adds["path"])
+        is_twice = pc.any(pc.is_in(file_keys(adds), file_keys(removes).combine_chunks())).as_py()
+        if is_twice or pc.count_distinct(paths).as_py() < len(paths):
+            return False
+    return True
 
 
 def read_commit(store: LogStore, version: int) -> CommitActions:
@@ -136,7 +154,7 @@ def read_metadata(store: LogStore, version: int) -> Metadata | None:
         CorruptLogError: The metadata is not what the protocol says.
     """
     text = _text(store, version, commit_path(version))
-    return last_of(SmallActions(store.table_uri, [text], [METADATA]).all_of(METADATA, Metadata.from_json))
+    return SmallActions(store.table_uri, [text], [METADATA]).last_of(METADATA, Metadata.from_json)
 
 
 def _batch(store: LogStore, files: Sequence[tuple[int, str]]) -> CommitBatch:
@@ -145,15 +163,14 @@ def _batch(store: LogStore, files: Sequence[tuple[int, str]]) -> CommitBatch:
         return CommitBatch()
     texts = _texts(store, files)
     small = SmallActions(store.table_uri, texts, _COMMIT_ACTIONS)
-    metadata = small.all_of(METADATA, Metadata.from_json)
     actions = file_actions(store.table_uri, texts)
     infos = small.all_of(COMMIT_INFO, CommitInfo.from_json)
     return CommitBatch(
         adds=actions.adds,
         removes=actions.removes,
         changes=actions.changes,
-        protocol=last_of(small.all_of(PROTOCOL, Protocol.from_json)),
-        metadata=last_of(metadata),
+        protocol=small.last_of(PROTOCOL, Protocol.from_json),
+        metadata=small.last_of(METADATA, Metadata.from_json),
         transactions={each.app_id: each for _, each in small.all_of(TRANSACTION, SetTransaction.from_json)},
         domains={each.domain: each for _, each in small.all_of(DOMAIN, DomainMetadata.from_json)},
         commit_info=next((info for version, info in reversed(infos) if version == files[-1][0]), None),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -203,8 +204,15 @@ class LogReplay:
             files = self._tail_changes.active_files(before)
         else:
             files = self._tail_changes.active_files(with_record_counts(NO_ADDS, columns))
-        self._refuse_shared(path_with_two_vectors(files))
+        shared = path_with_two_vectors(files)
+        if shared is not None and self.segment.compacted:  # one of them may be wrong; the commits themselves decide
+            return self._without_compacted_commits().files(columns)
+        self._refuse_shared(shared)
         return files
+
+    def _without_compacted_commits(self) -> LogReplay:
+        segment = replace(self.segment, compacted=())
+        return LogReplay(self._store, segment, self._header, read_commits(self._store, segment.commits))
 
     def _refuse_shared(self, path: str | None) -> None:
         if path is not None:

@@ -6,7 +6,7 @@ Protocol: PROTOCOL.md, "Actions". Unknown actions and fields are ignored; a null
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -85,6 +85,16 @@ class SmallActions:
             if document.get(key) is not None
         ]
 
+    def last_of(self, key: str, build: Callable[[dict[str, Any]], Action]) -> Action | None:
+        """The last action below this key; None when there is none. What it replaced is not asked whether it can be understood.
+
+        Raises:
+            CorruptLogError: It is not what the protocol says.
+        """
+        found = ((text, number, document.get(key)) for text, number, document in reversed(self._found))
+        last = next(((text, number, each) for text, number, each in found if each is not None), None)
+        return None if last is None else self._build(last[0], last[1], build, last[2])
+
     def _check_single(self, key: str) -> None:
         holder: LogText | None = None
         for text, number, document in self._found:
@@ -107,8 +117,3 @@ class SmallActions:
             return build(document)
         except UNREADABLE as error:
             raise text.corrupt(self._table, number, described(error)) from error
-
-
-def last_of(actions: Iterable[tuple[int, Action]]) -> Action | None:
-    """The last one without its version; None when there is none."""
-    return next((action for _, action in reversed([*actions])), None)

@@ -20,7 +20,7 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import CorruptLogError, InvalidStatementError, UnsupportedStorageError
 from airflow_delta.core.log.commit_reader import CommitBatch
 from airflow_delta.core.log.log_replay import LogReplay
-from airflow_delta.core.log.small_actions import DOMAIN, METADATA, PROTOCOL, TRANSACTION, LogText, SmallActions, last_of
+from airflow_delta.core.log.small_actions import DOMAIN, METADATA, PROTOCOL, TRANSACTION, LogText, SmallActions
 from airflow_delta.core.operations.checkpoints import CheckpointKind, CheckpointResult
 from airflow_delta.core.operations.checkpoints.checkpoint_writer import CHECKPOINT_PROTECTION, V2_CHECKPOINT
 from airflow_delta.core.operations.checkpoints.content import CheckpointContent
@@ -198,8 +198,8 @@ class _SharedCheckpoint:
         texts = [LogText.of(commits[each["version"]].path, each["version"], each["lines"]) for each in lines.to_pylist()]
         small = SmallActions(self._store.table_uri, texts, (PROTOCOL, METADATA, TRANSACTION, DOMAIN))
         return CommitBatch(
-            protocol=last_of(small.all_of(PROTOCOL, Protocol.from_json)),
-            metadata=last_of(small.all_of(METADATA, Metadata.from_json)),
+            protocol=small.last_of(PROTOCOL, Protocol.from_json),
+            metadata=small.last_of(METADATA, Metadata.from_json),
             transactions={each.app_id: each for _, each in small.all_of(TRANSACTION, SetTransaction.from_json)},
             domains={each.domain: each for _, each in small.all_of(DOMAIN, DomainMetadata.from_json)},
         )

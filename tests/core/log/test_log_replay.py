@@ -170,6 +170,36 @@ def test_broken_compacted_commits_are_none(lines):
     assert handmade.paths() == ["a", "c"]
 
 
+@pytest.mark.parametrize(
+    "actions",
+    [
+        pytest.param([remove("c"), add("c"), add("a", size=7), add("z")], id="an added file that it also removes"),
+        pytest.param([add("c"), add("a", size=7), add("a", deletionVector=vector("v"))], id="a file added twice"),
+        pytest.param([add("c"), add("a", size=7), add("b", deletionVector=vector("v"))], id="another vector of a live file"),
+    ],
+)
+def test_commits_serve_where_compacted_ones_contradict_themselves_or_the_log(actions):
+    handmade = compacted_log(*actions)
+    files = handmade.log.snapshot(3).files().to_pylist()
+    assert {each["path"]: each["size"] for each in files} == {"a": 7, "b": 1, "c": 1}
+
+
+def test_commits_serve_where_compacted_ones_leave_out_the_definition_of_the_table():
+    handmade = HandmadeLog().create(add("a")).commit(add("b"))
+    handmade.store.write(compacted_path(0, 1), json.dumps(add("z")).encode())
+    assert handmade.paths() == ["a", "b"]
+
+
+@pytest.mark.parametrize("broken", [{"id": "x"}, {"id": "x", "schemaString": None}, {"schemaString": 5}], ids=str)
+def test_metadata_that_a_later_version_replaced_need_not_be_understood(broken):
+    handmade = HandmadeLog().commit(protocol(), {"metaData": broken}, add("a")).commit(metadata(), add("b"))
+    assert handmade.paths() == ["a", "b"]
+    assert [each.version for each in handmade.log.history()] == [1, 0]
+    with pytest.raises(CorruptLogError) as caught:
+        handmade.paths(version=0)
+    assert caught.value.file == commit_path(0)
+
+
 def test_a_broken_commit_is_blamed_not_the_compacted_ones():
     handmade = compacted_log()
     handmade.store.write(commit_path(4), b"{")
