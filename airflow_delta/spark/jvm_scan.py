@@ -13,6 +13,7 @@ from pyspark.sql import types as spark_types
 
 from airflow_delta.core.errors import CorruptDataFileError
 from airflow_delta.core.schema import StructField, StructType, partition_arrays
+from airflow_delta.core.schema.char_columns import without_char
 from airflow_delta.core.schema.column_mapping import MappingMode, physical_name, physical_schema, without_column_mapping
 from airflow_delta.core.schema.data_types import BOOLEAN, STRING
 from airflow_delta.spark.data_paths import file_uri
@@ -56,7 +57,8 @@ def jvm_scan(
     except AnalysisException as error:
         raise _missing(table.table_uri, uris, error) from error
     if partitions:
-        rows = _with_partitions(spark, rows, files, uris, partitions)
+        in_log = StructType(tuple(partitions))
+        rows = _with_partitions(spark, rows, files, uris, (in_log if table.pads_char else without_char(in_log)).fields)
     if table.mapping is MappingMode.NONE:
         return rows.select(*map(quoted, columns.names)) if partitions else rows
     return rows.select(*(_renamed(each, field) for each, field in zip(columns.fields, shown.fields, strict=True)))

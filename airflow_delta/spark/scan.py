@@ -90,7 +90,7 @@ def read_files(spark: SparkSession, files: pa.Table, table: TableFiles, columns:
     Raises:
         CorruptDataFileError: A file is missing.
     """
-    read = table.schema if columns is None else columns
+    read, table = table.schema if columns is None else columns, table.in_session(spark)
     shown = to_spark(without_column_mapping(read))
     is_masked = files["deletion_vector"].is_valid()
     uris = [file_uri(table.table_uri, path) for path in files["path"].to_pylist()]

@@ -59,3 +59,9 @@ def time_zone(spark: SparkSession) -> str:
 def is_case_sensitive(spark: SparkSession) -> bool:
     """Whether names that differ in case are two to the session; Delta's tables never have both."""
     return str(spark.conf.get("spark.sql.caseSensitive")).lower() == "true"
+
+
+def pads_char(spark: SparkSession) -> bool:
+    """Whether the session's readers pad columns of type CHAR; by default they do. Spark: ``ApplyCharTypePadding``."""
+    reads, as_string = spark.conf.get("spark.sql.readSideCharPadding"), spark.conf.get("spark.sql.legacy.charVarcharAsString")
+    return str(reads).lower() == "true" and str(as_string).lower() != "true"

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import SparkSession
 
 from airflow_delta.core.actions import Metadata
 from airflow_delta.core.data_files.file_rows import FileRows
 from airflow_delta.core.data_files.row_bitmap import RowBitmap
 from airflow_delta.core.schema import StructType, parse_schema
+from airflow_delta.core.schema.char_columns import without_char
 from airflow_delta.core.schema.column_mapping import MappingMode, mapping_mode, without_column_mapping
 from airflow_delta.core.storage.file_locator import FileLocator
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.table_filesystems import TableFilesystems
 from airflow_delta.spark.data_paths import hadoop_uri
+from airflow_delta.spark.session import pads_char
 
 if TYPE_CHECKING:  # workers import this module, and need no parser of predicates
     from airflow_delta.core.snapshot.snapshot import Snapshot
@@ -43,6 +47,7 @@ class TableFiles:
         storage_options: What Arrow needs to reach the files, as fsspec names it.
         newest: The version, where it was read for being the newest; None where it was asked for by its number or time, and of
             files that are no version's.
+        pads_char: Whether columns of type CHAR are padded, as in Spark by default.
     """
 
     table_uri: str
@@ -51,6 +56,7 @@ class TableFiles:
     mapping: MappingMode
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     newest: int | None = None
+    pads_char: bool = True
 
     @classmethod
     def of(cls, snapshot: Snapshot, *, is_newest: bool = False) -> TableFiles:
@@ -75,6 +81,10 @@ class TableFiles:
             storage_options=store.storage_options,
         )
 
+    def in_session(self, spark: SparkSession) -> TableFiles:
+        """The same as this session's own readers read them."""
+        return replace(self, pads_char=pads_char(spark))
+
     @property
     def mark(self) -> str:
         """What a scan says of itself under ``READ_MARK``: table and ``newest``, as JSON."""
@@ -92,4 +102,5 @@ class TableFiles:
     def rows(self, columns: StructType, **options: Any) -> FileRows:
         """Reads these columns, partition columns among them included; options of ``FileRows``."""
         by_id = self.mapping is MappingMode.ID
+        columns = columns if self.pads_char else without_char(columns)
         return FileRows(self.locate, columns, self.partition_columns, table=self.table_uri, by_id=by_id, **options)

@@ -18,7 +18,9 @@ from airflow_delta.core.backoff import Backoff
 from airflow_delta.core.data_files.conform import conform, find_fields
 from airflow_delta.core.data_files.legacy_calendar import holds_ancient_values, is_in_legacy_calendar
 from airflow_delta.core.errors import LegacyCalendarError
-from airflow_delta.core.schema import StructType, arrow_schema, physical_name, reading_schema, typed_values
+from airflow_delta.core.schema import StructType, arrow_schema, physical_name, reading_schema
+from airflow_delta.core.schema.char_columns import paddings
+from airflow_delta.core.schema.partition_values import partition_column
 from airflow_delta.core.storage.storage_failures import DATA_READS, data_failure, is_to_be_repeated
 
 ROW_INDEX = "__airflow_delta_row_index"
@@ -43,6 +45,8 @@ def open_data_file(
     backoff: Backoff = DATA_READS,
 ) -> Iterator[pa.RecordBatch]:
     """Stream the rows of a data file in their order, as ``arrow_schema(schema)``; only the columns asked for are read.
+
+    Columns of type CHAR are padded, as in Spark.
 
     Memory is bounded by the batch, not by the file. Nothing is opened before the first batch is asked for.
 
@@ -70,17 +74,20 @@ def open_data_file(
     """
     target = arrow_schema(schema)
     constants = {
-        each.name: typed_values(pa.array([partition_values[name]], pa.string()), each.type, column=each.name)[0]
+        each.name: partition_column(pa.array([partition_values[name]], pa.string()), each)[0]
         for each in schema.fields
         if (name := physical_name(each)) in partition_values
     }
     stored = reading_schema(StructType(tuple(each for each in schema.fields if each.name not in constants)))
+    padded = [(target.get_field_index(name), each) for name, each in paddings(schema).items() if name not in constants]
     yielded = pa.schema([*target, _ROW_INDEX_FIELD]) if with_row_index else target
     opened = _DataFile(filesystem=filesystem, path=path, stored=stored, by_id=by_id, table=table)
     first_row = 0
     for batch in _with_retries(opened, batch_rows, backoff, use_threads=use_threads):
         rows = batch.num_rows
         columns = [pa.repeat(constants[name], rows) if name in constants else batch.column(name) for name in target.names]
+        for position, padding in padded:
+            columns[position] = padding.of(columns[position])
         if with_row_index:
             columns.append(pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), rows), start=first_row - 1))
         first_row += rows

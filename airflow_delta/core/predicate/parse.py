@@ -31,6 +31,7 @@ from airflow_delta.core.predicate.expression import (
 )
 from airflow_delta.core.predicate.literals import ESCAPED, Node, among, beside, written_literal
 from airflow_delta.core.predicate.syntax import UNPARSABLE, parsed, tokens_of
+from airflow_delta.core.schema.char_columns import has_char
 from airflow_delta.core.schema.data_types import BOOLEAN, INTEGER, LONG, STRING, StructField, StructType
 
 _OPERATORS: dict[type[Any], Operator] = {
@@ -145,7 +146,7 @@ class _Parser:
         column, field = found
         if literal.value is None:
             return IsNull(column) if operator == "<=>" else Literal(None)
-        exact = beside(literal, field.type, self.time_zone) if _compares_bytes(field) else None
+        exact = beside(literal, field.type, self.time_zone) if self._compares_bytes(column, field) else None
         return None if exact is None else Comparison(operator, column, exact)
 
     def _is(self, node: Node) -> Expression | None:
@@ -157,7 +158,7 @@ class _Parser:
     def _in(self, left: Node, nodes: Iterable[Node]) -> Expression | None:
         found = self._find(left)
         literals = [written_literal(each) for each in nodes]
-        if found is None or not literals or not _compares_bytes(found[1]):
+        if found is None or not literals or not self._compares_bytes(*found):
             return None
         column, field = found
         values = []
@@ -173,7 +174,7 @@ class _Parser:
 
     def _prefix(self, node: Node) -> Expression | None:
         found, pattern = self._find(node.this), written_literal(node.expression)
-        if found is None or found[1].type != STRING or not _compares_bytes(found[1]):
+        if found is None or found[1].type != STRING or not self._compares_bytes(*found):
             return None
         if pattern is None or pattern.type != STRING:
             return None
@@ -224,6 +225,11 @@ class _Parser:
             scope = field.type
         return Column(fields[0].name, tuple(field.name for field in fields[1:])), fields[-1]
 
+    def _compares_bytes(self, column: Column, field: StructField) -> bool:
+        """Whether equal means equal bytes, those of statistics too: not with a collation, and not where readers pad (CHAR)."""
+        outermost = self.schema.find(column.name) or field  # which keeps the declared type of all that lies inside
+        return "__COLLATIONS" not in field.metadata and not (field.type == STRING and has_char(outermost))
+
     def _error(self, detail: str) -> InvalidPredicateError:
         return InvalidPredicateError(table=self.table, predicate=self.sql, detail=detail)
 
@@ -233,9 +239,3 @@ def _folded(operator: Operator, left: Literal, right: Literal) -> Expression | N
     if left.type != right.type or left.type not in _FOLDABLE or operator not in ("=", "!=", "<=>"):
         return None
     return TRUE if (left.value == right.value) == (operator != "!=") else FALSE
-
-
-def _compares_bytes(field: StructField) -> bool:
-    """Whether equal means equal bytes: not with a collation, and not where Spark pads (``char``)."""
-    kind = str(field.metadata.get("__CHAR_VARCHAR_TYPE_STRING", ""))
-    return "__COLLATIONS" not in field.metadata and not kind.startswith("char(")

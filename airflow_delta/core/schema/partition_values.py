@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_delta.core.errors import InvalidPartitionValueError
+from airflow_delta.core.schema.char_columns import paddings
 from airflow_delta.core.schema.column_mapping import physical_name
 from airflow_delta.core.schema.data_types import (
     BINARY,
@@ -162,12 +163,19 @@ def typed_values(texts: pa.Array | pa.ChunkedArray, data_type: DataType, *, colu
 
 
 def partition_arrays(files: pa.Table, fields: Iterable[StructField]) -> dict[str, pa.Array]:
-    """The typed partition values of files (a ``partition_values`` map column, by physical names), by column.
+    """The typed partition values of files (a ``partition_values`` map column, by physical names), by column; CHAR padded.
 
     Raises as ``typed_values``.
     """
     maps = files["partition_values"]
-    return {each.name: typed_values(texts_of_key(maps, physical_name(each)), each.type, column=each.name) for each in fields}
+    return {each.name: partition_column(texts_of_key(maps, physical_name(each)), each) for each in fields}
+
+
+def partition_column(texts: pa.Array | pa.ChunkedArray, field: StructField) -> pa.Array:
+    """``typed_values`` of a partition column, padded where it is a CHAR."""
+    values = typed_values(texts, field.type, column=field.name)
+    padding = paddings(StructType((field,))).get(field.name)
+    return values if padding is None else padding.of(values)
 
 
 def texts_of_key(maps: pa.ChunkedArray, key: str) -> pa.ChunkedArray:

@@ -12,15 +12,13 @@ from typing import TypeVar
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.schema import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructField, StructType
+from airflow_delta.core.schema.char_columns import CHAR_VARCHAR
 from airflow_delta.core.schema.data_types import STRING
 from airflow_delta.core.table_changes.column_path import ColumnPath, path_text
 from airflow_delta.core.table_changes.columns import COMMENT, generated, identity, with_default
 from airflow_delta.core.table_changes.expressions import columns_in
 
 Part = TypeVar("Part")
-
-CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
-"""Where Spark keeps ``char(n)`` or ``varchar(n)`` of a column that is a string in the log."""
 
 _NAMES = {
     "tinyint": "byte",

@@ -60,7 +60,7 @@ def read_changes(
         for file in commit.files.to_pylist()
         for values in [dict(file["partition_values"] or ())]
     ]
-    table = TableFiles.of(last, is_newest=end is None)
+    table = TableFiles.of(last, is_newest=end is None).in_session(spark)
     if not described:
         return no_rows(spark, table, shown)
     tasks = min(len(described), spark.sparkContext.defaultParallelism * _TASKS_PER_CORE)

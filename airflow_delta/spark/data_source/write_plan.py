@@ -14,9 +14,9 @@ from airflow_delta.core.actions.file_actions import STRING_MAP
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import SchemaMismatchError, UnsupportedWriterFeatureError
 from airflow_delta.core.schema import StructField, StructType
+from airflow_delta.core.schema.char_columns import CHAR_VARCHAR
 from airflow_delta.core.schema.differences import schema_differences
 from airflow_delta.core.table_changes import NewTable
-from airflow_delta.core.table_changes.ddl import CHAR_VARCHAR
 from airflow_delta.core.table_changes.definition import Definition
 from airflow_delta.core.table_features.support import ROW_FEATURES, check_writable
 from airflow_delta.core.transaction.operation import Operation

@@ -160,7 +160,7 @@ def scan_positions(
         return spark.createDataFrame([], schema)
     tasks = task_count(spark, files, share=len(columns.fields) / len(snapshot.schema.fields))
     worker = PositionScan(
-        table=TableFiles.of(snapshot),
+        table=TableFiles.of(snapshot).in_session(spark),
         columns=columns,
         files=to_ipc(files.select(["path", "partition_values", "deletion_vector", "base_row_id"])),
         tasks=tasks,

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 
 from airflow_delta.core.predicate.expression import Column, Expression, In, Literal, conjunction, range_predicate
 from airflow_delta.core.schema import DecimalType, StructField, StructType, arrow_type
+from airflow_delta.core.schema.char_columns import has_char
 from airflow_delta.core.schema.data_types import BINARY, DATE, INTEGERS, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ
 from airflow_delta.spark.dml.mentions import SOURCE, TARGET
 from airflow_delta.spark.merge.condition import KeyEquality, MergeCondition
@@ -105,15 +106,15 @@ def materialise(source: DataFrame, condition: MergeCondition, schema: StructType
 def _joinable(key: KeyEquality, source: DataFrame, schema: StructType) -> StructField | None:
     """The target's field, when the other side is about the source alone and both are of one simple type (or integers: a long).
 
-    Only then do Arrow, the statistics in the log and Spark's join mean the same by "equal": floats (NaN, -0.0) and types that
-    Spark would cast first are left to Spark.
+    Only then do Arrow, the statistics in the log and Spark's join mean the same by "equal": floats (NaN, -0.0), types that
+    Spark would cast first and CHAR, which it may pad, are left to Spark.
     """
     field = schema.find(key.column)
     try:
         found = from_spark(source.alias(SOURCE).select(F.expr(key.other).alias(_KEY)).schema).fields[0]
     except AnalysisException:
         return None
-    if field is None or found.metadata:
+    if field is None or has_char(field) or found.metadata:
         return None
     if field.type in INTEGERS and found.type in INTEGERS:
         return replace(field, type=LONG)  # a key of the source may be too large for the column

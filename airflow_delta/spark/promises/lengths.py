@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 from pyspark.sql import types as spark_types
 
 from airflow_delta.core.schema import StructType
-from airflow_delta.core.table_changes.ddl import CHAR_VARCHAR
+from airflow_delta.core.schema.char_columns import CHAR_VARCHAR
 from airflow_delta.spark.errors import TableRuleUnreadableError
 from airflow_delta.spark.spark_schema import quoted
 

@@ -20,6 +20,7 @@ from airflow_delta.core.schema import (
     schema_differences,
     schema_json,
 )
+from airflow_delta.core.schema.char_columns import CHAR_VARCHAR
 from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.schema.data_types import DOUBLE, INTEGERS, VOID
 from airflow_delta.core.schema.type_widening import is_widening
@@ -31,7 +32,7 @@ from airflow_delta.core.table_changes.refusal import refusals
 from airflow_delta.spark.all_nullable import all_nullable, nullable_field
 
 _TYPE_WIDENING = "delta.enableTypeWidening"
-_KEPT_COLUMN_METADATA = ("comment", "__CHAR_VARCHAR_TYPE_STRING")
+_KEPT_COLUMN_METADATA = ("comment", CHAR_VARCHAR)
 
 
 def evolved(table: StructType, rows: StructType, *, widen: bool, table_uri: str) -> StructType:

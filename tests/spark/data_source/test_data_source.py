@@ -16,9 +16,9 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import CommitStateUnknownError, InvalidStatementError, UnsupportedWriterFeatureError
 from airflow_delta.core.schema import StructField, StructType
+from airflow_delta.core.schema.char_columns import CHAR_VARCHAR
 from airflow_delta.core.schema.data_types import LONG, STRING
 from airflow_delta.core.table_changes import NewTable
-from airflow_delta.core.table_changes.ddl import CHAR_VARCHAR
 from airflow_delta.spark import DeltaTable
 from airflow_delta.spark.data_source.options import ReadOptions, WriteOptions
 from airflow_delta.spark.data_source.write_plan import commit_files, plan_write

@@ -1,0 +1,107 @@
+"""CHAR(n) is one value to all readers of a session: those in the JVM, those in Python, and plain Spark."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.schema.char_columns import CHAR_VARCHAR
+from airflow_delta.core.statements import (
+    DeleteStatement,
+    MatchedUpdate,
+    MergeStatement,
+    NotMatchedInsert,
+    SqlSource,
+    UpdateStatement,
+)
+from airflow_delta.spark.change_feed.read import read_changes
+from airflow_delta.spark.dml.delete import delete
+from airflow_delta.spark.dml.update import update
+from airflow_delta.spark.merge.merge import merge
+from airflow_delta.spark.scan import read_table
+from airflow_delta.spark.session import session_settings, temporary_views
+
+pytestmark = pytest.mark.spark
+
+ROWS = """
+    SELECT * FROM VALUES ('a', 'x', 1, NAMED_STRUCT('n', 'x')), ('b  ', 'x  ', 2, NAMED_STRUCT('n', 'y ')),
+    (NULL, NULL, 3, NULL) AS t(c, p, v, s)
+"""
+DECLARED = {"c": "char(3)", "p": "char(3)", "s": "struct<n:char(4)>"}
+PADDED = [(None, None, 3, None), ("a  ", "x  ", 1, ("x   ",)), ("b  ", "x  ", 2, ("y   ",))]
+RAW = [(None, None, 3, None), ("a", "x", 1, ("x",)), ("b  ", "x  ", 2, ("y ",))]
+VECTORS = {"delta.enableDeletionVectors": "true"}
+FEED = {"delta.enableChangeDataFeed": "true"}
+
+
+@pytest.fixture
+def log(put, table, request):
+    """A table whose log says CHAR, and whose files and partitions hold what the rows said."""
+    put(ROWS, partition_by=("p",), properties=getattr(request, "param", {}))
+    declare(table)
+    return DeltaLog.for_table(table)
+
+
+def declare(table):
+    commit = Path(table, "_delta_log", f"{0:020d}.json")
+    actions = [json.loads(line) for line in commit.read_text().splitlines()]
+    metadata = next(each["metaData"] for each in actions if "metaData" in each)
+    schema = json.loads(metadata["schemaString"])
+    for field in schema["fields"]:
+        field["metadata"] = {CHAR_VARCHAR: DECLARED[field["name"]]} if field["name"] in DECLARED else {}
+    metadata["schemaString"] = json.dumps(schema)
+    commit.write_text("\n".join(map(json.dumps, actions)))
+
+
+def rows(frame):
+    return sorted(((r.c, r.p, r.v, None if r.s is None else tuple(r.s)) for r in frame.collect()), key=str)
+
+
+@pytest.mark.parametrize(("pads", "wanted"), [("true", PADDED), ("false", RAW)])
+def test_the_jvm_and_python_read_the_same(spark, log, monkeypatch, pads, wanted):
+    with session_settings(spark, {"spark.sql.readSideCharPadding": pads}):
+        assert rows(read_table(spark, log.snapshot())) == sorted(wanted, key=str)
+        monkeypatch.setattr("airflow_delta.spark.scan.suits_jvm", lambda _: False)
+        assert rows(read_table(spark, log.snapshot())) == sorted(wanted, key=str)
+
+
+@pytest.mark.parametrize("pads", ["true", pytest.param("false", marks=pytest.mark.slow)])
+def test_a_merge_with_its_own_rows_matches_them_all(spark, log, pads):
+    with session_settings(spark, {"spark.sql.readSideCharPadding": pads}):
+        own = read_table(spark, log.snapshot()).where("c IS NOT NULL")
+        clauses = (MatchedUpdate(assignments={"v": "source.v + 10"}), NotMatchedInsert())
+        with temporary_views(spark, {"own": own}):
+            statement = MergeStatement(
+                table=log.table_uri,
+                source=SqlSource("TABLE own"),
+                on="target.c = source.c AND target.p = source.p",
+                clauses=clauses,
+            )
+            result = merge(spark, log, statement)
+    assert (result.metrics["numTargetRowsUpdated"], result.metrics["numTargetRowsInserted"]) == (2, 0)
+    assert sorted(log.refresh().to_arrow(["v"]).read_all()["v"].to_pylist()) == [3, 11, 12]
+
+
+def test_a_merge_on_a_constant_key_matches_as_spark_compares_it(spark, log):
+    statement = MergeStatement(
+        table=log.table_uri,
+        source=SqlSource("SELECT 'a' AS c, 5 AS v"),
+        on="target.c = 'a'",
+        clauses=(MatchedUpdate(assignments={"v": "source.v"}),),
+    )
+    assert merge(spark, log, statement).metrics["numTargetRowsUpdated"] == 1
+
+
+@pytest.mark.parametrize("log", [pytest.param(VECTORS, marks=pytest.mark.slow), FEED], indirect=True, ids=["vectors", "feed"])
+def test_a_delete_and_an_update_find_their_rows(spark, log):
+    update(
+        spark, log, UpdateStatement(table=log.table_uri, assignments={"v": "7"}, where="c = 'a' AND p = 'x' AND s.n = 'x   '")
+    )
+    delete(spark, log, DeleteStatement(table=log.table_uri, where="c = 'b'"))
+    assert rows(read_table(spark, log.refresh())) == sorted([(None, None, 3, None), ("a  ", "x  ", 7, ("x   ",))], key=str)
+    if log.snapshot().metadata.configuration.get("delta.enableChangeDataFeed"):
+        changes = {(row.c, row._change_type) for row in read_changes(spark, log, 1).collect()}
+        assert changes == {("a  ", "update_preimage"), ("a  ", "update_postimage"), ("b  ", "delete")}
+        core = log.changes(1).read_all()
+        assert set(core["c"].to_pylist()) == {"a  ", "b  "}
