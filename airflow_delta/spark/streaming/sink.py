@@ -4,8 +4,8 @@ A commit carries the query and the number of its batch (Delta's ``txn``). Spark 
 as after a kill between our commit and its checkpoint; the table then tells that the batch is in it, and nothing is done.
 
 A batch does not tell what the stream has read. Rows of the table itself (to leave out those that it has, say) are taken in the
-function, not in the stream: ``lambda rows, number: sink(rows.join(table.toDF(), "id", "left_anti"), number)``. Where somebody has
-changed meanwhile what was read, the query ends in a conflict, and repeats the batch when it is started again.
+function, not in the stream: ``lambda rows, number: sink(rows.join(table.toDF(), "id", "left_anti"), number)``. Where somebody
+has changed meanwhile what was read, the query ends in a conflict, and repeats the batch when it is started again.
 """
 
 from __future__ import annotations
