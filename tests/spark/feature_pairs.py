@@ -10,6 +10,8 @@ from airflow_delta.core.table_changes.create import NewTable
 from airflow_delta.core.table_changes.ddl import parse_struct
 
 MOST_FEATURES = 12
+ROWS_OF_FILE = 3
+"""Of the first files, whether or not a partition is one: by a remainder of 3 every one of them is changed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,20 +130,19 @@ class Case:
             constraints={name: sql for part in self.parts for name, sql in part.constraints.items()},
         )
 
-    def query(self, ids, v):
-        """Rows with these ids: SQL with as many tasks as files, each row a task's own where the table is not partitioned."""
+    def query(self, numbers, v):
+        """Rows with the ids of this range: SQL with as many tasks as files where the table is not partitioned."""
         values = {name: sql for part in self.parts for name, sql in part.values.items()}
         more = "".join(f", {sql} AS {name}" for name, sql in values.items())
-        first, end = ids
         tasks = 1 if self.partitioned else self.files
         return (
-            f"SELECT id, CAST(id % {self.files} AS INT) AS p, {v} AS v, concat('s', id) AS s{more} "
-            f"FROM range({first}, {end}, 1, {tasks})"
+            f"SELECT id, CAST(id DIV {ROWS_OF_FILE} % {self.files} AS INT) AS p, {v} AS v, concat('s', id) AS s{more} "
+            f"FROM range({numbers.start}, {numbers.stop}, {numbers.step}, {tasks})"
         )
 
     def row(self, number, v, p=None):
         """The row with this id as readers see it."""
-        row = {"id": number, "p": number % self.files if p is None else p, "v": v, "s": f"s{number}"}
+        row = {"id": number, "p": number // ROWS_OF_FILE % self.files if p is None else p, "v": v, "s": f"s{number}"}
         return row | {name: value(v) for part in self.parts for name, value in part.seen.items()}
 
 

@@ -27,7 +27,7 @@ from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.merge.merge import merge
 from airflow_delta.spark.optimize.optimize import optimize
 from airflow_delta.spark.write.write import write
-from tests.spark.feature_pairs import FEATURES, SHAPES, Case, covering, fit
+from tests.spark.feature_pairs import FEATURES, ROWS_OF_FILE, SHAPES, Case, covering, fit
 
 pytestmark = pytest.mark.spark
 
@@ -46,10 +46,10 @@ class PairedTable:
 
     # -- statements
 
-    def write(self, first, end, v):
-        source = SqlSource(self.case.query((first, end), v))
+    def write(self, numbers, v):
+        source = SqlSource(self.case.query(numbers, v))
         result = write(self.spark, self.log, WriteStatement(table=self.root, source=source))
-        self.rows |= {number: self.case.row(number, v) for number in range(first, end)}
+        self.rows |= {number: self.case.row(number, v) for number in numbers}
         return result
 
     def update(self, is_chosen, where, v, p=None):
@@ -63,12 +63,12 @@ class PairedTable:
         for number, _ in list(self.chosen(is_chosen)):
             del self.rows[number]
 
-    def merge(self, first, end, v, clauses=UPSERT):
-        source = SqlSource(self.case.query((first, end), v))
+    def merge(self, numbers, v, clauses=UPSERT):
+        source = SqlSource(self.case.query(numbers, v))
         statement = MergeStatement(table=self.root, source=source, on="target.id = source.id", clauses=clauses)
         merge(self.spark, self.log, statement)
-        numbers = (number for number in range(first, end) if clauses is UPSERT or number not in self.rows)
-        self.rows |= {number: self.case.row(number, v) for number in numbers}
+        taken = [number for number in numbers if clauses is UPSERT or number not in self.rows]
+        self.rows |= {number: self.case.row(number, v) for number in taken}
 
     def optimize(self):
         return optimize(self.spark, self.log, OptimizeStatement(table=self.root))
@@ -119,32 +119,32 @@ class PairedTable:
 def live(spark, duckdb, root, case):
     """The life of a table of this case."""
     table = PairedTable(spark, duckdb, root, case)
-    count = 3 * case.files
-    table.write(0, count, v=10)
+    count = ROWS_OF_FILE * case.files
+    table.write(range(count), v=10)
     assert len(table.log.refresh().files()) == case.files
     if "typeWidening" in case.features:
         table.log.alter().widen_column("wide", LONG)
-    table.write(count, count + 2, v=20)
+    table.write(range(count, count + 2), v=20)
     table.check()
     if case.is_append_only:
         for change in (
             lambda: table.update(lambda _: True, "id >= 0", 1),
             lambda: table.delete(lambda _: True, "id >= 0"),
-            lambda: table.merge(0, 1, 1),
+            lambda: table.merge(range(1), 1),
         ):
             with pytest.raises(AppendOnlyTableError):
                 change()
-        table.merge(count, count + 4, v=30, clauses=[NotMatchedInsert()])
+        table.merge(range(count, count + 4), v=30, clauses=[NotMatchedInsert()])
         table.optimize()
         table.log.checkpoint()
-        table.write(count + 4, count + 5, v=40)
+        table.write(range(count + 4, count + 5), v=40)
         table.check_at_the_end()
         return
     table.update(lambda number: number % 3 == 1, "id % 3 = 1", v=30)
     table.check()
     table.delete(lambda number: number % 5 == 2, "id % 5 = 2")
     table.check()
-    table.merge(count - 2, count + 4, v=40)
+    table.merge(range(0, count + 8, 4), v=40)
     table.check()
     table.optimize()
     table.check()
