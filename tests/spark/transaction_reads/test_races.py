@@ -257,7 +257,6 @@ def outcomes(statement, rivals):
 QUICK = {
     ("append_missing", "our_dependent_append", None),
     ("overwrite_distinct", "foreign_append", None),
-    ("merge_by_source", "foreign_delete", None),
     ("append_expect", "our_append", None),
 }
 BEFORE_COMMIT = [(statement, (rival,), None) for statement in STATEMENTS for rival in RIVALS]

@@ -174,7 +174,9 @@ def test_a_statement_that_reads_other_tables_or_old_versions_stays_a_blind_appen
         assert last_commit()["isBlindAppend"] is True
 
 
-@pytest.mark.parametrize("of", ["toDF", "format", "files", "changes"])
+@pytest.mark.parametrize(
+    "of", ["toDF", "format", pytest.param("files", marks=pytest.mark.slow), pytest.param("changes", marks=pytest.mark.slow)]
+)
 def test_rows_handed_over_are_known_to_be_of_the_target_and_never_committed_when_outdated(
     spark, raced, days, rows, of, last_commit
 ):
@@ -247,6 +249,7 @@ def test_rows_of_two_versions_of_the_target_are_refused(spark, days, rows):
         delta_writer(ours.toDF().exceptAll(first)).mode("append").save(days)
 
 
+@pytest.mark.slow
 def test_hidden_rows_of_a_winner_make_a_self_reading_merge_run_again(spark, run_write, raced, table, rows):
     run_write(SqlSource("SELECT id, id AS v FROM range(4)"), properties={"delta.enableDeletionVectors": "true"})
     statement = MergeStatement(
