@@ -70,6 +70,7 @@ class DeltaLog:
         uri: str,
         storage_options: Mapping[str, Any] | None = None,
         *,
+        allowed_prefixes: Iterable[str] = (),
         clock: Clock = system_clock,
         store: LogStore | None = None,
     ) -> DeltaLog:
@@ -78,6 +79,8 @@ class DeltaLog:
         Args:
             uri: A local path or a URI.
             storage_options: Credentials and endpoint, for object stores.
+            allowed_prefixes: URIs of the places outside of the table from which its files may be read, as a shallow clone of
+                another engine needs it. Files elsewhere are refused; our own clones know the place of their source.
             clock: Where the time of commits comes from.
             store: Instead of the store that the URI's scheme says: any object that keeps the promises of ``LogStore``, such as
                 one over the JVM's Hadoop filesystem for HDFS. ``tests/core/storage/log_store_contract.py`` tests them.
@@ -86,7 +89,7 @@ class DeltaLog:
             InvalidStatementError: The URI is blank, or names no bucket.
             UnsupportedStorageError: The filesystem cannot hold a log safely.
         """
-        return cls(store or log_store_for(uri, storage_options), clock=clock)
+        return cls(store or log_store_for(uri, storage_options, allowed_prefixes), clock=clock)
 
     @property
     def table_uri(self) -> str:

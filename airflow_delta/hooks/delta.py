@@ -12,8 +12,9 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.sdk.log import mask_secret
 
 from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.json_form import map_tables
-from airflow_delta.core.storage.ambient_options import account_of, are_for
+from airflow_delta.core.storage.ambient_options import account_of, are_for, parsed_prefixes
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.object_filesystem import secrets_of
 from airflow_delta.core.storage.object_location import ObjectLocation, ObjectService
@@ -33,6 +34,8 @@ class DeltaHook(BaseHook):
     * ``storage_conn_id``: the connection of the object store, of the type ``aws``, ``google_cloud_platform``, ``wasb``,
       ``adls`` or ``azure_data_lake``; without it the identity of the machine is used.
     * ``storage_options``: more options of the store's fsspec filesystem, as an object. No secrets.
+    * ``allowed_prefixes``: a list of the places outside of their roots from which tables may read files, as shallow clones of
+      other engines need it.
     * ``scratch_uri``: where jobs leave their results.
     * ``workers_see_tables``: false where only Spark has access to the tables. Then jobs do all the looking, ``scratch_uri`` is
       needed, and what needs a look from the worker (sensors, pins, ``engine="worker"``) is refused.
@@ -94,6 +97,14 @@ class DeltaHook(BaseHook):
     def scratch_uri(self) -> str | None:
         """Where jobs leave results, if the connection says so."""
         return self._extra.get("scratch_uri") or None
+
+    @cached_property
+    def allowed_prefixes(self) -> tuple[str, ...]:
+        """Places outside of their roots from which tables may read files, as the connection says."""
+        try:
+            return parsed_prefixes(self._extra.get("allowed_prefixes") or [], "allowed_prefixes")
+        except InvalidStatementError:
+            raise self._error("its allowed_prefixes are no list of URIs", 'write them as ["s3://lake/flights/"]') from None
 
     @property
     def workers_see_tables(self) -> bool:
@@ -157,7 +168,7 @@ class DeltaHook(BaseHook):
         uri = self.table_uri(table)
         if not self.workers_see_tables:
             raise TablesNotVisibleError(conn_id=self.delta_conn_id, table=uri)
-        return log_store_for(uri, self.storage_options(uri))
+        return log_store_for(uri, self.storage_options(uri), self.allowed_prefixes)
 
     def delta_log(self, table: str) -> DeltaLog:
         """The log of a table. Raises as ``DeltaLog.for_table``, and ``TablesNotVisibleError``."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,6 +13,7 @@ from pathlib import Path
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.foreign_values import printable_lines
 from airflow_delta.core.statements.json_form import TYPES
+from airflow_delta.core.storage.ambient_options import PREFIXES_VARIABLE
 from airflow_delta.jobs.errors import InvalidSpecError, JobFailedError
 from airflow_delta.jobs.orphan import exit_with_jvm
 from airflow_delta.jobs.result import ResultDocument, write_result
@@ -34,6 +37,8 @@ def main(statement_type: str, arguments: Sequence[str] | None = None) -> int:
         document = ResultDocument.of_error(error)
         sys.stderr.write(f"{error}\n")
         return document.exit_code
+    if spec.allowed_prefixes:
+        os.environ[PREFIXES_VARIABLE] = json.dumps(spec.allowed_prefixes)
     exit_with_jvm()
     spark = job_session(f"{statement_type} {spec.statement.table}")
     try:

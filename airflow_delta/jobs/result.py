@@ -29,7 +29,7 @@ StorageOptions = Mapping[str, Any] | None
 """Credentials and endpoint of the place of results, as fsspec takes them; None for the ambient ones."""
 
 _logger = logging.getLogger(__name__)
-_SWEPT = re.compile(r"[0-9a-f]{32}/\d+\.json")
+_SWEPT = re.compile(rf"{RESULTS_FOLDER}/[0-9a-f]{{32}}/\d+\.json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,25 +149,31 @@ def result_uri(base: str, token: str, attempt: int) -> str:
     return f"{base.rstrip('/')}/{RESULTS_FOLDER}/{token}/{attempt}.json"
 
 
+def _parts(uri: str) -> tuple[str, str]:
+    """The base of a ``result_uri``, and the document's path below it: what lies between may be a link, and must not be one."""
+    base, _, path = uri.rpartition(f"/{RESULTS_FOLDER}/")
+    return base or "/", f"{RESULTS_FOLDER}/{path}"
+
+
 def write_result(
     uri: str, document: ResultDocument, storage_options: StorageOptions = None, *, clock: Clock = system_clock
 ) -> None:
     """Write the document in one step, and sweep the old ones beside it."""
-    root, token, name = uri.rsplit("/", 2)
-    store = log_store_for(root, storage_options)
-    store.write(f"{token}/{name}", document.to_text().encode())
+    base, path = _parts(uri)
+    store = log_store_for(base, storage_options)
+    store.write(path, document.to_text().encode())
     limit = clock() - KEPT_FOR
     swept = [
-        each.path for each in store.list_all() if each.modification_time < limit and _SWEPT.fullmatch(each.path) is not None
+        each.path for each in store.list_all(RESULTS_FOLDER) if each.modification_time < limit and _SWEPT.fullmatch(each.path)
     ]
     store.delete(swept)
 
 
 def read_result(uri: str, storage_options: StorageOptions = None) -> ResultDocument | None:
     """The document, or None when the job left none, or none that can be read: the log knows whether the job has committed."""
-    folder, name = uri.rsplit("/", 1)
+    base, path = _parts(uri)
     try:
-        return ResultDocument.from_text(log_store_for(folder, storage_options).read(name))
+        return ResultDocument.from_text(log_store_for(base, storage_options).read(path))
     except FileNotFoundError:
         return None
     except ValueError as error:
@@ -177,7 +183,7 @@ def read_result(uri: str, storage_options: StorageOptions = None) -> ResultDocum
 
 def written_results(base: str, token: str, storage_options: StorageOptions = None) -> set[int]:
     """The tries of a task that left a document below the base."""
-    files = log_store_for(f"{base.rstrip('/')}/{RESULTS_FOLDER}", storage_options).list_from(token)
+    files = log_store_for(base, storage_options).list_from(f"{RESULTS_FOLDER}/{token}")
     names = (each.path.rsplit("/", 1)[-1] for each in files)
     tries = (natural_number(name.removesuffix(".json")) for name in names)
     return {number for number in tries if number is not None}

@@ -18,6 +18,7 @@ from typing import Any
 from airflow_delta.core.actions.commit_info import Origin
 from airflow_delta.core.statements import Statement
 from airflow_delta.core.statements.json_form import map_tables, statement_from_json, to_json
+from airflow_delta.core.storage.ambient_options import parsed_prefixes
 from airflow_delta.core.storage.table_uri import absolute
 from airflow_delta.jobs.errors import InvalidSpecError
 from airflow_delta.jobs.result import result_uri
@@ -36,6 +37,7 @@ class JobSpec:
         start_version: The table's version when the token was minted (-1: no table); commits after it are searched for the
             token before anything is done. None when whoever minted the token could not read the table.
         result_uri: Where the result document goes; None prints it only.
+        allowed_prefixes: Places outside of their roots from which tables may read files, as the connection says.
         not_before: Where there is no start version: no commit of the task is older, in milliseconds since the epoch.
     """
 
@@ -44,6 +46,7 @@ class JobSpec:
     start_version: int | None = None
     result_uri: str | None = None
     not_before: int | None = None
+    allowed_prefixes: tuple[str, ...] = ()
 
     def to_text(self) -> str:
         """The spec as JSON text."""
@@ -61,6 +64,8 @@ class JobSpec:
             "result_uri": self.result_uri,
             "not_before": self.not_before,
         }
+        if self.allowed_prefixes:
+            document["allowed_prefixes"] = list(self.allowed_prefixes)
         return json.dumps(document, separators=(",", ":"))
 
     @classmethod
@@ -91,6 +96,7 @@ class JobSpec:
                 result_uri=result_uri(base, run.key, run.try_number),
                 not_before=run.run_after,
             )
+        document["allowed_prefixes"] = parsed_prefixes(document.get("allowed_prefixes", []), "allowed_prefixes")
         try:
             spec = cls(statement=statement, origin=Origin(**document.pop("origin", {})), **document)
         except TypeError as error:

@@ -256,6 +256,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
                 start_version=token.start_version,
                 result_uri=result_uri(base, token.token, context["ti"].try_number),
                 not_before=round(1_000 * context["dag_run"].run_after.timestamp()) if token.start_version is None else None,
+                allowed_prefixes=self.hook.allowed_prefixes,
             )
             failure = self._submit(spec, target, Path(private), token, context)
             if failure is None and self._defers and (self._job_id is not None or not target.tells_of_drivers):

@@ -16,6 +16,7 @@ from airflow_delta.core.schema import StructField, StructType, partition_arrays
 from airflow_delta.core.schema.char_columns import without_char
 from airflow_delta.core.schema.column_mapping import MappingMode, physical_name, physical_schema, without_column_mapping
 from airflow_delta.core.schema.data_types import BOOLEAN, STRING
+from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.spark.data_paths import file_uri
 from airflow_delta.spark.session import session_settings
 from airflow_delta.spark.spark_schema import quoted, to_spark
@@ -45,11 +46,17 @@ def jvm_scan(
 
     Raises:
         CorruptDataFileError: A file is missing.
+        PathOutsideTableError: A link leads out of the table.
     """
     partitions = [each for each in columns.fields if each.name in table.partition_columns]
     stored = columns.without(table.partition_columns)
     read = without_column_mapping(physical_schema(stored))
-    uris = [file_uri(table.table_uri, path) for path in files["path"].to_pylist()]
+    paths = files["path"].to_pylist()
+    if scheme_of(table.table_uri) == "file":
+        locate = table.locate
+        for path in paths:  # the JVM follows links, wherever they lead
+            locate(path)
+    uris = [file_uri(table.table_uri, path) for path in paths]
     try:
         with session_settings(spark, {_LISTING_TASKS: str(spark.sparkContext.defaultParallelism)}):
             reader = spark.read.schema(to_spark(read)).options(**_READER_OPTIONS, **{READ_MARK: table.mark})

@@ -102,9 +102,11 @@ class FileRewrite:
         return RowIds.of(self.snapshot.metadata.configuration) if self.directory else None
 
     def _run(self, ordered: DataFrame, clock: Clock) -> Rewritten:
+        table = TableFiles.of(self.snapshot)
+        table.locate.check(self.inputs["path"])
         worker = RewriteWorker(
             columns=tuple(ordered.columns),
-            table=TableFiles.of(self.snapshot),
+            table=table,
             directory=self.directory,
             change_directory=self.change_directory,
             schema=self.snapshot.schema.without(self.snapshot.partition_columns),

@@ -89,10 +89,12 @@ def read_files(spark: SparkSession, files: pa.Table, table: TableFiles, columns:
 
     Raises:
         CorruptDataFileError: A file is missing.
+        PathOutsideTableError: A file lies outside of the table.
     """
     read, table = table.schema if columns is None else columns, table.in_session(spark)
     shown = to_spark(without_column_mapping(read))
     is_masked = files["deletion_vector"].is_valid()
+    table.locate.check(files["path"])
     uris = [file_uri(table.table_uri, path) for path in files["path"].to_pylist()]
     if table.mapping is MappingMode.ID or is_case_sensitive(spark) or not suits_jvm(uris):
         is_masked = pc.or_(is_masked, pa.scalar(True))

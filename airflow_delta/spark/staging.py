@@ -13,6 +13,7 @@ import pyarrow.fs as pafs
 
 from airflow_delta.core.errors import CommitStateUnknownError, DeltaError
 from airflow_delta.core.foreign_values import printable_lines
+from airflow_delta.core.storage.file_locator import FileLocator
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.object_location import ObjectLocation
 from airflow_delta.core.storage.resolve import log_store_for
@@ -50,6 +51,7 @@ class StagingArea:
         self.name = f"{within}/write-{uuid.uuid4().hex}" if within else f"write-{uuid.uuid4().hex}"
         self.uri = f"{hadoop_uri(self.table_uri)}/{self.name}"
         self._filesystem, self.root = self.store.data_filesystem()
+        FileLocator.of(self.store)(self.name)  # linked directories are not written through
         self._missing = _missing_directories(self._filesystem, f"{self.root}/{within}" if within else self.root)
         self._entrusted = False
         self._changes: StagingArea | None = None

@@ -48,6 +48,7 @@ class TableFiles:
         newest: The version, where it was read for being the newest; None where it was asked for by its number or time, and of
             files that are no version's.
         pads_char: Whether columns of type CHAR are padded, as in Spark by default.
+        allowed_prefixes: Places outside of the root that files may lie in.
     """
 
     table_uri: str
@@ -57,6 +58,7 @@ class TableFiles:
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     newest: int | None = None
     pads_char: bool = True
+    allowed_prefixes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, snapshot: Snapshot, *, is_newest: bool = False) -> TableFiles:
@@ -68,6 +70,7 @@ class TableFiles:
             mapping=snapshot.column_mapping,
             storage_options=snapshot.store.storage_options,
             newest=snapshot.version if is_newest else None,
+            allowed_prefixes=snapshot.store.allowed_prefixes,
         )
 
     @classmethod
@@ -79,6 +82,7 @@ class TableFiles:
             partition_columns=metadata.partition_columns,
             mapping=mapping_mode(metadata.configuration),
             storage_options=store.storage_options,
+            allowed_prefixes=store.allowed_prefixes,
         )
 
     def in_session(self, spark: SparkSession) -> TableFiles:
@@ -93,7 +97,8 @@ class TableFiles:
     @property
     def locate(self) -> FileLocator:
         """Finds a file by its path in the log, from whatever directory the process was started in."""
-        return FileLocator(TableFilesystems(hadoop_uri(self.table_uri), self.storage_options))
+        uri = hadoop_uri(self.table_uri)
+        return FileLocator(TableFilesystems(uri, self.storage_options), uri, self.allowed_prefixes)
 
     def hidden_rows(self, path: str, vector: Mapping[str, Any]) -> RowBitmap:
         """The rows of a file that its deletion vector hides. Raises ``CorruptDataFileError``."""

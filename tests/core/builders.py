@@ -103,9 +103,9 @@ def vector(name, offset=None):
 class HandmadeLog:
     """A log in memory, one file after the other; its clock moves by a second with each file."""
 
-    def __init__(self):
+    def __init__(self, *, allowed_prefixes=()):
         self.now = 0
-        self.store = InMemoryLogStore("memory://handmade", clock=self._tick)
+        self.store = InMemoryLogStore("memory://handmade", clock=self._tick, allowed_prefixes=allowed_prefixes)
         self.next_version = 0
 
     def _tick(self):

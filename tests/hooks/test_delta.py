@@ -153,3 +153,12 @@ def test_where_workers_see_no_tables_they_do_not_look(connection, monkeypatch, t
     monkeypatch.setenv("AIRFLOW__DELTA__WORKERS_SEE_TABLES", "False")
     assert not connection("lake").workers_see_tables
     assert connection("lake", extra={"workers_see_tables": True}).workers_see_tables
+
+
+def test_the_connection_allows_places_outside_of_tables(connection, tmp_path):
+    hook = connection("lake", extra={"allowed_prefixes": ["s3://lake/shared/"]})
+    assert hook.allowed_prefixes == hook.log_store(str(tmp_path)).allowed_prefixes == ("s3://lake/shared/",)
+    assert connection("none").allowed_prefixes == ()
+    for wrong in ("s3://lake", {"a": 1}, [1], [""]):
+        with pytest.raises(DeltaConnectionError, match="allowed_prefixes"):
+            _ = connection("wrong", extra={"allowed_prefixes": wrong}).allowed_prefixes

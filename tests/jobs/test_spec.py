@@ -21,6 +21,7 @@ def test_a_spec_survives_its_text():
         origin=Origin(token="a1", job={"jobName": "d.t"}, record={"try_number": 2}),
         start_version=7,
         result_uri="/lake/flights/_airflow_delta/results/a1/2.json",
+        allowed_prefixes=("/lake/shared",),
     )
     assert JobSpec.from_text(spec.to_text()) == spec
     unseen = replace(spec, start_version=None, not_before=1_767_225_600_000)
@@ -45,6 +46,7 @@ def test_by_hand_only_the_statement_is_needed():
         (lambda spec: {"statement": spec["statement"] | {"table": "flights"}}, RelativePathError),
         (lambda spec: {"statement": spec["statement"] | {"source": {"$type": "table", "table": "./feed"}}}, RelativePathError),
         (lambda spec: {"statement": spec["statement"] | {"dry_run": "maybe"}}, InvalidStatementError),
+        (lambda spec: spec | {"allowed_prefixes": "/"}, InvalidStatementError),
         (lambda spec: spec | {"digest": "0" * 64}, InvalidSpecError),
         (lambda spec: spec | {"statement": spec["statement"] | {"table": "/lake/other"}}, InvalidSpecError),
         (lambda spec: {key: value for key, value in spec.items() if key != "statement"}, InvalidSpecError),

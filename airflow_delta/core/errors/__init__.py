@@ -27,6 +27,7 @@
     ├── StorageAccessError             a storage that refused: no bucket, no permission
     │   ├── CredentialsExpiredError    credentials that were valid once              (retryable)
     │   └── StorageFullError           no space is left, nothing was written
+    ├── PathOutsideTableError          a file outside of the table that names it
     ├── StorageUnavailableError        a storage that does not answer                (retryable)
     ├── InvalidStatementError          a statement that cannot be meant
     ├── InvalidPredicateError          SQL text that is no predicate on this table, or not decidable here
@@ -115,6 +116,7 @@ from airflow_delta.core.errors.statement import (
 )
 from airflow_delta.core.errors.storage import (
     CredentialsExpiredError,
+    PathOutsideTableError,
     StorageAccessError,
     StorageFullError,
     StorageUnavailableError,
@@ -197,6 +199,7 @@ __all__ = [
     "MissingRecordCountError",
     "MultipleSourceRowsMatchedError",
     "NotConvertibleError",
+    "PathOutsideTableError",
     "PinNotRegisteredError",
     "ProtocolChangedError",
     "RelativePathError",

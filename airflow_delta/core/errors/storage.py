@@ -46,6 +46,25 @@ class StorageFullError(StorageAccessError):
 
 
 @dataclass(kw_only=True, eq=False)
+class PathOutsideTableError(DeltaError):
+    """A table names a file outside of its root: it could be anybody's, read with the rights of this job.
+
+    Attributes:
+        path: As in the log, or below the root where a link leads out of it.
+    """
+
+    code = "DELTA_PATH_OUTSIDE_TABLE"
+    message = "{table} names the file {path!r}, which lies outside of the table"
+    remedy = (
+        "where the table shares files on purpose, as a shallow clone of another engine does, allow their place by "
+        "allowed_prefixes in the extra of the delta connection, or of DeltaLog.for_table and DeltaTable.forPath; otherwise "
+        "somebody has tampered with the table: restore it to a version without the file"
+    )
+    table: str
+    path: str
+
+
+@dataclass(kw_only=True, eq=False)
 class StorageUnavailableError(DeltaError, OSError):
     """The storage did not answer, or asked for fewer requests, each time it was tried. Says nothing about any file.
 

@@ -14,7 +14,7 @@ from airflow_delta.core.actions.file_actions import DELETION_VECTOR
 from airflow_delta.core.data_files.deletion_vector import vector_path
 from airflow_delta.core.errors import CorruptLogError
 from airflow_delta.core.log.file_names import LOG_DIRECTORY
-from airflow_delta.core.storage.table_uri import local_path, scheme_of
+from airflow_delta.core.storage.table_uri import ABSOLUTE, local_path, scheme_of
 
 _WITH_SCHEME = "^[A-Za-z][A-Za-z0-9+.-]+:/"
 _KEPT = "/:@!$&'()*+,;=~"  # what a path may hold unencoded, as Java's URI writes it
@@ -30,7 +30,7 @@ def encoded_root(table_uri: str) -> str:
 
 def are_absolute(paths: pa.ChunkedArray) -> pa.ChunkedArray:
     """Which paths of the log are not relative to the table's root (``storage.table_uri.is_relative``)."""
-    return pc.match_substring_regex(paths, f"^/|{_WITH_SCHEME}")
+    return pc.match_substring_regex(paths, ABSOLUTE)
 
 
 def absolute_paths(paths: pa.ChunkedArray, table_uri: str) -> pa.ChunkedArray:

@@ -6,6 +6,7 @@ none of them: its own vacuum never deletes them, but a vacuum of the source may,
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,7 +17,9 @@ import pyarrow.compute as pc
 from airflow_delta.core.actions import DomainMetadata, Metadata, Origin, Protocol
 from airflow_delta.core.errors import CloneTargetNotEmptyError, InvalidStatementError, TableExistsError, UnsupportedStorageError
 from airflow_delta.core.operations.absolute_paths import absolute_paths, absolute_vectors, encoded_root
+from airflow_delta.core.operations.clone_sources import register_clone
 from airflow_delta.core.operations.table_log import TableLog
+from airflow_delta.core.operations.unneeded_files import check_contained
 from airflow_delta.core.schema.column_mapping import mapping_mode
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import CreateMode
@@ -28,6 +31,8 @@ from airflow_delta.core.table_features.feature import writer_features
 from airflow_delta.core.table_features.protocol import at_least, needed_features, upgraded
 from airflow_delta.core.table_features.support import ROW_FEATURES, check_writable
 from airflow_delta.core.transaction.operation import Operation
+
+_logger = logging.getLogger(__name__)
 
 # What tells of the source's own history, of which the clone has none.
 _OF_THE_SOURCE = frozenset(
@@ -54,6 +59,7 @@ class CloneResult:
         files: Number of files that both tables share.
         bytes: Their size.
         created: Whether anything was committed.
+        unregistered: Why readers need the source among their ``allowed_prefixes`` (``register_clone``); None where they do not.
     """
 
     version: int
@@ -61,6 +67,7 @@ class CloneResult:
     files: int
     bytes: int
     created: bool = True
+    unregistered: str | None = None
 
 
 def shallow_clone(
@@ -92,10 +99,12 @@ def shallow_clone(
         InvalidTablePropertyError: There is no such property, or it cannot have the value.
         ConcurrentWriteError: Somebody else committed to the target meanwhile.
         UnsupportedWriterFeatureError: The source needs writers that know more.
+        PathOutsideTableError: The source names a file outside of it.
     """
     _check_same_storage(source.table_uri, target.table_uri)
     check_writable(source.table_uri, source.protocol, source.metadata)
     files = source.files()
+    check_contained(source.store, files)
     result = CloneResult(version=0, source_version=source.version, files=len(files), bytes=_bytes(files))
     there = target.snapshot() if target.exists() else None
     if there and mode == "error":
@@ -109,6 +118,9 @@ def shallow_clone(
     protocol = cloned_protocol(source.protocol, there.protocol if there else None, metadata, wanted)
     if dry_run:
         return replace(result, version=there.version if there else -1, created=False)
+    unregistered = register_clone(source.store, target.store)
+    if unregistered:
+        _logger.warning("%s: add %s to the allowed_prefixes of readers: %s", target.table_uri, source.table_uri, unregistered)
     # The promises about rows were kept by those who wrote them.
     if there:
         transaction = target.start_transaction(there, enforces=ROW_FEATURES)
@@ -135,7 +147,7 @@ def shallow_clone(
         origin=origin,
         resolve_conflicts=False,
     )
-    return replace(result, version=committed.version)
+    return replace(result, version=committed.version, unregistered=unregistered)
 
 
 def cloned_metadata(source: Metadata, there: Metadata | None, properties: Mapping[str, str], *, now: int) -> Metadata:

@@ -16,7 +16,6 @@ from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.fs
 
 from airflow_delta.core.actions import ADD_FILE, Metadata, Origin
 from airflow_delta.core.actions.file_actions import STRING_MAP
@@ -37,6 +36,7 @@ from airflow_delta.core.operations.vacuum_candidates import listed_files
 from airflow_delta.core.schema import DataType, StructField, StructType, parse_schema, schema_json, typed_values
 from airflow_delta.core.schema.column_mapping import MODE_PROPERTY
 from airflow_delta.core.schema.column_names import name_key
+from airflow_delta.core.storage.file_locator import FileLocator
 from airflow_delta.core.storage.storage_failures import read_data
 from airflow_delta.core.table_changes.definition import new_definition
 from airflow_delta.core.table_changes.properties import requested
@@ -100,6 +100,7 @@ def convert(
 
     Raises:
         NotConvertibleError: The files do not make up one table; it tells everything that does not fit.
+        PathOutsideTableError: One of them is a link to a file that lies elsewhere.
         InvalidTablePropertyError: There is no such property, or it cannot have the value.
         InvalidTableDefinitionError: No table can have such columns.
         TableExistsError: Somebody else has made a table there meanwhile.
@@ -118,13 +119,12 @@ def convert(
     partitions = [_partition(each) for each in directories.dictionary.to_pylist()]
     fields = _partition_fields(uri, partitions, partition_schema, infer=infer_partitions)
     _check_partitions(uri, directories.dictionary.to_pylist(), partitions, fields)
-    filesystem, root = log.store.data_filesystem()
     wanted = requested(properties, uri)
     if MODE_PROPERTY in wanted.configuration:
         raise NotConvertibleError(table=uri, problems=(f"{MODE_PROPERTY} can only be set once the table is there",))
     selection = StatisticsSelection.from_properties(wanted.configuration) if statistics else None
     names = tuple(each.name for each in fields)
-    schema, stats = _Footers(uri, filesystem, root, names, selection).of(files["path"])
+    schema, stats = _Footers(uri, FileLocator.of(log.store), names, selection).of(files["path"])
     metadata = Metadata(
         id=str(uuid.uuid4()),
         schema_string=schema_json(_with_partitions(schema, fields)),
@@ -255,8 +255,7 @@ class _Footers:
     """Reads the footers of many files, several at once; no more than a few are in memory."""
 
     table: str
-    filesystem: pyarrow.fs.FileSystem
-    root: str
+    locate: FileLocator
     partition_columns: tuple[str, ...]
     selection: StatisticsSelection | None
 
@@ -295,9 +294,9 @@ class _Footers:
 
     def _read(self, path: str, schema: StructType | None) -> _Footer:
         """What the footer of a file says; its statistics for the columns of ``schema``."""
-        place = f"{self.root}/{path}" if self.root else path
+        place = self.locate(quote(path))
         try:
-            footer = read_data(lambda: read_footer(self.filesystem, place), table=self.table, file=path)
+            footer = read_data(lambda: read_footer(*place), table=self.table, file=path)
             columns = footer_schema(footer)
         except (pa.ArrowException, CorruptDataFileError, UnsupportedTypeError) as error:
             return _Footer(problem=str(error))

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from airflow_delta.core.actions import CommitActions
 from airflow_delta.core.errors import ManifestUnsupportedError
 from airflow_delta.core.operations.absolute_paths import absolute_paths
-from airflow_delta.core.operations.unneeded_files import unencoded
+from airflow_delta.core.operations.unneeded_files import check_contained, unencoded
 from airflow_delta.core.schema.column_mapping import MappingMode, mapping_mode
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.log_store import LogStore
@@ -103,6 +103,7 @@ def _listable_files(snapshot: Snapshot) -> pa.Table:
     files = snapshot.files()
     if files["deletion_vector"].null_count < len(files):
         raise ManifestUnsupportedError(table=snapshot.table_uri, detail="its files hold deleted rows (deletion vectors)")
+    check_contained(snapshot.store, files)
     return files
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +13,7 @@ from airflow_delta.core.errors import UnsupportedStorageError
 from airflow_delta.core.operations.absolute_paths import are_absolute
 from airflow_delta.core.operations.unneeded_files import lies_below_the_root, unencoded
 from airflow_delta.core.operations.vacuum_candidates import listed_files
+from airflow_delta.core.storage.file_locator import FileLocator
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.table_uri import scheme_of
 
@@ -28,6 +28,7 @@ def missing_files(store: LogStore, paths: pa.ChunkedArray) -> pa.Array:
     where it points, with the options of the table's store.
 
     Raises:
+        PathOutsideTableError: A path leads where the table may not read.
         OSError: The storage does not answer.
     """
     absolute = are_absolute(paths)
@@ -58,17 +59,18 @@ def _missing_below_the_root(store: LogStore, paths: pa.ChunkedArray) -> pa.Array
 
 
 def _missing_elsewhere(store: LogStore, paths: Iterable[str]) -> pa.Array:
+    locate = FileLocator.of(store)
     with ThreadPoolExecutor(_THREADS) as pool:
-        return pa.array(_without_file(paths, pool.map(lambda path: _exists_elsewhere(store, path), paths)), pa.string())
+        return pa.array(_without_file(paths, pool.map(lambda path: _exists_elsewhere(locate, path), paths)), pa.string())
 
 
 def _without_file(paths: Iterable[str], answers: Iterable[bool]) -> Iterator[str]:
     return (path for path, is_there in zip(paths, answers, strict=True) if not is_there)
 
 
-def _exists_elsewhere(store: LogStore, path: str) -> bool:
+def _exists_elsewhere(locate: FileLocator, path: str) -> bool:
     try:
-        filesystem, place = store.data_filesystem(unquote(path))
+        filesystem, place = locate(path)
     except UnsupportedStorageError:  # nobody could read it either
         return False
     return bool(filesystem.get_file_info(place).type == pyarrow.fs.FileType.File)

@@ -157,7 +157,7 @@ class _Reader:
         properties = snapshot.metadata.configuration
         return cls(
             store=snapshot.store,
-            locate=FileLocator(snapshot.store.data_filesystem),
+            locate=FileLocator.of(snapshot.store),
             schema=physical_schema(snapshot.schema.without(snapshot.partition_columns)),
             selection=StatisticsSelection.from_properties(properties),
             by_id=mapping_mode(properties) is MappingMode.ID,

@@ -21,7 +21,7 @@ from airflow_delta.core.errors import AppendOnlyTableError, DataFilesMissingErro
 from airflow_delta.core.log.action_reconciliation import file_keys
 from airflow_delta.core.operations.missing_files import missing_files
 from airflow_delta.core.operations.table_log import TableLog
-from airflow_delta.core.operations.unneeded_files import vector_files
+from airflow_delta.core.operations.unneeded_files import check_contained, vector_files
 from airflow_delta.core.schema import StructField, StructType, parse_schema, schema_json
 from airflow_delta.core.schema.column_mapping import MAX_ID_PROPERTY, physical_name
 from airflow_delta.core.snapshot.snapshot import Snapshot
@@ -231,7 +231,8 @@ def restored_domains(target: Snapshot, latest: Snapshot) -> list[DomainMetadata]
 
 
 def _unreadable(target: Snapshot, files: pa.Table) -> pa.Table:
-    """Those of the files that are gone, or whose deletion vectors are."""
+    """Those of the files that are gone, or whose deletion vectors are. Raises ``PathOutsideTableError``."""
+    check_contained(target.store, files)
     vectors = files["deletion_vector"]
     named = pa.chunked_array([*files["path"].chunks, *vector_files(vectors, table=target.table_uri).chunks], pa.string())
     gone = missing_files(target.store, pa.chunked_array([named.unique()]))

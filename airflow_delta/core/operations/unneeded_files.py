@@ -16,6 +16,8 @@ import pyarrow.compute as pc
 from airflow_delta.core.data_files.deletion_vector import vector_path
 from airflow_delta.core.errors import CorruptLogError
 from airflow_delta.core.log.file_names import LOG_DIRECTORY
+from airflow_delta.core.storage.file_locator import FileLocator
+from airflow_delta.core.storage.log_store import LogStore
 
 LISTED_FILE = pa.schema([("path", pa.string()), ("size", pa.int64()), ("modification_time", pa.int64())])
 """Columns of listed files: path below the root (not percent-encoded), bytes, milliseconds since the epoch."""
@@ -81,6 +83,18 @@ def vector_files(vectors: pa.ChunkedArray, *, table: str) -> pa.ChunkedArray:
         return pa.chunked_array([pa.array(map(vector_path, places.to_pylist()), pa.string())])
     except (ValueError, TypeError) as error:
         raise CorruptLogError(table=table, file=LOG_DIRECTORY, detail=f"a deletion vector: {error}") from error
+
+
+def check_contained(store: LogStore, files: pa.Table) -> None:
+    """Return if these files and their deletion vectors (``path``, ``deletion_vector``) lie where the table may read.
+
+    Raises:
+        PathOutsideTableError: One of them does not.
+        CorruptLogError: A deletion vector cannot be located.
+    """
+    locate = FileLocator.of(store)
+    locate.check(files["path"])
+    locate.check(vector_files(files["deletion_vector"], table=store.table_uri))
 
 
 def lies_below_the_root(paths: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -46,6 +46,7 @@ def read_rows(
     Raises:
         InvalidPredicateError: The predicate cannot be decided exactly here.
         SchemaMismatchError: A column is not in the table.
+        PathOutsideTableError: A file lies outside of the table.
     """
     wanted = schema if columns is None else _selected(schema, columns, store.table_uri)
     exact = None if predicate is None else to_arrow_expression(predicate, table=store.table_uri)
@@ -56,9 +57,12 @@ def read_rows(
         read = StructType((*read.fields, *row_ids.fields))
         target = pa.schema([*target, (ROW_ID, pa.int64()), (ROW_COMMIT_VERSION, pa.int64())])
 
+    locate = FileLocator.of(store)
+    locate.check(files["path"])
+
     def batches() -> Iterator[pa.RecordBatch]:
         rows = FileRows(
-            FileLocator(store.data_filesystem),
+            locate,
             read,
             partition_columns,
             table=store.table_uri,

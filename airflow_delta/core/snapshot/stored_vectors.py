@@ -24,7 +24,7 @@ class StoredVectors:
 
     def __init__(self, store: LogStore) -> None:
         self._store = store
-        self._locate = FileLocator(store.data_filesystem)
+        self._locate = FileLocator.of(store)
 
     def read(self, vectors: pa.StructArray) -> list[RowBitmap]:
         """For each vector (``DELETION_VECTOR``) the deleted rows; none for NULL.

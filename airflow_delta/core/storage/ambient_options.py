@@ -14,8 +14,11 @@ from typing import Any
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.storage.object_filesystem import secrets_of
 from airflow_delta.core.storage.object_location import ObjectLocation
+from airflow_delta.core.storage.table_uri import is_relative
 
 VARIABLE = "AIRFLOW_DELTA_STORAGE_OPTIONS"
+PREFIXES_VARIABLE = "AIRFLOW_DELTA_ALLOWED_PREFIXES"
+"""A JSON list of the places outside of their roots from which tables may read files."""
 
 
 def ambient_options(location: ObjectLocation) -> Mapping[str, Any]:
@@ -26,6 +29,26 @@ def ambient_options(location: ObjectLocation) -> Mapping[str, Any]:
     """
     options = _told().get(location.service, {})
     return options if are_for(options, location) else {}
+
+
+def ambient_prefixes() -> tuple[str, ...]:
+    """The places outside of any table from which tables may read files: see ``FileLocator``.
+
+    Raises:
+        InvalidStatementError: The variable holds no JSON list of texts.
+    """
+    return parsed_prefixes(os.environ.get(PREFIXES_VARIABLE) or "[]", PREFIXES_VARIABLE)
+
+
+def parsed_prefixes(value: object, name: str) -> tuple[str, ...]:
+    """URIs as a list or as the JSON of one. Raises ``InvalidStatementError``, which says ``name``, for anything else."""
+    try:
+        found = json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        found = None
+    if not isinstance(found, list | tuple) or any(not isinstance(uri, str) or is_relative(uri) for uri in found):
+        raise InvalidStatementError(statement=name, detail='it must be a JSON list such as ["s3://lake/flights/"]')
+    return tuple(found)
 
 
 def ambient_secrets() -> set[str]:

@@ -79,13 +79,20 @@ class FsspecLogStore(ABC):
     """How many objects go in one request."""
 
     def __init__(
-        self, uri: str, storage_options: Mapping[str, Any], *, reads: Backoff = _READS, creates: Backoff = _CREATES
+        self,
+        uri: str,
+        storage_options: Mapping[str, Any],
+        *,
+        allowed_prefixes: Iterable[str] = (),
+        reads: Backoff = _READS,
+        creates: Backoff = _CREATES,
     ) -> None:
         """Nothing is asked for yet.
 
         Args:
             uri: The table's root.
             storage_options: As fsspec's filesystem of the service takes them, and ``allow_unsafe``.
+            allowed_prefixes: URIs of the places outside of the root from which the table's files may be read.
             reads: For requests that may be repeated.
             creates: For creates that the service puts off.
 
@@ -99,6 +106,7 @@ class FsspecLogStore(ABC):
         self._table_uri = uri.rstrip("/")
         self._location = location
         self._options = dict(storage_options)
+        self._allowed_prefixes = tuple(allowed_prefixes)
         self._filesystem: AbstractFileSystem = object_filesystem(location, self._options)
         self._data_filesystems = TableFilesystems(self._table_uri, self._options)
         self._reads = reads
@@ -179,6 +187,11 @@ class FsspecLogStore(ABC):
         keys = (self._key(path) for path in paths)
         while some := list(islice(keys, self.deleted_at_once)):
             self._read("", self._delete, some)
+
+    @property
+    def allowed_prefixes(self) -> tuple[str, ...]:
+        """The places outside of the root from which the table's files may be read."""
+        return self._allowed_prefixes
 
     @property
     def storage_options(self) -> Mapping[str, Any]:

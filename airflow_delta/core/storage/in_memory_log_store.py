@@ -19,7 +19,10 @@ from airflow_delta.core.storage.log_store_filesystem import log_store_filesystem
 class InMemoryLogStore:
     """A ``LogStore`` over a dictionary; safe between threads."""
 
-    def __init__(self, table_uri: str = "memory://table", *, clock: Clock = system_clock) -> None:
+    def __init__(
+        self, table_uri: str = "memory://table", *, clock: Clock = system_clock, allowed_prefixes: Iterable[str] = ()
+    ) -> None:
+        self._allowed_prefixes = tuple(allowed_prefixes)
         self._table_uri = table_uri.rstrip("/")
         self._clock = clock
         self._files: dict[str, tuple[bytes, int]] = {}
@@ -90,6 +93,11 @@ class InMemoryLogStore:
         with self._lock:
             for path in paths:
                 self._files.pop(path, None)
+
+    @property
+    def allowed_prefixes(self) -> tuple[str, ...]:
+        """The places outside of the root from which the table's files may be read."""
+        return self._allowed_prefixes
 
     @property
     def storage_options(self) -> Mapping[str, Any]:

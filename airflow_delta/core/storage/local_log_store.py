@@ -14,15 +14,16 @@ from typing import Any, BinaryIO, Self
 
 import pyarrow.fs
 
-from airflow_delta.core.errors import StorageAccessError
+from airflow_delta.core.errors import PathOutsideTableError, StorageAccessError
 from airflow_delta.core.storage.data_filesystem import data_filesystem
 from airflow_delta.core.storage.log_store import UNFINISHED, FileStatus
 from airflow_delta.core.storage.storage_failures import storage_failure
-from airflow_delta.core.storage.table_uri import local_path
+from airflow_delta.core.storage.table_uri import local_path, scheme_of
 
 _NOT_SYNCED = ".crc"
 """Checksums only help, so a power cut may take them: waiting for the disk would double the time of a commit."""
 
+_LOG_DIRECTORY = "_delta_log"
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EMLINK}
 
 
@@ -38,7 +39,8 @@ class LocalLogStore:
     asked for was not done.
     """
 
-    def __init__(self, table_uri: str) -> None:
+    def __init__(self, table_uri: str, *, allowed_prefixes: Iterable[str] = ()) -> None:
+        self._allowed_prefixes = tuple(allowed_prefixes)
         self._table_uri = table_uri.rstrip("/") or "/"
         self._root = local_path(self._table_uri)
 
@@ -69,9 +71,9 @@ class LocalLogStore:
 
     def write_if_absent(self, path: str, content: bytes) -> None:
         """Create the file in one step; of racing writers exactly one returns."""
-        target = self._locate(path)
         is_synced = not path.endswith(_NOT_SYNCED)
         with self._refusals():
+            target = self._locate(path)
             temporary = _temporary_beside(target)
             try:
                 if is_synced:
@@ -136,13 +138,18 @@ class LocalLogStore:
         root = self._root.resolve()
         linked: dict[Path, bool] = {}
         for path in paths:
-            file = self._locate(path)
+            file = self._path(path)
             parent = file.parent
             if parent not in linked:
                 linked[parent] = parent.resolve() != root / parent.relative_to(self._root)
             if not linked[parent]:
                 with self._refusals():
                     file.unlink(missing_ok=True)
+
+    @property
+    def allowed_prefixes(self) -> tuple[str, ...]:
+        """The places outside of the root from which the table's files may be read."""
+        return self._allowed_prefixes
 
     @property
     def storage_options(self) -> Mapping[str, Any]:
@@ -165,10 +172,30 @@ class LocalLogStore:
             raise
 
     def _locate(self, path: str) -> Path:
-        """Where the file lies; a path that would leave the table is a mistake of the caller."""
+        """Where the file lies; a path that would leave the table is a mistake of the caller.
+
+        The root and ``_delta_log`` may be links: that is how the owner has set the table up. Links below them must not lead
+        out of the table, but for the places that are allowed.
+
+        Raises:
+            PathOutsideTableError: One does.
+        """
+        file, place = self._path(path), self._root
+        for part in file.parts[len(place.parts) :]:
+            place = place / part
+            if part != _LOG_DIRECTORY and place.is_symlink() and not self._is_own(place):
+                raise PathOutsideTableError(table=self._table_uri, path=path)
+        return file
+
+    def _path(self, path: str) -> Path:
         if path.startswith("/") or ".." in path.split("/"):
             raise ValueError(f"{path!r} is not a path below {self._table_uri}")
         return self._root / path
+
+    def _is_own(self, link: Path) -> bool:
+        allowed = (local_path(uri) for uri in self._allowed_prefixes if scheme_of(uri) == "file")
+        homes = (self._root, self._root / _LOG_DIRECTORY, *allowed)
+        return any(link.resolve().is_relative_to(home.resolve()) for home in homes)
 
 
 class _WholeFile(io.BufferedWriter):

@@ -89,6 +89,11 @@ class LogStore(Protocol):
         ...
 
     @property
+    def allowed_prefixes(self) -> tuple[str, ...]:
+        """URIs of the places outside of the root from which the table's files may be read: see ``FileLocator``."""
+        ...
+
+    @property
     def storage_options(self) -> Mapping[str, Any]:
         """What other processes need to reach the table's data files, as fsspec names it; may be secret. Empty: nothing."""
         ...

@@ -38,6 +38,10 @@ class Place:
         authority, _, path = uri[len(scheme) + 1 :].removeprefix("//").partition("/")
         return cls(volume=f"{scheme}:{authority.lower()}", path=PurePosixPath("/", path))
 
+    def holds(self, other: Place) -> bool:
+        """Whether the other place is this one, or lies inside of it."""
+        return self.volume == other.volume and other.path.is_relative_to(self.path)
+
     def overlaps(self, other: Place) -> bool:
         """Whether one of the two is the other, or lies inside of it."""
         is_below = self.path.is_relative_to(other.path) or other.path.is_relative_to(self.path)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from airflow_delta.core.errors import InvalidStatementError, UnsupportedStorageError
-from airflow_delta.core.storage.ambient_options import ambient_options
+from airflow_delta.core.storage.ambient_options import ambient_options, ambient_prefixes
 from airflow_delta.core.storage.azure_log_store import AzureLogStore
 from airflow_delta.core.storage.fsspec_log_store import FsspecLogStore
 from airflow_delta.core.storage.gcs_log_store import GcsLogStore
@@ -28,7 +28,7 @@ _memory_tables: dict[str, InMemoryLogStore] = {}
 _memory_lock = threading.Lock()
 
 
-def log_store_for(uri: str, storage_options: Mapping[str, Any] | None = None) -> LogStore:
+def log_store_for(uri: str, storage_options: Mapping[str, Any] | None = None, allowed_prefixes: Iterable[str] = ()) -> LogStore:
     """The store for the table at ``uri``; nothing is read or created.
 
     Args:
@@ -37,6 +37,8 @@ def log_store_for(uri: str, storage_options: Mapping[str, Any] | None = None) ->
         storage_options: Credentials and endpoint of an object store, as its fsspec filesystem takes them, and ``allow_unsafe``
             (see ``object_filesystem``); without any, those of the environment (``ambient_options``), else the ambient
             credentials. Local tables take none.
+        allowed_prefixes: URIs of the places outside of the root from which the table's files may be read (``FileLocator``);
+            those of the environment (``ambient_prefixes``) are allowed too.
 
     Raises:
         InvalidStatementError: The URI is blank, as of a template that found no value (nobody means the root of all), or it
@@ -46,14 +48,15 @@ def log_store_for(uri: str, storage_options: Mapping[str, Any] | None = None) ->
     if not uri.strip():
         raise InvalidStatementError(statement="the URI of a table", detail="it is blank")
     scheme = scheme_of(uri)
+    allowed = (*allowed_prefixes, *ambient_prefixes())
     if scheme == "file":
         if storage_options:
             raise UnsupportedStorageError(uri=uri, detail=f"a local table takes no storage options ({sorted(storage_options)})")
-        return LocalLogStore(uri)
+        return LocalLogStore(uri, allowed_prefixes=allowed)
     if scheme == "memory":
         with _memory_lock:
-            return _memory_tables.setdefault(uri.rstrip("/"), InMemoryLogStore(uri))
+            return _memory_tables.setdefault(uri.rstrip("/"), InMemoryLogStore(uri, allowed_prefixes=allowed))
     location = ObjectLocation.of(uri)
     if location:
-        return _OBJECT_STORES[location.service](uri, storage_options or ambient_options(location))
+        return _OBJECT_STORES[location.service](uri, storage_options or ambient_options(location), allowed_prefixes=allowed)
     raise UnsupportedStorageError(uri=uri, detail=f"no atomic create is known for {scheme}:// here")

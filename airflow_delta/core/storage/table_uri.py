@@ -7,6 +7,9 @@ from pathlib import Path
 
 from airflow_delta.core.errors import RelativePathError
 
+ABSOLUTE = r"^/|^[A-Za-z][A-Za-z0-9+.-]+:/"
+"""Paths of the log that are not relative to the table's root; for Arrow, which has no ``is_relative``."""
+
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 
 

@@ -38,7 +38,7 @@ class HadoopLogStore:
     On HDFS and on views of it. Hadoop's own local filesystem works too, though only for creators in one process.
     """
 
-    def __init__(self, spark: SparkSession, table_uri: str) -> None:
+    def __init__(self, spark: SparkSession, table_uri: str, *, allowed_prefixes: Iterable[str] = ()) -> None:
         """Nothing is read or created yet.
 
         Raises:
@@ -49,6 +49,7 @@ class HadoopLogStore:
             raise UnsupportedStorageError(uri=table_uri, detail=f"no atomic create is known for {scheme}:// in Hadoop")
         self._spark = spark
         self._table_uri = table_uri.rstrip("/")
+        self._allowed_prefixes = tuple(allowed_prefixes)
         self._root = hadoop_uri(self._table_uri)
         self._fs = spark.sparkContext._jvm.org.apache.hadoop.fs  # noqa: SLF001 - the way to Hadoop
         self._turns = _LOCAL_TURNS if scheme == "file" else nullcontext()
@@ -139,6 +140,11 @@ class HadoopLogStore:
         for path in paths:
             with as_os_errors(path):
                 self._filesystem.delete(self._java_path(path), False)
+
+    @property
+    def allowed_prefixes(self) -> tuple[str, ...]:
+        """The places outside of the root from which the table's files may be read."""
+        return self._allowed_prefixes
 
     @property
     def storage_options(self) -> Mapping[str, Any]:

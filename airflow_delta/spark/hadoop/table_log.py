@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import UnsupportedStorageError
+from airflow_delta.core.storage.ambient_options import ambient_prefixes
 from airflow_delta.core.storage.place import Place
 from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.spark.hadoop.hadoop_log_store import HADOOP_SCHEMES, HadoopLogStore
@@ -21,7 +22,9 @@ def lies_on_hadoop(uri: str) -> bool:
     return scheme_of(uri) in HADOOP_SCHEMES
 
 
-def table_log(spark: SparkSession, uri: str, storage_options: Mapping[str, Any] | None = None) -> DeltaLog:
+def table_log(
+    spark: SparkSession, uri: str, storage_options: Mapping[str, Any] | None = None, allowed_prefixes: Iterable[str] = ()
+) -> DeltaLog:
     """As ``DeltaLog.for_table``, and for tables on HDFS through the session's Hadoop; nothing is read yet.
 
     Raises:
@@ -29,11 +32,11 @@ def table_log(spark: SparkSession, uri: str, storage_options: Mapping[str, Any] 
         UnsupportedStorageError: No atomic create is known for this filesystem, it is not reached, or not with these options.
     """
     if not lies_on_hadoop(uri):
-        return DeltaLog.for_table(uri, storage_options)
+        return DeltaLog.for_table(uri, storage_options, allowed_prefixes=allowed_prefixes)
     if storage_options:
         detail = f"a table on Hadoop takes no storage options ({', '.join(sorted(storage_options))})"
         raise UnsupportedStorageError(uri=uri, detail=detail)
-    return DeltaLog(HadoopLogStore(spark, uri))
+    return DeltaLog(HadoopLogStore(spark, uri, allowed_prefixes=(*allowed_prefixes, *ambient_prefixes())))
 
 
 def table_place(spark: SparkSession, uri: str) -> Place:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 from pyspark.sql import DataFrame, SparkSession
@@ -61,6 +61,7 @@ class DeltaTable:
         version: int | None = None,
         timestamp: str | int | None = None,
         storage_options: Mapping[str, Any] | None = None,
+        allowed_prefixes: Iterable[str] = (),
     ) -> Self:
         """The table at a path, as it is or as it was.
 
@@ -71,12 +72,14 @@ class DeltaTable:
             version: Show the table at this version, and change nothing.
             timestamp: Likewise, at this time: text in the session's zone where it names none, or milliseconds.
             storage_options: As fsspec names them, for every kind of storage.
+            allowed_prefixes: As of ``DeltaLog.for_table``.
 
         Raises:
             TableNotFoundError: There is no table.
             InvalidStatementError: A setting or time that is not known.
         """
-        log = table_log(sparkSession, path_or_identifier(path), storage_options or hadoop_options(hadoopConf))
+        options = storage_options or hadoop_options(hadoopConf)
+        log = table_log(sparkSession, path_or_identifier(path), options, allowed_prefixes)
         if version is None and timestamp is None:
             if not log.exists():
                 raise TableNotFoundError(table=log.table_uri)
@@ -321,7 +324,7 @@ class DeltaTable:
         path = path_or_identifier(target)
         is_beside = scheme_of(path) == scheme_of(self._log.table_uri)
         options = self._log.store.storage_options if is_beside else None  # of this table, which are the clone's too
-        made = table_log(self._spark, path, options or None)
+        made = table_log(self._spark, path, options or None, self._log.store.allowed_prefixes)
         mode: CreateMode = "replace" if replace else "error"
         self._log.shallow_clone(made, version=snapshot.version, mode=mode, properties=properties)
         return type(self)(self._spark, made)

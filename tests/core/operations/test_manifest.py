@@ -61,7 +61,7 @@ def test_manifests_of_partitions_that_are_no_more_go(real_table):
 
 
 def test_a_table_without_partitions_has_one_manifest_also_when_it_is_empty():
-    log = HandmadeLog().create()
+    log = HandmadeLog(allowed_prefixes=["file:/elsewhere"]).create()
     log.log.generate_manifests()
     assert in_store(log) == {"manifest": ""}
     log.commit(add("f"), add("file:/elsewhere/a%20b"))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from airflow_delta.core.errors import (
     ConcurrentWriteError,
     DataFilesMissingError,
     InvalidStatementError,
+    PathOutsideTableError,
     TimestampOutOfRangeError,
     VersionNotFoundError,
 )
@@ -129,7 +131,10 @@ def test_files_behind_a_link_to_a_directory_are_not_missing(real_table, monkeypa
     for part in "xy":
         shutil.move(table.root / f"p={part}", tmp_path / f"elsewhere {part}")
         (table.root / f"p={part}").symlink_to(tmp_path / f"elsewhere {part}")
-    assert table.log.restore(1, ignore_missing_files=True).num_restored_files == 3
+    with pytest.raises(PathOutsideTableError):
+        table.log.restore(1, ignore_missing_files=True)
+    log = DeltaLog.for_table(str(table.root), allowed_prefixes=[f"{tmp_path}/elsewhere {part}" for part in "xy"])
+    assert log.restore(1, ignore_missing_files=True).num_restored_files == 3
 
 
 def test_a_version_that_vacuum_has_emptied_is_refused(real_table):
@@ -146,11 +151,12 @@ def test_a_version_that_vacuum_has_emptied_is_refused(real_table):
 @pytest.mark.parametrize(
     "path", ["../outside.parquet", "%2E%2E/outside.parquet", "ftp://host/x.parquet", "file:///no/such/file"]
 )
-def test_a_hostile_path_is_a_missing_file(path):
+def test_a_file_outside_of_the_table_is_not_restored(path):
     log = HandmadeLog().create(add(path)).commit(remove(path))
     log.store.write("outside.parquet", b"x")
-    with pytest.raises(DataFilesMissingError):
-        log.log.restore(0)
+    for ignore in (False, True):
+        with pytest.raises(PathOutsideTableError, match=re.escape(path)):
+            log.log.restore(0, ignore_missing_files=ignore)
 
 
 def test_a_file_at_an_absolute_path_is_found(real_table, tmp_path):
@@ -159,10 +165,13 @@ def test_a_file_at_an_absolute_path_is_found(real_table, tmp_path):
     adds = table.add("p=x/0.parquet", 0, "x", log_path=f"file://{str(elsewhere).replace(' ', '%20')}")
     table.commit(adds=adds)
     table.commit(removes=table.tombstones(adds))
+    log = DeltaLog.for_table(str(table.root), allowed_prefixes=[str(elsewhere)])
     with pytest.raises(DataFilesMissingError):
-        table.log.restore(1)
+        log.restore(1)
     shutil.copyfile(table.root / "p=x" / "0.parquet", elsewhere)
-    assert table.log.restore(1).num_restored_files == 1
+    with pytest.raises(PathOutsideTableError):
+        table.log.restore(1)
+    assert log.restore(1).num_restored_files == 1
 
 
 def test_somebody_elses_commit_in_between_ends_the_restore(real_table, monkeypatch):

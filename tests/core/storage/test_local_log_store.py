@@ -9,7 +9,7 @@ import pytest
 
 from airflow_delta.core.actions import Metadata
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.errors import StorageAccessError, StorageFullError, UnfinishedCommitError
+from airflow_delta.core.errors import PathOutsideTableError, StorageAccessError, StorageFullError, UnfinishedCommitError
 from airflow_delta.core.log.commit_reader import read_commit
 from airflow_delta.core.storage import local_log_store
 from airflow_delta.core.storage.local_log_store import LocalLogStore
@@ -251,3 +251,43 @@ def test_a_time_is_in_milliseconds(tmp_path):
     (tmp_path / "x").touch()
     os.utime(tmp_path / "x", ns=(0, 1_600_000_000_123_999_999))
     assert next(LocalLogStore(str(tmp_path)).list_from("")).modification_time == 1_600_000_000_123
+
+
+def test_links_below_the_root_that_lead_out_of_it_are_neither_read_nor_written_through(tmp_path):
+    outside, root = tmp_path / "outside", tmp_path / "table"
+    (outside / "pins").mkdir(parents=True)
+    (outside / "x.json").write_text("{}")
+    (root / "_delta_log").mkdir(parents=True)
+    (root / "_delta_log" / "_sidecars").symlink_to(outside)
+    (root / "_delta_log" / f"{0:020}.json").symlink_to(outside / "x.json")
+    (root / "_airflow_delta").symlink_to(outside)
+    (root / "_symlink_format_manifest").symlink_to(outside)
+    store = LocalLogStore(str(root))
+    for path in (
+        "_delta_log/_sidecars/x.json",
+        f"_delta_log/{0:020}.json",
+        "_airflow_delta/pins/x.json",
+        "_symlink_format_manifest/manifest",
+    ):
+        for request in (
+            store.read,
+            store.open_input,
+            store.open_output,
+            lambda path: store.write(path, b"x"),
+            lambda path: store.write_if_absent(path, b"x"),
+        ):
+            with pytest.raises(PathOutsideTableError, match=re.escape(path)):
+                request(path)
+    assert sorted(outside.rglob("*")) == [outside / "pins", outside / "x.json"]
+    assert (outside / "x.json").read_text() == "{}"
+
+
+def test_the_root_and_the_log_may_be_links_and_links_inside_the_table_are_followed(tmp_path):
+    (tmp_path / "root").mkdir()
+    (tmp_path / "log").mkdir()
+    (tmp_path / "table").symlink_to(tmp_path / "root")
+    (tmp_path / "root" / "_delta_log").symlink_to(tmp_path / "log")
+    store = LocalLogStore(str(tmp_path / "table"))
+    store.write_if_absent("_delta_log/0.json", b"0")
+    (tmp_path / "log" / "1.json").symlink_to(tmp_path / "log" / "0.json")
+    assert (store.read("_delta_log/1.json"), (tmp_path / "log" / "0.json").read_bytes()) == (b"0", b"0")

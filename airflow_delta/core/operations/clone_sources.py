@@ -1,0 +1,42 @@
+"""What lets a shallow clone read the files of its sources: each source says that the clone is one of its own.
+
+The clone's word alone is worth nothing, as whoever writes below a table can make it claim to be a clone of any other. See
+``core/storage/file_locator.py``, which reads both files.
+"""
+
+from __future__ import annotations
+
+import json
+
+from airflow_delta.core.errors import StorageAccessError, UnsupportedStorageError
+from airflow_delta.core.storage.file_locator import CLONE_SOURCES, FileLocator, clone_record
+from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.core.storage.place import Place
+from airflow_delta.core.storage.resolve import log_store_for
+from airflow_delta.core.storage.table_uri import local_path, scheme_of
+
+
+def register_clone(source: LogStore, clone: LogStore) -> str | None:
+    """Write, beside the source and below the clone, that the clone may read the source's files.
+
+    Returns:
+        Why readers of the clone need the source among their allowed prefixes all the same; None where they do not.
+
+    Raises:
+        OSError: The storage does not answer.
+    """
+    own = Place.of(clone.table_uri)
+    if own.volume != Place.of(source.table_uri).volume:
+        return f"{source.table_uri} lies in another bucket"
+    record = json.dumps({"clone": clone.table_uri}).encode()
+    origins = tuple(FileLocator.of(source).sources)  # where it is a clone itself
+    try:
+        source.write(clone_record(own), record)
+        for origin in origins:
+            log_store_for(origin, source.storage_options or None).write(clone_record(own), record)
+    except (StorageAccessError, UnsupportedStorageError) as error:
+        return error.claim()
+    uri = source.table_uri
+    root = str(local_path(uri)) if scheme_of(uri) == "file" else uri
+    clone.write(CLONE_SOURCES, json.dumps([root, *origins]).encode())
+    return None
