@@ -17,7 +17,7 @@ from openlineage.client.generated.schema_dataset import SchemaDatasetFacet, Sche
 from openlineage.client.generated.storage_dataset import StorageDatasetFacet
 
 from airflow_delta.assets import lineage_name
-from airflow_delta.core.foreign_values import json_value
+from airflow_delta.core.foreign_values import json_value, natural_number
 from airflow_delta.core.statements import OperationResult
 from airflow_delta.hooks.commit_statistics import commit_statistics
 from airflow_delta.jobs.best_effort import BestEffort
@@ -38,7 +38,8 @@ def lineage_of_outcome(document: ResultDocument) -> Lineage:
     result = document.outcome
     if result is None:
         return OperatorLineage()
-    read = [(str(each["table"]), int(each["version"])) for each in result.sources]
+    told = [(each.get("table"), natural_number(each.get("version"))) for each in result.sources]
+    read = [(table, version) for table, version in told if isinstance(table, str) and version is not None]
     if not result.committed:
         return OperatorLineage(inputs=_inputs([*read, (result.table, result.version)]))
     name = lineage_name(result.table)

@@ -97,6 +97,8 @@ def test_a_predicate_must_be_about_partition_columns(table, predicate, error):
         ("WRITE", {}, [add("x", stats='{"numRecords":3}'), add("y", stats='{"numRecords":4}')], 7),
         ("OPTIMIZE", {}, [add("x", stats='{"numRecords":3}', dataChange=False)], 0),
         ("WRITE", {}, [add("x")], 0),
+        ("WRITE", {"numOutputRows": "9" * 5_000}, [add("x", stats='{"numRecords":3}')], 3),
+        ("MERGE", {"numTargetRowsInserted": -5, "numTargetRowsUpdated": "2"}, [], 2),
     ],
 )
 def test_rows_are_those_that_changed(table, operation, metrics, files, rows):

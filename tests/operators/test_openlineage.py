@@ -123,3 +123,26 @@ def test_a_failed_task_has_written_nothing(monkeypatch):
     monkeypatch.setitem(sys.modules, "airflow_delta.lineage", None)
     with pytest.raises(ImportError):
         operator.get_openlineage_facets_on_start()
+
+
+@pytest.mark.parametrize(
+    "schema",
+    ["[", "7", '{"fields": 7}', '{"fields": [{"name": "\\ud800"}]}', '{"fields": [' * 5_000, '{"fields": ' + "9" * 5_000 + "}"],
+    ids=range(6),
+)
+def test_an_absurd_document_costs_the_lineage_its_absurd_parts_only(schema):
+    result = outcome(
+        metrics={"numOutputRows": "9" * 5_000, "numFiles": -5}, sources=({"table": 7}, {"version": "x"}, {})
+    ).outcome
+    lineage = lineage_of_outcome(ResultDocument(outcome=result, schema_string=schema))
+    (output,) = lineage.outputs
+    assert (lineage.inputs, output.facets.keys()) == ([], {"version", "storage"})
+    statistics = output.outputFacets["outputStatistics"]
+    assert (statistics.rowCount, statistics.fileCount) == (None, None)
+
+
+def test_a_schema_of_odd_names_can_be_sent():
+    schema = json.dumps({"fields": [{"name": "\ud800\x00", "type": "long", "metadata": {"comment": "\ud800"}}]})
+    lineage = lineage_of_outcome(ResultDocument(outcome=outcome().outcome, schema_string=schema))
+    (field,) = lineage.outputs[0].facets["schema"].fields
+    assert (field.name, field.description) == (r"\ud800\x00", r"\ud800")
