@@ -183,9 +183,9 @@ def test_an_unknown_word_is_refused_where_the_dag_is_written(asset):
 
 
 def test_an_asset_that_is_an_outlet_already_is_none_twice(asset):
-    assert declared_outlets([asset], asset, "on_commit") == [asset]
-    assert declared_outlets(asset, asset, "on_commit") == [asset]
-    assert declared_outlets(None, None, "on_commit") == []
+    assert declared_outlets([asset], asset) == [asset]
+    assert declared_outlets(asset, asset) == [asset]
+    assert declared_outlets(None, None) == []
 
 
 def test_commits_of_maintenance_are_announced_only_where_that_is_asked_for(asset):

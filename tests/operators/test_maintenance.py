@@ -122,7 +122,6 @@ def test_arguments_become_a_statement():
 
 
 @pytest.mark.parametrize("arguments", [{"max_commits": "many"}, {"steps": ["zorder"]}, {"min_small_files": "1"}])
-def test_arguments_that_make_no_statement_are_refused_at_run_time(arguments):
-    task = maintenance("t", **arguments)
+def test_arguments_that_make_no_statement_are_refused_when_the_dag_is_parsed(arguments):
     with pytest.raises(InvalidStatementError):
-        task.statement()
+        maintenance("t", **arguments)
