@@ -128,6 +128,17 @@ def get_provider_info() -> dict[str, Any]:
                         "example": None,
                         "default": "True",
                     },
+                    "driver_environment": {
+                        "description": (
+                            "Variables of the workers' environment that spark-submit gets beside those of Spark, Hadoop, "
+                            "clouds, languages and proxies: names with commas between; one with * at its end stands for all "
+                            "that begin so. Airflow's own variables stay with Airflow."
+                        ),
+                        "version_added": "0.1.0",
+                        "type": "string",
+                        "example": "TEAM_TOKEN,MINIO_*",
+                        "default": "",
+                    },
                     "spark_history_url": {
                         "description": (
                             "Spark's history server, to which tasks link their applications. On YARN the resource manager that "

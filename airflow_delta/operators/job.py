@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, NoReturn
 
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Asset, BaseOperatorLink, Context, RetryPolicy, conf
 
@@ -27,6 +28,7 @@ from airflow_delta.hooks.checked_arguments import CheckedArguments, without_run
 from airflow_delta.hooks.commit_watch import NO_TABLE, head_version
 from airflow_delta.hooks.conflict_report import conflicts_told
 from airflow_delta.hooks.delta import DeltaHook
+from airflow_delta.hooks.driver_environment import DriverSubmitHook
 from airflow_delta.hooks.errors import DriverLostError, ScratchUriNeededError, SparkTargetError
 from airflow_delta.hooks.exposed_secrets import mask_exposed, refuse_exposed
 from airflow_delta.hooks.job_environment import credentials_for_the_driver
@@ -291,6 +293,9 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
         except Exception as failure:  # noqa: BLE001 - upstream raises whatever it likes
             return failure
         return None
+
+    def _get_hook(self) -> SparkSubmitHook:
+        return DriverSubmitHook.of(super()._get_hook())
 
     def poll_until_complete(self, external_id: Any, context: Context) -> None:
         """Follow the submitted job to its end; when the triggerer is to do that, only note which job it is."""

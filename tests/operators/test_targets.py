@@ -232,3 +232,25 @@ def test_a_large_statement_reaches_a_driver_in_a_container(empty_table, recordin
     run = run_task(lambda: merge(empty_table, submit, source=SqlSource(query, views={"feed": TableSource("/lake/feed")})))
     (call,) = submit.calls
     assert (run.state, run.version, call["spec"]["statement"]["source"]["query"]) == ("success", 1, query)
+
+
+@pytest.mark.parametrize("host", ["local[1]", "yarn"])
+def test_spark_submit_gets_none_of_airflows_own_variables(
+    empty_table, recording_submit, run_task, connection, monkeypatch, tmp_path, host
+):
+    connection(host)
+    monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", "hunter2")
+    monkeypatch.setenv("VAULT_TOKEN", "hunter2")
+    monkeypatch.setenv("TEAM_HOST", "lake.example.org")
+    monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/r")
+    monkeypatch.setenv("AIRFLOW__DELTA__DRIVER_ENVIRONMENT", "TEAM_*, OTHER")
+    seen = tmp_path / "environment.json"
+    submit = recording_submit(f"Path({str(seen)!r}).write_text(json.dumps(dict(os.environ)))")
+    run = run_task(lambda: merge(empty_table, submit, env_vars={"NAMED": "by the author"}))
+    assert run.state == "success"
+    environment = json.loads(seen.read_text())
+    assert (environment["NAMED"], environment["TEAM_HOST"]) == ("by the author", "lake.example.org")
+    assert environment["AWS_ROLE_ARN"] == "arn:aws:iam::1:role/r"
+    assert {"PATH", "HOME"} <= environment.keys()
+    assert "hunter2" not in environment.values()
+    assert not [name for name in environment if name.startswith(("AIRFLOW_CONN_", "AIRFLOW_VAR_", "AIRFLOW__", "_AIRFLOW"))]
