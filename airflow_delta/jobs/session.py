@@ -12,6 +12,8 @@ from airflow_delta.core.storage.ambient_options import VARIABLE
 DEFAULTS = {
     # Timestamps in SQL texts mean UTC, whatever the machine.
     "spark.sql.session.timeZone": "UTC",
+    # ``${env:NAME}`` in a text means these characters, never the driver's environment or settings.
+    "spark.sql.variable.substitute": "false",
     # Rewrites live in Python workers, outside the heap; 10 % on top of the heap (the default) gets containers killed.
     # Not spark.executor.pyspark.memory: it limits address space, which Arrow reserves far beyond what it uses.
     "spark.executor.memoryOverheadFactor": "0.4",

@@ -53,6 +53,19 @@ class TableRuleUnreadableError(DeltaError):
 
 
 @dataclass(kw_only=True, eq=False)
+class TableRuleRefusedError(TableRuleUnreadableError):
+    """A rule of the table does what no rule needs, and may do harm; it was not evaluated."""
+
+    code = "DELTA_TABLE_RULE_REFUSED"
+    message = "the rule {rule} of {table} is not followed: it holds {detail}"
+    remedy = (
+        "find out who wrote it (airflow-delta history); then drop the constraint or default, or write it with built-in, "
+        "deterministic functions of Spark that see one row"
+    )
+    table: str
+
+
+@dataclass(kw_only=True, eq=False)
 class StreamChangeError(DeltaError):
     """A commit removes rows that a stream may have passed on. Spark: ``DELTA_SOURCE_TABLE_IGNORE_CHANGES``.
 

@@ -84,7 +84,7 @@ def write_rows(
     """
     # Rows that only move were checked when they came; a rule about times may mean something else in this session's zone.
     schema = schema_of(metadata)
-    promises = violations(metadata, schema) if data_change else {}
+    promises = violations(metadata, schema, table=staging.table_uri) if data_change else {}
     frame = as_stored(frame, metadata) if promises else frame
     broken = {f"{_VIOLATIONS}{index}": F.count_if(condition) for index, condition in enumerate(promises.values())}
     example = {_EXAMPLE: example_of(promises.values(), schema.names)} if promises else {}

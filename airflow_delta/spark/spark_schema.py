@@ -8,6 +8,7 @@ from typing import Any
 
 from pyspark.sql import types as spark_types
 
+from airflow_delta.core.errors import UnsupportedTypeError
 from airflow_delta.core.schema import (
     ArrayType,
     MapType,
@@ -18,16 +19,41 @@ from airflow_delta.core.schema import (
     physical_schema,
     schema_json,
 )
+from airflow_delta.core.schema.data_types import UnknownType
+
+_EVALUATED = ("CURRENT_DEFAULT", "EXISTS_DEFAULT")
+"""Metadata in which Spark looks for SQL: its Parquet reader evaluates the second for columns that a file lacks."""
 
 
 def to_spark(schema: StructType) -> spark_types.StructType:
-    """The schema as Spark's, column metadata included."""
-    return spark_types.StructType.fromJson(json.loads(schema_json(schema)))
+    """The schema as Spark's, column metadata included but for SQL, which Spark would evaluate by itself.
+
+    Raises:
+        UnsupportedTypeError: A type is user-defined: Spark would load the code that it names.
+    """
+    return spark_types.StructType.fromJson(json.loads(schema_json(_inert(schema))))
+
+
+def _inert(data_type: Any) -> Any:
+    """The type without what Spark would run."""
+    match data_type:
+        case StructType(fields):
+            kept = ({key: value for key, value in each.metadata.items() if key not in _EVALUATED} for each in fields)
+            members = zip(fields, kept, strict=True)
+            return StructType(tuple(replace(each, type=_inert(each.type), metadata=metadata) for each, metadata in members))
+        case ArrayType(element):
+            return replace(data_type, element_type=_inert(element))
+        case MapType(key, value):
+            return replace(data_type, key_type=_inert(key), value_type=_inert(value))
+        case UnknownType(text):
+            raise UnsupportedTypeError(type=text)
+        case _:
+            return data_type
 
 
 def in_files(schema: StructType) -> spark_types.StructType:
     """The columns as data files hold them: physical names, and ids where Spark's writer looks for them."""
-    return spark_types.StructType.fromJson(json.loads(schema_json(_with_parquet_ids(physical_schema(schema)))))
+    return spark_types.StructType.fromJson(json.loads(schema_json(_with_parquet_ids(_inert(physical_schema(schema))))))
 
 
 def _with_parquet_ids(data_type: Any) -> Any:

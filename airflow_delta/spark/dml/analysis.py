@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from airflow_delta.core.errors import SchemaMismatchError
 from airflow_delta.core.schema import DataType, StructField, StructType
@@ -18,6 +17,7 @@ from airflow_delta.spark.dml.mentions import TARGET
 from airflow_delta.spark.promises.column_rules import default_text
 from airflow_delta.spark.promises.values import default_value
 from airflow_delta.spark.spark_schema import from_spark, to_spark
+from airflow_delta.spark.sql_expression import sql_expression
 
 
 def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
@@ -51,14 +51,14 @@ def analyse(
         TableRuleUnreadableError: A default of the table means nothing to Spark.
         AnalysisException: A condition means nothing to Spark; its text tells.
     """
-    _check_defaults(matched, schema)
+    _check_defaults(matched, schema, table)
     available = {name_key(name) for name in inserted.columns} if inserted is not None else set()
     differences: dict[str, None] = {}
     given: dict[tuple[int, str], DataType] = {}
     for position, clause in enumerate(clauses.clauses):
         visible = (by_source if clause.by_source else inserted if clause.kind is ClauseKind.INSERT else matched) or matched
         if clause.condition is not None:
-            visible.where(F.expr(clause.condition))
+            visible.where(sql_expression(clause.condition))
         missing = {name for name, text in clause.values.items() if text == of_source(name) and name_key(name) not in available}
         found = _found(visible, {name: text for name, text in clause.values.items() if name not in missing})
         for field in schema.fields:
@@ -88,7 +88,7 @@ def _found(visible: DataFrame, values: Mapping[str, str]) -> dict[str, StructFie
 
     def analysed(names: Iterable[str]) -> dict[str, StructField]:
         names = [*names]
-        frame = visible.select(*(F.expr(values[each]).alias(each) for each in names))
+        frame = visible.select(*(sql_expression(values[each]).alias(each) for each in names))
         return dict(zip(names, from_spark(frame.schema).fields, strict=True))
 
     found: dict[str, StructField | str] = {}
@@ -103,7 +103,7 @@ def _found(visible: DataFrame, values: Mapping[str, str]) -> dict[str, StructFie
     return found
 
 
-def _check_defaults(visible: DataFrame, schema: StructType) -> None:
+def _check_defaults(visible: DataFrame, schema: StructType, table: str) -> None:
     for field in schema.fields:
         if default_text(field) is not None:
-            default_value(visible, field)
+            default_value(visible, field, table=table)

@@ -29,6 +29,7 @@ from airflow_delta.spark.promises.assignments import inserted, of_star, updated
 from airflow_delta.spark.promises.identity import NumberedRows, numbered
 from airflow_delta.spark.promises.values import with_generated
 from airflow_delta.spark.spark_schema import quoted, to_spark
+from airflow_delta.spark.sql_expression import sql_expression
 
 
 class ClauseKind(StrEnum):
@@ -145,8 +146,8 @@ class BoundClauses:
 
     def _value(self, position: int, column: StructField) -> Column:
         text, given = self.clauses[position].values[column.name], self.given.get((position, column.name))
-        former = F.expr(of_target(column.name)) if self._keeps_members(position, column.name) else None
-        return _cast(F.expr(text), given, column.type, former)
+        former = sql_expression(of_target(column.name)) if self._keeps_members(position, column.name) else None
+        return _cast(sql_expression(text), given, column.type, former)
 
     def is_of(self, choice: Column, *kinds: ClauseKind, by_source: bool = False) -> Column:
         """Whether the clause of this ordinal is of one of these kinds, and ``by_source`` if so wanted; FALSE for NULL."""
@@ -155,10 +156,10 @@ class BoundClauses:
         ]
         return F.coalesce(choice.isin(positions), F.lit(False))
 
-    def with_generated(self, rows: DataFrame, choice: Column, schema: StructType) -> DataFrame:
+    def with_generated(self, rows: DataFrame, choice: Column, schema: StructType, table: str) -> DataFrame:
         """The rows of new values with generated columns computed from these, where their clause leaves that to the table."""
         where = {name: self._leave(choice, name, "computed") for each in self.clauses for name in each.computed}
-        return with_generated(rows, where, schema)
+        return with_generated(rows, where, schema, table=table)
 
     def with_numbers(self, rows: DataFrame, choice: Column, schema: StructType, table: str) -> NumberedRows:
         """The rows with numbers in identity columns, where their clause leaves that to the table; computed once."""
@@ -307,7 +308,7 @@ def _spark_type(data_type: DataType) -> SparkType:
 
 
 def _condition(clause: BoundClause) -> Column:
-    return F.lit(True) if clause.condition is None else F.expr(clause.condition)
+    return F.lit(True) if clause.condition is None else sql_expression(clause.condition)
 
 
 def _first_of(branches: Iterable[tuple[Column, Column]]) -> Column:

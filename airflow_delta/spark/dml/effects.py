@@ -72,7 +72,7 @@ def count_effects(staged: StagedChanges, *, are_matches_unique: bool) -> RowEffe
     promises: dict[str, Column] = {}
     if updated.fields:
         promises = violations(updated, snapshot.partition_columns)
-        promises |= row_violations(snapshot.metadata, snapshot.schema, updated)
+        promises |= row_violations(snapshot.metadata, snapshot.schema, updated, table=snapshot.table_uri)
     rows = staged.rows.coalesce(1) if staged.count <= _ROWS_OF_A_TASK else staged.rows
     counted = rows.groupBy(FILE).agg(
         F.count(ROW).alias("pairs"),

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from airflow_delta.core.predicate import (
     TRUE,
@@ -24,6 +23,7 @@ from airflow_delta.spark.dml.mentions import TARGET, mentioned_columns, unqualif
 from airflow_delta.spark.dml.position_scan import FILE, ROW
 from airflow_delta.spark.dml.staged_changes import StagedChanges, columns_needed, scan_positions, stage
 from airflow_delta.spark.predicates import predicate_of
+from airflow_delta.spark.sql_expression import sql_expression
 from airflow_delta.spark.target_reads import TargetReads
 
 _ALL = "TRUE"
@@ -53,7 +53,7 @@ class Selection:
         """
         if where is None:
             return cls(snapshot=snapshot, text=_ALL, predicate=TRUE)
-        no_rows(spark, snapshot.schema).where(F.expr(where))
+        no_rows(spark, snapshot.schema).where(sql_expression(where))
         predicate = predicate_of(spark, unqualified(where), snapshot.schema, snapshot.table_uri)
         return cls(snapshot=snapshot, text=where, predicate=predicate)
 
@@ -82,4 +82,4 @@ class Selection:
         """The rows in these files: workers leave out, in Arrow, what cannot be selected; which rows are is Spark's decision."""
         possible = to_arrow_expression(exact_part(self.predicate), table=self.snapshot.table_uri)
         found = scan_positions(spark, self.snapshot, candidates, columns, where=possible)
-        return found.alias(TARGET).where(F.expr(self.text))
+        return found.alias(TARGET).where(sql_expression(self.text))

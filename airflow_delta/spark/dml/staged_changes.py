@@ -114,7 +114,7 @@ def stage(
         *(F.col(f"{TARGET}.{quoted(name)}").alias(column) for column, name in former.items()),
         *(clauses.new_value(each, choice) for each in fields),
     )
-    rows = clauses.with_generated(rows, choice, snapshot.schema)
+    rows = clauses.with_generated(rows, choice, snapshot.schema, snapshot.table_uri)
     moved = (~F.col(quoted(name)).eqNullSafe(F.col(column)) for column, name in former.items())
     rows = rows.withColumn(MOVED, clauses.is_of(choice, ClauseKind.UPDATE) & reduce(Column.__or__, moved, F.lit(False)))
     rows = rows.drop(*former)

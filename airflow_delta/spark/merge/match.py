@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from airflow_delta.core.predicate import TRUE, Expression, exact_part, to_arrow_expression
 from airflow_delta.core.snapshot.snapshot import Snapshot
@@ -17,6 +16,7 @@ from airflow_delta.spark.dml.clauses import BoundClauses, ClauseKind
 from airflow_delta.spark.dml.mentions import SOURCE, TARGET
 from airflow_delta.spark.dml.staged_changes import columns_needed, scan_positions
 from airflow_delta.spark.merge.source import IN_SOURCE, MergeSource
+from airflow_delta.spark.sql_expression import sql_expression
 
 FROM_SOURCE = f"{SOURCE}.{IN_SOURCE}"
 """Column of the pairs: NULL where a row of the target stands alone."""
@@ -54,7 +54,7 @@ def join(
     if how != _ALL_OF_TARGET:
         # What comes out of Python is sized by Spark as what went in: next to nothing. It would broadcast the whole target.
         target = target.hint("merge")
-    return source.frame.alias(SOURCE).join(target.alias(TARGET), F.expr(source.on), how)
+    return source.frame.alias(SOURCE).join(target.alias(TARGET), sql_expression(source.on), how)
 
 
 _ALL_OF_TARGET = "right"

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.delta_log import DeltaLog
@@ -32,6 +31,7 @@ from airflow_delta.spark.predicates import predicate_of
 from airflow_delta.spark.promises.violations import row_rules
 from airflow_delta.spark.sources import open_source
 from airflow_delta.spark.spark_schema import from_spark
+from airflow_delta.spark.sql_expression import sql_expression
 from airflow_delta.spark.supported import check_rows_writable
 from airflow_delta.spark.target_reads import TargetReads
 
@@ -107,7 +107,7 @@ def _plan(
     )
     inserted = opened.frame.alias(SOURCE)
     target = no_rows(spark, schema)
-    matched = inserted.join(target, F.expr(statement.on), "left")
+    matched = inserted.join(target, sql_expression(statement.on), "left")
     clauses = analyse(
         clauses,
         target_after.schema,

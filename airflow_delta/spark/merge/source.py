@@ -18,6 +18,7 @@ from airflow_delta.core.schema.data_types import BINARY, DATE, INTEGERS, LONG, S
 from airflow_delta.spark.dml.mentions import SOURCE, TARGET
 from airflow_delta.spark.merge.condition import KeyEquality, MergeCondition
 from airflow_delta.spark.spark_schema import from_spark, quoted
+from airflow_delta.spark.sql_expression import sql_expression
 from airflow_delta.spark.target_reads import TargetReads
 
 _SIMPLE = (*INTEGERS, STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ)
@@ -70,7 +71,7 @@ def materialise(source: DataFrame, condition: MergeCondition, schema: StructType
             usable.setdefault(field, each)
     fields, equalities = list(usable), list(usable.values())
     names = [f"{_KEY}{position}" for position in range(len(fields))]
-    computed = [F.expr(each.other).alias(name) for each, name in zip(equalities, names, strict=True)]
+    computed = [sql_expression(each.other).alias(name) for each, name in zip(equalities, names, strict=True)]
     size = sum(
         (F.octet_length(name) for name, each in zip(names, fields, strict=True) if each.type in (STRING, BINARY)), F.lit(0)
     )
@@ -111,7 +112,7 @@ def _joinable(key: KeyEquality, source: DataFrame, schema: StructType) -> Struct
     """
     field = schema.find(key.column)
     try:
-        found = from_spark(source.alias(SOURCE).select(F.expr(key.other).alias(_KEY)).schema).fields[0]
+        found = from_spark(source.alias(SOURCE).select(sql_expression(key.other).alias(_KEY)).schema).fields[0]
     except AnalysisException:
         return None
     if field is None or has_char(field) or found.metadata:

@@ -45,39 +45,46 @@ def completed(frame: DataFrame, schema: StructType, given: Collection[str], *, t
         ConstraintViolatedError: An identity column has no numbers left.
     """
     missing = [each for each in schema.fields if each.name not in given]
-    frame = frame.withColumns({each.name: default_value(frame, each) for each in missing if default_text(each) is not None})
-    frame = with_generated(frame, {each.name: None for each in missing if generation_text(each) is not None}, schema)
+    frame = frame.withColumns(
+        {each.name: default_value(frame, each, table=table) for each in missing if default_text(each) is not None}
+    )
+    frame = with_generated(
+        frame, {each.name: None for each in missing if generation_text(each) is not None}, schema, table=table
+    )
     numbers = [each for each in missing if Identity.of(each) is not None]
     return numbered(frame, numbers, table=table) if numbers else NumberedRows(frame=frame)
 
 
-def default_value(frame: DataFrame, field: StructField) -> Column:
+def default_value(frame: DataFrame, field: StructField, *, table: str) -> Column:
     """The column's default, of the column's type; it is about no column.
 
     Raises:
         TableRuleUnreadableError: It means nothing to Spark.
+        TableRuleRefusedError: It may not be followed.
     """
     text = str(default_text(field))
     no_columns = frame.sparkSession.createDataFrame([], spark_types.StructType([]))
-    return _as_column(readable(no_columns, f"{field.name} DEFAULT {text}", text), field)
+    return _as_column(readable(no_columns, f"{field.name} DEFAULT {text}", text, table=table), field)
 
 
-def with_generated(frame: DataFrame, where: dict[str, Column | None], schema: StructType) -> DataFrame:
+def with_generated(frame: DataFrame, where: dict[str, Column | None], schema: StructType, *, table: str) -> DataFrame:
     """The rows with generated columns computed from their other columns.
 
     Args:
         frame: Has the columns that are computed and those that their expressions are about.
         where: Generated columns by name: which rows get the value, while the others keep what they have; all when None.
         schema: The table's.
+        table: URI, for errors.
 
     Raises:
         TableRuleUnreadableError: An expression means nothing to Spark.
+        TableRuleRefusedError: An expression may not be followed.
     """
     values: dict[str, Column] = {}
     for each in schema.fields:
         if each.name in where:
             text = str(generation_text(each))
-            value = _as_column(readable(frame, f"{each.name} GENERATED ALWAYS AS ({text})", text), each)
+            value = _as_column(readable(frame, f"{each.name} GENERATED ALWAYS AS ({text})", text, table=table), each)
             chosen = where[each.name]
             values[each.name] = value if chosen is None else F.when(chosen, value).otherwise(frame[quoted(each.name)])
     return frame.withColumns(values) if values else frame

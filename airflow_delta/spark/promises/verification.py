@@ -8,23 +8,27 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 from airflow_delta.core.errors import ConstraintViolatedError
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.table_changes import verification
+from airflow_delta.core.table_changes.refusal import Refusal
 from airflow_delta.spark.dml.mentions import mentioned_columns
-from airflow_delta.spark.errors import TableRuleUnreadableError
+from airflow_delta.spark.errors import TableRuleRefusedError, TableRuleUnreadableError
 from airflow_delta.spark.promises.violations import readable, row_text
 from airflow_delta.spark.scan import read_table
 from airflow_delta.spark.spark_schema import to_spark
 
 
 def check_rows(spark: SparkSession, snapshot: Snapshot, constraint: str, sql: str) -> None:
-    """Return if the condition is true for every row; NULL is not true. Any SQL that Spark takes as a condition can be asked.
+    """Return if the condition is true for every row; NULL is not true. Any SQL that a table's rules may hold can be asked.
 
     Raises:
         ConstraintViolatedError: It is not.
-        Refusal: The condition means nothing on the rows that are there, such as one on a column that comes with it.
+        Refusal: The condition may not be the rule of a table, or means nothing on the rows that are there, such as one on a
+            column that comes with it.
     """
     nothing = spark.createDataFrame([], to_spark(snapshot.schema))
     try:
-        condition = readable(nothing, constraint, sql, is_condition=True)
+        condition = readable(nothing, f"CHECK {constraint} ({sql})", sql, table=snapshot.table_uri, is_condition=True)
+    except TableRuleRefusedError as error:
+        raise Refusal(f"{sql!r} holds {error.detail}", "write it with built-in functions that see one row") from error
     except TableRuleUnreadableError:
         verification.check_rows(snapshot, constraint, sql)
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
@@ -15,12 +16,13 @@ from airflow_delta.spark.dml.mentions import mentioned_columns
 from airflow_delta.spark.errors import TableRuleUnreadableError
 from airflow_delta.spark.promises import lengths, not_null
 from airflow_delta.spark.promises.column_rules import conditions, generation_text
+from airflow_delta.spark.promises.permitted import permitted_expression
 from airflow_delta.spark.spark_schema import quoted, to_spark
 
 _MAX_TEXT = 400
 
 
-def violations(metadata: Metadata, schema: StructType) -> dict[str, Column]:
+def violations(metadata: Metadata, schema: StructType, *, table: str) -> dict[str, Column]:
     """For each promise, by its name, the condition that is TRUE for a row that breaks it.
 
     A CHECK constraint or invariant that is NULL is broken; a generated column may be NULL where its expression is.
@@ -28,11 +30,13 @@ def violations(metadata: Metadata, schema: StructType) -> dict[str, Column]:
     Args:
         metadata: The table's.
         schema: Its columns.
+        table: URI, for errors.
 
     Raises:
         TableRuleUnreadableError: A rule of the table means nothing to Spark.
+        TableRuleRefusedError: A rule of the table may not be followed.
     """
-    return not_null.violations(schema, metadata.partition_columns) | row_violations(metadata, schema)
+    return not_null.violations(schema, metadata.partition_columns) | row_violations(metadata, schema, table=table)
 
 
 def row_text(names: Iterable[str]) -> Column:
@@ -61,13 +65,16 @@ def _texts_that_partition(metadata: Metadata) -> list[StructField]:
     return [each for each in fields if each.name in metadata.partition_columns and each.type in (STRING, BINARY)]
 
 
-def row_violations(metadata: Metadata, schema: StructType, columns: StructType | None = None) -> dict[str, Column]:
+def row_violations(
+    metadata: Metadata, schema: StructType, columns: StructType | None = None, *, table: str
+) -> dict[str, Column]:
     """As ``violations``, without NOT NULL: what the columns' lengths, expressions and constraints promise.
 
     Args:
         metadata: The table's.
         schema: Its columns.
         columns: Those that the rows have: promises that are about others too are left out. All when None.
+        table: URI, for errors.
     """
     rules, limits = row_rules(metadata, schema), lengths.violations(schema if columns is None else columns)
     if columns is not None:
@@ -76,8 +83,8 @@ def row_violations(metadata: Metadata, schema: StructType, columns: StructType |
     if not rules:
         return limits
     nothing = SparkSession.active().createDataFrame([], to_spark(schema))
-    broken = {name: ~F.coalesce(readable(nothing, name, text, is_condition=True), F.lit(False)) for name, text in rules.items()}
-    return limits | broken
+    kept = {name: readable(nothing, name, text, table=table, is_condition=True) for name, text in rules.items()}
+    return limits | {name: ~F.coalesce(condition, F.lit(False)) for name, condition in kept.items()}
 
 
 def row_rules(metadata: Metadata, schema: StructType) -> dict[str, str]:
@@ -90,15 +97,21 @@ def row_rules(metadata: Metadata, schema: StructType) -> dict[str, str]:
     return {**conditions(metadata.configuration, schema), **dict(generated)}
 
 
-def readable(visible: DataFrame, rule: str, text: str, *, is_condition: bool = False) -> Column:
-    """The text of a rule as an expression, which means something on the columns of ``visible``.
+def readable(visible: DataFrame, rule: str, text: str, *, table: str, is_condition: bool = False) -> Column:
+    """The text of a rule as an expression, which may be followed and means something on the columns of ``visible``.
 
     Raises:
-        TableRuleUnreadableError: It does not.
+        TableRuleUnreadableError: It means nothing there.
+        TableRuleRefusedError: It does what no rule of a table needs.
     """
     try:
-        expression = F.expr(text)
-        (visible.where if is_condition else visible.select)(expression)
+        expression = permitted_expression(rule, text, table=table, spark=visible.sparkSession)
+        analysed = (visible.where if is_condition else visible.select)(expression.column)
+        expression.check_analysed(analysed, visible.columns)
     except (AnalysisException, ParseException) as error:
-        raise TableRuleUnreadableError(rule=rule, detail=str(error).splitlines()[0]) from error
-    return expression
+        raise TableRuleUnreadableError(rule=rule, detail=str(error).strip().splitlines()[0]) from error
+    except Py4JJavaError as error:
+        if "StackOverflowError" not in str(error.java_exception):
+            raise
+        raise TableRuleUnreadableError(rule=rule, detail="it is nested too deeply for Spark") from error
+    return expression.column

@@ -15,13 +15,13 @@ from typing import Any, TypeAlias
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 from sqlglot import Token, TokenType
 
 from airflow_delta.core.predicate.syntax import CLOSING, OPENING
 from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.spark.dml.mentions import SOURCE, TARGET, tokens_of
 from airflow_delta.spark.errors import ExpressionNotTextError
+from airflow_delta.spark.sql_expression import sql_expression
 
 Expression: TypeAlias = "str | Column"
 """Spark SQL, or what ``pyspark.sql.functions`` make."""
@@ -89,7 +89,7 @@ def as_text(expression: Expression, names: Names, *, is_join: bool = False) -> s
         found = _selected(names.ours, text)
         if found is not None and found.sameSemantics(wanted):
             return text
-    if isinstance(expression, str) and not wanted.sameSemantics(names.theirs.select(F.expr(expression).alias(_VALUE))):
+    if isinstance(expression, str) and not wanted.sameSemantics(names.theirs.select(sql_expression(expression).alias(_VALUE))):
         # It differs from itself, as uuid() does in each plan: nothing is there to compare, so the user's words are taken.
         text = _renamed(expression, names.sides)
         if _selected(names.ours, text) is not None:
@@ -122,7 +122,7 @@ def _selected(rows: DataFrame, expression: Expression) -> DataFrame | None:
 
 
 def _column(expression: Expression) -> Column:
-    return F.expr(expression) if isinstance(expression, str) else expression
+    return sql_expression(expression) if isinstance(expression, str) else expression
 
 
 def _shown(rows: DataFrame) -> str | None:

@@ -27,6 +27,7 @@ from airflow_delta.spark.dml.effects import count_effects
 from airflow_delta.spark.dml.mentions import unqualified
 from airflow_delta.spark.dml.selection import Selection
 from airflow_delta.spark.predicates import predicate_of
+from airflow_delta.spark.sql_expression import sql_expression
 from airflow_delta.spark.staging import StagingArea
 from airflow_delta.spark.write.partitions import in_partitions_of, partitions_predicate
 
@@ -141,7 +142,7 @@ def outside(spark: SparkSession, schema: StructType, where: str, *, table: str) 
     text = unqualified(where)
     predicate_of(spark, text, schema, table)
     try:
-        is_outside = ~F.coalesce(F.expr(text), F.lit(False))
+        is_outside = ~F.coalesce(sql_expression(text), F.lit(False))
         no_rows(spark, schema).agg(F.count_if(is_outside))
     except (AnalysisException, ParseException) as error:
         raise InvalidPredicateError(table=table, predicate=where, detail=str(error).splitlines()[0]) from error
