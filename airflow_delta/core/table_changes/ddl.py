@@ -92,7 +92,39 @@ def parse_type(text: str) -> DataType:
         InvalidStatementError: There is none.
     """
     parser = _Parser(text)
-    return parser.all(parser.type)
+    return _with_strings(parser.all(parser.type))
+
+
+def _with_strings(data_type: DataType) -> DataType:
+    """The type as the log has it, in which strings of limited length are strings."""
+    match data_type:
+        case PrimitiveType(name) if "(" in name:
+            return STRING
+        case StructType(fields):
+            return StructType(tuple(replace(each, type=_with_strings(each.type)) for each in fields))
+        case ArrayType(element):
+            return replace(data_type, element_type=_with_strings(element))
+        case MapType(key, value):
+            return replace(data_type, key_type=_with_strings(key), value_type=_with_strings(value))
+        case _:
+            return data_type
+
+
+def _declared(data_type: DataType) -> str:
+    """The type as Spark keeps it in a column's metadata, and reads it again. Spark: ``DataType.catalogString``."""
+    match data_type:
+        case StructType(fields):
+            return f"struct<{','.join(f'{_quoted(each.name)}:{_declared(each.type)}' for each in fields)}>"
+        case ArrayType(element):
+            return f"array<{_declared(element)}>"
+        case MapType(key, value):
+            return f"map<{_declared(key)},{_declared(value)}>"
+        case _:
+            return str(data_type)
+
+
+def _quoted(name: str) -> str:
+    return name if re.fullmatch(r"\w+", name) else "`" + name.replace("`", "``") + "`"
 
 
 class _Parser:
@@ -124,13 +156,15 @@ class _Parser:
         path = [self._name()]
         while self._take("."):
             path.append(self._name())
-        limit = self._limited_string()
-        field = StructField(path[-1], STRING, metadata={CHAR_VARCHAR: limit}) if limit else StructField(path[-1], self.type())
+        declared = self.type()
+        kind = _with_strings(declared)
+        field = StructField(path[-1], kind, metadata={} if kind == declared else {CHAR_VARCHAR: _declared(declared)})
         while more := self._clause(field):
             field = more
         return ColumnText(path=tuple(path), field=field)
 
     def type(self) -> DataType:
+        """The type that comes next; a string of limited length under the name of its own, such as ``char(5)``."""
         word = self._word("a type").lower()
         match word:
             case "array":
@@ -139,6 +173,12 @@ class _Parser:
                 return self._within("<", ">", self._map)
             case "struct":
                 return self._within("<", ">", lambda: StructType(self.separated(self._member)))
+            case "char" | "varchar" | "character" if self._take("("):
+                length = self._number()
+                self._expect(")")
+                if length < 1:
+                    raise InvalidStatementError(statement="columns", detail=f"there is no type {word}({length})")
+                return PrimitiveType(f"{'varchar' if word == 'varchar' else 'char'}({length})")
             case _ if word in _DECIMAL:
                 return self._decimal()
             case _ if word in _NAMES:
@@ -168,15 +208,6 @@ class _Parser:
         if not 0 < precision <= _MAX_PRECISION or not 0 <= scale <= precision:
             raise InvalidStatementError(statement="columns", detail=f"there is no type decimal({precision},{scale})")
         return DecimalType(precision, scale)
-
-    def _limited_string(self) -> str | None:
-        """``char(n)`` or ``varchar(n)`` if that comes next."""
-        for kind in ("char", "varchar"):
-            if self._take(kind, "("):
-                length = self._number()
-                self._expect(")")
-                return f"{kind}({length})"
-        return None
 
     def _clause(self, field: StructField) -> StructField | None:
         """The column with what is said of it next; None where nothing is."""

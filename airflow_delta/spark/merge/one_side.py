@@ -9,6 +9,7 @@ from airflow_delta.core.schema import StructType
 from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.statements import Clause, NotMatchedBySourceDelete, NotMatchedBySourceUpdate, NotMatchedInsert
 from airflow_delta.spark.dml.mentions import SOURCE, TARGET, qualified
+from airflow_delta.spark.promises.assignments import is_default
 
 
 def about_one_side(clauses: Iterable[Clause], schema: StructType, source_columns: Iterable[str]) -> Iterator[Clause]:
@@ -33,5 +34,5 @@ def _of(clause: Clause, side: str, names: Collection[str]) -> Clause:
     condition = None if clause.condition is None else qualified(clause.condition, side, names)
     if not isinstance(clause, NotMatchedInsert | NotMatchedBySourceUpdate) or clause.assignments is None:
         return replace(clause, condition=condition)
-    assigned = {name: qualified(text, side, names) for name, text in clause.assignments.items()}
+    assigned = {name: text if is_default(text) else qualified(text, side, names) for name, text in clause.assignments.items()}
     return replace(clause, condition=condition, assignments=assigned)

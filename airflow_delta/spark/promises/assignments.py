@@ -11,7 +11,10 @@ from airflow_delta.spark.dml.mentions import mentioned_columns
 from airflow_delta.spark.promises.column_rules import Identity, default_text, generation_text
 from airflow_delta.spark.promises.values import has_value_when_missing, refused_value
 
-_DEFAULT, _NULL = "DEFAULT", "NULL"
+DEFAULT = "DEFAULT"
+"""A value that stands for the column's default. Spark: ``ResolveDefaultColumns``."""
+
+_NULL = "NULL"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +102,7 @@ def _is_numbered(schema: StructType, name: str) -> bool:
 
 def is_default(text: str) -> bool:
     """Whether the table's own value is assigned."""
-    return text.strip().upper() == _DEFAULT
+    return text.strip().upper() == DEFAULT
 
 
 def _without_generated_defaults(values: Mapping[str, str], schema: StructType) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -22,12 +23,15 @@ from airflow_delta.core.statements import (
 )
 from airflow_delta.spark.dml.mentions import TARGET
 from airflow_delta.spark.merge.merge import merge
+from airflow_delta.spark.promises.assignments import DEFAULT, is_default
 from airflow_delta.spark.session import temporary_views
 from airflow_delta.spark.table.answers import merge_row
 from airflow_delta.spark.table.expressions import Expression, Names, as_text
 from airflow_delta.spark.table.session_settings import grows_schemas
 
 # ruff: noqa: N802, A002 - the names of methods and arguments are delta-spark's
+
+_SHOWN_NAME = re.compile(r"Column<'(\w+)'>")
 
 Assignments = Mapping[str, Expression]
 """Column of the table to its value."""
@@ -140,7 +144,13 @@ def assigned(assignments: Assignments | None, names: Names, *, target: Names, ar
         raise ValueError(f"{argument!r} cannot be None")
     if not isinstance(assignments, Mapping):
         raise TypeError(f"{argument!r} must map columns to values, but is of type {type(assignments).__name__}")
-    return {_target_column(column, target): as_text(value, names) for column, value in assignments.items()}
+    return {_target_column(column, target): _value_text(value, names) for column, value in assignments.items()}
+
+
+def _value_text(value: Expression, names: Names) -> str:
+    """The value as a statement has it; ``DEFAULT``, also as ``expr("DEFAULT")``, is the column's default, as in Spark SQL."""
+    said = value if isinstance(value, str) else _SHOWN_NAME.sub(r"\1", str(value))
+    return DEFAULT if is_default(said) else as_text(value, names)
 
 
 def _target_column(name: str, names: Names) -> str:
