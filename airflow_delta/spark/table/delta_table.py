@@ -205,7 +205,11 @@ class DeltaTable:
         return history_rows(self._spark, self._log.history(limit))
 
     def detail(self) -> DataFrame:
-        """What the table is, in one row."""
+        """What the table is, in one row.
+
+        ``lastModified`` is the time of the version, as the history has it: the in-commit timestamp where the table has these.
+        Delta-Spark 4.4 shows when the commit's file was written, some milliseconds later.
+        """
         return detail_row(self._spark, self._snapshot())
 
     def restoreToVersion(self, version: int) -> DataFrame:

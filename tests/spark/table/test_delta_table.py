@@ -1,6 +1,7 @@
 """``DeltaTable``: each method's result as other engines see it."""
 
 import datetime as dt
+import json
 import os
 from pathlib import Path
 
@@ -146,6 +147,15 @@ class TestHistory:
             judge.protocol().min_reader_version,
             judge.protocol().min_writer_version,
         )
+
+    def test_details_tell_the_in_commit_timestamp_where_the_table_has_these(self, spark, table, put):
+        put("SELECT 1 AS id", properties={"delta.enableInCommitTimestamps": "true"})
+        commit = Path(table, "_delta_log", f"{0:020d}.json")
+        os.utime(commit, (1_700_000_000, 1_700_000_000))  # when its file was written says nothing
+        carried = json.loads(commit.read_text().splitlines()[0])["commitInfo"]["inCommitTimestamp"]
+        shown = DeltaTable.forPath(spark, table)
+        for frame, column in ((shown.detail(), "lastModified"), (shown.history(), "timestamp")):
+            assert frame.selectExpr(f"unix_millis({column})").first()[0] == carried
 
     def test_restore_brings_rows_back_and_tells_what_came(self, spark, table, birds, judged):
         birds.delete("id < 3")

@@ -7,6 +7,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.table_changes.create import NewTable
+from airflow_delta.core.table_changes.ddl import parse_struct
+from airflow_delta.spark import DeltaTable
 from airflow_delta.spark.errors import ExpressionNotTextError
 from airflow_delta.spark.merge import merge as merge_module
 
@@ -131,3 +134,23 @@ def test_the_view_of_the_source_is_gone_afterwards(spark, birds, news):
     before = {each.name for each in spark.catalog.listTables()}
     birds.alias("e").merge(news.alias("u"), "e.id = u.id").whenMatchedDelete().execute()
     assert {each.name for each in spark.catalog.listTables()} == before
+
+
+def test_default_as_a_value_is_the_default_of_the_column(spark, put, table, judged):
+    columns = parse_struct("id BIGINT, name STRING DEFAULT 'nobody', other INT")
+    DeltaLog.for_table(table).create(NewTable(schema=columns))
+    put("SELECT 1L AS id, 'wren' AS name, 5 AS other")
+    for number, default in enumerate(("DEFAULT", " default ", F.expr("DEFAULT")), start=2):
+        merge = DeltaTable.forPath(spark, table).alias("b").merge(spark.range(1, number + 1).alias("n"), "b.id = n.id")
+        merge = merge.whenMatchedUpdate(condition="b.id = 1", set={"name": default, "b.other": default})
+        merge.whenNotMatchedInsert(values={"id": "n.id", "name": default, "other": F.lit(number)}).execute()
+
+    assert judged() == [(1, "nobody", None), (2, "nobody", 2), (3, "nobody", 3), (4, "nobody", 4)]
+
+
+def test_a_column_that_is_called_default_is_named_in_backticks(spark, birds, judged):
+    source = spark.sql("SELECT 1L AS id, 'w' AS `default`")
+    merge = birds.alias("b").merge(source.alias("n"), "b.id = n.id")
+    merge.whenMatchedUpdate(set={"name": "n.`default`", "grams": "DEFAULT"}).execute()
+
+    assert judged() == [(1, "w", None), (2, "owl", 480), (3, None, 20)]
