@@ -93,6 +93,12 @@ class CommitWait:
         return cls(**{**document, "wanted": CommitFilter.of(**document["wanted"]), "window": window})
 
 
+def look_once(store: LogStore, wait: CommitWait) -> tuple[int | None, CommitWait]:
+    """What ``CommitWatch.look`` finds, and the wait as far as the search has come. Raises as it."""
+    watch = CommitWatch(store, wait)
+    return watch.look(), watch.wait
+
+
 class CommitWatch:
     """Looks for the commit of a wait; no commit is read twice.
 

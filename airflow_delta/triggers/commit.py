@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.foreign_values import printable
-from airflow_delta.hooks.commit_watch import CommitWait, CommitWatch
+from airflow_delta.hooks.bounded_log import BoundedLog, TooMuchToRead
+from airflow_delta.hooks.commit_watch import CommitWait, CommitWatch, look_once
 from airflow_delta.hooks.delta import DeltaHook
 
 
@@ -51,7 +53,7 @@ class DeltaCommitWaitTrigger(BaseTrigger):
             try:
                 if watch is None:
                     watch = await asyncio.to_thread(self._watch)
-                version = await asyncio.to_thread(watch.look)
+                version = await asyncio.to_thread(self._look, watch)
             except DeltaError as error:
                 yield TriggerEvent({"error": error.to_json()})  # type: ignore[no-untyped-call]
                 return
@@ -66,4 +68,13 @@ class DeltaCommitWaitTrigger(BaseTrigger):
             await asyncio.sleep(self.poll_interval)
 
     def _watch(self) -> CommitWatch:
-        return CommitWatch(DeltaHook(self.delta_conn_id).log_store(self.table), CommitWait.from_json(self.wait))
+        self._bounded = BoundedLog(DeltaHook(self.delta_conn_id).log_store(self.table))
+        return CommitWatch(self._bounded.files, CommitWait.from_json(self.wait))
+
+    def _look(self, watch: CommitWatch) -> int | None:
+        self._bounded.begin()
+        try:
+            return watch.look()
+        except TooMuchToRead:
+            version, watch.wait = self._bounded.apart(partial(look_once, wait=watch.wait))
+            return version

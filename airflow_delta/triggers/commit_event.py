@@ -17,7 +17,7 @@ from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.foreign_values import json_value, printable
 from airflow_delta.core.statements.fields import converted_value, is_template
 from airflow_delta.core.statements.validation import texts
-from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.hooks.bounded_log import BoundedLog
 from airflow_delta.hooks.commit_cursor import Look, Start, WatchCursor, first_cursor, look
 from airflow_delta.hooks.commit_filter import CommitFilter
 from airflow_delta.hooks.delta import DeltaHook
@@ -120,7 +120,7 @@ class DeltaCommitEventTrigger(BaseEventTrigger):
         # Rows of a compaction are rows that were there before: an event for it would start DAGs for nothing, for ever if
         # they compact the table themselves.
         self._wanted = CommitFilter.of(operations=operations, partitions=partitions, data_change_only=True)
-        self._files: LogStore | None = None
+        self._files: BoundedLog | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Path of the class and its arguments; what they are is the identity of the watcher, so defaults never change."""
@@ -179,12 +179,12 @@ class DeltaCommitEventTrigger(BaseEventTrigger):
 
     def _look(self, cursor: WatchCursor | None) -> Look:
         if self._files is None:
-            self._files = DeltaHook(self.delta_conn_id).log_store(self.table)
+            self._files = BoundedLog(DeltaHook(self.delta_conn_id).log_store(self.table))
         if cursor is None:
-            cursor = first_cursor(self._files, self.start)
+            cursor = self._files.look(partial(first_cursor, start=self.start))
             if self.start == "latest":
                 return Look(cursor=cursor)
-        return look(self._files, cursor, self._wanted)
+        return self._files.look(partial(look, cursor=cursor, wanted=self._wanted))
 
     @property
     def _state(self) -> Any:

@@ -1,0 +1,140 @@
+"""A table's log as the triggerer looks at it: what is small is read in its process, the rest in a process of its own.
+
+Python parses JSON without letting any other thread run, and a commit may be of any size. A triggerer watches many tables in one
+process; nobody who can write below one of them must be able to stop it.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO, TypeVar, cast
+
+from airflow_delta.core.storage.log_store import FileStatus, LogStore
+from airflow_delta.core.storage.resolve import log_store_for
+
+MOST_BYTES = 1 << 20
+"""Read from one log in one look here: some hundredths of a second for the parser, whatever the files hold."""
+
+_LONGEST = 600.0  # seconds of one look in a process of its own
+_SCRIPT = """
+import pickle, sys
+sys.path[:] = pickle.load(sys.stdin.buffer)
+from airflow_delta.hooks.bounded_log import answer
+answer()
+"""
+_one_at_a_time = threading.Lock()  # such a process may take as much memory as the log wants
+
+Answer = TypeVar("Answer")
+
+
+class TooMuchToRead(Exception):  # noqa: N818 - nobody sees it: the look is done elsewhere
+    """The look needs more than ``MOST_BYTES``. Not an error of a file, which the readers of a log would explain away."""
+
+
+class BoundedLog:
+    """The log of one table.
+
+    Attributes:
+        files: The table's files; reading raises ``TooMuchToRead`` once a look has read ``MOST_BYTES``.
+    """
+
+    def __init__(self, store: LogStore) -> None:
+        self._store = store
+        self._bounded = _BoundedFiles(store)
+        self.files = cast("LogStore", self._bounded)
+
+    def look(self, work: Callable[[LogStore], Answer]) -> Answer:
+        """What the work finds in the log. It can be pickled, as its answer can. Raises as the work, and ``OSError``."""
+        self.begin()
+        try:
+            return work(self.files)
+        except TooMuchToRead:
+            return self.apart(work)
+
+    def begin(self) -> None:
+        """Begin a new look at ``files``."""
+        self._bounded.begin()
+
+    def apart(self, work: Callable[[LogStore], Answer]) -> Answer:
+        """What the work finds, in a process of its own.
+
+        Raises:
+            OSError: The process died, or took too long; else as the work.
+        """
+        asked = pickle.dumps((self._store.table_uri, dict(self._store.storage_options), work))
+        with _one_at_a_time:
+            try:
+                done = subprocess.run(  # noqa: S603 - our own interpreter; what it is given is ours
+                    [sys.executable, "-c", _SCRIPT],
+                    input=pickle.dumps(sys.path) + asked,
+                    capture_output=True,
+                    timeout=_LONGEST,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired as error:
+                raise TimeoutError(f"a look at {self._store.table_uri} took more than {_LONGEST:.0f} s") from error
+        if done.returncode:
+            end = done.stderr.decode(errors="replace")[-500:]
+            raise OSError(f"the process that looked at {self._store.table_uri} ended with {done.returncode}: {end}")
+        found, raised = pickle.loads(done.stdout)  # noqa: S301 - of our own process
+        if raised is not None:
+            raise raised
+        return cast("Answer", found)
+
+
+def answer() -> None:
+    """Do the work that stands on the standard input, and write what it found, or raised, to the standard output."""
+    output = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what libraries print is no answer
+    uri, storage_options, work = pickle.load(sys.stdin.buffer)  # noqa: S301 - of the process that started this one
+    found, raised = None, None
+    try:
+        found = work(log_store_for(uri, storage_options))
+    except Exception as error:  # noqa: BLE001 - raised where it was asked for
+        raised = error
+    with output:
+        pickle.dump((found, raised), output)
+
+
+class _BoundedFiles:
+    """A ``LogStore`` that reads only so much."""
+
+    def __init__(self, store: LogStore) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self.begin()
+
+    def begin(self) -> None:
+        self._left = MOST_BYTES
+        self._sizes: dict[str, int] = {}  # as they were listed
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def list_from(self, directory: str, start: str = "") -> Iterator[FileStatus]:
+        for status in self._store.list_from(directory, start):
+            self._sizes[status.path] = status.size
+            yield status
+
+    def read(self, path: str) -> bytes:
+        self._spend(path)
+        return self._store.read(path)
+
+    def open_input(self, path: str) -> BinaryIO:
+        self._spend(path)
+        return self._store.open_input(path)
+
+    def _spend(self, path: str) -> None:
+        size = self._sizes.get(path)
+        if size is None:
+            status = self._store.status(path)
+            size = status.size if status else 0
+        with self._lock:
+            self._left -= size
+            if self._left < 0:
+                raise TooMuchToRead
