@@ -38,7 +38,9 @@ class InvalidProtocolError(DeltaError):
 
     code = "DELTA_INVALID_PROTOCOL"
     message = "{table} cannot be written, its protocol contradicts itself: {contradictions}"
-    remedy = "repair the protocol with the engine that wrote it"
+    remedy = (
+        "add a feature that is missing (delta.feature.<name> = supported), or repair the protocol with the engine that wrote it"
+    )
     table: str
     contradictions: tuple[str, ...]
 

@@ -5,6 +5,7 @@ import pytest
 from airflow_delta.core.errors import (
     ConcurrentAppendError,
     ConstraintViolatedError,
+    InvalidProtocolError,
     InvalidTableChangeError,
     InvalidTableDefinitionError,
     InvalidTablePropertyError,
@@ -14,7 +15,7 @@ from airflow_delta.core.errors import (
 from airflow_delta.core.schema import ArrayType, MapType, StructField, StructType, field_id, physical_name
 from airflow_delta.core.schema.data_types import DOUBLE, INTEGER, LONG, SHORT, STRING, TIMESTAMP_NTZ
 from airflow_delta.core.table_changes import FIRST, NewColumn, after, generated, identity, with_default
-from tests.core.builders import metadata, protocol, schema_string
+from tests.core.builders import HandmadeLog, metadata, protocol, schema_string
 
 NAME_MODE = {"delta.columnMapping.mode": "name"}
 
@@ -440,3 +441,12 @@ def test_a_table_with_the_preview_of_a_feature_does_not_get_the_feature_too(tabl
     table.alter.set_properties({"delta.enableTypeWidening": "true"})
     assert table.snapshot.protocol.reader_features == {"typeWidening-preview"}
     table.alter.widen_column("a", LONG)
+
+
+def test_a_protocol_that_contradicts_itself_is_repaired_by_the_feature_that_it_lacks():
+    log = HandmadeLog().commit(protocol(1, 7, writerFeatures=["rowTracking"]), metadata()).log
+    with pytest.raises(InvalidProtocolError) as caught:
+        log.alter().set_properties({"owner": "me"})
+    assert caught.value.contradictions == ("rowTracking needs domainMetadata",)
+    log.alter().add_feature("domainMetadata")
+    assert log.alter().set_properties({"owner": "me"}).version == 2
