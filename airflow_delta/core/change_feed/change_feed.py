@@ -34,7 +34,7 @@ def change_feed(
 ) -> pa.RecordBatchReader:
     """The changed rows, version by version; commits and files are opened while the reader is consumed.
 
-    The columns are those of the table at the last version, then ``_change_type`` (string: ``insert``, ``delete``,
+    The columns are those of the table at the last version of the range, then ``_change_type`` (string: ``insert``, ``delete``,
     ``update_preimage``, ``update_postimage``), ``_commit_version`` (int64) and ``_commit_timestamp`` (timestamp[us, UTC]).
 
     Args:

@@ -32,8 +32,9 @@ def read_changes(
 ) -> DataFrame:
     """The rows that changed in the versions from ``start`` to ``end``, in no order.
 
-    The columns are those of the table at the last version, then ``_change_type`` (``insert``, ``delete``, ``update_preimage``,
-    ``update_postimage``), ``_commit_version`` (bigint) and ``_commit_timestamp`` (timestamp).
+    The columns are those of the table at the last version of the range, so that a range shows the same whenever it is read;
+    Delta-Spark shows those of the latest version, unless the table maps its columns. Then come ``_change_type`` (``insert``,
+    ``delete``, ``update_preimage``, ``update_postimage``), ``_commit_version`` (bigint) and ``_commit_timestamp`` (timestamp).
 
     Args:
         spark: The session.

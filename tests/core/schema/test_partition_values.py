@@ -8,15 +8,18 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import InvalidPartitionValueError
 from airflow_delta.core.schema import (
     ArrayType,
     DecimalType,
     StructField,
+    arrow_schema,
     arrow_type,
     parse_schema,
     partition_arrays,
@@ -258,3 +261,66 @@ def test_maps_get_exactly_the_keys_asked_for_and_keep_their_values(maps, keys, s
     found = with_exact_keys(given, keys)
     expected = [None if each is None else {key: each.get(key) for key in keys} for each in maps[start:]]
     assert [None if each is None else dict(each) for each in found.to_pylist()] == expected
+
+
+PARTITION_TYPES = {
+    "byte": ("-3", -3),
+    "short": ("300", 300),
+    "integer": ("70000", 70000),
+    "long": ("-9223372036854775808", -(2**63)),
+    "float": ("1.5", 1.5),
+    "double": ("-Infinity", float("-inf")),
+    "boolean": ("true", True),
+    "decimal(20,3)": ("-0.001", Decimal("-0.001")),
+    "string": ("x", "x"),
+    "binary": ("ab", b"ab"),
+    "date": ("1500-01-01", dt.date(1500, 1, 1)),
+    "timestamp": ("2024-03-10T07:30:00.100000Z", dt.datetime(2024, 3, 10, 7, 30, 0, 100_000, dt.UTC)),
+    "timestamp_ntz": ("2024-03-10 02:30:00.000001", dt.datetime(2024, 3, 10, 2, 30, 0, 1)),  # noqa: DTZ001
+}
+
+
+@pytest.mark.parametrize("kind", PARTITION_TYPES)
+@pytest.mark.parametrize("mapped", [False, True], ids=["plain", "mapped"])
+def test_rows_come_back_with_exactly_the_types_of_their_partition_columns(tmp_path, kind, mapped):
+    text, value = PARTITION_TYPES[kind]
+    for name in ("one", "other"):
+        pq.write_table(pa.table({"id": pa.array([1, 2], pa.int64())}), tmp_path / name)
+    column = {"name": "p", "type": kind, "nullable": True, "metadata": {}}
+    identity = {"name": "id", "type": "long", "nullable": True, "metadata": {}}
+    configuration = {}
+    if mapped:
+        configuration = {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "2"}
+        for number, (field, name) in enumerate(((column, "physical"), (identity, "id")), start=1):
+            field["metadata"] = {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": name}
+    actions = [
+        {"protocol": {"minReaderVersion": 2, "minWriterVersion": 5}},
+        {
+            "metaData": {
+                "id": "t",
+                "format": {"provider": "parquet", "options": {}},
+                "schemaString": json.dumps({"type": "struct", "fields": [column, identity]}),
+                "partitionColumns": ["p"],
+                "configuration": configuration,
+            }
+        },
+    ]
+    size, key = (tmp_path / "one").stat().st_size, "physical" if mapped else "p"
+    for path, said in (("one", text), ("other", None)):
+        add = {"path": path, "partitionValues": {key: said}, "size": size, "modificationTime": 1, "dataChange": True}
+        actions.append({"add": add})
+    log = tmp_path / "_delta_log"
+    log.mkdir()
+    (log / f"{0:020d}.json").write_text("\n".join(map(json.dumps, actions)))
+
+    snapshot = DeltaLog.for_table(str(tmp_path)).snapshot()
+    wanted = arrow_schema(snapshot.schema)
+    batches = list(snapshot.to_arrow())
+    assert [batch.schema for batch in batches] == [wanted] * 2
+    rows = pa.Table.from_batches(batches)
+    rows.validate(full=True)
+    assert sorted(rows["p"].to_pylist(), key=str) == sorted([value, value, None, None], key=str)
+    alone = snapshot.to_arrow(["p"], "p IS NULL").read_all()
+    assert (alone.schema, alone["p"].to_pylist()) == (pa.schema([wanted.field("p")]), [None, None])
+    nothing = snapshot.to_arrow(where="id > 2").read_all()
+    assert (nothing.schema, len(nothing)) == (wanted, 0)
