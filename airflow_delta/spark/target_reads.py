@@ -80,7 +80,7 @@ class TargetReads:
         if self.snapshot is None:
             return
         target = _Target(self.spark, self.snapshot)
-        plan = rows._jdf.queryExecution().analyzed()  # noqa: SLF001 - PySpark offers no other way
+        plan = _analyzed(rows)
         plans = [plan, *_each(plan.subqueriesAll())]
         found = (target.version_read(leaf) for each in plans for leaf in _each(each.collectLeaves()))
         versions = {version for version in found if version is not None}
@@ -218,6 +218,15 @@ class _Target:
 
     def _is_at(self, uri: str) -> bool:
         return table_place(self.spark, uri) == self._place
+
+
+def holds_subquery(rows: DataFrame) -> bool:
+    """Whether a condition or value of these rows is computed by a query of its own."""
+    return bool(_analyzed(rows).subqueriesAll().nonEmpty())
+
+
+def _analyzed(rows: DataFrame) -> Any:
+    return rows._jdf.queryExecution().analyzed()  # noqa: SLF001 - PySpark offers no other way
 
 
 def _mark_of_columns(leaf: Any) -> str | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_delta.core.errors import InvalidPredicateError
 from airflow_delta.core.predicate import (
     TRUE,
     Expression,
@@ -24,7 +25,7 @@ from airflow_delta.spark.dml.position_scan import FILE, ROW
 from airflow_delta.spark.dml.staged_changes import StagedChanges, columns_needed, scan_positions, stage
 from airflow_delta.spark.predicates import predicate_of
 from airflow_delta.spark.sql_expression import sql_expression
-from airflow_delta.spark.target_reads import TargetReads
+from airflow_delta.spark.target_reads import TargetReads, holds_subquery
 
 _ALL = "TRUE"
 
@@ -53,8 +54,10 @@ class Selection:
         """
         if where is None:
             return cls(snapshot=snapshot, text=_ALL, predicate=TRUE)
-        no_rows(spark, snapshot.schema).where(sql_expression(where))
+        selected = no_rows(spark, snapshot.schema).where(sql_expression(where))
         predicate = predicate_of(spark, unqualified(where), snapshot.schema, snapshot.table_uri)
+        if holds_subquery(selected):  # whatever the core takes the text for
+            raise InvalidPredicateError(table=snapshot.table_uri, predicate=where, detail="it holds a subquery")
         return cls(snapshot=snapshot, text=where, predicate=predicate)
 
     @property

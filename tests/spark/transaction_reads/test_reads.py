@@ -9,9 +9,11 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import (
     ConcurrentAppendError,
     ExpectationFailedError,
+    InvalidPredicateError,
     InvalidStatementError,
 )
 from airflow_delta.core.statements import (
+    DeleteStatement,
     Expectation,
     FileSource,
     MatchedUpdate,
@@ -24,8 +26,10 @@ from airflow_delta.core.statements import (
 )
 from airflow_delta.spark import DeltaTable
 from airflow_delta.spark.data_source import register
+from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.merge.merge import merge
+from airflow_delta.spark.session import session_settings
 from airflow_delta.spark.table.frame_writer import delta_writer
 from airflow_delta.spark.write.write import write
 
@@ -269,3 +273,12 @@ def test_files_of_the_target_that_a_source_reads_count_as_the_target(run_write, 
         run_write(source, raced(lambda: append(days, (7, "sun"))))
     run_write(source)
     assert rows()[-1] == (8, "new")
+
+
+@pytest.mark.parametrize("where", ["id IN (SELECT max(id) FROM all_days)", 'id IN (SELECT max("id") FROM all_days)'])
+def test_a_delete_by_a_subquery_is_refused_whatever_the_settings_make_of_its_text(spark, days, rows, where):
+    DeltaTable.forPath(spark, days).toDF().createOrReplaceTempView("all_days")
+    settings = {"spark.sql.ansi.enabled": "true", "spark.sql.ansi.doubleQuotedIdentifiers": "true"}
+    with session_settings(spark, settings), pytest.raises(InvalidPredicateError, match="subquery"):
+        delete(spark, DeltaLog.for_table(days), DeleteStatement(table=days, where=where))
+    assert rows() == [(1, "mon"), (2, "mon"), (3, "tue")]
