@@ -188,7 +188,7 @@ class TestHistory:
         monkeypatch.setattr(delta_table, "table_log", opened)
         monkeypatch.setattr(type(birds._log.store), "storage_options", options)
         assert birds.clone("hdfs://lake/copy", isShallow=True).toDF().count() == 3
-        assert asked == [(spark, "hdfs://lake/copy", None)]
+        assert asked == [(spark, "hdfs://lake/copy", None, ())]
 
 
 class TestUpkeep:
