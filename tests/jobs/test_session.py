@@ -24,3 +24,11 @@ def test_storage_options_go_with_the_tasks_to_python_workers_and_are_no_setting(
         assert "hunter2" not in str(session.sparkContext.getConf().getAll())
     finally:
         del session.sparkContext.environment[VARIABLE]
+
+
+def test_texts_of_a_job_mean_what_stands_in_them(spark):
+    session = job_session("test")
+    try:
+        assert session.sql("SELECT '${env:HOME} ${spark.app.name}' AS text").first().text == "${env:HOME} ${spark.app.name}"
+    finally:
+        session.conf.unset("spark.sql.variable.substitute")
