@@ -12,7 +12,7 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.operations.checkpoints import CheckpointKind
 from airflow_delta.core.transaction.operation import Operation
-from tests.core.builders import HandmadeLog, add, metadata, protocol, schema_string
+from tests.core.builders import HandmadeLog, add, metadata, protocol, remove, schema_string
 
 ROWS = pa.table({"a": ["1", None, "1"], "b": ["x", "y", None], "n": [1, 2, 3]})
 EXPECTED = ROWS.sort_by("n").to_pylist()
@@ -65,3 +65,17 @@ def test_a_commit_and_a_checkpoint_write_values_of_the_partition_columns_only():
     with handmade.store.open_input(result.path) as stream:
         adds = pq.read_table(stream)["add"].drop_null()
     assert pc.struct_field(adds, "partitionValues").to_pylist() == [[("b", "1")]] * 2
+
+
+def test_a_null_that_another_writer_left_out_is_named_in_what_we_write():
+    """As deltalake compacts its log."""
+    log = HandmadeLog().create(add("f", partitionValues={}), partition_columns=["b"]).commit(remove("f"))
+    log.store.write("f", b"x")
+
+    log.log.restore(0)
+
+    lines = map(json.loads, log.store.read(commit_path(2)).splitlines())
+    assert [line["add"]["partitionValues"] for line in lines if "add" in line] == [{"b": None}]
+    with log.store.open_input(log.log.checkpoint(0).path) as stream:
+        adds = pq.read_table(stream)["add"].to_pylist()
+    assert [dict(each["partitionValues"]) for each in adds if each] == [{"b": None}]
