@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.schema.char_columns import CHAR_VARCHAR
 from airflow_delta.core.statements import (
     DeleteStatement,
     MatchedUpdate,
@@ -24,6 +23,7 @@ from airflow_delta.spark.session import session_settings, temporary_views
 
 pytestmark = pytest.mark.spark
 
+CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
 ROWS = """
     SELECT * FROM VALUES ('a', 'x', 1, NAMED_STRUCT('n', 'x')), ('b  ', 'x  ', 2, NAMED_STRUCT('n', 'y ')),
     (NULL, NULL, 3, NULL) AS t(c, p, v, s)

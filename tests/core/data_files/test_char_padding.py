@@ -10,8 +10,8 @@ from deltalake import DeltaTable, write_deltalake
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import InvalidPredicateError, UnsupportedTypeError
 from airflow_delta.core.predicate import is_exact, parse_predicate
-from airflow_delta.core.schema.char_columns import CHAR_VARCHAR
 
+CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
 ROWS = pa.table(
     {
         "id": [1, 2, 3, 4],
