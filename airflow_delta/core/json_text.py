@@ -6,6 +6,7 @@ Anybody who may write below a table writes its log, schema and hints. No writer 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 MAX_BYTES = 64 << 20
@@ -23,12 +24,13 @@ MAX_DIGITS = 20
 Members = list[tuple[str, Any]]
 
 
-def parse_json(text: str | bytes, *, unique_names: bool = False) -> Any:
+def parse_json(text: str | bytes, *, unique_names: bool = False, number: Callable[[str], Any] | None = None) -> Any:
     """The value of a JSON text.
 
     Args:
         text: As in a file or in a member of another document.
         unique_names: Whether an object with two members of one name is an error; otherwise the last one counts.
+        number: Makes a number of its text; all but the long integers become numbers of Python when None.
 
     Raises:
         ValueError: It is not JSON, or exceeds one of the bounds above.
@@ -39,7 +41,13 @@ def parse_json(text: str | bytes, *, unique_names: bool = False) -> Any:
     if (values := nested + _count(text, ",")) > MAX_VALUES:
         raise ValueError(f"a JSON text of {values} values; the bound is {MAX_VALUES}")
     try:
-        document = json.loads(text, parse_int=_integer, object_pairs_hook=_unique if unique_names else None)
+        document = json.loads(
+            text,
+            parse_int=number or _integer,
+            parse_float=number,
+            parse_constant=number,
+            object_pairs_hook=_unique if unique_names else None,
+        )
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
     if nested > MAX_DEPTH:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from airflow_delta.core.json_text import parse_json
+
 
 def with_wide_bounds(stats: str | None, num_records: int) -> str:
     """A file's statistics with the number of its physical rows, and with bounds that need not be values of a live row.
@@ -17,8 +19,8 @@ def with_wide_bounds(stats: str | None, num_records: int) -> str:
         num_records: Rows in the file, deleted ones included: readers of a file with a deletion vector must know them.
     """
     try:
-        found = json.loads(stats or "{}", parse_float=_Number, parse_int=_Number, parse_constant=_Number)
-    except (ValueError, RecursionError):
+        found = parse_json(stats or "{}", number=_Number)
+    except ValueError:
         found = {}
     kept = {key: value for key, value in (found if isinstance(found, dict) else {}).items() if key not in _REPLACED}
     return _json_text({"numRecords": _Number(num_records), "tightBounds": False, **kept})

@@ -5,6 +5,7 @@ Protocol: PROTOCOL.md, "Checkpoint Schema". Any column may be missing.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,26 +23,38 @@ Choice: TypeAlias = Callable[[pa.RecordBatch], pa.BooleanArray]
 """Which files are wanted, by the columns ``FOR_CHOICE`` of some of them; without nulls."""
 
 _BATCH_ROWS = 1 << 15
+_MOST_PER_BYTE = 200  # bytes of the columns for each byte of the file
+_BYTES_OF_ACTION, _FEW = 4, 1000  # at least, compressed, where there are more than a few
 _BUFFER = 4 << 20  # Bytes of a column that are under way at once, instead of all of it.
 _ALWAYS_THERE = {"path", "size", "partitionValues", "modificationTime", "dataChange"}  # not worth a question
 _PARSED, _PARSED_RECORDS = "stats_parsed", "stats_parsed.numRecords"
 
 
 class CheckpointFile:
-    """A Parquet file, opened; what Arrow raises for a broken one passes through."""
+    """A Parquet file, opened; what Arrow raises for a broken one passes through.
+
+    Raises:
+        ValueError: It says to hold far more than a file of its size can hold of actions, of which no two are alike.
+    """
 
     def __init__(self, stream: BinaryIO) -> None:
+        self._size = stream.seek(0, os.SEEK_END)
         self._file = pq.ParquetFile(stream, coerce_int96_timestamp_unit="us", buffer_size=_BUFFER, pre_buffer=False)
+        footer = self._file.metadata
+        content = sum(footer.row_group(number).total_byte_size for number in range(footer.num_row_groups))
+        if footer.num_rows > self._size or content > self._size * _MOST_PER_BYTE + _BUFFER:
+            detail = f"{footer.num_rows} rows and {content} bytes in a file of {self._size} bytes"
+            raise ValueError(f"{detail}; the bounds are a row for each byte, and {_MOST_PER_BYTE} bytes")
 
     def documents(self, action: str) -> list[dict[str, Any]]:
-        """All actions of a kind of which there are few."""
-        return [
-            document
-            for group in self._groups(action)
-            if not group.is_null(action)
-            for actions in group.read([action])
-            for document in actions.to_pylist()
-        ]
+        """All actions of a kind of which there are few. Raises ``ValueError`` for more than the file has room for."""
+        found: list[dict[str, Any]] = []
+        for group in self._groups(action):
+            for actions in group.read([action]) if not group.is_null(action) else ():
+                if len(found) + len(actions) > self._size // _BYTES_OF_ACTION + _FEW:
+                    raise ValueError(f"more than {len(found)} {action} actions in a file of {self._size} bytes")
+                found += actions.to_pylist()
+        return found
 
     def files(self, action: str, schema: pa.Schema, choice: Choice | None, for_choice: pa.Schema) -> Iterator[pa.RecordBatch]:
         """The file actions of a kind, columns ``schema``.

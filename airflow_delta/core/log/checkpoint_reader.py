@@ -138,6 +138,8 @@ def _paths(store: LogStore, checkpoint: Checkpoint) -> list[str]:
     """Where file actions may be: the checkpoint's own files, and its sidecars."""
     with blamed_on(store.table_uri, checkpoint.files[0].path):
         sidecars = [referenced_sidecar(each["path"]) for each in _documents(store, checkpoint, [SIDECAR])[SIDECAR]]
+        if len(set(sidecars)) < len(sidecars):
+            raise ValueError("it names a sidecar twice")
     return [*(status.path for status in checkpoint.files), *sidecars]
 
 

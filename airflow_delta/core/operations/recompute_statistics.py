@@ -28,6 +28,7 @@ from airflow_delta.core.errors import (
     CommitAttemptsExhaustedError,
     ConcurrentWriteError,
 )
+from airflow_delta.core.json_text import parse_json
 from airflow_delta.core.log.action_reconciliation import file_keys
 from airflow_delta.core.operations.table_log import TableLog
 from airflow_delta.core.schema import DataType, DecimalType, PrimitiveType, StructType
@@ -120,7 +121,7 @@ def _differ(old: str | None, new: str | None) -> bool:
     if new is None or old == new:
         return False
     try:
-        return bool(json.loads(old or "null") != json.loads(new))
+        return bool(parse_json(old or "null") != json.loads(new))
     except ValueError:
         return True
 

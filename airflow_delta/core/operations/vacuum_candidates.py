@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from airflow_delta.core.errors import InvalidStatementError, VacuumLiteImpossibleError
+from airflow_delta.core.json_text import parse_json
 from airflow_delta.core.log.commit_reader import read_commit_info, read_commits
 from airflow_delta.core.log.file_names import LOG_DIRECTORY
 from airflow_delta.core.log.history import InCommitTimestamps, commit_timestamp, monotonised
@@ -192,8 +193,8 @@ def _ancestors(directory: str) -> Iterable[str]:
 def _last_vacuumed(store: LogStore) -> int:
     """The last commit whose removed files are gone; -1 when nothing is known."""
     try:
-        note = json.loads(store.read(LAST_VACUUM_INFO))[_NOTE_KEY]
-    except (FileNotFoundError, ValueError, LookupError, TypeError, RecursionError):  # what is unreadable says nothing
+        note = parse_json(store.read(LAST_VACUUM_INFO))[_NOTE_KEY]
+    except (FileNotFoundError, ValueError, LookupError, TypeError):  # what is unreadable says nothing
         return -1
     return note if isinstance(note, int) and note >= 0 else -1
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from airflow_delta.core.actions import DomainMetadata
 from airflow_delta.core.errors import CorruptLogError
+from airflow_delta.core.json_text import parse_json
 from airflow_delta.core.schema import StructType, physical_name
 from airflow_delta.core.table_changes.column_path import ColumnPath
 from airflow_delta.core.table_changes.refusal import Refusal
@@ -40,10 +41,10 @@ def clustering_columns(table: str, schema: StructType, domains: Mapping[str, Dom
     if domain is None:
         return ()
     try:
-        physical = json.loads(domain.configuration)["clusteringColumns"]
+        physical = parse_json(domain.configuration)["clusteringColumns"]
         return tuple(_logical(schema, path) for path in physical)
-    except (ValueError, LookupError, TypeError, RecursionError, Refusal) as error:
-        detail = f"its configuration is {domain.configuration!r}"
+    except (ValueError, LookupError, TypeError, Refusal) as error:
+        detail = f"its configuration is {domain.configuration!r:.200}"
         raise CorruptLogError(table=table, file=f"the domain {CLUSTERING}", detail=detail) from error
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 
 from airflow_delta.core.actions import Metadata
+from airflow_delta.core.json_text import parse_json
 from airflow_delta.core.predicate import named_columns
 from airflow_delta.core.schema import StructField, StructType, all_fields
 from airflow_delta.core.schema.column_names import name_key
@@ -60,8 +60,8 @@ def _invariant(field: StructField) -> str:
     Protocol: PROTOCOL.md, "Column Invariants".
     """
     try:
-        return str(json.loads(field.metadata["delta.invariants"])["expression"]["expression"])
-    except (ValueError, LookupError, TypeError, RecursionError):
+        return str(parse_json(field.metadata["delta.invariants"])["expression"]["expression"])
+    except (ValueError, LookupError, TypeError):
         return ""
 
 

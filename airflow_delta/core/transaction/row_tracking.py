@@ -13,7 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_delta.core.actions import CommitActions, DomainMetadata, Metadata, Protocol
+from airflow_delta.core.actions.json_object import JsonObject
 from airflow_delta.core.errors import CorruptLogError, MissingRecordCountError
+from airflow_delta.core.json_text import parse_json
 from airflow_delta.core.log.action_reconciliation import canonical_paths
 from airflow_delta.core.log.file_names import LOG_DIRECTORY
 from airflow_delta.core.log.record_counts import record_counts
@@ -47,9 +49,9 @@ def high_water_mark(domains: Iterable[DomainMetadata], table: str) -> int | None
     for each in domains:
         if each.domain == ROW_TRACKING_DOMAIN and not each.removed:
             try:
-                return int(json.loads(each.configuration)["rowIdHighWaterMark"])
+                return JsonObject(parse_json(each.configuration)).required("rowIdHighWaterMark", int)
             except (ValueError, LookupError, TypeError) as error:
-                detail = f"the domain {ROW_TRACKING_DOMAIN} holds {each.configuration!r}"
+                detail = f"the domain {ROW_TRACKING_DOMAIN} holds {each.configuration!r:.200}"
                 raise CorruptLogError(table=table, file=LOG_DIRECTORY, detail=detail) from error
     return None
 

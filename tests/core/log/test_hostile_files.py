@@ -1,12 +1,16 @@
 """Files below 1 MB that somebody planted in a log: what any of them costs is bounded, and the error names the file."""
 
+import io
 import json
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import CorruptLogError, DeltaError, InvalidSchemaError
-from tests.core.builders import add, metadata, protocol
+from tests.core.builders import CHECKPOINT, HandmadeLog, add, metadata, protocol
 from tests.core.cost import assert_bounded, cost_of
 
 LOG = "_delta_log"
@@ -86,6 +90,40 @@ def planted(tmp_path):
         return str(tmp_path)
 
     return plant
+
+
+def checkpoint_of(action, value, rows):
+    """A checkpoint that repeats an action, which Parquet stores once."""
+    action_type = CHECKPOINT.field(action).type
+    repeated = pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), rows), pa.array([value]))
+    name = next(iter(value))
+    kind = action_type.field(name).type
+    column = pa.StructArray.from_arrays([pc.struct_field(repeated.dictionary, name).cast(kind).take(repeated.indices)], [name])
+    buffer = io.BytesIO()
+    pq.write_table(pa.table({action: column}), buffer, compression="zstd", use_dictionary=True)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("action", "value"),
+    [("add", {"path": "x"}), ("metaData", {"id": "x"}), ("txn", {"appId": "x"})],
+    ids=str,
+)
+def test_a_checkpoint_of_a_million_equal_actions_costs_no_more_than_the_commits(action, value, planted):
+    content = checkpoint_of(action, value, 5_000_000)
+    root = planted(f"{LOG}/00000000000000000000.checkpoint.parquet", content)
+    cost = cost_of(read_all, root)
+    assert cost.error is None
+    assert_bounded(cost)
+
+
+def test_a_sidecar_is_not_read_as_often_as_it_is_named():
+    made = HandmadeLog().create(add("a"))
+    named = [{"sidecar": {"path": "s.parquet", "sizeInBytes": 1, "modificationTime": 0}}] * 2
+    manifest = lines({"checkpointMetadata": {"version": 0}}, protocol(), metadata(), *named)
+    made.store.write(f"{LOG}/00000000000000000000.checkpoint.0b0d0a3c-1c50-4b1b-9f7f-6d2f3c1d2e3f.json", manifest)
+    made.checkpoint(0, add("x"), path=f"{LOG}/_sidecars/s.parquet")
+    assert made.paths() == ["a"]  # from the commit, because the checkpoint is broken
 
 
 def read_all(root):

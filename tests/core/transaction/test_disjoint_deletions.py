@@ -1,5 +1,6 @@
 """Two commits that delete different rows of one file: Delta Spark fails the second one, here both are made."""
 
+import struct
 from dataclasses import replace
 
 import pyarrow as pa
@@ -11,11 +12,14 @@ from hypothesis import strategies as st
 from airflow_delta.core.actions import ADD_FILE, Metadata, Protocol, removes_of
 from airflow_delta.core.data_files.deletion_vector_writer import write_deletion_vectors
 from airflow_delta.core.data_files.row_bitmap import RowBitmap
+from airflow_delta.core.data_files.z85 import z85_encoded
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import ConcurrentAppendError, ConcurrentDeleteDeleteError, ConcurrentDeleteReadError
 from airflow_delta.core.snapshot.stored_vectors import StoredVectors
+from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
 from airflow_delta.core.transaction.deletion_vector_union import rows_of_both
 from airflow_delta.core.transaction.operation import Operation
+from tests.core.cost import assert_bounded, cost_of
 
 ROWS = 10
 SCHEMA = '{"type":"struct","fields":[{"name":"n","type":"long","nullable":true,"metadata":{}}]}'
@@ -239,3 +243,25 @@ def test_a_united_vector_keeps_the_other_columns_of_the_file(table):
 
 def test_metadata_is_as_it_was(table):
     assert replace(table.log.refresh().metadata, id="m") == Metadata(id="m", schema_string=SCHEMA)
+
+
+def unite(content, rows):
+    vector = {
+        "storage_type": "i",
+        "path_or_inline_dv": z85_encoded(content),
+        "size_in_bytes": len(content),
+        "cardinality": rows,
+    }
+    stored = StoredVectors(InMemoryLogStore("memory://t"))
+    before, theirs, ours = stored.read(pa.array([None, vector, None], ADD_FILE.field("deletion_vector").type))
+    assert len(rows_of_both(before, theirs, ours)) == rows
+
+
+def test_a_small_vector_of_very_many_rows_is_united_at_a_bounded_cost():
+    rows = 2_000 << 16
+    run = struct.pack("<HHH", 1, 0, 0xFFFF)
+    headers = b"".join(struct.pack("<HH", key, 0xFFFF) for key in range(2_000))
+    bitmap = struct.pack("<I", 12347 | 1_999 << 16) + b"\xff" * 250 + headers + b"\0" * 8_000 + run * 2_000
+    cost = cost_of(unite, struct.pack("<iqI", 1681511377, 1, 0) + bitmap, rows)
+    assert cost.error is None
+    assert_bounded(cost)
