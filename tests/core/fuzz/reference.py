@@ -16,11 +16,12 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-COMMIT = re.compile(r"_delta_log/(\d{20})\.json")
-COMPACTED = re.compile(r"_delta_log/(\d{20})\.(\d{20})\.compacted\.json")
-CLASSIC = re.compile(r"_delta_log/(\d{20})\.checkpoint\.parquet")
-PART = re.compile(r"_delta_log/(\d{20})\.checkpoint\.(\d{10})\.(\d{10})\.parquet")
-V2 = re.compile(r"_delta_log/(\d{20})\.checkpoint\.[^.]+\.(json|parquet)")
+# Versions are longs: no writer comes near the greatest one, and names beyond it are no names of the log.
+COMMIT = re.compile(r"_delta_log/(0[0-8]\d{18})\.json")
+COMPACTED = re.compile(r"_delta_log/(0[0-8]\d{18})\.(0[0-8]\d{18})\.compacted\.json")
+CLASSIC = re.compile(r"_delta_log/(0[0-8]\d{18})\.checkpoint\.parquet")
+PART = re.compile(r"_delta_log/(0[0-8]\d{18})\.checkpoint\.(\d{10})\.(\d{10})\.parquet")
+V2 = re.compile(r"_delta_log/(0[0-8]\d{18})\.checkpoint\.[^.]+\.(json|parquet)")
 INT32, INT64 = 1 << 31, 1 << 63
 DEEP = 900  # levels of nesting that plain Python still parses
 
