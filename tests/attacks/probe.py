@@ -1,0 +1,66 @@
+"""A process that runs statements on hostile tables and says what each cost: ``python -m tests.attacks.probe ROOT SINK ATTACK...``.
+
+For each attack and statement a line of JSON: ``attack``, ``statement``, ``outcome`` or ``failure``, ``cpu`` seconds, ``mib`` of memory
+beyond what the process had before, ``files`` bytes of the largest file of the attack.
+"""
+
+import json
+import os
+import resource
+import shutil
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+
+from tests.attacks.attacks import ATTACKS
+from tests.attacks.core_statements import STATEMENTS, run
+from tests.attacks.hostile_table import HostileTable
+
+SECONDS_AT_MOST = 60
+ADDRESS_SPACE = 6 << 30  # bytes
+
+
+def main(root, sink, attacks):
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
+    root = Path(root)
+    for attack in attacks:
+        _begin({"attack": attack})
+        ATTACKS[attack](HostileTable(root, sink))
+        (root / "table").rename(root / "original")
+        size = max(path.lstat().st_size for path in (root / "original").rglob("*") if path.is_file() and not path.is_symlink())
+        for statement in STATEMENTS:
+            shutil.copytree(root / "original", root / "table", symlinks=True)
+            print(json.dumps({"attack": attack, "statement": statement, "size": size, **_measured(statement, root)}), flush=True)
+            for made in ("table", "table-clone"):
+                shutil.rmtree(root / made, ignore_errors=True)
+        shutil.rmtree(root / "original")
+
+
+def _begin(document):
+    print(json.dumps(document), flush=True)
+
+
+def _measured(statement, root):
+    signal.alarm(SECONDS_AT_MOST)  # ends the process
+    Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
+    before, cpu = _memory("VmRSS"), time.process_time()
+    try:
+        told = {"outcome": run(statement, str(root / "table"))}
+    except BaseException:  # noqa: BLE001 - whatever it is, it is the finding
+        told = {"failure": traceback.format_exc()[-3_000:]}
+    cost = {"cpu": round(time.process_time() - cpu, 3), "mib": (_memory("VmHWM") - before) // 1024}
+    signal.alarm(0)
+    return told | cost
+
+
+def _memory(name):
+    """KiB."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
+
+
+if __name__ == "__main__":
+    os.environ["AIRFLOW_DELTA_CANARY"] = "canary-7f3a"
+    main(sys.argv[1], sys.argv[2], sys.argv[3:])

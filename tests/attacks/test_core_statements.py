@@ -1,0 +1,57 @@
+"""Hostile tables through everything that needs no Spark: nothing outside is touched, every error is ours, little is spent."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.attacks.attacks import ATTACKS
+
+PROJECT = Path(__file__).parents[2]
+CPU_SECONDS, MEBIBYTES = 2.0, 300
+SMALL = 1_000_000  # bytes; the limits hold for files below
+GROUPS = 8
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_no_attack_reaches_out_or_costs_much_or_ends_in_an_error_of_another_kind(tmp_path, neighbor, sink, group):
+    results = probe(tmp_path, sink, list(ATTACKS)[group::GROUPS])
+    assert neighbor.events() == []
+    assert sink.events() == []
+    assert [result for result in results if "failure" in result] == []
+    costly = [result for result in results if result["size"] < SMALL and _is_costly(result)]
+    assert costly == []
+
+
+def _is_costly(result):
+    return result["cpu"] > CPU_SECONDS or result["mib"] > MEBIBYTES
+
+
+def probe(root, sink, attacks):
+    """What the statements came to, in a process of their own."""
+    command = [sys.executable, "-X", "faulthandler", "-m", "tests.attacks.probe", str(root), sink.address, *attacks]
+    environment = os.environ | {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "2", "AWS_EC2_METADATA_DISABLED": "true"}
+    ended = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
+    lines = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert ended.returncode == 0, f"the process ended behind {lines[-1:]}\n{ended.stderr[-3_000:]}"
+    return [line for line in lines if "statement" in line]
+
+
+def test_the_suite_has_at_least_sixty_hostile_tables():
+    assert len(ATTACKS) >= 60
+
+
+def test_the_watch_notices_a_file_that_is_read_and_a_connection_that_is_made(tmp_path, neighbor, sink):
+    (tmp_path / "outside" / "secret.txt").read_text()
+    assert any("secret.txt" in event for event in neighbor.events())
+    import socket
+
+    host, port = sink.address.split(":")
+    socket.create_connection((host, int(port))).close()
+    heard = []
+    while not heard:
+        heard = sink.events()
+    assert len(heard) == 1
