@@ -35,7 +35,7 @@ def probe(root, sink, attacks):
     command = [sys.executable, "-X", "faulthandler", "-m", "tests.attacks.probe", str(root), sink.address, *attacks]
     environment = os.environ | {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "2", "AWS_EC2_METADATA_DISABLED": "true"}
     ended = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
-    lines = [json.loads(line) for line in ended.stdout.splitlines()]
+    lines = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith("{")]
     assert ended.returncode == 0, f"the process ended behind {lines[-1:]}\n{ended.stderr[-3_000:]}"
     return [line for line in lines if "statement" in line]
 
