@@ -33,6 +33,7 @@ _CHANGED = re.compile(
     r"num(?:Target)?((?:Output|Added|Removed|Restored|Deleted|Updated)?(?:Rows|Files)(?:Inserted|Updated|Deleted|Added|Removed)?)"
 )
 _LONGEST = 80  # characters of a list in a cell
+_MOST_SHOWN = 4_000  # characters of a text; rich takes time that grows with the square of a word's length
 _WIDE = 10_000  # characters of a line where there is no terminal
 _NO_ANSWER = "STORAGE_UNAVAILABLE"  # code of an error of the operating system or the network
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -225,7 +226,7 @@ def error(found: DeltaError | OSError, *, as_json: bool) -> None:
     else:
         code, claim, remedy = _NO_ANSWER, str(found), "see that the storage can be reached, and try again"
         document = {"code": code, "retryable": True, "text": claim, "attributes": {}}
-    console = Console(stderr=True, emoji=False)
+    console = Console(stderr=True, emoji=False, highlight=False)
     if as_json:
         print(json_text(document), file=console.file)
     else:
@@ -245,7 +246,7 @@ def _finding(found: Finding) -> str:
 def _console() -> Console:
     """The standard output; what goes to a file or a pipe is not folded, so that a path stays in one line."""
     width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _WIDE
-    return Console(width=width, emoji=False)
+    return Console(width=width, emoji=False, highlight=False)
 
 
 def _print(*parts: Any) -> None:
@@ -276,8 +277,9 @@ def _pairs(found: Mapping[str, Any]) -> Table:
 
 
 def _shown(text: str) -> str:
-    """The text as it is shown: nothing in it is markup, nothing in it controls the terminal."""
-    return markup.escape(printable(text))
+    """The text as it is shown: nothing in it is markup, nothing in it controls the terminal, and it has an end."""
+    shown = text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}… ({len(text):,} characters)"
+    return markup.escape(printable(shown))
 
 
 def _lines(value: Any) -> str:
