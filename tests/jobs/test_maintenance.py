@@ -6,7 +6,7 @@ import pytest
 
 from airflow_delta.core.actions import Metadata, Origin
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.errors import CorruptDataFileError, InvalidStatementError, TableNotFoundError
+from airflow_delta.core.errors import InvalidStatementError, MissingDataFileError, TableNotFoundError
 from airflow_delta.core.log.file_names import checkpoint_path, commit_path, compacted_path
 from airflow_delta.core.statements import MaintenanceStatement, OperationResult
 from airflow_delta.core.statements.health import STEPS
@@ -223,7 +223,7 @@ def test_a_step_that_fails_does_not_keep_the_others():
         run(log.log, optimizer, max_commits=1)
     assert [text.split(":")[0] for text in failure.value.failed] == ["optimize", "statistics"]
     assert "no memory" in failure.value.failed[0]
-    assert CorruptDataFileError.code in failure.value.failed[1]
+    assert MissingDataFileError.code in failure.value.failed[1]
     assert failure.value.done == ("checkpoint (every reader reads 2 commits; more than 1 are too many)",)
     assert failure.value.retryable
     assert log.store.exists(checkpoint_path(1))
