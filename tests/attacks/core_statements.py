@@ -10,8 +10,8 @@ from airflow_delta.cli.main import main
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.operations.table_health import examine
-from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.core.statements import OperationResult
+from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.hooks.commit_filter import CommitFilter
 from airflow_delta.hooks.commit_watch import CommitWait, CommitWatch
 from airflow_delta.jobs.observed import observed

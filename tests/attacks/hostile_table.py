@@ -1,4 +1,4 @@
-"""A table beside another one that it must not reach: ``root/table`` is written by a stranger, ``root/outside`` is nobody's business.
+"""A hostile table and the neighbor that it must not reach: a stranger writes ``root/table``, ``root/outside`` is not his.
 
 ``root/outside`` holds a Delta table and a text; both hold ``CANARY``, so that any of it is recognized wherever it turns up.
 """

@@ -1,7 +1,7 @@
-"""A process that runs statements on hostile tables and says what each cost: ``python -m tests.attacks.probe ROOT SINK ATTACK...``.
+"""Runs statements on hostile tables and says what each cost: ``python -m tests.attacks.probe ROOT SINK ATTACK...``.
 
-For each attack and statement a line of JSON: ``attack``, ``statement``, ``outcome`` or ``failure``, ``cpu`` seconds, ``mib`` of memory
-beyond what the process had before, ``files`` bytes of the largest file of the attack.
+For each attack and statement a line of JSON: ``attack``, ``statement``, ``outcome`` or ``failure``, ``cpu`` seconds, ``mib`` of
+memory beyond what the process had before, ``size`` of the attack's largest file in bytes.
 """
 
 import json
@@ -26,20 +26,21 @@ def main(root, sink, attacks):
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
     root = Path(root)
     for attack in attacks:
-        _begin({"attack": attack})
+        _write({"attack": attack})
         ATTACKS[attack](HostileTable(root, sink))
         (root / "table").rename(root / "original")
         size = max(path.lstat().st_size for path in (root / "original").rglob("*") if path.is_file() and not path.is_symlink())
         for statement in STATEMENTS:
             shutil.copytree(root / "original", root / "table", symlinks=True)
-            print(json.dumps({"attack": attack, "statement": statement, "size": size, **_measured(statement, root)}), flush=True)
+            _write({"attack": attack, "statement": statement, "size": size, **_measured(statement, root)})
             for made in ("table", "table-clone"):
                 shutil.rmtree(root / made, ignore_errors=True)
         shutil.rmtree(root / "original")
 
 
-def _begin(document):
-    print(json.dumps(document), flush=True)
+def _write(document):
+    sys.stdout.write(json.dumps(document) + "\n")
+    sys.stdout.flush()
 
 
 def _measured(statement, root):
@@ -47,12 +48,12 @@ def _measured(statement, root):
     Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
     before, cpu = _memory("VmRSS"), time.process_time()
     try:
-        told = {"outcome": run(statement, str(root / "table"))}
+        result = {"outcome": run(statement, str(root / "table"))}
     except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
-        told = {"failure": f"{type(error).__name__}: {str(error)[:500]}", "traceback": traceback.format_exc()[-2_000:]}
+        result = {"failure": f"{type(error).__name__}: {str(error)[:500]}", "traceback": traceback.format_exc()[-2_000:]}
     cost = {"cpu": round(time.process_time() - cpu, 3), "mib": (_memory("VmHWM") - before) // 1024}
     signal.alarm(0)
-    return told | cost
+    return result | cost
 
 
 def _memory(name):

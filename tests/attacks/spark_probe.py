@@ -1,7 +1,7 @@
 """A Spark job that runs statements on hostile tables: ``python -m tests.attacks.spark_probe ROOT SINK ATTACK...``.
 
-For each attack and statement a line of JSON: ``attack``, ``statement``, ``outcome`` or ``failure``, ``cpu`` seconds of Python's driver,
-``seconds`` in all.
+For each attack and statement a line of JSON: ``attack``, ``statement``, ``outcome`` or ``failure``, ``cpu`` seconds of
+Python's driver, ``seconds`` in all.
 """
 
 import json
@@ -37,7 +37,9 @@ from tests.attacks.core_statements import LeakError
 from tests.attacks.hostile_table import CANARY, HostileTable
 
 SECONDS_AT_MOST = 240
-SUBMIT = "--master local[2] --driver-memory 1g --conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=2 pyspark-shell"
+SUBMIT = (
+    "--master local[2] --driver-memory 1g --conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=2 pyspark-shell"
+)
 
 STATEMENTS = {
     "append": lambda table: WriteStatement(table=table, source=SqlSource("SELECT 10L AS id, 'x' AS s")),

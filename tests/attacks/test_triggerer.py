@@ -30,8 +30,7 @@ def test_the_event_loop_is_not_blocked_by_a_hostile_log(tmp_path, attack):
         make_outside(root)
         table = HostileTable(root, "127.0.0.1:1")
         ATTACKS[attack](table)
-        for trigger in _triggers(table):
-            blocked.append(asyncio.run(_longest_block(trigger)))
+        blocked += [asyncio.run(_longest_block(trigger)) for trigger in _triggers(table)]
         shutil.rmtree(root)
         if max(blocked[-2:]) <= LONGEST_BLOCK:
             return
@@ -39,7 +38,9 @@ def test_the_event_loop_is_not_blocked_by_a_hostile_log(tmp_path, attack):
 
 
 def _triggers(table):
-    table.commit({"commitInfo": {"timestamp": 1, "operation": "OPTIMIZE", "operationMetrics": {}}}, table.data_file("part-9.parquet"))
+    table.commit(
+        {"commitInfo": {"timestamp": 1, "operation": "OPTIMIZE", "operationMetrics": {}}}, table.data_file("part-9.parquet")
+    )
     wait = CommitWait(after=-1, wanted=CommitFilter(operations=("OPTIMIZE",))).to_json()
     common = {"table": str(table.root), "delta_conn_id": "delta_default", "poll_interval": 0.01}
     return (

@@ -7,8 +7,11 @@ import struct
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.core.builders import CHECKPOINT, add, metadata, protocol, remove
 from tests.attacks.hostile_table import FIELDS, schema
+from tests.core.builders import CHECKPOINT, add, metadata, protocol, remove
+
+ROWS = 30_000_000
+MANY_ROWS = "data: 30,000,000 rows of nulls"
 
 
 def _checksum(content):
@@ -57,7 +60,10 @@ def _wide_text_bomb(table):
     row = {"metaData": {"id": "x", "schemaString": "x" * 100_000_000, "partitionColumns": [], "configuration": []}}
     columns = pa.schema([CHECKPOINT.field("metaData")])
     pq.write_table(
-        pa.Table.from_pylist([row], columns), table.log / f"{0:020d}.checkpoint.parquet", compression="zstd", use_dictionary=False
+        pa.Table.from_pylist([row], columns),
+        table.log / f"{0:020d}.checkpoint.parquet",
+        compression="zstd",
+        use_dictionary=False,
     )
 
 
@@ -81,10 +87,10 @@ def _data_file(content):
 
 
 def _data_bomb(table):
-    """Few bytes, hundred million rows: honest as Parquet, a burden as a neighbor."""
+    """Few bytes of many rows: honest as Parquet, a burden as a neighbor."""
     table.create()
-    rows = pa.table({"id": pa.nulls(30_000_000, pa.int64()), "s": pa.nulls(30_000_000, pa.string())})
-    table.commit(table.data_file("part-1.parquet", rows, stats='{"numRecords":30000000}'))
+    rows = pa.table({"id": pa.nulls(ROWS, pa.int64()), "s": pa.nulls(ROWS, pa.string())})
+    table.commit(table.data_file("part-1.parquet", rows, stats=json.dumps({"numRecords": ROWS})))
 
 
 def _runs(containers):
@@ -93,8 +99,10 @@ def _runs(containers):
     flags = b"\xff" * ((containers + 7) // 8)
     body = struct.pack("<HHH", 1, 0, 0xFFFF) * containers
     header = struct.pack("<I", 12347 | (containers - 1) << 16) + flags + keys
-    offsets = b"" if containers < 4 else struct.pack(
-        f"<{containers}I", *(len(header) + 4 * containers + 6 * number for number in range(containers))
+    offsets = (
+        b""
+        if containers < 4
+        else struct.pack(f"<{containers}I", *(len(header) + 4 * containers + 6 * number for number in range(containers)))
     )
     return struct.pack("<IQI", 1681511377, 1, 0) + header + offsets + body
 
@@ -151,7 +159,7 @@ ATTACKS = {
     "checkpoint: other types": _checkpoint_of_other_types,
     "data: junk": _data_file(b"PAR1" + b"\x15\x04" * 5_000 + b"\xff\xff\xff\x7fPAR1"),
     "data: footer beyond the file": _data_file(b"PAR1" + struct.pack("<I", 2**31 - 1) + b"PAR1"),
-    "data: 30,000,000 rows of nulls": _data_bomb,
+    MANY_ROWS: _data_bomb,
     "vector: 2,300 runs": _inline_runs(2_300),
     "vector: 65,536 runs": _inline_runs(65_536),
 }

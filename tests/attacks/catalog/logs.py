@@ -145,7 +145,9 @@ ATTACKS = {
     "log: two values in a line": _line(lambda table: '{"commitInfo":{}}{"commitInfo":{}}'),
     "log: negative size": _line(lambda table: add("part-0.parquet", size=-5)),
     "log: absurd size": _line(lambda table: add("part-0.parquet", size=2**63 - 1)),
-    "log: statistics of another kind": _line(lambda table: add("part-0.parquet", stats='{"numRecords":"many","minValues":[1]}')),
+    "log: statistics of another kind": _line(
+        lambda table: add("part-0.parquet", stats='{"numRecords":"many","minValues":[1]}')
+    ),
     "log: deep statistics": _line(lambda table: add("part-0.parquet", stats="[" * 100_000)),
     "log: statistics of 5,000 digits": _line(
         lambda table: add("part-0.parquet", stats='{"numRecords":%s,"minValues":{"id":%s}}' % (_ABSURD_DIGITS, _ABSURD_DIGITS))
@@ -184,7 +186,9 @@ ATTACKS = {
     ),
     "info: markup": _info(operation="[link=http://x]a[/link][/bold]", engineInfo="<script>alert(1)</script>"),
     "info: map index of 5,000 digits": _line(
-        lambda table: '{"commitInfo":{"timestamp":1,"operation":"WRITE","airflowDelta":{"dag_id":"d","task_id":"t",'
-        '"run_id":"r","map_index":%s},"job":{"jobId":"d"}}}' % _ABSURD_DIGITS
+        lambda table: (
+            '{"commitInfo":{"timestamp":1,"operation":"WRITE","airflowDelta":{"dag_id":"d","task_id":"t",'
+            '"run_id":"r","map_index":%s},"job":{"jobId":"d"}}}' % _ABSURD_DIGITS
+        )
     ),
 }

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import os
 
 from tests.attacks.hostile_table import FIELDS, field
 from tests.core.builders import add, remove
@@ -20,13 +19,13 @@ def _added(spelling):
 
 def _linked_file(table):
     table.create()
-    os.symlink(table.outside / "secret.parquet", table.root / "part-1.parquet")
+    (table.root / "part-1.parquet").symlink_to(table.outside / "secret.parquet")
     table.commit(table.add_secret("part-1.parquet"))
 
 
 def _linked_directory(table):
     table.create()
-    os.symlink(table.outside, table.root / "day=1")
+    (table.root / "day=1").symlink_to(table.outside)
     table.commit(table.add_secret("day=1/secret.parquet"))
 
 
@@ -37,7 +36,7 @@ def _linked(name):
         table.create(**{"delta.enableChangeDataFeed": "true"}, writer=4)
         target = table.root / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        os.symlink(table.outside, target)
+        target.symlink_to(table.outside)
 
     return attack
 
@@ -45,12 +44,12 @@ def _linked(name):
 def _linked_partition(table):
     table.create(fields=(*FIELDS, field("p")), partition_columns=["p"], actions=())
     table.commit(table.data_file("p=1/part-0.parquet", partitionValues={"p": "1"}))
-    os.symlink(table.outside, table.root / "p=2")
+    (table.root / "p=2").symlink_to(table.outside)
 
 
 def _linked_hint(table):
     table.create()
-    os.symlink(table.outside / "secret.txt", table.log / "_last_checkpoint")
+    (table.log / "_last_checkpoint").symlink_to(table.outside / "secret.txt")
 
 
 def _removed(spelling):
@@ -87,7 +86,9 @@ def _sidecar(path):
         named = path.format(outside=table.outside)
         sidecar = {"sidecar": {"path": named, "sizeInBytes": table.secret_size(), "modificationTime": 0}}
         name = f"{0:020d}.checkpoint.{table.uuid_name()}.json"
-        table.log_file(name, b'{"checkpointMetadata":{"version":0}}\n' + b"\n".join(lines) + b"\n" + json.dumps(sidecar).encode())
+        table.log_file(
+            name, b'{"checkpointMetadata":{"version":0}}\n' + b"\n".join(lines) + b"\n" + json.dumps(sidecar).encode()
+        )
         table.commit(table.data_file("part-1.parquet"))
 
     return attack
