@@ -6,15 +6,17 @@ resolves tables, loads classes and asks catalogs: no subquery, no reflection, no
 makes of the names is looked at once more.
 
 Delta: ``SupportedGenerationExpressions``, whose functions are all here but for ``xpath`` and its kind, which fetch what a
-document names, and ``json_tuple``, which makes several columns; beside them is what Spark has added since.
+document names, ``json_tuple``, which makes several columns, and ``sequence``, ``format_string`` and ``printf``, whose results
+may be of any size; beside them is what Spark has added since.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from sqlglot import TokenType
@@ -36,8 +38,8 @@ _FUNCTIONS = """
     isnotnull isnull like nanvl not nullif nullifzero nvl nvl2 regexp regexp_like rlike when zeroifnull bigint binary boolean
     cast date decimal double float int smallint string time timestamp tinyint ascii base64 bit_length btrim char char_length
     character_length charindex chr collate collation concat concat_ws contains decode elt encode endswith find_in_set
-    format_number format_string initcap instr is_valid_utf8 lcase left len length levenshtein locate lower lpad ltrim
-    luhn_check make_valid_utf8 mask octet_length overlay position printf quote regexp_count regexp_extract regexp_extract_all
+    format_number initcap instr is_valid_utf8 lcase left len length levenshtein locate lower lpad ltrim
+    luhn_check make_valid_utf8 mask octet_length overlay position quote regexp_count regexp_extract regexp_extract_all
     regexp_instr regexp_replace regexp_substr repeat replace reverse right rpad rtrim sentences soundex space split split_part
     startswith substr substring substring_index to_binary to_char to_number to_varchar translate trim try_to_binary
     try_to_number try_validate_utf8 ucase unbase64 upper validate_utf8 parse_url try_parse_url try_url_decode url_decode
@@ -53,7 +55,7 @@ _FUNCTIONS = """
     array_contains array_distinct array_except array_insert array_intersect array_join array_max array_min array_position
     array_prepend array_remove array_repeat array_size array_sort array_union arrays_overlap arrays_zip cardinality element_at
     flatten get map map_concat map_contains_key map_entries map_from_arrays map_from_entries map_keys map_values named_struct
-    sequence size slice sort_array str_to_map struct try_element_at aggregate exists filter forall map_filter map_zip_with
+    size slice sort_array str_to_map struct try_element_at aggregate exists filter forall map_filter map_zip_with
     reduce transform transform_keys transform_values zip_with crc32 hash md5 sha sha1 sha2 xxhash64 assert_true raise_error
     typeof current_user session_user user from_csv schema_of_csv to_csv from_json get_json_object json_array_length
     json_object_keys schema_of_json to_json is_valid_variant is_variant_null parse_json schema_of_variant to_variant_object
@@ -62,6 +64,11 @@ _FUNCTIONS = """
 
 FUNCTIONS = frozenset(_FUNCTIONS.split())
 """Functions of one row by which nobody learns or does anything outside of it, but for the time and the name of the user."""
+
+_LENGTH_ARGUMENTS = {
+    "array_insert": 1, "array_repeat": 1, "format_number": 1, "lpad": 1, "repeat": 1, "rpad": 1, "space": 0,
+}  # fmt: skip
+"""Functions whose result is as long as the argument of this number says."""
 
 _NODE_NAMES = """
     UnresolvedAttribute UnresolvedFunction UnresolvedExtractValue UnresolvedNamedLambdaVariable UnresolvedCollation
@@ -104,7 +111,8 @@ def permitted_expression(rule: str, text: str, *, table: str, spark: SparkSessio
     functions: set[str] = set()
     names: set[str] = set()
     # One call for the whole tree, where every step through it would be several.
-    for node in json.loads(tree.toJSON()):
+    nodes = json.loads(tree.toJSON())
+    for position, node in enumerate(nodes):
         kind, parts = str(node["class"]), str(node.get("nameParts"))
         name = kind.rpartition(".")[2]
         if not kind.startswith(_CATALYST) or name not in _NODES:
@@ -112,6 +120,9 @@ def permitted_expression(rule: str, text: str, *, table: str, spark: SparkSessio
             raise TableRuleRefusedError(table=table, rule=rule, detail=found)
         if name == "UnresolvedFunction":
             functions.add(parts)
+            if not _is_bounded(nodes, position):
+                detail = f"a length for the function {parts.strip('[]')} that is no number up to {MAX_LENGTH}"
+                raise TableRuleRefusedError(table=table, rule=rule, detail=detail)
         elif name == "UnresolvedAttribute":
             names.add(parts)
     catalog = spark._jsparkSession.sessionState().catalog()  # noqa: SLF001 - PySpark offers no other way
@@ -160,6 +171,26 @@ class PermittedExpression:
             raise TableRuleRefusedError(
                 table=self.table, rule=self.rule, detail="a value that differs from one look to the next"
             )
+
+
+def _is_bounded(nodes: Sequence[Mapping[str, Any]], position: int) -> bool:
+    """Whether the length that this call of a function gives its result, if any, is a small literal.
+
+    Args:
+        nodes: The tree in the order in which Catalyst writes it, each node before its children.
+        position: Of the call.
+    """
+    number = _LENGTH_ARGUMENTS.get(str(nodes[position].get("nameParts")).strip("[]").lower())
+    if number is None or number >= nodes[position]["num-children"]:  # Spark refuses a call with too few
+        return True
+    argument = position + 1
+    for _ in range(number):
+        pending = 1
+        while pending:
+            pending += nodes[argument]["num-children"] - 1
+            argument += 1
+    value = str(nodes[argument].get("value"))
+    return value.isdecimal() and len(value) <= len(str(MAX_LENGTH)) and int(value) <= MAX_LENGTH
 
 
 def _repetitions(text: str) -> int:

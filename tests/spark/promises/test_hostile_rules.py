@@ -50,6 +50,10 @@ HOSTILE = {
     "aes_decrypt(s, 'k')": "the function aes_decrypt",
     "s = :parameter": "NamedParameter",
     "stolen(s)": "the function stolen",
+    "repeat('x', 2147483632)": "a length for the function repeat",
+    "repeat(concat(s, 'x'), id * 1000000)": "a length for the function repeat",
+    "lpad(s, 99999999999999999999, '0')": "a length for the function lpad",
+    "size(sequence(1, 2000000000))": "the function sequence",
     "case when true then " * 12 + "s" + " end" * 12: "nested too deeply",
     "s || '" + "x" * 20_000 + "'": "too long",
 }
@@ -157,6 +161,7 @@ def test_a_condition_with_a_dollar_sign_means_the_characters_that_stand_in_it(cr
         ("generated", "concat_ws('-', s, cast(id AS string))", "s-1"),
         ("generated", "date_format(timestamp_seconds(id), 'yyyy-MM')", "1970-01"),
         ("generated", "substring(s, 1, 1)", "s"),
+        ("generated", "lpad(cast(id AS string), 3, '0') || repeat('a', 2)", "001aa"),
         ("generated", "cast(year(to_date('2024-03-01')) + month(DATE'2024-03-01') AS string)", "2027"),
         ("generated", "substr(s FROM 1 FOR 1) || trim(BOTH 'x' FROM 'xax') || extract(YEAR FROM DATE'2024-01-01')", "sa2024"),
         ("generated", "nvl2(s, named_struct('a', s).a, map('k', 'v')['k'])", "s"),
