@@ -82,7 +82,7 @@ def test_the_description_is_valid():
         ("operators", BaseOperator, {f"airflow_delta.operators.{each}" for each in ("job", "core", "written_rows")}),
         ("sensors", BaseSensorOperator, set()),
         ("triggers", BaseTrigger, set()),
-        ("hooks", BaseHook, set()),
+        ("hooks", BaseHook, {"airflow_delta.hooks.driver_environment"}),
     ],
 )
 def test_everything_there_is_named(kind, base, not_for_people):

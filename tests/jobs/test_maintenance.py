@@ -246,7 +246,6 @@ def test_where_there_is_no_table_no_step_is_tried():
     "arguments",
     [
         {"steps": ["zorder"]},
-        {"steps": "optimize"},
         {"min_small_files": 1},
         {"max_commits": -1},
         {"retention_hours": -1.0},

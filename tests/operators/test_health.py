@@ -21,7 +21,7 @@ def health(table, **arguments):
 
 @pytest.fixture
 def broken_table(empty_table):
-    (empty_table / commit_path(1)).write_text("{not JSON")
+    (empty_table / commit_path(1)).write_text("{not JSON}\n")
     return empty_table
 
 

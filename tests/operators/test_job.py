@@ -87,6 +87,8 @@ def test_the_job_gets_archive_spec_and_rendered_statement_and_its_outcome_comes_
         "attempts": 1,
         "sources": [],
         "details": {},
+        "dry_run": False,
+        "warnings": [],
     }
     (call,) = submit.calls
     statement, origin = call["spec"]["statement"], call["spec"]["origin"]

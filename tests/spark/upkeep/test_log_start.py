@@ -6,7 +6,6 @@ import json
 import pyarrow as pa
 import pytest
 
-from airflow_delta.core.actions import Metadata
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import CorruptLogError, LogGapError
 from airflow_delta.core.log.file_names import commit_path
@@ -17,7 +16,6 @@ from airflow_delta.spark.upkeep.log_start import MANY_ACTIONS, LogStart, outgrow
 from tests.core.builders import add, metadata, protocol, remove
 
 FEATURES = {"readerFeatures": ["v2Checkpoint"], "writerFeatures": ["v2Checkpoint"]}
-METADATA = Metadata.from_json(metadata()["metaData"])
 
 
 @pytest.mark.parametrize(
@@ -63,7 +61,7 @@ def test_manifest_sidecars_and_commits_are_pieces(log):
     found = list(start.pieces())
     assert [(each.path, each.version) for each in found] == [(manifest, 1), (sidecar, 1), (commit_path(2), 2)]
     assert list(pieces_of(pieces_table(found).to_batches())) == found
-    tables = [actions for piece in found for actions in piece.actions(log.store, METADATA)]
+    tables = [actions for piece in found for actions in piece.actions(log.store)]
     assert [(each["path"].to_pylist(), each["version"].to_pylist()) for each in tables] == [
         (["a", "b"], [1, 1]),
         (["c"], [2]),
@@ -75,7 +73,7 @@ def test_manifest_sidecars_and_commits_are_pieces(log):
 def test_a_piece_of_a_file_is_read_by_the_numbers_of_its_actions(log, start, stop, paths):
     (sidecar,) = LogStart.of(log.store).rows
     piece = LogPiece(path=sidecar, version=1, start=start, stop=stop)
-    assert [path for each in piece.actions(log.store, METADATA) for path in each["path"].to_pylist()] == paths
+    assert [path for each in piece.actions(log.store) for path in each["path"].to_pylist()] == paths
 
 
 def test_a_checkpoint_that_lost_a_sidecar_is_passed_over(log):
@@ -108,7 +106,7 @@ def test_small_lines_leave_out_what_is_about_files(log):
 
 def test_a_commit_that_went_away_is_a_gap(log):
     with pytest.raises(LogGapError):
-        list(LogPiece(path=commit_path(7), version=7).actions(log.store, METADATA))
+        list(LogPiece(path=commit_path(7), version=7).actions(log.store))
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 7, 100])
