@@ -32,6 +32,7 @@ from airflow_delta.jobs.run import run
 from airflow_delta.jobs.session import job_session
 from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.spark.scan import read_table
+from airflow_delta.spark.worker_values import typed_worker_errors
 from tests.attacks.attacks import ATTACKS
 from tests.attacks.core_statements import LeakError
 from tests.attacks.hostile_table import CANARY, HostileTable
@@ -85,7 +86,8 @@ def _measured(spark, statement, root):
 def _run(spark, statement, table):
     if statement == "read":
         try:
-            rows = str(read_table(spark, DeltaLog.for_table(table).snapshot()).limit(10).collect())
+            with typed_worker_errors():
+                rows = str(read_table(spark, DeltaLog.for_table(table).snapshot()).limit(10).collect())
         except DeltaError as error:
             return type(error).__name__
         if CANARY in rows:
