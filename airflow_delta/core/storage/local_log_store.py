@@ -43,6 +43,7 @@ class LocalLogStore:
         self._allowed_prefixes = tuple(allowed_prefixes)
         self._table_uri = table_uri.rstrip("/") or "/"
         self._root = local_path(self._table_uri)
+        self._root_text = str(self._root).rstrip("/")
 
     @property
     def table_uri(self) -> str:
@@ -51,8 +52,8 @@ class LocalLogStore:
 
     def read(self, path: str) -> bytes:
         """The whole content."""
-        with self._refusals():
-            return self._locate(path).read_bytes()
+        with self._refusals(), open(self._locate_text(path), "rb") as file:  # noqa: PTH123 - see there
+            return file.read()
 
     def open_input(self, path: str) -> BinaryIO:
         """The file for random reads."""
@@ -138,7 +139,8 @@ class LocalLogStore:
         root = self._root.resolve()
         linked: dict[Path, bool] = {}
         for path in paths:
-            file = self._path(path)
+            _check_relative(path, self._table_uri)
+            file = self._root / path
             parent = file.parent
             if parent not in linked:
                 linked[parent] = parent.resolve() != root / parent.relative_to(self._root)
@@ -172,30 +174,38 @@ class LocalLogStore:
             raise
 
     def _locate(self, path: str) -> Path:
+        """Where the file lies; see ``_locate_text``."""
+        return Path(self._locate_text(path))
+
+    def _locate_text(self, path: str) -> str:
         """Where the file lies; a path that would leave the table is a mistake of the caller.
 
         The root and ``_delta_log`` may be links: that is how the owner has set the table up. Links below them must not lead
         out of the table, but for the places that are allowed.
 
+        A text, as a ``Path`` would take as long as to open the file.
+
         Raises:
             PathOutsideTableError: One does.
         """
-        file, place = self._path(path), self._root
-        for part in file.parts[len(place.parts) :]:
-            place = place / part
-            if part != _LOG_DIRECTORY and place.is_symlink() and not self._is_own(place):
+        _check_relative(path, self._table_uri)
+        place = self._root_text
+        for depth, part in enumerate(path.split("/")):
+            place = f"{place}/{part}"
+            is_log = part == _LOG_DIRECTORY and depth == 0
+            if not is_log and os.path.islink(place) and not self._is_own(Path(place)):  # noqa: PTH114 - see above
                 raise PathOutsideTableError(table=self._table_uri, path=path)
-        return file
-
-    def _path(self, path: str) -> Path:
-        if path.startswith("/") or ".." in path.split("/"):
-            raise ValueError(f"{path!r} is not a path below {self._table_uri}")
-        return self._root / path
+        return place
 
     def _is_own(self, link: Path) -> bool:
         allowed = (local_path(uri) for uri in self._allowed_prefixes if scheme_of(uri) == "file")
         homes = (self._root, self._root / _LOG_DIRECTORY, *allowed)
         return any(link.resolve().is_relative_to(home.resolve()) for home in homes)
+
+
+def _check_relative(path: str, table_uri: str) -> None:
+    if path.startswith("/") or ".." in path.split("/"):
+        raise ValueError(f"{path!r} is not a path below {table_uri}")
 
 
 class _WholeFile(io.BufferedWriter):

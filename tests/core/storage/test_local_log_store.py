@@ -262,12 +262,15 @@ def test_links_below_the_root_that_lead_out_of_it_are_neither_read_nor_written_t
     (root / "_delta_log" / f"{0:020}.json").symlink_to(outside / "x.json")
     (root / "_airflow_delta").symlink_to(outside)
     (root / "_symlink_format_manifest").symlink_to(outside)
+    (root / "part").mkdir()
+    (root / "part" / "_delta_log").symlink_to(outside)
     store = LocalLogStore(str(root))
     for path in (
         "_delta_log/_sidecars/x.json",
         f"_delta_log/{0:020}.json",
         "_airflow_delta/pins/x.json",
         "_symlink_format_manifest/manifest",
+        "part/_delta_log/x.json",
     ):
         for request in (
             store.read,
