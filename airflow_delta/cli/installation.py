@@ -18,7 +18,7 @@ _STORES = {"s3fs": "s3", "gcsfs": "gcs", "adlfs": "azure"}
 _PROVIDER = "airflow_delta.get_provider_info:get_provider_info"
 
 
-def examine_installation() -> TableHealth:
+def check_installation() -> TableHealth:
     """Look at packages, Java and Airflow's registry of providers; nothing heavy is imported."""
     findings = [finding for check in (_airflow, _spark, _java, _object_stores) for finding in check()]
     findings.sort(key=lambda each: list(Severity).index(each.severity))

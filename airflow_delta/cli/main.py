@@ -164,23 +164,23 @@ def restore(
 
 @app.command()
 def doctor(
-    table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="Without it, this installation is examined.")] = None,
+    table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="Without it, this installation is checked.")] = None,
     *,
     log_only: Annotated[bool, typer.Option("--log-only", help="Do not list the data files.")] = False,
     as_json: AsJson = False,
     storage_option: StorageOptions = None,
 ) -> None:
-    """What is wrong with a table, or with this installation. Ends with 1 if anything is."""
+    """Check the health of a table, or of this installation. Exits with 1 if anything is wrong."""
     from airflow_delta.cli import output
-    from airflow_delta.cli.installation import examine_installation
+    from airflow_delta.cli.installation import check_installation
     from airflow_delta.cli.open_table import open_observed_table
-    from airflow_delta.core.operations.table_health import examine
+    from airflow_delta.core.operations.table_health import check_health
 
     if table is None:
-        health = examine_installation()
+        health = check_installation()
     else:
         with output.working("Listing files") as progress:
-            health = examine(open_observed_table(table, storage_option, progress), list_files=not log_only)
+            health = check_health(open_observed_table(table, storage_option, progress), list_files=not log_only)
     output.health(health, as_json=as_json)
     raise typer.Exit(0 if health.is_sound else 1)
 

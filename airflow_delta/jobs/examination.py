@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.operations.table_health import Finding, examine
+from airflow_delta.core.operations.table_health import Finding, check_health
 from airflow_delta.core.statements import HealthStatement, OperationResult
 
 
@@ -17,7 +17,7 @@ def examined(log: DeltaLog, statement: HealthStatement) -> OperationResult:
         TableNotFoundError: There is no table.
         StorageAccessError: The storage does not let us look.
     """
-    health = examine(log, list_files=statement.list_files)
+    health = check_health(log, list_files=statement.list_files)
     version = -1 if health.version is None else health.version
     return OperationResult(
         table=log.table_uri,

@@ -15,7 +15,7 @@ from airflow_delta.core.errors import TableNotFoundError
 from airflow_delta.core.errors.conflict import RECORD_KEY
 from airflow_delta.core.foreign_values import natural_number
 from airflow_delta.core.log.history import HistoryEntry
-from airflow_delta.core.operations.table_health.evidence import SMALL_FILE
+from airflow_delta.core.operations.table_health.inspected_table import SMALL_FILE
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.jobs.best_effort import BestEffort
 from airflow_delta.jobs.result import ResultDocument, known_facts

@@ -9,7 +9,7 @@ import shutil
 from airflow_delta.cli.main import main
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import DeltaError
-from airflow_delta.core.operations.table_health import examine
+from airflow_delta.core.operations.table_health import check_health
 from airflow_delta.core.statements import OperationResult
 from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.hooks.commit_filter import CommitFilter
@@ -119,7 +119,7 @@ STATEMENTS = {
     "convert": _convert,
     "manifests": lambda log: log.generate_manifests(),
     "statistics": lambda log: log.recompute_statistics(),
-    "health": examine,
+    "health": check_health,
     "history command": _command("history"),
     "history command, JSON": _command("history", "--json"),
     "detail command": _command("detail"),

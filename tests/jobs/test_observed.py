@@ -9,7 +9,7 @@ from deltalake import write_deltalake
 from airflow_delta.core import DeltaLog
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.log.version_checksum import VersionChecksum
-from airflow_delta.core.operations.table_health.evidence import SMALL_FILE
+from airflow_delta.core.operations.table_health.inspected_table import SMALL_FILE
 from airflow_delta.core.statements import OperationResult
 from airflow_delta.jobs.observed import HISTORY, observed
 from airflow_delta.jobs.result import ResultDocument

@@ -8,7 +8,7 @@ from airflow.sdk import Asset
 from airflow.utils.session import create_session
 
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.operations.table_health.evidence import SMALL_FILE
+from airflow_delta.core.operations.table_health.inspected_table import SMALL_FILE
 from airflow_delta.operators import DeltaAlterOperator, SetProperties
 from airflow_delta.operators import job as job_module
 

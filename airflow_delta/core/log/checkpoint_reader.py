@@ -21,6 +21,7 @@ from airflow_delta.core.log.checkpoint_parquet import CheckpointFile, Choice
 from airflow_delta.core.log.file_names import referenced_sidecar
 from airflow_delta.core.log.json_file_actions import file_actions
 from airflow_delta.core.log.log_segment import Checkpoint
+from airflow_delta.core.log.memory_pool import memory_pool
 from airflow_delta.core.log.record_counts import NUM_RECORDS, with_record_counts
 from airflow_delta.core.log.small_actions import (
     CHECKPOINT_METADATA,
@@ -32,7 +33,6 @@ from airflow_delta.core.log.small_actions import (
     LogText,
     SmallActions,
 )
-from airflow_delta.core.log.steady_memory import steady_memory
 from airflow_delta.core.storage.log_store import LogStore
 
 _READERS = 4  # Files of one checkpoint under way at once; each is decoded by all cores.
@@ -127,7 +127,7 @@ def _file_actions(store: LogStore, checkpoint: Checkpoint, action: str, schema: 
         with _opened(store, path) as file:
             return list(file.files(action, schema, choice, FOR_CHOICE))
 
-    with steady_memory(), ThreadPoolExecutor(_READERS) as readers:
+    with memory_pool(), ThreadPoolExecutor(_READERS) as readers:
         paths = _paths(store, checkpoint)
         if len(paths) == 1:
             return pa.Table.from_batches(of(paths[0]), schema)

@@ -14,7 +14,7 @@ from airflow_delta.core.transaction.commit_attempt import CommitAttempt
 from airflow_delta.core.transaction.commit_result import passed
 from airflow_delta.core.transaction.conflict_checker import check_conflicts
 from airflow_delta.core.transaction.in_commit_timestamps import get_enabled
-from airflow_delta.core.transaction.patient_log import PatientLog
+from airflow_delta.core.transaction.retrying_log_writer import RetryingLogWriter
 from airflow_delta.core.transaction.winning_commit import WinningCommit
 
 RETRIES = Backoff(tries=4, first=0.02, most=1.0)
@@ -22,7 +22,7 @@ RETRIES = Backoff(tries=4, first=0.02, most=1.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Landed:
+class CommitOutcome:
     """How it ended: a commit that stands, or nothing left to commit.
 
     Attributes:
@@ -32,7 +32,7 @@ class Landed:
         metadata: The table's metadata with it.
         attempts: How often a version was tried.
         conflicts: The winners that were passed on the way.
-        by_twin: Whether another try of the same task made it.
+        by_duplicate_attempt: Whether another try of the same task made it.
         lost_bins: Ordinals of the bins that were left out.
         committed: Whether there is a commit.
     """
@@ -43,12 +43,12 @@ class Landed:
     metadata: Metadata
     attempts: int
     conflicts: tuple[dict[str, Any], ...] = ()
-    by_twin: bool = False
+    by_duplicate_attempt: bool = False
     lost_bins: tuple[int, ...] = ()
     committed: bool = True
 
 
-def commit(attempt: CommitAttempt, store: LogStore, *, max_attempts: int, backoff: Backoff = RETRIES) -> Landed:
+def commit(attempt: CommitAttempt, store: LogStore, *, max_attempts: int, backoff: Backoff = RETRIES) -> CommitOutcome:
     """Write ``attempt`` as the first free version after what it read.
 
     Every winner is first searched for the attempt's ``txn_id`` (our own commit, whose answer was lost) and for its token
@@ -62,15 +62,15 @@ def commit(attempt: CommitAttempt, store: LogStore, *, max_attempts: int, backof
         StorageAccessError: The storage refuses, or is full. Nothing was written.
         UnfinishedCommitError: Somebody has left the next version half written. Nothing was written.
     """
-    log = PatientLog(store=store, backoff=backoff)
+    log = RetryingLogWriter(store=store, backoff=backoff)
     info = attempt.actions.commit_info or CommitInfo(timestamp=0, operation="UNKNOWN")
     version = attempt.read_version + 1
     conflicts: list[dict[str, Any]] = []
 
     content = commit_json(attempt.actions)
 
-    def landed(actions: CommitActions, own: CommitInfo, **attributes: Any) -> Landed:
-        return Landed(
+    def outcome(actions: CommitActions, own: CommitInfo, **attributes: Any) -> CommitOutcome:
+        return CommitOutcome(
             info=own,
             actions=actions,
             metadata=actions.metadata or attempt.metadata,
@@ -87,11 +87,13 @@ def commit(attempt: CommitAttempt, store: LogStore, *, max_attempts: int, backof
         except OSError as error:
             raise _unknown(attempt, version, info, repr(error)) from error
         if written:
-            return landed(attempt.actions, attempt.actions.commit_info or info, version=version, attempts=attempts)
+            return outcome(attempt.actions, attempt.actions.commit_info or info, version=version, attempts=attempts)
         for winner in winners:
             if own := _own_commit(winner, info):
-                by_twin = own.txn_id != info.txn_id
-                return landed(winner.actions, own, version=winner.version, attempts=attempts, by_twin=by_twin)
+                is_duplicate = own.txn_id != info.txn_id
+                return outcome(
+                    winner.actions, own, version=winner.version, attempts=attempts, by_duplicate_attempt=is_duplicate
+                )
         if attempt.read_version < 0 and winners:
             raise TableExistsError(table=attempt.table, version=winners[-1].version)
         before = attempt.actions
@@ -99,7 +101,7 @@ def commit(attempt: CommitAttempt, store: LogStore, *, max_attempts: int, backof
             attempt = check_conflicts(attempt, winner)
             conflicts.append(passed(winner))
             if attempt.bins and attempt.bins.is_empty:
-                return landed(attempt.actions, info, version=winner.version, attempts=attempts, committed=False)
+                return outcome(attempt.actions, info, version=winner.version, attempts=attempts, committed=False)
         content = content if attempt.actions is before else commit_json(attempt.actions)
         version += len(winners)
     raise CommitAttemptsExhaustedError(table=attempt.table, read_version=attempt.read_version, attempts=max_attempts)

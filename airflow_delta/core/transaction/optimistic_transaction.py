@@ -297,23 +297,23 @@ class OptimisticTransaction:
             after=self._snapshot.timestamp if self._snapshot and has_times else -1,
             keeps_row_ids=ROW_TRACKING in attempt.enforces,
         )
-        landed = commit_loop.commit(attempt, self._store, max_attempts=max_attempts, backoff=self._backoff)
+        outcome = commit_loop.commit(attempt, self._store, max_attempts=max_attempts, backoff=self._backoff)
         self._committed = True
-        time = landed.info.in_commit_timestamp
+        time = outcome.info.in_commit_timestamp
         result = CommitResult(
-            version=landed.version,
-            timestamp=landed.info.timestamp if time is None else time,
+            version=outcome.version,
+            timestamp=outcome.info.timestamp if time is None else time,
             read_version=self.read_version,
-            attempts=landed.attempts,
-            conflicts=landed.conflicts,
-            committed=landed.committed,
-            already_committed=landed.by_twin,
-            commit_info=landed.info if landed.committed else None,
-            lost_bins=landed.lost_bins,
+            attempts=outcome.attempts,
+            conflicts=outcome.conflicts,
+            committed=outcome.committed,
+            already_committed=outcome.by_duplicate_attempt,
+            commit_info=outcome.info if outcome.committed else None,
+            lost_bins=outcome.lost_bins,
         )
-        if landed.by_twin or not landed.committed:
+        if outcome.by_duplicate_attempt or not outcome.committed:
             return result
-        return replace(result, hook_failures=tuple(self._run_hooks(result, landed.actions, landed.metadata)))
+        return replace(result, hook_failures=tuple(self._run_hooks(result, outcome.actions, outcome.metadata)))
 
     def _attempt(
         self,

@@ -5,7 +5,7 @@ import pytest
 from airflow_delta.core.errors import TableNotFoundError
 from airflow_delta.core.log.file_names import LAST_CHECKPOINT, checkpoint_path, checksum_path, commit_path
 from airflow_delta.core.log.version_checksum import VersionChecksum
-from airflow_delta.core.operations.table_health import Severity, examine
+from airflow_delta.core.operations.table_health import Severity, check_health
 from tests.core.builders import HandmadeLog, add, metadata, protocol, remove, vector
 
 COUNTED = json.dumps({"numRecords": 1})
@@ -25,16 +25,16 @@ def handmade(*actions, **configuration):
 
 
 def codes(log, **options):
-    return [(each.severity, each.code) for each in examine(log.log, **options).findings]
+    return [(each.severity, each.code) for each in check_health(log.log, **options).findings]
 
 
 def only(log, code):
-    (found,) = (each for each in examine(log.log).findings if each.code == code)
+    (found,) = (each for each in check_health(log.log).findings if each.code == code)
     return found
 
 
 def test_a_sound_table_has_no_findings_and_its_figures():
-    health = examine(handmade(file("a"), file("b")).log)
+    health = check_health(handmade(file("a"), file("b")).log)
     assert (health.version, health.findings, health.is_sound) == (0, (), True)
     assert health.figures == {
         "files": 2,
@@ -49,7 +49,7 @@ def test_a_sound_table_has_no_findings_and_its_figures():
 
 def test_where_there_is_no_table_nothing_can_be_examined():
     with pytest.raises(TableNotFoundError):
-        examine(HandmadeLog().log)
+        check_health(HandmadeLog().log)
 
 
 def test_where_there_is_no_table_nothing_is_listed(monkeypatch):
@@ -57,7 +57,7 @@ def test_where_there_is_no_table_nothing_is_listed(monkeypatch):
     list_all = log.store.list_all
     monkeypatch.setattr(log.store, "list_all", lambda directory="": list_all(directory) if directory else pytest.fail("listed"))
     with pytest.raises(TableNotFoundError):
-        examine(log.log)
+        check_health(log.log)
 
 
 def test_a_commit_that_comes_while_files_are_listed_loses_none(monkeypatch):
@@ -79,7 +79,7 @@ def test_a_table_that_does_not_open_is_an_error_with_the_readers_own_words():
     log = handmade(file("a")).commit("{not JSON", "{}")
     found = only(log, "DELTA_CORRUPT_LOG")
     assert (found.severity, found.files) == (Severity.ERROR, (commit_path(1),))
-    assert examine(log.log).version == 1
+    assert check_health(log.log).version == 1
 
 
 def test_a_table_that_can_only_be_read_is_a_warning():
@@ -92,7 +92,7 @@ def test_live_files_that_are_missing_or_were_changed_are_named_decoded():
     log.store.write("grown", b"more")
     assert only(log, "MISSING_DATA_FILES").files == ("lost one",)
     assert only(log, "DATA_FILES_CHANGED").files == ("grown",)
-    assert not examine(log.log).is_sound
+    assert not check_health(log.log).is_sound
 
 
 def test_without_a_listing_files_are_not_looked_for():
@@ -106,9 +106,9 @@ def test_files_elsewhere_are_not_looked_for():
 
 def test_a_file_with_two_deletion_vectors_is_an_error():
     log = handmade(file("a")).commit(remove("a"), file("a", deletionVector=vector("x"))).commit(file("a"))
-    found = [each.code for each in examine(log.log).findings]
+    found = [each.code for each in check_health(log.log).findings]
     assert found[0] in {"DOUBLED_DATA_FILES", "DELTA_CORRUPT_LOG"}
-    assert not examine(log.log).is_sound
+    assert not check_health(log.log).is_sound
 
 
 def test_missing_commits_are_named():
@@ -172,14 +172,14 @@ def test_what_a_vacuum_would_delete_is_counted_by_the_tables_own_retention():
     log = handmade(file("a"))
     log.store.write("orphan", b"12345")
     log.log.clock = lambda: log.now
-    assert examine_at(log, log.now + WEEK + 1_000).figures["unneeded_bytes"] == 5
-    assert examine_at(log, log.now + WEEK - 1_000).figures["unneeded_bytes"] == 0
+    assert check_health_at(log, log.now + WEEK + 1_000).figures["unneeded_bytes"] == 5
+    assert check_health_at(log, log.now + WEEK - 1_000).figures["unneeded_bytes"] == 0
 
 
-def examine_at(log, now):
+def check_health_at(log, now):
     delta_log = log.log
     delta_log.clock = lambda: now
-    return examine(delta_log)
+    return check_health(delta_log)
 
 
 def test_a_retention_of_minutes_is_a_warning():
@@ -196,7 +196,7 @@ def test_many_strangers_in_the_log_are_a_hint():
 
 def test_the_result_is_json():
     log = handmade(file("a")).commit(file("lost"))
-    document = json.loads(json.dumps(examine(log.log).to_json()))
+    document = json.loads(json.dumps(check_health(log.log).to_json()))
     assert document["findings"][0]["severity"] == "error"
 
 

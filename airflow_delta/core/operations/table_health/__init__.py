@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from airflow_delta.core.operations.table_health.checks import CHECKS
-from airflow_delta.core.operations.table_health.evidence import Evidence
 from airflow_delta.core.operations.table_health.finding import Finding, Severity
+from airflow_delta.core.operations.table_health.inspected_table import InspectedTable
 from airflow_delta.core.operations.table_log import TableLog
 
-__all__ = ["Finding", "Severity", "TableHealth", "examine"]
+__all__ = ["Finding", "Severity", "TableHealth", "check_health"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,19 +39,19 @@ class TableHealth:
         return asdict(self)
 
 
-def examine(log: TableLog, *, list_files: bool = True) -> TableHealth:
+def check_health(log: TableLog, *, list_files: bool = True) -> TableHealth:
     """Look at the log, and at the data files if ``list_files``: one flat listing of the whole table.
 
     Raises:
         TableNotFoundError: There is no table.
         StorageAccessError: The storage does not let us look.
     """
-    evidence = Evidence(log, with_files=list_files)
-    findings = [finding for check in CHECKS for finding in check(evidence)]
+    table = InspectedTable(log, with_files=list_files)
+    findings = [finding for check in CHECKS for finding in check(table)]
     findings.sort(key=lambda each: list(Severity).index(each.severity))
     return TableHealth(
         table=log.table_uri,
-        version=evidence.snapshot.version if evidence.snapshot else evidence.listing.latest_version,
+        version=table.snapshot.version if table.snapshot else table.listing.latest_version,
         findings=tuple(findings),
-        figures=evidence.figures(),
+        figures=table.figures(),
     )

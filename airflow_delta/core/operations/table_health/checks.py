@@ -1,4 +1,4 @@
-"""The checks of an examination: each looks at the evidence and says what it finds. ``CHECKS`` is the table of contents."""
+"""The checks of an examination: each looks at the table and says what it finds. ``CHECKS`` is the table of contents."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from airflow_delta.core.log.action_reconciliation import canonical_paths
 from airflow_delta.core.log.file_names import LAST_CHECKPOINT, LOG_DIRECTORY, checksum_path, commit_path, parse_name
 from airflow_delta.core.log.last_checkpoint import hinted_version
 from airflow_delta.core.operations.recompute_statistics import without_statistics
-from airflow_delta.core.operations.table_health.evidence import SMALL_FILE, Evidence
 from airflow_delta.core.operations.table_health.finding import Finding, Severity
+from airflow_delta.core.operations.table_health.inspected_table import SMALL_FILE, InspectedTable
 from airflow_delta.core.operations.unneeded_files import lies_below_the_root, unencoded
 from airflow_delta.core.table_features.support import check_writable
 from airflow_delta.core.transaction.table_properties import (
@@ -30,28 +30,28 @@ _DAY = 86_400_000  # milliseconds
 _MANY_FILES = 100
 _OVERDUE = 10  # checkpoint intervals
 
-Check: TypeAlias = Callable[[Evidence], Iterator[Finding]]
+Check: TypeAlias = Callable[[InspectedTable], Iterator[Finding]]
 
 
-def unreadable(evidence: Evidence) -> Iterator[Finding]:
+def unreadable(table: InspectedTable) -> Iterator[Finding]:
     """The table does not open."""
-    if evidence.error:
-        yield _of_error(evidence.error, Severity.ERROR)
+    if table.error:
+        yield _of_error(table.error, Severity.ERROR)
 
 
-def unwritable(evidence: Evidence) -> Iterator[Finding]:
+def unwritable(table: InspectedTable) -> Iterator[Finding]:
     """The table can be read, but not written from here."""
-    if evidence.snapshot is None:
+    if table.snapshot is None:
         return
     try:
-        check_writable(evidence.log.table_uri, evidence.snapshot.protocol, evidence.snapshot.metadata)
+        check_writable(table.log.table_uri, table.snapshot.protocol, table.snapshot.metadata)
     except DeltaError as error:
         yield _of_error(error, Severity.WARNING)
 
 
-def gaps(evidence: Evidence) -> Iterator[Finding]:
+def gaps(table: InspectedTable) -> Iterator[Finding]:
     """Commits are missing between others, so that versions before them are lost although their files are there."""
-    commits = evidence.listing.commits
+    commits = table.listing.commits
     between = range(min(commits, default=0), max(commits, default=0))
     holes = [commit_path(version) for version in between if version not in commits]
     if holes:
@@ -63,9 +63,9 @@ def gaps(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def broken_checkpoints(evidence: Evidence) -> Iterator[Finding]:
+def broken_checkpoints(table: InspectedTable) -> Iterator[Finding]:
     """Checkpoints were passed over when the table was opened and its files were read."""
-    for broken in evidence.snapshot.replay.broken_checkpoints if evidence.snapshot else ():
+    for broken in table.snapshot.replay.broken_checkpoints if table.snapshot else ():
         yield _warning(
             "CHECKPOINT_UNREADABLE",
             f"the checkpoint of version {broken.version} cannot be read; an older one and more commits serve instead",
@@ -74,24 +74,24 @@ def broken_checkpoints(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def wrong_checksum(evidence: Evidence) -> Iterator[Finding]:
+def wrong_checksum(table: InspectedTable) -> Iterator[Finding]:
     """The checksum file says otherwise than the log; engines that believe it answer wrongly."""
-    if evidence.snapshot and (differences := evidence.snapshot.verify_checksum()):
+    if table.snapshot and (differences := table.snapshot.verify_checksum()):
         yield _warning(
             "CHECKSUM_WRONG",
-            f"the checksum of version {evidence.snapshot.version} says otherwise than the log: {'; '.join(differences)}",
+            f"the checksum of version {table.snapshot.version} says otherwise than the log: {'; '.join(differences)}",
             "delete the file",
-            (checksum_path(evidence.snapshot.version),),
+            (checksum_path(table.snapshot.version),),
         )
 
 
-def lying_hint(evidence: Evidence) -> Iterator[Finding]:
+def lying_hint(table: InspectedTable) -> Iterator[Finding]:
     """``_last_checkpoint`` does not name a checkpoint that is there."""
-    store = evidence.log.store
+    store = table.log.store
     if not store.exists(LAST_CHECKPOINT):
         return
     hint = hinted_version(store)
-    if hint not in {each.version for each in evidence.listing.checkpoints}:
+    if hint not in {each.version for each in table.listing.checkpoints}:
         what = "cannot be read" if hint is None else f"names version {hint}, of which there is no checkpoint"
         yield _warning(
             "HINT_WRONG",
@@ -101,24 +101,24 @@ def lying_hint(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def overdue_checkpoint(evidence: Evidence) -> Iterator[Finding]:
+def overdue_checkpoint(table: InspectedTable) -> Iterator[Finding]:
     """Readers must read many commits."""
-    if evidence.snapshot is None:
+    if table.snapshot is None:
         return
-    interval = checkpoint_interval(evidence.snapshot.metadata.configuration)
-    if evidence.commits_since_checkpoint > _OVERDUE * interval:
+    interval = checkpoint_interval(table.snapshot.metadata.configuration)
+    if table.commits_since_checkpoint > _OVERDUE * interval:
         yield _hint(
             "CHECKPOINT_OVERDUE",
-            f"every reader reads {evidence.commits_since_checkpoint} commits; a checkpoint is due every {interval}",
+            f"every reader reads {table.commits_since_checkpoint} commits; a checkpoint is due every {interval}",
             "write a checkpoint (airflow-delta checkpoint)",
         )
 
 
-def stray_log_files(evidence: Evidence) -> Iterator[Finding]:
+def stray_log_files(table: InspectedTable) -> Iterator[Finding]:
     """Files in the log's directory that are none of the log: every listing pays for them."""
-    if evidence.listed is None:
+    if table.listed is None:
         return
-    paths = evidence.listed["path"]
+    paths = table.listed["path"]
     inside = paths.filter(pc.match_substring_regex(paths, f"^{LOG_DIRECTORY}/[^_/][^/]*$"))
     stray = [path for path in inside.to_pylist() if parse_name(path.rpartition("/")[2]) is None]
     if len(stray) > _MANY_FILES:
@@ -130,11 +130,11 @@ def stray_log_files(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def doubled_files(evidence: Evidence) -> Iterator[Finding]:
+def doubled_files(table: InspectedTable) -> Iterator[Finding]:
     """One data file is live twice: with two deletion vectors its rows are read twice."""
-    if evidence.snapshot is None:
+    if table.snapshot is None:
         return
-    counts = canonical_paths(evidence.files["path"]).value_counts()
+    counts = canonical_paths(table.files["path"]).value_counts()
     doubled = pc.struct_field(counts, 0).filter(pc.greater(pc.struct_field(counts, 1), 1))
     if len(doubled):
         yield _error(
@@ -145,12 +145,12 @@ def doubled_files(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def missing_files(evidence: Evidence) -> Iterator[Finding]:
+def missing_files(table: InspectedTable) -> Iterator[Finding]:
     """Live data files that are not there, or have another size than the log says."""
-    if evidence.snapshot is None or evidence.listed is None:
+    if table.snapshot is None or table.listed is None:
         return
-    names = unencoded(evidence.files["path"])
-    position = pc.index_in(names, value_set=evidence.listed["path"].combine_chunks())
+    names = unencoded(table.files["path"])
+    position = pc.index_in(names, value_set=table.listed["path"].combine_chunks())
     missing = names.filter(pc.and_(lies_below_the_root(names), pc.is_null(position)))
     if len(missing):
         yield _error(
@@ -159,7 +159,7 @@ def missing_files(evidence: Evidence) -> Iterator[Finding]:
             "restore them from a backup, or restore the table to a version that does not need them",
             tuple(missing[:_EXAMPLES].to_pylist()),
         )
-    other_size = pc.not_equal(evidence.listed["size"].take(position), evidence.files["size"])
+    other_size = pc.not_equal(table.listed["size"].take(position), table.files["size"])
     changed = names.filter(pc.fill_null(other_size, False))
     if len(changed):
         yield _warning(
@@ -170,11 +170,11 @@ def missing_files(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def missing_statistics(evidence: Evidence) -> Iterator[Finding]:
+def missing_statistics(table: InspectedTable) -> Iterator[Finding]:
     """Files that no predicate on data columns can skip."""
-    if evidence.snapshot is None:
+    if table.snapshot is None:
         return
-    without = evidence.files["path"].filter(without_statistics(evidence.files))
+    without = table.files["path"].filter(without_statistics(table.files))
     if len(without):
         yield _hint(
             "STATISTICS_MISSING",
@@ -184,34 +184,34 @@ def missing_statistics(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def small_files(evidence: Evidence) -> Iterator[Finding]:
+def small_files(table: InspectedTable) -> Iterator[Finding]:
     """Many files of a few megabytes."""
-    small = evidence.figures().get("small_files", 0)
+    small = table.figures().get("small_files", 0)
     if small >= _MANY_FILES:
         yield _hint(
             "SMALL_FILES",
-            f"{small} of {len(evidence.files)} files are smaller than {SMALL_FILE >> 20} MiB",
+            f"{small} of {len(table.files)} files are smaller than {SMALL_FILE >> 20} MiB",
             "compact them (DeltaOptimizeOperator)",
         )
 
 
-def unneeded_storage(evidence: Evidence) -> Iterator[Finding]:
+def unneeded_storage(table: InspectedTable) -> Iterator[Finding]:
     """Files that a vacuum would delete."""
-    if evidence.unneeded is not None and len(evidence.unneeded):
-        size = pc.sum(evidence.unneeded["size"]).as_py()
+    if table.unneeded is not None and len(table.unneeded):
+        size = pc.sum(table.unneeded["size"]).as_py()
         yield _hint(
             "VACUUM_DUE",
-            f"{len(evidence.unneeded)} files ({size:,} bytes) belong to no version within the retention",
+            f"{len(table.unneeded)} files ({size:,} bytes) belong to no version within the retention",
             "vacuum (airflow-delta vacuum, DeltaVacuumOperator)",
-            tuple(evidence.unneeded["path"][:_EXAMPLES].to_pylist()),
+            tuple(table.unneeded["path"][:_EXAMPLES].to_pylist()),
         )
 
 
-def short_retention(evidence: Evidence) -> Iterator[Finding]:
+def short_retention(table: InspectedTable) -> Iterator[Finding]:
     """A vacuum may delete what a long-running reader needs."""
-    if evidence.snapshot is None:
+    if table.snapshot is None:
         return
-    retention = deleted_file_retention(evidence.snapshot.metadata.configuration)
+    retention = deleted_file_retention(table.snapshot.metadata.configuration)
     if retention < _DAY:
         yield _warning(
             "RETENTION_SHORT",
@@ -220,13 +220,13 @@ def short_retention(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def unreadable_retention(evidence: Evidence) -> Iterator[Finding]:
+def unreadable_retention(table: InspectedTable) -> Iterator[Finding]:
     """Nothing is deleted while nobody knows how long it must stay."""
-    if evidence.snapshot is None:
+    if table.snapshot is None:
         return
     for name in (DELETED_FILE_RETENTION, LOG_RETENTION):
         try:
-            check_interval(evidence.snapshot.metadata.configuration, name)
+            check_interval(table.snapshot.metadata.configuration, name)
         except InvalidTablePropertyError as error:
             yield _of_error(error, Severity.WARNING)
 

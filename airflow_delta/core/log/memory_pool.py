@@ -10,7 +10,7 @@ from threading import Lock
 import pyarrow as pa
 
 
-class _SteadyMemory:
+class _MemoryPool:
     """jemalloc instead of mimalloc while anybody reads.
 
     mimalloc, Arrow's default, asks for huge pages, which the kernel has to make room for: reading a million files takes 0.4 or
@@ -27,9 +27,9 @@ class _SteadyMemory:
     def __call__(self) -> Iterator[None]:
         with self._lock:
             self._readers += 1
-            if self._readers == 1 and (steady := _steady_pool()):
+            if self._readers == 1 and (pool := _jemalloc_pool()):
                 self._before = pa.default_memory_pool()
-                pa.set_memory_pool(steady)
+                pa.set_memory_pool(pool)
         try:
             yield
         finally:
@@ -40,11 +40,11 @@ class _SteadyMemory:
                     self._before = None
 
 
-def _steady_pool() -> pa.MemoryPool | None:
+def _jemalloc_pool() -> pa.MemoryPool | None:
     """None where the default is another one, or chosen by the user, or Arrow was built without jemalloc."""
     is_default = pa.default_memory_pool().backend_name == "mimalloc" and "ARROW_DEFAULT_MEMORY_POOL" not in os.environ
     return pa.jemalloc_memory_pool() if is_default and "jemalloc" in pa.supported_memory_backends() else None
 
 
-steady_memory = _SteadyMemory()
-"""A context in which Arrow allocates steadily: ``with steady_memory(): ...``."""
+memory_pool = _MemoryPool()
+"""A context in which Arrow allocates steadily: ``with memory_pool(): ...``."""

@@ -23,7 +23,7 @@ Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PatientLog:
+class RetryingLogWriter:
     """The commits of a table as one writes the next of them.
 
     Attributes:
@@ -47,12 +47,12 @@ class PatientLog:
             StorageAccessError: The storage refuses to write, and the version is free.
         """
         try:
-            self._patiently(partial(self.store.write_if_absent, commit_path(version), content))
+            self._with_retries(partial(self.store.write_if_absent, commit_path(version), content))
         except FileExistsError:
             return False
         except (OSError, StorageAccessError):
             # Refused or not: an earlier sending may have arrived, as one before the credentials ended.
-            if self._asked(partial(self.store.exists, commit_path(version))):
+            if self._read_back(partial(self.store.exists, commit_path(version))):
                 return False
             raise
         return True
@@ -64,23 +64,23 @@ class PatientLog:
             OSError: No answer, or a refusal.
             UnfinishedCommitError: The first of them is only half written.
         """
-        winners = self._asked(lambda: list(_commits_from(self.store, version)))
+        winners = self._read_back(lambda: list(_commits_from(self.store, version)))
         if not with_time:
             return winners
-        commits = self._asked(lambda: list_log(self.store, version)).commits
+        commits = self._read_back(lambda: list_log(self.store, version)).commits
         return [
             replace(each, file_time=found.modification_time if (found := commits.get(each.version)) else None)
             for each in winners
         ]
 
-    def _asked(self, question: Callable[[], Answer]) -> Answer:
+    def _read_back(self, question: Callable[[], Answer]) -> Answer:
         """The answer to a question after a write. To refuse it is no answer: what became of the write is not known."""
         try:
-            return self._patiently(question)
+            return self._with_retries(question)
         except StorageAccessError as error:
             raise OSError(str(error)) from error
 
-    def _patiently(self, request: Callable[[], Answer]) -> Answer:
+    def _with_retries(self, request: Callable[[], Answer]) -> Answer:
         """The answer to a request that is sent again while there is none.
 
         To create a file may be sent again: should the first request have arrived, the next finds the file, and whose it is can

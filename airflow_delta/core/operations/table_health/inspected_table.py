@@ -18,7 +18,7 @@ SMALL_FILE = 16 << 20
 """Bytes below which a data file counts as small."""
 
 
-class Evidence:
+class InspectedTable:
     """What the checks look at.
 
     Attributes:
