@@ -23,7 +23,7 @@ with DAG(
     schedule="@daily",
     start_date=pendulum.datetime(2013, 1, 1),
     end_date=pendulum.datetime(2013, 12, 30),
-    # Days may run at once: each replaces a partition of its own. Where they cannot, see the README on backfills.
+    # Days may run at once: each replaces a partition of its own. Where they cannot, see docs/backfills.md.
     max_active_runs=4,
     catchup=False,
     params={"root": Param(DEFAULT_ROOT, type="string", description="Where the tables lie")},

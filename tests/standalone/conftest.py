@@ -71,13 +71,15 @@ class Browser:
 
 @pytest.fixture(scope="module")
 def browser(standalone, tmp_path_factory, request):
-    """A browser at the module's `airflow standalone`; pictures go to ``screenshots`` with ``SCREENSHOTS=1``."""
+    """A browser at the module's `airflow standalone`; pictures go to ``docs/images`` with ``SCREENSHOTS=1``."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if chromium is None:
         pytest.skip("no Chromium (Debian: apt-get install chromium)")
     playwright = pytest.importorskip("playwright.sync_api", reason="no playwright (pip install playwright)")
     pictures = (
-        Path(__file__).parent / "screenshots" if os.environ.get("SCREENSHOTS") else tmp_path_factory.mktemp("screenshots")
+        Path(__file__).parents[2] / "docs" / "images"
+        if os.environ.get("SCREENSHOTS")
+        else tmp_path_factory.mktemp("screenshots")
     )
     pictures.mkdir(exist_ok=True)
     with playwright.sync_playwright() as driver:

@@ -146,8 +146,8 @@ def test_a_sink_called_by_hand_needs_a_name_for_the_query(spark, table):
     assert (again.committed, ids(table)) == (False, [0])
 
 
-def test_the_example_of_the_readme_runs(spark, tmp_path):
-    blocks = re.findall(r"```python\n(.*?)```", (Path(__file__).parents[3] / "README.md").read_text(), re.DOTALL)
+def test_the_example_of_the_documentation_runs(spark, tmp_path):
+    blocks = re.findall(r"```python\n(.*?)```", (Path(__file__).parents[3] / "docs" / "scripts.md").read_text(), re.DOTALL)
     [example] = [each for each in blocks if "read_stream" in each]
     lake = str(tmp_path / "lake")
     orders = pa.table({"customer": ["a", "b", "a"], "n": pa.array([1, 2, 3], pa.int64())})

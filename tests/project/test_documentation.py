@@ -1,0 +1,155 @@
+"""README.md and the pages below docs/: their examples run, and what they link to or name is there."""
+
+import pkgutil
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pendulum
+import pytest
+from airflow.sdk import DAG, AssetOrTimeSchedule, BaseOperator, CronTriggerTimetable
+
+import airflow_delta
+from airflow_delta import operators
+from airflow_delta.assets import delta_asset
+from airflow_delta.core.errors import DeltaError
+from airflow_delta.jobs.spec import JobSpec
+from docs.site.generate import generated
+
+ROOT = Path(__file__).parents[2]
+PAGES = {
+    path.relative_to(ROOT).as_posix(): path.read_text() for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+}
+BASES = {"DeltaError", "CommitConflictError", "UnsupportedFeatureError"}
+NOT_IN_A_DAG = ("DeltaLog", "read_stream")  # tests of their own execute these
+
+
+def blocks(language, page=None):
+    texts = PAGES.values() if page is None else [PAGES[page]]
+    return [block for text in texts for block in re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)]
+
+
+def dag_examples():
+    for page, text in PAGES.items():
+        examples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+        for number, example in enumerate(examples):
+            if not any(name in example for name in NOT_IN_A_DAG):
+                yield pytest.param(example, id=f"{page}-{number}")
+
+
+def anchors(text):
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+class LivyOperator(BaseOperator):
+    """In the place of Livy's, whose provider is not installed."""
+
+    template_fields = ("spark_params",)
+
+    def __init__(self, *, file, py_files, args, conf, polling_interval, **kwargs):
+        super().__init__(**kwargs)
+        self.spark_params = {"file": file, "py_files": py_files, "args": args, "conf": conf, "interval": polling_interval}
+
+
+def below(error):
+    return {error} | {each for child in error.__subclasses__() for each in below(child)}
+
+
+def test_the_readme_is_short():
+    assert len(PAGES["README.md"].splitlines()) <= 150
+
+
+def test_the_first_dag_is_short_and_can_be_read():
+    example = blocks("python", "README.md")[0]
+    names = {}
+    exec(example.replace("1)):\n", "1)) as dag:\n"), names)
+    tasks = {task.task_id: task for task in names["dag"].tasks}
+    assert list(tasks) == ["write", "merge"]
+    assert tasks["merge"].upstream_task_ids == {"write"}
+    assert len(example.split("\n\n")[1].splitlines()) <= 10
+
+
+def test_the_tutorial_has_the_dag_of_the_readme():
+    assert blocks("python", "README.md")[0] in blocks("python", "docs/tutorial.md")
+
+
+def test_the_dag_with_a_sensor_can_be_read():
+    [example] = [block for block in blocks("python", "docs/operators.md") if "DeltaCommitSensor" in block]
+    names = {}
+    exec(example, names)
+    tasks = {task.task_id: task for task in names["fed"].dag.tasks}
+    assert list(tasks) == ["fed", "merge"]
+    assert tasks["merge"].upstream_task_ids == {"fed"}
+
+
+@pytest.mark.parametrize("text", dag_examples())
+def test_every_example_of_a_dag_can_be_read(text):
+    names = {name: getattr(operators, name) for name in operators.__all__}
+    names |= {each.__name__: each for each in (DAG, AssetOrTimeSchedule, CronTriggerTimetable, LivyOperator)}
+    names |= {"delta_asset": delta_asset, "SlackNotifier": lambda **_: print}
+    with DAG("example", schedule=None, start_date=pendulum.datetime(2026, 1, 1)):
+        exec(text, names)
+
+
+def test_the_spec_by_hand_is_one_that_jobs_take():
+    [spec] = blocks("json")
+    assert JobSpec.from_text(spec).statement.table == "/lake/flights"
+
+
+def test_every_error_that_can_be_raised_has_its_line():
+    for module in pkgutil.walk_packages(airflow_delta.__path__, "airflow_delta."):
+        if module.name.endswith(".errors"):
+            import_module(module.name)
+    names = {error.__name__ for error in below(DeltaError) if error.__module__.startswith("airflow_delta.")}
+    errors = PAGES["docs/errors.md"]
+    assert sorted(name for name in names - BASES if f"`{name}`" not in errors) == []
+
+
+def test_every_error_that_is_named_can_be_raised():
+    for module in pkgutil.walk_packages(airflow_delta.__path__, "airflow_delta."):
+        if module.name.endswith(".errors"):
+            import_module(module.name)
+    names = {error.__name__ for error in below(DeltaError)}
+    listed = [
+        name
+        for line in re.findall(r"^\| (`\w+Error`.*?) \|", PAGES["docs/errors.md"], re.MULTILINE)
+        for name in re.findall(r"\w+", line)
+    ]
+    assert sorted(name for name in listed if name not in names) == []
+    assert len(listed) == len(set(listed)) > 80
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_file_and_section_it_links_to_is_there(page):
+    targets = [target for target in re.findall(r"\]\(([^)]+)\)", PAGES[page]) if "://" not in target]
+    missing = []
+    for target in targets:
+        name, _, anchor = target.partition("#")
+        path = ((ROOT / page).parent / name).resolve() if name else ROOT / page
+        if not path.exists() or (anchor and anchor not in anchors(path.read_text())):
+            missing.append(target)
+    assert missing == []
+
+
+def test_every_page_is_linked_from_the_first_ones():
+    for first, folder in (("README.md", "docs/"), ("docs/index.md", "")):
+        linked = {target.partition("#")[0] for target in re.findall(r"\]\(([^)]+)\)", PAGES[first])}
+        pages = {page.removeprefix("docs/") for page in PAGES if page.startswith("docs/")} - {"index.md"}
+        assert sorted(page for page in pages if folder + page not in linked) == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_place_it_names_is_there(page):
+    named = re.findall(r"`((?:airflow_delta|spark_jobs|dags|tests|benchmarks)/[\w/.]*)`", PAGES[page])
+    assert [path for path in named if path != "airflow_delta/_spark_jobs/" and not (ROOT / path).exists()] == []
+
+
+def test_the_architecture_names_many_places():
+    assert len(re.findall(r"`airflow_delta/[\w/.]*`", PAGES["docs/architecture.md"])) > 30
+
+
+def test_the_table_of_features_is_that_of_the_code():
+    page = PAGES["docs/support-matrix.md"]
+    assert generated(page) == page, "run python docs/site/generate.py"
+    assert page.count("\n| `") > 20
