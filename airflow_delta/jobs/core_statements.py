@@ -11,7 +11,7 @@ from airflow_delta.core.table_changes.verification import RowsCheck, check_rows
 from airflow_delta.jobs.examination import examined
 from airflow_delta.jobs.table_statements import OpenTable, TableStatement, execute_table_statement
 from airflow_delta.jobs.upkeep_statements import UpkeepStatement, execute_upkeep_statement
-from airflow_delta.jobs.watching_log import OwnCommitMet, WatchingLog
+from airflow_delta.jobs.idempotent_log import AlreadyCommitted, IdempotentLog
 
 CoreStatement = TableStatement | UpkeepStatement | HealthStatement
 """The statements that need no Spark."""
@@ -32,8 +32,8 @@ def execute_in_core(
         log: Of the statement's table.
         statement: What to do.
         origin: Who asks.
-        start_version: The table's version when the origin's token was minted (-1 for no table). With it the commit of a lost
-            twin is found, which may have made the table, or added the column, that is in the way now.
+        start_version: The table's version when the origin's idempotency token was generated (-1 for no table). With it the commit
+            of a duplicate attempt is found, which may have made the table, or added the column, that is in the way now.
         open_table: Opens the other tables that the statement names.
         rows_check: Who looks at the rows where they must satisfy a new constraint.
 
@@ -43,8 +43,8 @@ def execute_in_core(
     if origin.token is None or start_version is None:
         return _executed(log, statement, origin, open_table, rows_check)
     try:
-        return _executed(WatchingLog(log, origin.token, start_version), statement, origin, open_table, rows_check)
-    except (DeltaError, OwnCommitMet):
+        return _executed(IdempotentLog(log, origin.token, start_version), statement, origin, open_table, rows_check)
+    except (DeltaError, AlreadyCommitted):
         found = committed_result(log, origin.token, start_version)
         if found is None:
             raise

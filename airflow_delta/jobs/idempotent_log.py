@@ -1,4 +1,4 @@
-"""The search for a lost twin: another try of the task that went on alone, and may have committed meanwhile."""
+"""A log that finds the commit of a zombie attempt: an earlier try of the task that is still running and may commit at any time."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
 
 
-class OwnCommitMet(Exception):  # noqa: N818 - users never see it
-    """The table holds the task's commit already."""
+class AlreadyCommitted(Exception):  # noqa: N818 - users never see it
+    """The table already holds the task's commit."""
 
 
-class WatchingLog(DeltaLog):
+class IdempotentLog(DeltaLog):
     """A log on which no transaction starts from a version that holds the task's own commit.
 
-    Between the search for the token and the read of the table a twin may commit; its commit would be read as somebody else's,
-    and followed by a second one. Whoever commits after the read is met by the commit itself.
+    Between the search for the token and the read of the table a duplicate attempt may commit; its commit would be taken for
+    somebody else's, and followed by a second one. A duplicate that commits after the read is found by the commit itself.
     """
 
     def __init__(self, log: DeltaLog, token: str, start_version: int) -> None:
@@ -27,13 +27,13 @@ class WatchingLog(DeltaLog):
         self._start_version = start_version
 
     def start_transaction(self, snapshot: Snapshot | None = None, *, enforces: Iterable[str] = ()) -> OptimisticTransaction:
-        """As of any log.
+        """Start a transaction, as on any log.
 
         Raises:
-            OwnCommitMet: The version holds the task's commit, or follows it.
+            AlreadyCommitted: The version holds the task's commit, or follows it.
             TokenHistoryLostError: Commits were cleaned up, so nobody can tell.
         """
         transaction = super().start_transaction(snapshot, enforces=enforces)
         if transaction.read_version > self._start_version and self.find_commit(self._token, self._start_version):
-            raise OwnCommitMet
+            raise AlreadyCommitted
         return transaction
