@@ -9,7 +9,7 @@
     ├── MissingPackageError  the cluster's Python lacks a package
     ├── JobFailedError       anything that is not foreseen          (retryable)
     ├── MaintenanceFailedError  some steps of a maintenance failed  (retryable)
-    ├── TableUnhealthyError  an examination found what must not be
+    ├── TableUnhealthyError  a health check found problems
     └── ResultMissingError   the job ended and left no result       (retryable)
 """
 
@@ -116,7 +116,7 @@ class MaintenanceFailedError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class TableUnhealthyError(DeltaError):
-    """An examination found what the task was told to fail on.
+    """A health check found what the task is configured to fail on.
 
     Attributes:
         findings: Code and text of each such finding.

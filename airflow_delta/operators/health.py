@@ -53,7 +53,7 @@ class DeltaTableHealthOperator(DeltaCoreOperator):
         return HealthStatement(table=self.table, list_files=self.list_files)
 
     def _committed(self, attempt: Attempt) -> ResultDocument | None:  # noqa: ARG002
-        """An examination commits nothing, and the log may be too broken to be asked."""
+        """A health check commits nothing, and the log may be too broken to be read."""
         return None
 
     def _deliver(self, document: ResultDocument, context: Context) -> dict[str, Any]:

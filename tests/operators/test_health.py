@@ -1,4 +1,4 @@
-"""The examination as a task: what it tells, and when it fails."""
+"""The health check as a task: what it reports, and when it fails."""
 
 import json
 

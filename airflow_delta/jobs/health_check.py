@@ -10,7 +10,7 @@ from airflow_delta.core.operations.table_health import Finding, check_health
 from airflow_delta.core.statements import HealthStatement, OperationResult
 
 
-def examined(log: DeltaLog, statement: HealthStatement) -> OperationResult:
+def check_health(log: DeltaLog, statement: HealthStatement) -> OperationResult:
     """Look at the table, also at one that does not open: ``details`` holds ``findings``, the worst first, and ``figures``.
 
     Raises:
