@@ -33,7 +33,7 @@ from airflow_delta.core.storage.storage_failures import storage_failure
 from airflow_delta.jobs.core_statements import execute_in_core
 from airflow_delta.jobs.errors import AccessDeniedError, JobFailedError, MissingPackageError, SparkAnalysisError
 from airflow_delta.jobs.maintenance import Maintenance
-from airflow_delta.jobs.observed import observed
+from airflow_delta.jobs.table_stats import attach_table_stats
 from airflow_delta.jobs.outcome import marked
 from airflow_delta.jobs.pinned import pinned
 from airflow_delta.jobs.redaction import redact
@@ -71,7 +71,7 @@ def run(spark: SparkSession, spec: JobSpec) -> ResultDocument:
             outcome = marked(execute(spark, log, spec), spec.statement)
     except Exception as error:  # noqa: BLE001 - a job ends in a document, whatever happened
         return ResultDocument.of_error(_typed(error, spec.statement), redact(traceback.format_exc()))
-    return observed(ResultDocument(outcome=outcome, duration_ms=round(1_000 * (time.monotonic() - began))), log)
+    return attach_table_stats(ResultDocument(outcome=outcome, duration_ms=round(1_000 * (time.monotonic() - began))), log)
 
 
 def execute(spark: SparkSession, log: DeltaLog, spec: JobSpec) -> OperationResult:

@@ -38,7 +38,7 @@ from airflow_delta.hooks.task_token import OnClear, TaskToken, TokenScopedStore,
 from airflow_delta.hooks.xcoms import push_xcom, xcom_value
 from airflow_delta.jobs.best_effort import BestEffort
 from airflow_delta.jobs.errors import JobFailedError, ResultMissingError
-from airflow_delta.jobs.observed import observed
+from airflow_delta.jobs.table_stats import attach_table_stats
 from airflow_delta.jobs.result import ResultDocument, newest_document, result_uri, written_results
 from airflow_delta.jobs.spec import JobSpec, statement_digest
 from airflow_delta.links import DeltaTableHistoryLink, SparkApplicationLink, push_links
@@ -382,7 +382,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
             return None
         log = self.hook.delta_log(attempt.statement.table)
         found = committed_result(log, attempt.token.token, attempt.token.start_version)
-        return None if found is None else observed(ResultDocument(outcome=found), log)
+        return None if found is None else attach_table_stats(ResultDocument(outcome=found), log)
 
 
 def visible_head(hook: DeltaHook, table: str, scratch: str | None) -> int | None:

@@ -15,7 +15,7 @@ from airflow_delta.core.statements import Statement
 from airflow_delta.hooks.conflict_report import conflicts_told
 from airflow_delta.hooks.errors import JobNotSubmittedError
 from airflow_delta.hooks.task_token import TaskToken
-from airflow_delta.jobs.observed import observed
+from airflow_delta.jobs.table_stats import attach_table_stats
 from airflow_delta.jobs.result import ResultDocument, written_results
 from airflow_delta.jobs.task_run import TaskRun
 from airflow_delta.operators.delta_job import GENERATION_KEY, DeltaJob
@@ -126,4 +126,4 @@ class DeltaResultOperator(DeltaJobOperator):
         if entry is None or entry.commit_info is None:
             return None
         found = result_of_commit(log.table_uri, entry.version, entry.commit_info, already_committed=True)
-        return observed(ResultDocument(outcome=found), log)
+        return attach_table_stats(ResultDocument(outcome=found), log)

@@ -14,7 +14,7 @@ from airflow_delta.core.statements import OperationResult
 from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.hooks.commit_filter import CommitFilter
 from airflow_delta.hooks.commit_watch import CommitWait, CommitWatch
-from airflow_delta.jobs.observed import observed
+from airflow_delta.jobs.table_stats import attach_table_stats
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.links import told_history as history_payload
 from airflow_delta.www.pages import history_page
@@ -91,7 +91,7 @@ def _command(*words):
 def _observed(log):
     """What a task leaves of the table it worked on, through its document and its page."""
     outcome = OperationResult(table=log.table_uri, version=0, read_version=0, operation="VACUUM", committed=False)
-    document = ResultDocument.from_text(observed(ResultDocument(outcome=outcome), log).to_text())
+    document = ResultDocument.from_text(attach_table_stats(ResultDocument(outcome=outcome), log).to_text())
     page = history_page(json.loads(json.dumps(history_payload(document))), root="")
     _shown(page.replace("\n", ""))
 

@@ -24,7 +24,7 @@ HISTORY = 10
 """How many commits a document tells of."""
 
 
-def observed(document: ResultDocument, log: DeltaLog) -> ResultDocument:
+def attach_table_stats(document: ResultDocument, log: DeltaLog) -> ResultDocument:
     """The document with the table's last commits, its size and its schema, as far as the log tells them.
 
     It never raises: the work is done, and what is not known is a warning of its outcome.

@@ -11,7 +11,7 @@ from airflow_delta.core.actions import Origin
 from airflow_delta.core.log.version_checksum import VersionChecksum
 from airflow_delta.core.operations.table_health.inspected_table import SMALL_FILE
 from airflow_delta.core.statements import OperationResult
-from airflow_delta.jobs.observed import HISTORY, observed
+from airflow_delta.jobs.table_stats import HISTORY, observed
 from airflow_delta.jobs.result import ResultDocument
 
 OUTCOME = OperationResult(table="t", version=1, read_version=0, operation="MERGE", committed=True)
@@ -30,7 +30,7 @@ def table(tmp_path):
 
 def test_a_document_tells_the_last_commits_and_the_size_of_the_table(table):
     log = DeltaLog.for_table(str(table))
-    document = observed(ResultDocument(outcome=OUTCOME, duration_ms=7), log)
+    document = attach_table_stats(ResultDocument(outcome=OUTCOME, duration_ms=7), log)
     size = sum(path.stat().st_size for path in table.glob("*.parquet"))
     assert document.table_facts == {"version": 12, "files": 12, "bytes": size, "small_files": 12}
     assert [each["version"] for each in document.history] == list(range(12, 12 - HISTORY, -1))
@@ -56,13 +56,13 @@ def test_small_files_come_from_the_checksum_where_it_counts_them(table, histogra
         table_size=100, num_files=12, protocol=snapshot.protocol, metadata=snapshot.metadata, histogram=histogram
     )
     (table / "_delta_log" / f"{12:020d}.crc").write_text(json.dumps(checksum.to_json()))
-    facts = observed(ResultDocument(outcome=OUTCOME), DeltaLog.for_table(str(table))).table_facts
+    facts = attach_table_stats(ResultDocument(outcome=OUTCOME), DeltaLog.for_table(str(table))).table_facts
     assert (facts["files"], facts["small_files"]) == (12, small)
 
 
 def test_what_cannot_be_observed_is_left_out(tmp_path):
     document = ResultDocument(outcome=OUTCOME)
-    assert observed(document, DeltaLog.for_table(str(tmp_path / "none"))) == document
+    assert attach_table_stats(document, DeltaLog.for_table(str(tmp_path / "none"))) == document
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_figures_of_a_checksum_that_cannot_be_so_are_counted_instead(table, file
         table_size=100, num_files=files, protocol=snapshot.protocol, metadata=snapshot.metadata, histogram=histogram
     )
     (table / "_delta_log" / f"{12:020d}.crc").write_text(json.dumps(checksum.to_json()))
-    document = observed(ResultDocument(outcome=OUTCOME), DeltaLog.for_table(str(table)))
+    document = attach_table_stats(ResultDocument(outcome=OUTCOME), DeltaLog.for_table(str(table)))
     size = sum(path.stat().st_size for path in table.glob("*.parquet"))
     assert document.table_facts == {"version": 12, "files": 12, "bytes": size, "small_files": 12}
     assert document.outcome == OUTCOME
@@ -97,6 +97,6 @@ def test_figures_of_a_checksum_that_cannot_be_so_are_counted_instead(table, file
 
 def test_whatever_fails_behind_the_commit_is_a_warning(table):
     (table / "_delta_log" / f"{5:020d}.json").write_bytes(b'{"commitInfo":{"operation":"\xff"}}')
-    document = observed(ResultDocument(outcome=OUTCOME), DeltaLog.for_table(str(table)))
+    document = attach_table_stats(ResultDocument(outcome=OUTCOME), DeltaLog.for_table(str(table)))
     assert document.outcome.version == 1
     assert document.outcome.warnings[0].startswith("a look at the table after the work failed: ")
