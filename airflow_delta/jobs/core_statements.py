@@ -10,10 +10,10 @@ from airflow_delta.core.statements import HealthStatement, OperationResult
 from airflow_delta.core.table_changes.verification import RowsCheck, check_rows
 from airflow_delta.jobs.health_check import check_health
 from airflow_delta.jobs.table_statements import OpenTable, TableStatement, execute_table_statement
-from airflow_delta.jobs.upkeep_statements import UpkeepStatement, execute_upkeep_statement
+from airflow_delta.jobs.maintenance_statements import TableMaintenanceStatement, execute_maintenance_statement
 from airflow_delta.jobs.idempotent_log import AlreadyCommitted, IdempotentLog
 
-CoreStatement = TableStatement | UpkeepStatement | HealthStatement
+CoreStatement = TableStatement | TableMaintenanceStatement | HealthStatement
 """The statements that need no Spark."""
 
 
@@ -58,4 +58,4 @@ def _executed(
         return check_health(log, statement)
     if isinstance(statement, TableStatement):
         return execute_table_statement(log, statement, origin=origin, open_table=open_table, rows_check=rows_check)
-    return execute_upkeep_statement(log, statement, origin=origin)
+    return execute_maintenance_statement(log, statement, origin=origin)

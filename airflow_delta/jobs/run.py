@@ -39,7 +39,7 @@ from airflow_delta.jobs.pinned import pinned
 from airflow_delta.jobs.redaction import redact
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.jobs.spec import JobSpec
-from airflow_delta.jobs.upkeep_statements import checkpointed, vacuumed
+from airflow_delta.jobs.maintenance_statements import checkpointed, vacuumed
 from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.hadoop.table_log import table_log

@@ -1,4 +1,4 @@
-"""Statements that look after a table's files and log. None is found by its token: each may simply run again."""
+"""Single steps of maintenance: statements about a table's files and log. None is found by its token: each may simply run again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from airflow_delta.core.statements import (
 )
 from airflow_delta.jobs.outcome import of_version, without_commit
 
-UpkeepStatement = (
+TableMaintenanceStatement = (
     CheckpointStatement | CleanUpLogStatement | CompactLogStatement | ManifestStatement | StatisticsStatement | VacuumStatement
 )
 
@@ -30,7 +30,7 @@ SHOWN_PATHS = 100
 """At most so many paths are told by name: results live in Airflow's database."""
 
 
-def execute_upkeep_statement(log: DeltaLog, statement: UpkeepStatement, *, origin: Origin) -> OperationResult:
+def execute_maintenance_statement(log: DeltaLog, statement: TableMaintenanceStatement, *, origin: Origin) -> OperationResult:
     """Do what the statement says.
 
     Raises:
