@@ -61,7 +61,7 @@ def get_provider_info() -> dict[str, Any]:
                     "airflow_delta.operators.create",
                     "airflow_delta.operators.delete",
                     "airflow_delta.operators.health",
-                    "airflow_delta.operators.log_upkeep",
+                    "airflow_delta.operators.log_maintenance",
                     "airflow_delta.operators.maintenance",
                     "airflow_delta.operators.manifest",
                     "airflow_delta.operators.merge",

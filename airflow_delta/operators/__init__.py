@@ -40,7 +40,7 @@ from airflow_delta.operators.delete import DeltaDeleteOperator
 from airflow_delta.operators.delta_job import DeltaJob
 from airflow_delta.operators.health import DeltaTableHealthOperator
 from airflow_delta.operators.job import DeltaJobOperator
-from airflow_delta.operators.log_upkeep import DeltaCleanUpLogOperator, DeltaCompactLogOperator
+from airflow_delta.operators.log_maintenance import DeltaCleanUpLogOperator, DeltaCompactLogOperator
 from airflow_delta.operators.maintenance import DeltaMaintenanceOperator
 from airflow_delta.operators.manifest import DeltaManifestOperator
 from airflow_delta.operators.merge import DeltaMergeOperator
