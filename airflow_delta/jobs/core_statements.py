@@ -9,9 +9,9 @@ from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.statements import HealthStatement, OperationResult
 from airflow_delta.core.table_changes.verification import RowsCheck, check_rows
 from airflow_delta.jobs.health_check import check_health
-from airflow_delta.jobs.table_statements import OpenTable, TableStatement, execute_table_statement
-from airflow_delta.jobs.maintenance_statements import TableMaintenanceStatement, execute_maintenance_statement
 from airflow_delta.jobs.idempotent_log import AlreadyCommitted, IdempotentLog
+from airflow_delta.jobs.maintenance_statements import TableMaintenanceStatement, execute_maintenance_statement
+from airflow_delta.jobs.table_statements import OpenTable, TableStatement, execute_table_statement
 
 CoreStatement = TableStatement | TableMaintenanceStatement | HealthStatement
 """The statements that need no Spark."""
@@ -41,9 +41,9 @@ def execute_in_core(
         DeltaError: What the statement can end in.
     """
     if origin.token is None or start_version is None:
-        return _executed(log, statement, origin, open_table, rows_check)
+        return _execute(log, statement, origin, open_table, rows_check)
     try:
-        return _executed(IdempotentLog(log, origin.token, start_version), statement, origin, open_table, rows_check)
+        return _execute(IdempotentLog(log, origin.token, start_version), statement, origin, open_table, rows_check)
     except (DeltaError, AlreadyCommitted):
         found = committed_result(log, origin.token, start_version)
         if found is None:
@@ -51,7 +51,7 @@ def execute_in_core(
         return found
 
 
-def _executed(
+def _execute(
     log: DeltaLog, statement: CoreStatement, origin: Origin, open_table: OpenTable, rows_check: RowsCheck
 ) -> OperationResult:
     if isinstance(statement, HealthStatement):

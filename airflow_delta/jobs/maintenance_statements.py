@@ -38,20 +38,22 @@ def execute_maintenance_statement(log: DeltaLog, statement: TableMaintenanceStat
     """
     match statement:
         case VacuumStatement():
-            return vacuumed(log, statement, origin=origin)
+            return vacuum_table(log, statement, origin=origin)
         case CheckpointStatement():
-            return checkpointed(log, statement)
+            return write_checkpoint(log, statement)
         case CompactLogStatement():
-            return log_compacted(log, statement)
+            return compact_log(log, statement)
         case CleanUpLogStatement():
-            return log_cleaned_up(log, statement)
+            return clean_up_log(log, statement)
         case StatisticsStatement():
-            return statistics_computed(log, statement, origin=origin)
+            return compute_statistics(log, statement, origin=origin)
         case ManifestStatement():
-            return manifests_written(log)
+            return write_manifests(log)
 
 
-def vacuumed(log: DeltaLog, statement: VacuumStatement, *, origin: Origin, hands: VacuumHands | None = None) -> OperationResult:
+def vacuum_table(
+    log: DeltaLog, statement: VacuumStatement, *, origin: Origin, hands: VacuumHands | None = None
+) -> OperationResult:
     """Delete what no version needs; ``details`` has the ``pins`` and ``damaged_pins``, of a dry run also the first ``paths``.
 
     Args:
@@ -96,7 +98,7 @@ class CheckpointWriter(Protocol):
         ...
 
 
-def checkpointed(
+def write_checkpoint(
     log: DeltaLog, statement: CheckpointStatement, *, writer: CheckpointWriter = DeltaLog.checkpoint
 ) -> OperationResult:
     """Write a checkpoint; this process does it unless another writer is given.
@@ -109,7 +111,7 @@ def checkpointed(
     return without_commit(log, "CHECKPOINT", written.version, metrics=metrics)
 
 
-def log_compacted(log: DeltaLog, statement: CompactLogStatement) -> OperationResult:
+def compact_log(log: DeltaLog, statement: CompactLogStatement) -> OperationResult:
     """Write commits as one file; ``details`` tells its ``path``, None where there was nothing to compact.
 
     Raises:
@@ -121,7 +123,7 @@ def log_compacted(log: DeltaLog, statement: CompactLogStatement) -> OperationRes
     return without_commit(log, "COMPACT LOG", log.snapshot().version, metrics=metrics, details={"path": done.path})
 
 
-def log_cleaned_up(log: DeltaLog, statement: CleanUpLogStatement) -> OperationResult:
+def clean_up_log(log: DeltaLog, statement: CleanUpLogStatement) -> OperationResult:
     """Delete what the log no longer needs; ``details`` tells the ``barrier``, and after a dry run the first ``paths``.
 
     Raises:
@@ -138,7 +140,7 @@ def log_cleaned_up(log: DeltaLog, statement: CleanUpLogStatement) -> OperationRe
     return without_commit(log, "CLEAN UP LOG", log.snapshot().version, metrics=metrics, details=details)
 
 
-def statistics_computed(log: DeltaLog, statement: StatisticsStatement, *, origin: Origin) -> OperationResult:
+def compute_statistics(log: DeltaLog, statement: StatisticsStatement, *, origin: Origin) -> OperationResult:
     """Give files the statistics that the table asks for.
 
     Raises:
@@ -153,7 +155,7 @@ def statistics_computed(log: DeltaLog, statement: StatisticsStatement, *, origin
     return of_version(log, done.version, origin, details)
 
 
-def manifests_written(log: DeltaLog) -> OperationResult:
+def write_manifests(log: DeltaLog) -> OperationResult:
     """List the table's files for readers that do not know Delta.
 
     Raises:

@@ -43,7 +43,7 @@ def of_version(log: DeltaLog, version: int, origin: Origin, details: Details | N
     return replace(result_of_commit(log.table_uri, version, info, already_committed=not is_ours), details=details or {})
 
 
-def marked(result: OperationResult, statement: Statement) -> OperationResult:
+def with_dry_run_flag(result: OperationResult, statement: Statement) -> OperationResult:
     """The result, which says of a dry run that it was one."""
     return replace(result, dry_run=getattr(statement, "dry_run", False))
 

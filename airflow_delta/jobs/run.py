@@ -33,13 +33,13 @@ from airflow_delta.core.storage.storage_failures import storage_failure
 from airflow_delta.jobs.core_statements import execute_in_core
 from airflow_delta.jobs.errors import AccessDeniedError, JobFailedError, MissingPackageError, SparkAnalysisError
 from airflow_delta.jobs.maintenance import Maintenance
-from airflow_delta.jobs.table_stats import attach_table_stats
-from airflow_delta.jobs.outcome import marked
+from airflow_delta.jobs.maintenance_statements import vacuum_table, write_checkpoint
+from airflow_delta.jobs.outcome import with_dry_run_flag
 from airflow_delta.jobs.pinned import pinned
 from airflow_delta.jobs.redaction import redact
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.jobs.spec import JobSpec
-from airflow_delta.jobs.maintenance_statements import checkpointed, vacuumed
+from airflow_delta.jobs.table_stats import attach_table_stats
 from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.hadoop.table_log import table_log
@@ -68,9 +68,9 @@ def run(spark: SparkSession, spec: JobSpec) -> ResultDocument:
         if leaves_commit and spec.start_version is None and spec.not_before is not None:
             spec = replace(spec, start_version=version_before(log, spec.not_before))
         with typed_worker_errors():
-            outcome = marked(execute(spark, log, spec), spec.statement)
+            outcome = with_dry_run_flag(execute(spark, log, spec), spec.statement)
     except Exception as error:  # noqa: BLE001 - a job ends in a document, whatever happened
-        return ResultDocument.of_error(_typed(error, spec.statement), redact(traceback.format_exc()))
+        return ResultDocument.of_error(_typed_error(error, spec.statement), redact(traceback.format_exc()))
     return attach_table_stats(ResultDocument(outcome=outcome, duration_ms=round(1_000 * (time.monotonic() - began))), log)
 
 
@@ -91,14 +91,14 @@ def execute(spark: SparkSession, log: DeltaLog, spec: JobSpec) -> OperationResul
         found = committed_result(log, token, spec.start_version)
         if found is not None:
             return found
-    return _executed(spark, log, spec)
+    return _execute(spark, log, spec)
 
 
-def _executed(spark: SparkSession, log: DeltaLog, spec: JobSpec) -> OperationResult:
+def _execute(spark: SparkSession, log: DeltaLog, spec: JobSpec) -> OperationResult:
     statement, origin = spec.statement, spec.origin
     match statement:
         case WriteStatement() | MergeStatement() | DeleteStatement() | UpdateStatement():
-            return compacted_after(spark, log, _rows_changed(spark, log, spec, statement), origin)
+            return compacted_after(spark, log, _change_rows(spark, log, spec, statement), origin)
         case OptimizeStatement():
             return optimize(spark, log, statement, origin=origin, start_version=spec.start_version)
         case ReorgStatement():
@@ -106,9 +106,9 @@ def _executed(spark: SparkSession, log: DeltaLog, spec: JobSpec) -> OperationRes
         case MaintenanceStatement():
             return _maintain(spark, log, spec, statement)
         case VacuumStatement():
-            return vacuumed(log, statement, origin=origin, hands=SparkHands(spark))
+            return vacuum_table(log, statement, origin=origin, hands=SparkHands(spark))
         case CheckpointStatement():
-            return checkpointed(log, statement, writer=partial(checkpoint, spark))
+            return write_checkpoint(log, statement, writer=partial(checkpoint, spark))
         case PinStatement():
             return pinned(statement, partial(table_log, spark), origin)
         case _:
@@ -123,7 +123,7 @@ def _executed(spark: SparkSession, log: DeltaLog, spec: JobSpec) -> OperationRes
             )
 
 
-def _rows_changed(
+def _change_rows(
     spark: SparkSession,
     log: DeltaLog,
     spec: JobSpec,
@@ -145,7 +145,7 @@ def _maintain(spark: SparkSession, log: DeltaLog, spec: JobSpec, statement: Main
         try:
             return optimize(spark, log, step, origin=spec.origin, start_version=spec.start_version)
         except Exception as error:
-            raise _typed(error, step) from error
+            raise _typed_error(error, step) from error
 
     return Maintenance(
         log=log,
@@ -157,7 +157,7 @@ def _maintain(spark: SparkSession, log: DeltaLog, spec: JobSpec, statement: Main
     ).run()
 
 
-def _typed(error: Exception, statement: Statement) -> DeltaError:
+def _typed_error(error: Exception, statement: Statement) -> DeltaError:
     operation = type(statement).__name__.removesuffix("Statement").upper()
     match error:
         case DeltaError():

@@ -43,18 +43,18 @@ def execute_table_statement(
     """
     match statement:
         case CreateStatement():
-            return created(log, statement, origin=origin)
+            return create_table(log, statement, origin=origin)
         case AlterStatement():
-            return altered(log, statement, origin=origin, rows_check=rows_check)
+            return alter_table(log, statement, origin=origin, rows_check=rows_check)
         case CloneStatement(source=source):
-            return cloned(log, open_table(source.table), statement, origin=origin)
+            return clone_table(log, open_table(source.table), statement, origin=origin)
         case ConvertStatement():
-            return converted(log, statement, origin=origin)
+            return convert_table(log, statement, origin=origin)
         case RestoreStatement():
-            return restored(log, statement, origin=origin)
+            return restore_table(log, statement, origin=origin)
 
 
-def created(log: DeltaLog, statement: CreateStatement, *, origin: Origin) -> OperationResult:
+def create_table(log: DeltaLog, statement: CreateStatement, *, origin: Origin) -> OperationResult:
     """Make the table. A dry run tells in ``details`` what it ``would`` do, and what the ``table`` would be.
 
     Raises:
@@ -81,7 +81,9 @@ def created(log: DeltaLog, statement: CreateStatement, *, origin: Origin) -> Ope
     )
 
 
-def altered(log: DeltaLog, statement: AlterStatement, *, origin: Origin, rows_check: RowsCheck = check_rows) -> OperationResult:
+def alter_table(
+    log: DeltaLog, statement: AlterStatement, *, origin: Origin, rows_check: RowsCheck = check_rows
+) -> OperationResult:
     """Change the table; ``details`` holds the ``changes``, and after a dry run what the ``table`` would be.
 
     Raises:
@@ -103,7 +105,7 @@ def altered(log: DeltaLog, statement: AlterStatement, *, origin: Origin, rows_ch
     )
 
 
-def cloned(log: DeltaLog, source: DeltaLog, statement: CloneStatement, *, origin: Origin) -> OperationResult:
+def clone_table(log: DeltaLog, source: DeltaLog, statement: CloneStatement, *, origin: Origin) -> OperationResult:
     """Make the table on the files of the source; ``details`` tells the version cloned and its size.
 
     Raises:
@@ -126,7 +128,7 @@ def cloned(log: DeltaLog, source: DeltaLog, statement: CloneStatement, *, origin
     return replace(without_commit(log, "CLONE", done.version, details=details), sources=(pin,))
 
 
-def converted(log: DeltaLog, statement: ConvertStatement, *, origin: Origin) -> OperationResult:
+def convert_table(log: DeltaLog, statement: ConvertStatement, *, origin: Origin) -> OperationResult:
     """Make the directory a table; where it is one, its version is the result.
 
     Raises:
@@ -146,7 +148,7 @@ def converted(log: DeltaLog, statement: ConvertStatement, *, origin: Origin) -> 
     return without_commit(log, "CONVERT", done.version, metrics={"numConvertedFiles": done.files})
 
 
-def restored(log: DeltaLog, statement: RestoreStatement, *, origin: Origin) -> OperationResult:
+def restore_table(log: DeltaLog, statement: RestoreStatement, *, origin: Origin) -> OperationResult:
     """Make the table as it was; ``details`` tells which version came back.
 
     Raises:

@@ -14,9 +14,9 @@ from airflow_delta.core.foreign_values import printable
 from airflow_delta.core.statements import CleanUpLogStatement, MaintenanceStatement, OperationResult, VacuumStatement
 from airflow_delta.hooks.pins import release_pins_of_ended_runs
 from airflow_delta.jobs.core_statements import CoreStatement, execute_in_core
-from airflow_delta.jobs.table_stats import attach_table_stats
-from airflow_delta.jobs.outcome import marked
+from airflow_delta.jobs.outcome import with_dry_run_flag
 from airflow_delta.jobs.result import ResultDocument
+from airflow_delta.jobs.table_stats import attach_table_stats
 from airflow_delta.operators.job import Attempt, DeltaJobOperator, origin_of
 
 Engine = Literal["spark", "worker", "auto"]
@@ -47,7 +47,7 @@ class DeltaCoreOperator(DeltaJobOperator):
         log = self.hook.delta_log(attempt.statement.table)
         origin = origin_of(context, attempt.token.token)
         began = time.monotonic()
-        outcome = marked(self._done_here(log, attempt, origin), attempt.statement)
+        outcome = with_dry_run_flag(self._done_here(log, attempt, origin), attempt.statement)
         return attach_table_stats(ResultDocument(outcome=outcome, duration_ms=round(1_000 * (time.monotonic() - began))), log)
 
     def _release_pins(self, attempt: Attempt, context: Context) -> None:

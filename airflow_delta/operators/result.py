@@ -15,8 +15,8 @@ from airflow_delta.core.statements import Statement
 from airflow_delta.hooks.conflict_report import conflicts_told
 from airflow_delta.hooks.errors import JobNotSubmittedError
 from airflow_delta.hooks.task_token import TaskToken
-from airflow_delta.jobs.table_stats import attach_table_stats
 from airflow_delta.jobs.result import ResultDocument, written_results
+from airflow_delta.jobs.table_stats import attach_table_stats
 from airflow_delta.jobs.task_run import TaskRun
 from airflow_delta.operators.delta_job import GENERATION_KEY, DeltaJob
 from airflow_delta.operators.job import Attempt, DeltaJobOperator, visible_head

@@ -11,8 +11,8 @@ from airflow_delta.core.actions import Origin
 from airflow_delta.core.log.version_checksum import VersionChecksum
 from airflow_delta.core.operations.table_health.inspected_table import SMALL_FILE
 from airflow_delta.core.statements import OperationResult
-from airflow_delta.jobs.table_stats import HISTORY, attach_table_stats
 from airflow_delta.jobs.result import ResultDocument
+from airflow_delta.jobs.table_stats import HISTORY, attach_table_stats
 
 OUTCOME = OperationResult(table="t", version=1, read_version=0, operation="MERGE", committed=True)
 
