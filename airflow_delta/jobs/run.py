@@ -35,7 +35,7 @@ from airflow_delta.jobs.errors import AccessDeniedError, JobFailedError, Missing
 from airflow_delta.jobs.maintenance import Maintenance
 from airflow_delta.jobs.maintenance_statements import vacuum_table, write_checkpoint
 from airflow_delta.jobs.outcome import with_dry_run_flag
-from airflow_delta.jobs.pinned import pinned
+from airflow_delta.jobs.pin_statement import execute_pin
 from airflow_delta.jobs.redaction import redact
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.jobs.spec import JobSpec
@@ -110,7 +110,7 @@ def _execute(spark: SparkSession, log: DeltaLog, spec: JobSpec) -> OperationResu
         case CheckpointStatement():
             return write_checkpoint(log, statement, writer=partial(checkpoint, spark))
         case PinStatement():
-            return pinned(statement, partial(table_log, spark), origin)
+            return execute_pin(statement, partial(table_log, spark), origin)
         case _:
             open_table = partial(table_log, spark)
             return execute_in_core(

@@ -19,7 +19,7 @@ from airflow_delta.hooks.checked_arguments import without_run
 from airflow_delta.hooks.conflict_report import CONFLICT_KEY
 from airflow_delta.hooks.pins import PIN_ID, digest_of, keep_pin, kept_pin
 from airflow_delta.hooks.xcoms import push_xcom
-from airflow_delta.jobs.pinned import pinned
+from airflow_delta.jobs.pin_statement import execute_pin
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.links import HISTORY_KEY
 from airflow_delta.operators.core import DeltaCoreOperator, Engine
@@ -136,7 +136,7 @@ class DeltaPinOperator(DeltaCoreOperator):
         return tuple(self.hook.placed(asked(*named)) for named in _named(self.tables, self.as_of))
 
     def _done_here(self, log: DeltaLog, attempt: Attempt, origin: Origin) -> OperationResult:  # noqa: ARG002
-        return pinned(cast("PinStatement", attempt.statement), self.hook.delta_log, origin)
+        return execute_pin(cast("PinStatement", attempt.statement), self.hook.delta_log, origin)
 
     def _committed(self, attempt: Attempt) -> ResultDocument | None:  # noqa: ARG002
         """Pins are no commits."""

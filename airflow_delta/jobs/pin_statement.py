@@ -11,7 +11,7 @@ from airflow_delta.core.operations.pinning import pin_versions
 from airflow_delta.core.statements import OperationResult, PinStatement
 
 
-def pinned(statement: PinStatement, open_log: Callable[[str], DeltaLog], origin: Origin) -> OperationResult:
+def execute_pin(statement: PinStatement, open_log: Callable[[str], DeltaLog], origin: Origin) -> OperationResult:
     """Pin the tables; ``details["pins"]`` tells of each what ``PinnedVersion`` has. Raises as ``pin_versions``."""
     pins = pin_versions(statement, open_log, origin.record)
     return OperationResult(
