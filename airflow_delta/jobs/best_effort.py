@@ -1,4 +1,4 @@
-"""Work behind a commit: what fails there is a warning, because a commit must never be taken for a failure."""
+"""Post-commit work: a failure there is a warning, because a commit must never be reported as a failure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _logger = logging.getLogger(__name__)
 
 
 class BestEffort:
-    """Runs pieces of such work, and keeps what to say of those that failed.
+    """Runs pieces of such work, and collects a warning for each that failed.
 
     Attributes:
         warnings: One text for each failure, without secrets and control characters.

@@ -1,4 +1,4 @@
-"""Statements that the core does alone, with no Spark: in a job, where the access to the data is, or in an Airflow worker."""
+"""Statements that the core executes without Spark: in a job, where the access to the data is, or in an Airflow worker."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ def execute_in_core(
     open_table: OpenTable = DeltaLog.for_table,
     rows_check: RowsCheck = check_rows,
 ) -> OperationResult:
-    """Do what the statement says, in this process.
+    """Execute the statement in this process.
 
     Args:
         log: Of the statement's table.
         statement: What to do.
-        origin: Who asks.
-        start_version: The table's version when the origin's idempotency token was generated (-1 for no table). With it the commit
-            of a duplicate attempt is found, which may have made the table, or added the column, that is in the way now.
+        origin: The task that requests it.
+        start_version: The table's version when the origin's idempotency token was generated (-1 for no table). With it the
+            commit of a duplicate attempt is found, which may have created the table, or added the column, that is in the way.
         open_table: Opens the other tables that the statement names.
-        rows_check: Who looks at the rows where they must satisfy a new constraint.
+        rows_check: Checks the table's rows against a new constraint.
 
     Raises:
-        DeltaError: What the statement can end in.
+        DeltaError: The statement failed.
     """
     if origin.token is None or start_version is None:
         return _execute(log, statement, origin, open_table, rows_check)

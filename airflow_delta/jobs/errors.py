@@ -1,13 +1,13 @@
-"""What goes wrong around a statement rather than in it: the spec, the job, its result.
+"""Errors around a statement rather than in it: of the spec, the job, its result.
 
 ::
 
     DeltaError
-    ├── InvalidSpecError     the job was given what it cannot read
+    ├── InvalidSpecError     the spec is invalid
     ├── SparkAnalysisError   Spark refused the statement's SQL
     ├── AccessDeniedError    the storage refused the job
     ├── MissingPackageError  the cluster's Python lacks a package
-    ├── JobFailedError       anything that is not foreseen          (retryable)
+    ├── JobFailedError       internal error                         (retryable)
     ├── MaintenanceFailedError  some steps of a maintenance failed  (retryable)
     ├── TableUnhealthyError  a health check found problems
     └── ResultMissingError   the job ended and left no result       (retryable)
@@ -22,11 +22,11 @@ from airflow_delta.core.errors import DeltaError
 
 @dataclass(kw_only=True, eq=False)
 class InvalidSpecError(DeltaError):
-    """The job was given a spec that it cannot read, or that was changed on its way."""
+    """The spec of the job is invalid, or was changed on its way."""
 
     code = "DELTA_INVALID_SPEC"
-    message = "the spec of the job cannot be used: {detail}"
-    remedy = "write it as the documentation of airflow_delta.jobs.spec shows; operator and job must be of one version"
+    message = "invalid job spec: {detail}"
+    remedy = "write it as the documentation of airflow_delta.jobs.spec shows; operator and job must have the same version"
     detail: str
 
 
@@ -52,8 +52,8 @@ class AccessDeniedError(DeltaError):
     """The storage refused the job."""
 
     code = "DELTA_ACCESS_DENIED"
-    message = "the job of {table} was refused by the storage: {detail}"
-    remedy = "give the identity that Spark's driver and executors run as access to the path"
+    message = "the storage denied access to the job of {table}: {detail}"
+    remedy = "grant access to the path to the identity that Spark's driver and executors run as"
     table: str
     detail: str
 
@@ -72,7 +72,7 @@ class MissingPackageError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class JobFailedError(DeltaError):
-    """The job failed for a reason that this package does not know."""
+    """The job failed for an unexpected reason."""
 
     code = "DELTA_JOB_FAILED"
     retryable = True
@@ -86,12 +86,12 @@ class JobFailedError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class ResultMissingError(DeltaError):
-    """The job ended well, but its result document is not where it should be."""
+    """The job succeeded, but its result document is missing."""
 
     code = "DELTA_RESULT_MISSING"
     retryable = True
-    message = "the job of {table} ended, but there is no result at {result_uri}"
-    remedy = "set scratch_uri to a place that Spark's driver can write and the Airflow worker can read"
+    message = "the job of {table} ended without a result document: expected it at {result_uri}"
+    remedy = "set scratch_uri to a location that Spark's driver can write and the Airflow worker can read"
     table: str
     result_uri: str
 
@@ -107,8 +107,8 @@ class MaintenanceFailedError(DeltaError):
 
     code = "DELTA_MAINTENANCE_FAILED"
     retryable = True
-    message = "the maintenance of {table} failed in {failed}; done: {done}"
-    remedy = "do what the texts of the steps say; the next run looks again and does what is left"
+    message = "maintenance of {table} failed in {failed}; done: {done}"
+    remedy = "follow the remedy of each failed step; the next run does what is still due"
     table: str
     failed: tuple[str, ...]
     done: tuple[str, ...]
@@ -124,7 +124,7 @@ class TableUnhealthyError(DeltaError):
     """
 
     code = "DELTA_TABLE_UNHEALTHY"
-    message = "{table} is not healthy: {findings}"
+    message = "the health check of {table} failed: {findings}"
     remedy = "{cure}"
     table: str
     findings: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What is wrong with a table, as a result."""
+"""The health check of a table, as a statement."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from airflow_delta.core.statements import HealthStatement, OperationResult
 
 
 def check_health(log: DeltaLog, statement: HealthStatement) -> OperationResult:
-    """Look at the table, also at one that does not open: ``details`` holds ``findings``, the worst first, and ``figures``.
+    """Check the table, also one that cannot be opened: ``details`` holds ``findings``, the worst first, and ``figures``.
 
     Raises:
         TableNotFoundError: There is no table.
-        StorageAccessError: The storage does not let us look.
+        StorageAccessError: The storage refuses access.
     """
     health = check_health(log, list_files=statement.list_files)
     version = -1 if health.version is None else health.version
@@ -25,11 +25,11 @@ def check_health(log: DeltaLog, statement: HealthStatement) -> OperationResult:
         read_version=version,
         operation="HEALTH",
         committed=False,
-        details={"findings": [_told(each) for each in health.findings], "figures": health.figures},
+        details={"findings": [_serialized(finding) for finding in health.findings], "figures": health.figures},
     )
 
 
-def _told(finding: Finding) -> Mapping[str, Any]:
+def _serialized(finding: Finding) -> Mapping[str, Any]:
     return {
         "severity": str(finding.severity),
         "code": finding.code,

@@ -1,4 +1,4 @@
-"""A log that finds the commit of a zombie attempt: an earlier try of the task that is still running and may commit at any time."""
+"""A log that notices the commit of a zombie attempt: an earlier try of the task that still runs, and may commit at any time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every job script does: read the spec, make the session, run, write the result, exit."""
+"""The main function of every job script: read the spec, make the session, run, write the result, exit."""
 
 from __future__ import annotations
 
@@ -65,5 +65,7 @@ def _spec(text: str, statement_type: str) -> JobSpec:
             raise InvalidSpecError(detail=f"{text[1:]} cannot be read: {error.strerror}") from error
     spec = JobSpec.from_text(text)
     if not isinstance(spec.statement, TYPES[statement_type]):
-        raise InvalidSpecError(detail=f"this script takes a {statement_type}, not a {type(spec.statement).__name__}")
+        raise InvalidSpecError(
+            detail=f"expected a {statement_type}, found a {type(spec.statement).__name__}; submit the script of that statement"
+        )
     return spec

@@ -1,4 +1,4 @@
-"""What is due on a table is done, step by step; each step looks at the table as the steps before it left it."""
+"""Maintenance of a table: the steps that are due, one after the other; each reads the table as the steps before it left it."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ Optimizer = Callable[[OptimizeStatement], OperationResult]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What became of one step.
+    """The outcome of one step.
 
     Attributes:
-        done: Whether it was done: it was due, was not only asked about, and what it needs was there.
+        done: Whether it was done: it was due, this was not a dry run, and what it needs was available.
         version: The version that it committed; None for a step that needs no commit.
         metrics: Of what it did.
         result: Of an OPTIMIZE, for its conflicts and attempts.
@@ -73,8 +73,8 @@ class Maintenance:
     """One maintenance of one table.
 
     Attributes:
-        optimizer: Does the step ``optimize``; None where there is no Spark, and the step is only told to be due.
-        start_version: Of the table when the token was minted; see ``committed_result``.
+        optimizer: Does the step ``optimize``; None where there is no Spark, and the step is only reported as due.
+        start_version: Of the table when the token was generated; see ``committed_result``.
         hands: Who lists and deletes for the step ``vacuum``; this process when None.
     """
 
@@ -86,17 +86,17 @@ class Maintenance:
     hands: VacuumHands | None = None
 
     def run(self) -> OperationResult:
-        """Do what is due. Each commit of it stands for itself: when it is run again, it does what is left.
+        """Do the steps that are due. Each commit stands for itself: a second run does what is left.
 
         Raises:
-            MaintenanceFailedError: Some steps failed; the others were done, and the error tells both.
-            DeltaError: The table does not open, or cannot be written from here; nothing was done.
+            MaintenanceFailedError: Some steps failed; the others were done, and the error names both.
+            DeltaError: The table cannot be opened, or not written by this version; nothing was done.
         """
         snapshot = self.log.refresh()
         check_writable(snapshot.table_uri, snapshot.protocol, snapshot.metadata)
         steps: dict[str, Step] = {}
         failed: dict[str, DeltaError] = {}
-        for name in [each for each in STEPS if each in self.statement.steps]:
+        for name in [step for step in STEPS if step in self.statement.steps]:
             try:
                 steps[name] = _STEPS[name](self)
             except DeltaError as error:
@@ -116,7 +116,7 @@ class Maintenance:
         return self._result(snapshot.version, steps)
 
     def _result(self, read_version: int, steps: Mapping[str, Step]) -> OperationResult:
-        versions = [each.version for each in steps.values() if each.version is not None]
+        versions = [step.version for step in steps.values() if step.version is not None]
         optimized = steps["optimize"].result if "optimize" in steps else None
         return OperationResult(
             table=self.log.table_uri,
@@ -124,20 +124,20 @@ class Maintenance:
             read_version=read_version,
             operation="MAINTENANCE",
             committed=bool(versions),
-            metrics={key: value for each in steps.values() if each.version is not None for key, value in each.metrics.items()},
+            metrics={key: value for step in steps.values() if step.version is not None for key, value in step.metrics.items()},
             conflicts=optimized.conflicts if optimized else (),
             attempts=optimized.attempts if optimized else 1,
-            details={"steps": [each.to_json(name) for name, each in steps.items()]},
+            details={"steps": [step.to_json(name) for name, step in steps.items()]},
         )
 
     def optimize_statement(self, snapshot: Snapshot) -> OptimizeStatement:
-        """The OPTIMIZE that is meant on this table: two small files always fit into one."""
+        """The OPTIMIZE for this table: two small files always fit into one."""
         statement = self.statement.optimize()
         half = max(1, target_file_size(snapshot, statement) // 2)
         return replace(statement, small_file_size=min(self.statement.small_file_size, half))
 
     def optimize_need(self) -> Need:
-        """Whether an OPTIMIZE is due; no Spark is asked."""
+        """Whether an OPTIMIZE is due; needs no Spark."""
         snapshot = self.log.refresh()
         statement = self.optimize_statement(snapshot)
         if columns := clustered_by(snapshot):
@@ -155,13 +155,13 @@ class Maintenance:
         token = self.origin.token
         earlier = None if token is None else committed_result(self.log, token, self.start_version)
         if earlier is not None:
-            need = Need(True, "an earlier try has committed it")
+            need = Need(True, "an earlier attempt committed it")
             return Step(need=need, done=True, version=earlier.version, metrics=earlier.metrics, result=earlier)
         need = self.optimize_need()
         if not need.due or self.statement.dry_run:
             return Step(need=need, done=False)
         if self.optimizer is None:
-            return Step(need=Need(True, f"{need.why}; it needs Spark, so that it is left"), done=False)
+            return Step(need=Need(True, f"{need.why}; not done: it needs Spark"), done=False)
         result = self.optimizer(self.optimize_statement(self.log.refresh()))
         version = result.version if result.committed else None
         return Step(need=need, done=True, version=version, metrics=result.metrics, result=result)
@@ -177,7 +177,7 @@ class Maintenance:
         return Step(need=need, done=True, version=done.version if done.changed else None, metrics=metrics)
 
     def vacuum(self) -> Step:
-        """Delete the files that no version within the retention needs; one listing of the table tells and does."""
+        """Delete the files that no version within the retention needs; one listing of the table serves both."""
         dry_run = self.statement.dry_run
         done = self.log.vacuum(self.statement.retention_hours, dry_run=dry_run, origin=self.origin, hands=self.hands)
         need = needs.of_vacuum(files=done.files, size=done.bytes)
@@ -186,7 +186,7 @@ class Maintenance:
 
     def checkpoint(self) -> Step:
         """Write a checkpoint where readers read many commits, or cannot read the checkpoint that is there."""
-        snapshot = self._read_anew()
+        snapshot = self._reopen()
         snapshot.files(columns=["size"])  # a checkpoint is only known to be broken when it was read
         interval = checkpoint_interval(snapshot.metadata.configuration)
         need = needs.of_checkpoint(
@@ -202,8 +202,8 @@ class Maintenance:
 
     def compact_log(self) -> Step:
         """Write the commits after checkpoint and compacted files as one more compacted file."""
-        segment = self._read_anew().segment
-        covered = max((each.end for each in segment.compacted), default=-1)
+        segment = self._reopen().segment
+        covered = max((compacted.end for compacted in segment.compacted), default=-1)
         need = needs.of_log_compaction(
             commits=sum(version > covered for version in segment.commits),
             max_commits=self.statement.max_uncompacted_commits,
@@ -221,8 +221,8 @@ class Maintenance:
         need = needs.of_cleanup(files=files, keeps_log=keeps_log)
         return Step(need=need, done=self._is_to_do(need), metrics={} if keeps_log else {"numDeletedLogFiles": files})
 
-    def _read_anew(self) -> Snapshot:
-        """The latest version with the checkpoints that are there now: one that is only refreshed does not learn of them."""
+    def _reopen(self) -> Snapshot:
+        """The latest version with the checkpoints that exist now: a refresh alone does not find them."""
         return DeltaLog(self.log.store, clock=self.log.clock).snapshot()
 
     def _is_to_do(self, need: Need) -> bool:
@@ -233,8 +233,8 @@ def _clustering_need(snapshot: Snapshot, statement: OptimizeStatement, columns: 
     """Whether OPTIMIZE is due on a clustered table, whose files it leaves small where their rows are in order."""
     files = snapshot.files(named_partitions(snapshot, statement.where, parse_predicate))
     files, _ = cubes_to_make(files, list(map(path_text, columns)), full=False)
-    cubes = [dict(each or ()).get(CUBE_ID) for each in files["tags"].to_pylist()]
-    new = files.filter(pa.array([each is None for each in cubes], pa.bool_()))
+    cubes = [dict(tags or ()).get(CUBE_ID) for tags in files["tags"].to_pylist()]
+    new = files.filter(pa.array([cube is None for cube in cubes], pa.bool_()))
     return needs.of_clustering(
         files=len(new),
         size=pc.sum(new["size"]).as_py() or 0,

@@ -1,4 +1,4 @@
-"""What is due on a table, decided from numbers alone."""
+"""Which steps of a maintenance are due, decided from numbers alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Single steps of maintenance: statements about a table's files and log. None is found by its token: each may simply run again."""
+"""Statements that maintain a table's files and log. Their commits are not searched by token: each statement may run again."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ TableMaintenanceStatement = (
 )
 
 SHOWN_PATHS = 100
-"""At most so many paths are told by name: results live in Airflow's database."""
+"""Most paths that a result lists: results live in Airflow's database."""
 
 
 def execute_maintenance_statement(log: DeltaLog, statement: TableMaintenanceStatement, *, origin: Origin) -> OperationResult:
-    """Do what the statement says.
+    """Execute the statement.
 
     Raises:
-        DeltaError: What the statement can end in.
+        DeltaError: The statement failed.
     """
     match statement:
         case VacuumStatement():
@@ -59,7 +59,7 @@ def vacuum_table(
     Args:
         log: Of the statement's table.
         statement: What to do.
-        origin: Who asks.
+        origin: The task that requests it.
         hands: Who lists and deletes; this process when None.
 
     Raises:
@@ -112,7 +112,7 @@ def write_checkpoint(
 
 
 def compact_log(log: DeltaLog, statement: CompactLogStatement) -> OperationResult:
-    """Write commits as one file; ``details`` tells its ``path``, None where there was nothing to compact.
+    """Write commits as one file; ``details`` holds its ``path``, None where there was nothing to compact.
 
     Raises:
         As ``DeltaLog.compact_log``.
@@ -124,7 +124,7 @@ def compact_log(log: DeltaLog, statement: CompactLogStatement) -> OperationResul
 
 
 def clean_up_log(log: DeltaLog, statement: CleanUpLogStatement) -> OperationResult:
-    """Delete what the log no longer needs; ``details`` tells the ``barrier``, and after a dry run the first ``paths``.
+    """Delete what the log no longer needs; ``details`` holds the ``barrier``, and after a dry run the first ``paths``.
 
     Raises:
         As ``DeltaLog.cleanup_log``.
@@ -141,7 +141,7 @@ def clean_up_log(log: DeltaLog, statement: CleanUpLogStatement) -> OperationResu
 
 
 def compute_statistics(log: DeltaLog, statement: StatisticsStatement, *, origin: Origin) -> OperationResult:
-    """Give files the statistics that the table asks for.
+    """Compute the statistics that the table's properties require.
 
     Raises:
         As ``DeltaLog.recompute_statistics``.

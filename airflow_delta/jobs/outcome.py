@@ -1,4 +1,4 @@
-"""What came of a statement that the core did, as the result that operators return."""
+"""The outcome of a statement that the core executed, as the result that operators return."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ def of_transaction(log: DeltaLog, operation: str, commit: CommitResult, details:
 
 
 def of_version(log: DeltaLog, version: int, origin: Origin, details: Details | None = None) -> OperationResult:
-    """The result of a statement that ended in the commit of this version, its own or that of another try of its task."""
-    behind, info = BestEffort(), None
-    with behind.attempt(f"reading version {version} again"):
+    """The result of a statement that ended in the commit of this version, its own or that of another attempt of its task."""
+    best_effort, info = BestEffort(), None
+    with best_effort.attempt(f"reading version {version} again"):
         info = read_commit_info(log.store, version)
     if info is None:
         result = without_commit(log, "UNKNOWN", version, details=details)
-        return replace(result, committed=bool(behind.warnings), warnings=tuple(behind.warnings))
+        return replace(result, committed=bool(best_effort.warnings), warnings=tuple(best_effort.warnings))
     is_ours = info.origin.record == dict(origin.record)
     return replace(result_of_commit(log.table_uri, version, info, already_committed=not is_ours), details=details or {})
 
 
 def with_dry_run_flag(result: OperationResult, statement: Statement) -> OperationResult:
-    """The result, which says of a dry run that it was one."""
+    """The result, with ``dry_run`` set where the statement was one."""
     return replace(result, dry_run=getattr(statement, "dry_run", False))
 
 

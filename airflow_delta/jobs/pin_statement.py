@@ -12,7 +12,7 @@ from airflow_delta.core.statements import OperationResult, PinStatement
 
 
 def execute_pin(statement: PinStatement, open_log: Callable[[str], DeltaLog], origin: Origin) -> OperationResult:
-    """Pin the tables; ``details["pins"]`` tells of each what ``PinnedVersion`` has. Raises as ``pin_versions``."""
+    """Pin the tables; ``details["pins"]`` holds each ``PinnedVersion`` as a dict. Raises as ``pin_versions``."""
     pins = pin_versions(statement, open_log, origin.record)
     return OperationResult(
         table=statement.table,
@@ -20,5 +20,5 @@ def execute_pin(statement: PinStatement, open_log: Callable[[str], DeltaLog], or
         read_version=pins[0].version,
         operation="PIN",
         committed=False,
-        details={"pins": [asdict(each) for each in pins]},
+        details={"pins": [asdict(pin) for pin in pins]},
     )

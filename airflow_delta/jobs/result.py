@@ -1,4 +1,4 @@
-"""Job to operator: the outcome or the error, as one JSON document that appears whole or not at all."""
+"""Job to operator: the outcome or the error, as one JSON document that is written atomically."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SWEPT = re.compile(rf"{RESULTS_FOLDER}/[0-9a-f]{{32}}/\d+\.json")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultDocument:
-    """What came of one job: exactly one of outcome and error.
+    """The result of one job: either an outcome or an error.
 
     Attributes:
         error: The error in its JSON form (``DeltaError.to_json``).
@@ -78,7 +78,7 @@ class ResultDocument:
 
     @property
     def exit_code(self) -> int:
-        """0, or what ``sysexits.h`` says: 64 bad spec, 65 bad data, 70 unforeseen, 75 try again, 77 no access."""
+        """0, or the code of ``sysexits.h``: 64 invalid spec, 65 data error, 70 internal error, 75 try again, 77 no access."""
         match self.typed_error():
             case None:
                 return 0
@@ -113,7 +113,7 @@ class ResultDocument:
         """The document that ``to_text`` wrote; what only describes the table is left out where it is not of its kind.
 
         Raises:
-            ValueError: The text is no such document.
+            ValueError: The text is not such a document.
         """
         try:
             document = json.loads(text)
@@ -130,14 +130,14 @@ class ResultDocument:
             )
             str(found.typed_error())  # fails here if ever
         except (LookupError, TypeError, AttributeError, RecursionError) as failure:
-            raise ValueError(f"it is no result document: {type(failure).__name__}: {failure}") from failure
+            raise ValueError(f"not a result document: {type(failure).__name__}: {failure}") from failure
         return found
 
 
 def known_facts(facts: Any) -> Mapping[str, int]:
-    """Those of the facts of a table that are counts."""
-    told = facts if isinstance(facts, dict) else {}
-    return {name: number for name, fact in told.items() if (number := natural_number(fact)) is not None}
+    """The facts of a table that are counts."""
+    found = facts if isinstance(facts, dict) else {}
+    return {name: number for name, fact in found.items() if (number := natural_number(fact)) is not None}
 
 
 def _text(value: Any) -> str | None:
@@ -164,27 +164,27 @@ def write_result(
     store.write(path, document.to_text().encode())
     limit = clock() - KEPT_FOR
     swept = [
-        each.path for each in store.list_all(RESULTS_FOLDER) if each.modification_time < limit and _SWEPT.fullmatch(each.path)
+        file.path for file in store.list_all(RESULTS_FOLDER) if file.modification_time < limit and _SWEPT.fullmatch(file.path)
     ]
     store.delete(swept)
 
 
 def read_result(uri: str, storage_options: StorageOptions = None) -> ResultDocument | None:
-    """The document, or None when the job left none, or none that can be read: the log knows whether the job has committed."""
+    """The document; None when there is none that can be read: the log knows whether the job has committed."""
     base, path = _parts(uri)
     try:
         return ResultDocument.from_text(log_store_for(base, storage_options).read(path))
     except FileNotFoundError:
         return None
     except ValueError as error:
-        _logger.warning("%s is left aside: %s", uri, printable(str(error)))
+        _logger.warning("ignoring the result document %s: %s", uri, printable(str(error)))
         return None
 
 
 def written_results(base: str, token: str, storage_options: StorageOptions = None) -> set[int]:
     """The tries of a task that left a document below the base."""
     files = log_store_for(base, storage_options).list_from(f"{RESULTS_FOLDER}/{token}")
-    names = (each.path.rsplit("/", 1)[-1] for each in files)
+    names = (file.path.rsplit("/", 1)[-1] for file in files)
     tries = (natural_number(name.removesuffix(".json")) for name in names)
     return {number for number in tries if number is not None}
 
@@ -200,8 +200,8 @@ def newest_document(
     there = written_results(base, token, storage_options)
 
     def read(tries: set[int]) -> list[ResultDocument]:
-        found = (read_result(result_uri(base, token, each), storage_options) for each in sorted(tries, reverse=True))
-        return [each for each in found if each is not None]
+        found = (read_result(result_uri(base, token, attempt), storage_options) for attempt in sorted(tries, reverse=True))
+        return [document for document in found if document is not None]
 
-    earlier = (each for each in read(before) if each.outcome and (is_done or each.outcome.committed))
+    earlier = (document for document in read(before) if document.outcome and (is_done or document.outcome.committed))
     return next(iter(read(there - before)), None) or next(earlier, None)

@@ -1,4 +1,4 @@
-"""A spec becomes a commit, or a typed error. The session is passed in; nothing here knows where it runs."""
+"""Run a spec: it becomes a commit, or a typed error. The session is passed in; nothing here knows where it runs."""
 
 from __future__ import annotations
 
@@ -54,19 +54,19 @@ from airflow_delta.spark.worker_values import typed_worker_errors
 from airflow_delta.spark.write.write import write
 
 _WITHOUT_COMMIT = HealthStatement | PinStatement
-"""Statements that leave no commit to be looked for; the first also goes for a table whose log cannot be read."""
+"""Statements whose commit need not be searched, as they make none; the first also works on a log that cannot be read."""
 
 _MISSING_PACKAGE = re.compile(r"ModuleNotFoundError: No module named '(?P<package>[\w.]+)'")
 
 
 def run(spark: SparkSession, spec: JobSpec) -> ResultDocument:
-    """Do what the spec says; never raises, the document tells."""
+    """Run the spec. Never raises: errors are in the document."""
     began = time.monotonic()
     try:
         log = table_log(spark, spec.statement.table)
         leaves_commit = not isinstance(spec.statement, _WITHOUT_COMMIT)
-        if leaves_commit and spec.start_version is None and spec.not_before is not None:
-            spec = replace(spec, start_version=version_before(log, spec.not_before))
+        if leaves_commit and spec.start_version is None and spec.earliest_commit_time is not None:
+            spec = replace(spec, start_version=version_before(log, spec.earliest_commit_time))
         with typed_worker_errors():
             outcome = with_dry_run_flag(execute(spark, log, spec), spec.statement)
     except Exception as error:  # noqa: BLE001 - a job ends in a document, whatever happened
@@ -75,7 +75,7 @@ def run(spark: SparkSession, spec: JobSpec) -> ResultDocument:
 
 
 def execute(spark: SparkSession, log: DeltaLog, spec: JobSpec) -> OperationResult:
-    """Do what the spec says, unless a commit with its token is there already.
+    """Execute the statement, unless a commit with its token exists already.
 
     Args:
         spark: The session.
@@ -83,7 +83,7 @@ def execute(spark: SparkSession, log: DeltaLog, spec: JobSpec) -> OperationResul
         spec: What to do.
 
     Raises:
-        DeltaError: What the statement can end in. Nothing was committed then.
+        DeltaError: The statement failed. Nothing was committed then.
     """
     token = spec.origin.token
     is_one_commit = not isinstance(spec.statement, MaintenanceStatement)  # a commit with its token is one step of several

@@ -43,9 +43,9 @@ _DESCRIBED = frozenset(
 
 @lru_cache(maxsize=4_096)
 def is_secret_name(name: str) -> bool:
-    """Whether what has this name is a secret; the name of a file, a provider or a lifetime is none of one.
+    """Whether a setting of this name holds a secret; the name of a file, a provider or a lifetime does not.
 
-    Words are told apart by case and by signs: ``fs.s3a.secretKey`` and ``FS_S3A_SECRET_KEY`` have the same.
+    Words are split at changes of case and at punctuation: ``fs.s3a.secretKey`` and ``FS_S3A_SECRET_KEY`` have the same.
     """
     words = words_of(name)
     pairs = {*pairwise(words)}

@@ -17,7 +17,7 @@ DEFAULTS = {
     # Rewrites live in Python workers, outside the heap; 10 % on top of the heap (the default) gets containers killed.
     # Not spark.executor.pyspark.memory: it limits address space, which Arrow reserves far beyond what it uses.
     "spark.executor.memoryOverheadFactor": "0.4",
-    # Every call of a function of PySpark's would tell the JVM its line of Python, which is ours and helps no user.
+    # Every call of a PySpark function would send its line of Python to the JVM: it is our line, and helps no user.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 """Settings that hold unless the connection, the operator, spark-submit or the cluster says otherwise."""

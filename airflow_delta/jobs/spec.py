@@ -1,4 +1,4 @@
-"""Operator to job: one statement and who asks for it, as JSON.
+"""Operator to job: one statement and the task that requests it, as JSON.
 
 By hand only the statement is needed::
 
@@ -29,23 +29,24 @@ SPEC_FORMAT = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
-    """All that a job is told.
+    """The input of a job.
 
     Attributes:
         statement: What to do.
-        origin: The task that asks; its token marks the commit.
-        start_version: The table's version when the token was minted (-1: no table); commits after it are searched for the
-            token before anything is done. None when whoever minted the token could not read the table.
+        origin: The task that requests it; its idempotency token marks the commit.
+        start_version: The table's version when the token was generated (-1: no table); commits after it are searched for the
+            token before anything is done. None when the worker that generated the token could not read the table.
         result_uri: Where the result document goes; None prints it only.
         allowed_prefixes: Places outside of their roots from which tables may read files, as the connection says.
-        not_before: Where there is no start version: no commit of the task is older, in milliseconds since the epoch.
+        earliest_commit_time: Used where there is no start version: no commit of the task is older, in milliseconds since the
+            epoch; ``not_before`` in the JSON.
     """
 
     statement: Statement
     origin: Origin = field(default_factory=Origin)
     start_version: int | None = None
     result_uri: str | None = None
-    not_before: int | None = None
+    earliest_commit_time: int | None = None
     allowed_prefixes: tuple[str, ...] = ()
 
     def to_text(self) -> str:
@@ -62,7 +63,7 @@ class JobSpec:
             },
             "start_version": self.start_version,
             "result_uri": self.result_uri,
-            "not_before": self.not_before,
+            "not_before": self.earliest_commit_time,
         }
         if self.allowed_prefixes:
             document["allowed_prefixes"] = list(self.allowed_prefixes)
@@ -73,37 +74,42 @@ class JobSpec:
         """The spec that ``to_text`` wrote, or a person, or a template of ``DeltaJob``, which has ``run`` and ``scratch_uri``.
 
         Raises:
-            InvalidSpecError: No JSON, an unknown format or field, a digest that is not the statement's.
-            InvalidStatementError: A spec whose statement cannot be meant.
+            InvalidSpecError: Not JSON, an unknown format or field, a digest that is not the statement's.
+            InvalidStatementError: The spec's statement is invalid.
             RelativePathError: The statement names a table by a relative path.
         """
         document = _object(text)
         digest = document.pop("digest", None)
         spec_format = document.pop("format", SPEC_FORMAT)
         if spec_format != SPEC_FORMAT:
-            raise InvalidSpecError(detail=f"its format is {spec_format!r}, and this version reads format {SPEC_FORMAT}")
+            raise InvalidSpecError(detail=f"expected format {SPEC_FORMAT}, found {spec_format!r}")
         if "statement" not in document:
-            raise InvalidSpecError(detail="it has no statement")
+            raise InvalidSpecError(detail="the member statement is missing")
         statement = statement_from_json(document.pop("statement"))
-        map_tables(statement, lambda table: absolute(table, "a job does not know what it is relative to"))
+        map_tables(statement, lambda table: absolute(table, "a job cannot resolve relative paths"))
         if digest is not None and digest != statement_digest(statement):
-            raise InvalidSpecError(detail="its digest is not that of its statement")
+            raise InvalidSpecError(detail="the digest does not match the statement; it was changed after the operator wrote it")
         if "run" in document:
             run, base = TaskRun.from_json(document["run"]), str(document.get("scratch_uri"))
             return cls(
                 statement=statement,
                 origin=run.origin(statement_digest(statement)),
                 result_uri=result_uri(base, run.key, run.try_number),
-                not_before=run.run_after,
+                earliest_commit_time=run.run_after,
             )
         document["allowed_prefixes"] = parsed_prefixes(document.get("allowed_prefixes", []), "allowed_prefixes")
         try:
-            spec = cls(statement=statement, origin=Origin(**document.pop("origin", {})), **document)
+            spec = cls(
+                statement=statement,
+                origin=Origin(**document.pop("origin", {})),
+                earliest_commit_time=document.pop("not_before", None),
+                **document,
+            )
         except TypeError as error:
             raise InvalidSpecError(detail=str(error)) from error
-        numbers = (spec.start_version, spec.not_before)
+        numbers = (spec.start_version, spec.earliest_commit_time)
         if not all(type(number) in (int, type(None)) for number in numbers) or not isinstance(spec.result_uri, str | None):
-            detail = "start_version and not_before must be numbers and result_uri a text, where they are given"
+            detail = "start_version and not_before must be integers, and result_uri a string, where they are given"
             raise InvalidSpecError(detail=detail)
         return spec
 
@@ -118,7 +124,7 @@ def _object(text: str) -> dict[str, Any]:
     try:
         document = json.loads(text)
     except ValueError as error:
-        raise InvalidSpecError(detail=f"it is no JSON: {error}") from error
+        raise InvalidSpecError(detail=f"expected JSON: {error}") from error
     if not isinstance(document, dict):
-        raise InvalidSpecError(detail="it is no JSON object")
+        raise InvalidSpecError(detail=f"expected a JSON object, found {type(document).__name__}")
     return document

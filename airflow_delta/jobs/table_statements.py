@@ -1,4 +1,4 @@
-"""Statements about what a table is: made, altered, cloned, converted, restored."""
+"""Statements about what a table is: create, alter, clone, convert, restore."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ OpenTable = Callable[[str], DeltaLog]
 def execute_table_statement(
     log: DeltaLog, statement: TableStatement, *, origin: Origin, open_table: OpenTable, rows_check: RowsCheck = check_rows
 ) -> OperationResult:
-    """Do what the statement says, as one commit that carries the origin's token; ``rows_check`` is as of ``step_of``.
+    """Execute the statement as one commit that carries the origin's token; ``rows_check`` is passed to ``step_of``.
 
     Raises:
-        DeltaError: What the statement can end in.
+        DeltaError: The statement failed.
     """
     match statement:
         case CreateStatement():
@@ -55,7 +55,7 @@ def execute_table_statement(
 
 
 def create_table(log: DeltaLog, statement: CreateStatement, *, origin: Origin) -> OperationResult:
-    """Make the table. A dry run tells in ``details`` what it ``would`` do, and what the ``table`` would be.
+    """Create the table. The ``details`` of a dry run hold what it ``would`` do, and what the ``table`` would be.
 
     Raises:
         As ``DeltaLog.create``.
@@ -92,7 +92,7 @@ def alter_table(
     match statement.changes:
         case (DropFeature(name, truncate_history=truncate),):
             return of_transaction(log, "DROP FEATURE", log.drop_feature(name, truncate_history=truncate, origin=origin))
-    steps = [step_of(each, rows_check) for each in statement.changes]
+    steps = [step_of(change, rows_check) for change in statement.changes]
     changes = log.alter(origin=origin)
     if not statement.dry_run:
         return of_transaction(log, "ALTER TABLE", changes.together(*steps))
@@ -106,7 +106,7 @@ def alter_table(
 
 
 def clone_table(log: DeltaLog, source: DeltaLog, statement: CloneStatement, *, origin: Origin) -> OperationResult:
-    """Make the table on the files of the source; ``details`` tells the version cloned and its size.
+    """Create the table on the files of the source; ``details`` holds the version cloned and its size.
 
     Raises:
         As ``DeltaLog.shallow_clone``.
@@ -129,7 +129,7 @@ def clone_table(log: DeltaLog, source: DeltaLog, statement: CloneStatement, *, o
 
 
 def convert_table(log: DeltaLog, statement: ConvertStatement, *, origin: Origin) -> OperationResult:
-    """Make the directory a table; where it is one, its version is the result.
+    """Convert the directory to a table; where it already is one, its version is the result.
 
     Raises:
         As ``operations.convert``.
@@ -149,7 +149,7 @@ def convert_table(log: DeltaLog, statement: ConvertStatement, *, origin: Origin)
 
 
 def restore_table(log: DeltaLog, statement: RestoreStatement, *, origin: Origin) -> OperationResult:
-    """Make the table as it was; ``details`` tells which version came back.
+    """Restore the table to an earlier version, which ``details`` holds.
 
     Raises:
         As ``DeltaLog.restore``.
@@ -171,7 +171,7 @@ def _partition_types(statement: ConvertStatement) -> dict[str, str] | None:
     if statement.partition_by is None:
         return None
     columns = parse_struct(columns_text("CONVERT", statement.partition_by))
-    return {each.name: str(each.type) for each in columns.fields}
+    return {field.name: str(field.type) for field in columns.fields}
 
 
 def _described(metadata: Metadata, protocol: Protocol) -> Mapping[str, Any]:

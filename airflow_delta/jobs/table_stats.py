@@ -1,4 +1,4 @@
-"""What the table looks like after a statement, told by whoever has its log open, so that nobody opens it again to ask."""
+"""History, size and schema of a table after a statement, taken from the open log so that nobody opens it a second time."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ from airflow_delta.jobs.best_effort import BestEffort
 from airflow_delta.jobs.result import ResultDocument, known_facts
 
 HISTORY = 10
-"""How many commits a document tells of."""
+"""Commits in a document."""
 
 
 def attach_table_stats(document: ResultDocument, log: DeltaLog) -> ResultDocument:
-    """The document with the table's last commits, its size and its schema, as far as the log tells them.
+    """The document with the table's last commits, its size and its schema.
 
-    It never raises: the work is done, and what is not known is a warning of its outcome.
+    Never raises: the work is done, and what cannot be read becomes a warning of its outcome.
     """
     if document.outcome is None:
         return document
-    behind = BestEffort(document.outcome.warnings)
-    with behind.attempt("a look at the table after the work"), suppress(TableNotFoundError):  # a dry run may have none
+    best_effort = BestEffort(document.outcome.warnings)
+    with best_effort.attempt("reading the table after the work"), suppress(TableNotFoundError):  # a dry run may have none
         snapshot = log.refresh()
         document = replace(document, schema_string=snapshot.schema_string)
-        with behind.attempt("reading the table's history"):
-            document = replace(document, history=tuple(map(_told, log.history(HISTORY))))
-        with behind.attempt("counting the table's files"):
+        with best_effort.attempt("reading the table's history"):
+            document = replace(document, history=tuple(map(_serialized, log.history(HISTORY))))
+        with best_effort.attempt("counting the table's files"):
             document = replace(document, table_facts=_facts(snapshot))
-    return document.with_warnings(behind.warnings)
+    return document.with_warnings(best_effort.warnings)
 
 
-def _told(entry: HistoryEntry) -> Mapping[str, Any]:
-    told: dict[str, Any] = {"version": entry.version, "timestamp": entry.timestamp}
+def _serialized(entry: HistoryEntry) -> Mapping[str, Any]:
+    commit: dict[str, Any] = {"version": entry.version, "timestamp": entry.timestamp}
     if entry.commit_info is not None:
         info = entry.commit_info
-        told |= {
+        commit |= {
             "operation": info.operation,
             "operationMetrics": dict(info.operation_metrics),
             "engineInfo": info.engine_info,
             "job": dict(info.origin.job),
             RECORD_KEY: dict(info.origin.record),
         }
-    return told
+    return commit
 
 
 def _facts(snapshot: Snapshot) -> Mapping[str, int]:
@@ -67,7 +67,7 @@ def _facts(snapshot: Snapshot) -> Mapping[str, int]:
 
 
 def _from_checksum(files: int, size: int, histogram: Mapping[str, Any] | None) -> Mapping[str, int] | None:
-    """What a checksum counts; None where it does not count files below ``SMALL_FILE``, or what it says cannot be so."""
+    """What a checksum counts; None where it does not count files below ``SMALL_FILE``, or its numbers contradict each other."""
     boundaries, counts = ((histogram or {}).get(key) for key in ("sortedBinBoundaries", "fileCounts"))
     if not isinstance(boundaries, list) or not isinstance(counts, list) or SMALL_FILE not in boundaries:
         return None

@@ -1,10 +1,10 @@
-"""A task that another operator submits: who asks, told by names alone, because nobody has drawn a token for it."""
+"""A task that another operator submits, identified by names alone, because no token was generated for it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from airflow_delta.core.actions.commit_info import Origin
@@ -18,8 +18,8 @@ class TaskRun:
     """One try of such a task.
 
     Attributes:
-        generation: ``ti.max_tries``, which changes when the task is cleared.
-        run_after: When the DAG run was to begin, milliseconds since the epoch: no commit of the task is older.
+        generation: The clear count, ``ti.max_tries``: it changes when the task is cleared, not when it is retried.
+        run_after: The DAG run's ``run_after``, in milliseconds since the epoch: no commit of the task is older.
         logical_date: ISO text; None when the DAG run has none.
     """
 
@@ -37,16 +37,16 @@ class TaskRun:
 
     @classmethod
     def from_json(cls, document: Any) -> TaskRun:
-        """The task run that a spec tells of; numbers may be texts, because templates were rendered into them.
+        """The task run in a spec; numbers may be strings, because templates were rendered into them.
 
         Raises:
-            InvalidSpecError: A member is missing, unknown, or no number.
+            InvalidSpecError: A member is missing, unknown, or not a number.
         """
         try:
             numbers = {name: int(float(document[name])) for name in _NUMBERS if name in document}
             return cls(**{**document, **numbers, "logical_date": document.get("logical_date") or None})
         except (TypeError, ValueError, AttributeError) as error:
-            raise InvalidSpecError(detail=f"its run cannot be meant: {error}") from error
+            raise InvalidSpecError(detail=f"invalid run: {error}") from error
 
     @property
     def key(self) -> str:
@@ -54,7 +54,7 @@ class TaskRun:
         return _digest(self.dag_id, self.run_id, self.task_id, self.map_index, self.generation)
 
     def origin(self, statement_digest: str) -> Origin:
-        """Who asks for the commit; another statement is marked by another token."""
+        """The origin of the commit; another statement gets another token."""
         job = {
             "jobId": self.dag_id,
             "jobName": f"{self.dag_id}.{self.task_id}",
@@ -63,13 +63,9 @@ class TaskRun:
             "jobOwnerId": self.owner,
             "triggerType": self.trigger,
         }
-        told = ("dag_id", "task_id", "run_id", "map_index", "try_number", "generation", "logical_date")
-        record = {name: value for name, value in asdict(self).items() if name in told}
+        recorded = ("dag_id", "task_id", "run_id", "map_index", "try_number", "generation", "logical_date")
+        record = {name: value for name, value in asdict(self).items() if name in recorded}
         return Origin(token=_digest(self.key, statement_digest), job=job, record=record)
-
-
-NAMES = tuple(each.name for each in fields(TaskRun))
-"""What a spec's ``run`` may hold."""
 
 
 def _digest(*parts: str | int) -> str:

@@ -257,7 +257,9 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
                 origin=origin_of(context, token.token),
                 start_version=token.start_version,
                 result_uri=result_uri(base, token.token, context["ti"].try_number),
-                not_before=round(1_000 * context["dag_run"].run_after.timestamp()) if token.start_version is None else None,
+                earliest_commit_time=round(1_000 * context["dag_run"].run_after.timestamp())
+                if token.start_version is None
+                else None,
                 allowed_prefixes=self.hook.allowed_prefixes,
             )
             failure = self._submit(spec, target, Path(private), token, context)

@@ -148,7 +148,7 @@ def test_a_package_that_the_workers_lack_is_named(spark, flights):
     [
         ("{", "no JSON"),
         ("@/nowhere/spec.json", "/nowhere/spec.json"),
-        (json.dumps({"statement": {"$type": "vacuum", "table": "/t"}}), "takes a merge"),
+        (json.dumps({"statement": {"$type": "vacuum", "table": "/t"}}), "expected a merge"),
     ],
 )
 def test_a_script_refuses_a_spec_that_is_not_for_it(capsys, text, told):

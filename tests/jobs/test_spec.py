@@ -24,7 +24,7 @@ def test_a_spec_survives_its_text():
         allowed_prefixes=("/lake/shared",),
     )
     assert JobSpec.from_text(spec.to_text()) == spec
-    unseen = replace(spec, start_version=None, not_before=1_767_225_600_000)
+    unseen = replace(spec, start_version=None, earliest_commit_time=1_767_225_600_000)
     assert JobSpec.from_text(unseen.to_text()) == unseen
 
 

@@ -52,7 +52,7 @@ def test_another_statement_has_another_token_in_the_same_folder():
 
 def test_a_time_may_come_as_a_float_and_a_missing_date_as_nothing():
     spec = spec_of(run_after="1767225600000.0", logical_date="")
-    assert (spec.not_before, spec.origin.record["logical_date"]) == (1_767_225_600_000, None)
+    assert (spec.earliest_commit_time, spec.origin.record["logical_date"]) == (1_767_225_600_000, None)
 
 
 @pytest.mark.parametrize("change", [{"generation": "{{ ti.max_tries }}"}, {"moon": "full"}])
@@ -75,6 +75,8 @@ def test_a_table_that_does_not_open_is_examined_although_nobody_knows_a_version_
     log = tmp_path / "_delta_log"
     log.mkdir()
     (log / f"{0:020d}.json").write_text("{")
-    document = run(None, JobSpec(statement=HealthStatement(table=str(tmp_path)), origin=Origin(token="t"), not_before=1))
+    document = run(
+        None, JobSpec(statement=HealthStatement(table=str(tmp_path)), origin=Origin(token="t"), earliest_commit_time=1)
+    )
     assert document.error is None
     assert document.outcome.details["findings"][0]["severity"] == "error"

@@ -58,7 +58,7 @@ spec = JobSpec.from_text(sys.argv[sys.argv.index("--spec") + 1])
 calls = Path({calls!r})
 with calls.open("a") as out:
     out.write(json.dumps({{"token": spec.origin.token, "uri": spec.result_uri, "record": dict(spec.origin.record),
-                           "job": dict(spec.origin.job), "on": spec.statement.on, "not_before": spec.not_before,
+                           "job": dict(spec.origin.job), "on": spec.statement.on, "not_before": spec.earliest_commit_time,
                            "version": spec.statement.source.version_number}}) + "\\n")
 number = len(calls.read_text().splitlines())
 outcome = OperationResult(table=spec.statement.table, version=number, read_version=0, operation="MERGE", committed=True)
