@@ -113,11 +113,11 @@ def test_a_clustered_table_is_optimized_for_files_that_are_in_no_order_yet_howev
     assert step["why"].startswith(why or ("9 files (9 bytes) are not" if len(files) == 39 else "all files are in their order"))
 
 
-def test_without_spark_an_optimize_is_only_told_to_be_due():
+def test_without_spark_an_optimize_is_only_reported_as_due():
     log = HandmadeLog().create(*map(small, range(10)))
     (step,) = run(log.log, steps=["optimize"]).details["steps"]
     assert (step["due"], step["done"]) == (True, False)
-    assert step["why"].endswith("needs Spark, so that it is left")
+    assert step["why"].endswith("not done: it needs Spark")
 
 
 def test_an_optimize_that_an_earlier_try_committed_is_not_done_again():

@@ -144,16 +144,16 @@ def test_a_package_that_the_workers_lack_is_named(spark, flights):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
-        ("{", "no JSON"),
+        ("{", "expected JSON"),
         ("@/nowhere/spec.json", "/nowhere/spec.json"),
         (json.dumps({"statement": {"$type": "vacuum", "table": "/t"}}), "expected a merge"),
     ],
 )
-def test_a_script_refuses_a_spec_that_is_not_for_it(capsys, text, told):
+def test_a_script_refuses_a_spec_that_is_not_for_it(capsys, text, message):
     assert main("merge", ["--spec", text]) == 64
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def _sql(query, feed):

@@ -99,4 +99,4 @@ def test_whatever_fails_behind_the_commit_is_a_warning(table):
     (table / "_delta_log" / f"{5:020d}.json").write_bytes(b'{"commitInfo":{"operation":"\xff"}}')
     document = attach_table_stats(ResultDocument(outcome=OUTCOME), DeltaLog.for_table(str(table)))
     assert document.outcome.version == 1
-    assert document.outcome.warnings[0].startswith("a look at the table after the work failed: ")
+    assert document.outcome.warnings[0].startswith("reading the table after the work failed: ")
