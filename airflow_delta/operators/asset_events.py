@@ -8,7 +8,7 @@ from typing import Any, Literal
 from airflow.sdk import Asset, BaseOperator, Context
 
 from airflow_delta.core.statements import OperationResult
-from airflow_delta.hooks.asset_uri import sanitize_uri
+from airflow_delta.watch.asset_uri import sanitize_uri
 from airflow_delta.hooks.xcoms import xcom_value
 
 Emit = Literal["on_commit", "always", "never"]

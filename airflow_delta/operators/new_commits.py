@@ -16,7 +16,7 @@ from airflow.sdk import (  # type: ignore[attr-defined]  # NEVER_EXPIRE is there
 )
 from airflow.sdk.exceptions import AirflowSkipException
 
-from airflow_delta.hooks.asset_uri import sanitize_uri
+from airflow_delta.watch.asset_uri import sanitize_uri
 from airflow_delta.hooks.checked_arguments import CheckedArguments
 from airflow_delta.hooks.commit_cursor import Start
 from airflow_delta.hooks.delta import DeltaHook
