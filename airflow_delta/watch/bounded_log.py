@@ -24,7 +24,7 @@ _LONGEST = 600.0  # seconds of one look in a process of its own
 _SCRIPT = """
 import pickle, sys
 sys.path[:] = pickle.load(sys.stdin.buffer)
-from airflow_delta.hooks.bounded_log import answer
+from airflow_delta.watch.bounded_log import answer
 answer()
 """
 _one_at_a_time = threading.Lock()  # such a process may take as much memory as the log wants
