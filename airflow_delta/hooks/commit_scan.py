@@ -14,7 +14,7 @@ from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.log.log_replay import LogReplay
 from airflow_delta.core.log.log_segment import LogListing, list_log, settled
 from airflow_delta.core.storage.log_store import FileStatus, LogStore
-from airflow_delta.hooks.commit_filter import CommitFilter
+from airflow_delta.watch.commit_filter import CommitFilter
 
 _AT_ONCE = 16  # Requests under way; when the search ends, as many commits may have been read for nothing.
 

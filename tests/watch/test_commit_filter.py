@@ -6,7 +6,7 @@ import pytest
 
 from airflow_delta.core.errors import InvalidPredicateError, InvalidStatementError
 from airflow_delta.core.log.commit_reader import read_commit, read_metadata
-from airflow_delta.hooks.commit_filter import CommitFilter, rows_changed
+from airflow_delta.watch.commit_filter import CommitFilter, rows_changed
 from tests.core.builders import add, remove
 from tests.watched_table import WatchedTable
 
