@@ -10,7 +10,7 @@ from typing import Any, Literal
 from airflow_delta.core.storage.log_store import FileStatus, LogStore
 from airflow_delta.watch.asset_uri import sanitize_uri
 from airflow_delta.watch.commit_filter import CommitFilter, rows_changed
-from airflow_delta.hooks.commit_scan import CommitScan, LaterCommits, later_commits, metadata_of
+from airflow_delta.watch.commit_scan import CommitScan, LaterCommits, later_commits, metadata_of
 from airflow_delta.hooks.commit_watch import NO_TABLE, head_version
 
 MOST_AT_ONCE = 1000

@@ -11,7 +11,7 @@ from airflow_delta.core.errors import InvalidStatementError, TimestampOutOfRange
 from airflow_delta.core.log.history import CommitTimes, InCommitTimestamps, milliseconds
 from airflow_delta.core.statements.fields import Time, converted_value, shortened
 from airflow_delta.core.storage.log_store import LogStore
-from airflow_delta.hooks.commit_scan import metadata_of
+from airflow_delta.watch.commit_scan import metadata_of
 
 _STATEMENT = "DeltaCommitSensor"
 

@@ -9,7 +9,7 @@ from typing import Any
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.hooks.commit_cursor import Start, first_cursor
 from airflow_delta.watch.commit_filter import CommitFilter
-from airflow_delta.hooks.commit_scan import CommitScan, later_commits, metadata_of
+from airflow_delta.watch.commit_scan import CommitScan, later_commits, metadata_of
 
 MOST_CLAIMS = 10
 """Runs that are remembered while it is open whether they succeed. One more failure in a row only repeats versions."""
