@@ -23,7 +23,7 @@ from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.core.storage.log_store import FileStatus
 from airflow_delta.hooks.commit_cursor import first_cursor, look
 from airflow_delta.watch.commit_filter import CommitFilter
-from airflow_delta.hooks.commit_watch import CommitWait, CommitWatch
+from airflow_delta.watch.commit_watch import CommitWait, CommitWatch
 
 WANTED = CommitFilter.of(operations="MERGE", data_change_only=True)
 

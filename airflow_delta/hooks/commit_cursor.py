@@ -11,7 +11,7 @@ from airflow_delta.core.storage.log_store import FileStatus, LogStore
 from airflow_delta.watch.asset_uri import sanitize_uri
 from airflow_delta.watch.commit_filter import CommitFilter, rows_changed
 from airflow_delta.watch.commit_scan import CommitScan, LaterCommits, later_commits, metadata_of
-from airflow_delta.hooks.commit_watch import NO_TABLE, head_version
+from airflow_delta.watch.commit_watch import NO_TABLE, head_version
 
 MOST_AT_ONCE = 1000
 """Commits that one look reads; the next look goes on from there."""

@@ -25,7 +25,7 @@ from airflow_delta.core.statements.fields import is_template
 from airflow_delta.core.statements.json_form import is_statement_value, map_texts
 from airflow_delta.core.storage.table_uri import absolute
 from airflow_delta.hooks.checked_arguments import CheckedArguments, without_run
-from airflow_delta.hooks.commit_watch import NO_TABLE, head_version
+from airflow_delta.watch.commit_watch import NO_TABLE, head_version
 from airflow_delta.hooks.conflict_report import conflicts_told
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.driver_environment import DriverSubmitHook

@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from airflow_delta.watch.commit_filter import CommitFilter
-from airflow_delta.hooks.commit_watch import CommitWait
+from airflow_delta.watch.commit_watch import CommitWait
 from airflow_delta.triggers.commit import DeltaCommitWaitTrigger
 from airflow_delta.triggers.commit_event import DeltaCommitEventTrigger
 from tests.attacks.catalog import files, logs

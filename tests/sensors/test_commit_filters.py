@@ -189,7 +189,7 @@ def test_what_may_have_been_cleaned_up_is_told_unless_it_is_there_anyway(table, 
 
 
 def test_a_long_wait_in_one_process_sees_that_the_next_commit_came_and_went(table, context, monkeypatch):
-    monkeypatch.setattr("airflow_delta.hooks.commit_watch.LISTED_EVERY", 3)
+    monkeypatch.setattr("airflow_delta.watch.commit_watch.LISTED_EVERY", 3)
     any_commit, merged = sensor(table, min_version=1), sensor(table, after_version=0, operations="MERGE")
     assert (poke(any_commit, context), poke(merged, context)) == (None, None)
     for _ in range(6):

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from airflow.sdk.module_loading import import_string
 
-from airflow_delta.hooks.commit_watch import CommitWait
+from airflow_delta.watch.commit_watch import CommitWait
 from airflow_delta.triggers.commit import DeltaCommitWaitTrigger
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from airflow_delta.core.log.file_names import commit_file
 from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
-from airflow_delta.hooks.commit_watch import NO_TABLE, head_version, reached_version
+from airflow_delta.watch.commit_watch import NO_TABLE, head_version, reached_version
 
 
 def store_of(*names):
