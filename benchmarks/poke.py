@@ -21,7 +21,7 @@ from typing import Any
 from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.core.storage.log_store import FileStatus
-from airflow_delta.hooks.commit_cursor import first_cursor, look
+from airflow_delta.watch.commit_cursor import first_cursor, look
 from airflow_delta.watch.commit_filter import CommitFilter
 from airflow_delta.watch.commit_watch import CommitWait, CommitWatch
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_delta.core.storage.log_store import LogStore
-from airflow_delta.hooks.commit_cursor import Start, first_cursor
+from airflow_delta.watch.commit_cursor import Start, first_cursor
 from airflow_delta.watch.commit_filter import CommitFilter
 from airflow_delta.watch.commit_scan import CommitScan, later_commits, metadata_of
 

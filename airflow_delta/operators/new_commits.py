@@ -18,7 +18,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_delta.watch.asset_uri import sanitize_uri
 from airflow_delta.hooks.checked_arguments import CheckedArguments
-from airflow_delta.hooks.commit_cursor import Start
+from airflow_delta.watch.commit_cursor import Start
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.exposed_secrets import mask_exposed
 from airflow_delta.hooks.processed_versions import due_versions

@@ -341,7 +341,7 @@ def test_a_corrupt_commit_is_no_end_of_the_watch(table):
 
 
 def test_more_commits_than_one_look_reads_are_told_piece_by_piece(table, monkeypatch):
-    monkeypatch.setattr("airflow_delta.hooks.commit_cursor.MOST_AT_ONCE", 4)
+    monkeypatch.setattr("airflow_delta.watch.commit_cursor.MOST_AT_ONCE", 4)
 
     async def scenario():
         table.create()
