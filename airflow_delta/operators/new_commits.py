@@ -21,7 +21,7 @@ from airflow_delta.hooks.checked_arguments import CheckedArguments
 from airflow_delta.watch.commit_cursor import Start
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.exposed_secrets import mask_exposed
-from airflow_delta.hooks.processed_versions import due_versions
+from airflow_delta.watch.processed_versions import due_versions
 from airflow_delta.hooks.retry_policy import DeltaRetryPolicy
 from airflow_delta.hooks.xcoms import push_xcom
 
