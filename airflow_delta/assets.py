@@ -8,8 +8,8 @@ from airflow.sdk import Asset, AssetWatcher
 
 from airflow_delta.core.storage.object_location import ObjectLocation
 from airflow_delta.core.storage.table_uri import absolute, local_path, scheme_of
-from airflow_delta.watch.asset_uri import sanitize_uri
 from airflow_delta.triggers.commit_event import DeltaCommitEventTrigger
+from airflow_delta.watch.asset_uri import sanitize_uri
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.openlineage.facet import Dataset

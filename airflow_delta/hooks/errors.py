@@ -8,8 +8,6 @@
     ├── ExposedSecretError     a secret stands where others can read it
     ├── SparkTargetError       the connection does not lead to a Spark that can run the job
     ├── ScratchUriNeededError  there is no place where the job could leave its result
-    ├── CommitsCleanedUpError  a commit that was waited for may be among those that the log lost
-    ├── CommitWindowPassedError a commit of an interval was waited for, and later ones are there already
     ├── JobNotSubmittedError   the result of a job is asked for that nobody has submitted
     └── DriverLostError        the driver on the cluster ended, or was ended, without a result   (retryable)
 """
@@ -102,42 +100,6 @@ class DriverLostError(DeltaError):
     remedy = "look into the driver's log on the cluster; a retry commits once, also when that driver is still at work"
     table: str
     detail: str
-
-
-@dataclass(kw_only=True, eq=False)
-class CommitsCleanedUpError(DeltaError):
-    """Commits were cleaned up before anybody looked at them: whether one was waited for is not known. None of those left was.
-
-    Attributes:
-        first: The first version that is gone.
-        earliest: The first later version that is still there.
-    """
-
-    code = "DELTA_COMMITS_CLEANED_UP"
-    message = "the log of {table} has lost the commits {first} to before {earliest}, and what is waited for may be among them"
-    remedy = "clear the task to wait for a new commit; raise delta.logRetentionDuration, or look more often"
-    table: str
-    first: int
-    earliest: int
-
-
-@dataclass(kw_only=True, eq=False)
-class CommitWindowPassedError(DeltaError):
-    """A commit of an interval can no longer come: a later one is there, and the times of commits ascend.
-
-    Attributes:
-        start: Of the interval, milliseconds since the epoch.
-        end: Of the interval.
-        later: A version that was committed after it.
-    """
-
-    code = "DELTA_COMMIT_WINDOW_PASSED"
-    message = "{table} has no wanted commit from {start} to {end} (milliseconds), and version {later} was committed later"
-    remedy = "see whether the writer was late or failed; to wait for later commits too, use after_timestamp"
-    table: str
-    start: int
-    end: int
-    later: int
 
 
 @dataclass(kw_only=True, eq=False)

@@ -8,8 +8,8 @@ from typing import Any, Literal
 from airflow.sdk import Asset, BaseOperator, Context
 
 from airflow_delta.core.statements import OperationResult
-from airflow_delta.watch.asset_uri import sanitize_uri
 from airflow_delta.hooks.xcoms import xcom_value
+from airflow_delta.watch.asset_uri import sanitize_uri
 
 Emit = Literal["on_commit", "always", "never"]
 """When a task that succeeds announces its asset: when it has a commit that changes the table, in any case, or not at all."""

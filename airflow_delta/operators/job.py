@@ -25,7 +25,6 @@ from airflow_delta.core.statements.fields import is_template
 from airflow_delta.core.statements.json_form import is_statement_value, map_texts
 from airflow_delta.core.storage.table_uri import absolute
 from airflow_delta.hooks.checked_arguments import CheckedArguments, without_run
-from airflow_delta.watch.commit_watch import NO_TABLE, head_version
 from airflow_delta.hooks.conflict_report import conflicts_told
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.driver_environment import DriverSubmitHook
@@ -47,6 +46,7 @@ from airflow_delta.operators.openlineage import OpenLineageMethods
 from airflow_delta.operators.submission import check_uploads, driver_python, spec_argument, submit_conf
 from airflow_delta.shipping.ship import local_code, shipped_code
 from airflow_delta.triggers.result import DeltaResultTrigger
+from airflow_delta.watch.commit_watch import NO_TABLE, head_version
 
 ENDINGS = {
     "failed": "the cluster says that the driver failed",

@@ -16,14 +16,14 @@ from airflow.sdk import (  # type: ignore[attr-defined]  # NEVER_EXPIRE is there
 )
 from airflow.sdk.exceptions import AirflowSkipException
 
-from airflow_delta.watch.asset_uri import sanitize_uri
 from airflow_delta.hooks.checked_arguments import CheckedArguments
-from airflow_delta.watch.commit_cursor import Start
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.exposed_secrets import mask_exposed
-from airflow_delta.watch.processed_versions import due_versions
 from airflow_delta.hooks.retry_policy import DeltaRetryPolicy
 from airflow_delta.hooks.xcoms import push_xcom
+from airflow_delta.watch.asset_uri import sanitize_uri
+from airflow_delta.watch.commit_cursor import Start
+from airflow_delta.watch.processed_versions import due_versions
 
 STATE_KEY = "airflow_delta.due"
 

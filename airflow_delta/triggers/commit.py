@@ -11,9 +11,9 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.foreign_values import printable
+from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.watch.bounded_log import BoundedLog, TooMuchToRead
 from airflow_delta.watch.commit_watch import CommitWait, CommitWatch, look_once
-from airflow_delta.hooks.delta import DeltaHook
 
 
 class DeltaCommitWaitTrigger(BaseTrigger):

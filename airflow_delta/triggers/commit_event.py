@@ -17,10 +17,10 @@ from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.foreign_values import json_value, printable
 from airflow_delta.core.statements.fields import converted_value, is_template
 from airflow_delta.core.statements.validation import texts
+from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.watch.bounded_log import BoundedLog
 from airflow_delta.watch.commit_cursor import Look, Start, WatchCursor, first_cursor, look
 from airflow_delta.watch.commit_filter import CommitFilter
-from airflow_delta.hooks.delta import DeltaHook
 
 STATE_KEY = "airflow_delta.watched"
 """Where the cursor lies in the asset's state store."""

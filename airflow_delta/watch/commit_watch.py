@@ -19,7 +19,7 @@ from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.watch.commit_filter import ANY_COMMIT, CommitFilter, rows_changed
 from airflow_delta.watch.commit_scan import CommitScan, LaterCommits, later_commits
 from airflow_delta.watch.commit_window import CommitWindow, versions_in
-from airflow_delta.hooks.errors import CommitsCleanedUpError, CommitWindowPassedError
+from airflow_delta.watch.errors import CommitsCleanedUpError, CommitWindowPassedError
 
 NO_TABLE = -1
 """The version of a table that is not there yet: the first commit is the next one."""

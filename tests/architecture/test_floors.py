@@ -32,6 +32,7 @@ def run_without(forbidden, names):
         ("core", ("airflow", "pyspark", "pandas", "numpy", "deltalake", "duckdb")),
         ("spark", ("airflow", "deltalake", "duckdb")),
         ("jobs", ("airflow", "deltalake", "duckdb")),
+        ("watch", ("airflow", "pyspark", "deltalake", "duckdb")),
     ],
 )
 def test_a_room_imports_without_what_it_must_not_know(room, forbidden):

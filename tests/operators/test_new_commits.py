@@ -12,8 +12,8 @@ from airflow.utils.session import create_session
 
 from airflow_delta.assets import delta_asset
 from airflow_delta.core.errors import InvalidStatementError, TableNotFoundError
-from airflow_delta.watch.processed_versions import MOST_CLAIMS, ProcessedVersions, due_versions
 from airflow_delta.operators import DeltaNewCommitsOperator
+from airflow_delta.watch.processed_versions import MOST_CLAIMS, ProcessedVersions, due_versions
 from tests.watched_table import WatchedTable
 
 FIRST_DAY = pendulum.datetime(2013, 1, 1)

@@ -12,10 +12,10 @@ from airflow.sdk.exceptions import TaskDeferred
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.hooks.delta import DeltaHook
-from airflow_delta.hooks.errors import CommitsCleanedUpError
 from airflow_delta.sensors import DeltaCommitSensor
 from airflow_delta.sensors.commit import STATE_KEY
 from airflow_delta.triggers.commit import DeltaCommitWaitTrigger
+from airflow_delta.watch.errors import CommitsCleanedUpError
 from tests.watched_table import WatchedTable
 
 RUN = {"dag_id": "daily", "task_id": "silver", "run_id": "r1", "map_index": -1, "logical_date": "2013-01-01T00:00:00+00:00"}

@@ -13,11 +13,11 @@ from airflow.sdk.exceptions import TaskDeferred
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.storage.local_log_store import LocalLogStore
-from airflow_delta.watch.commit_watch import CommitWait
 from airflow_delta.hooks.delta import DeltaHook
-from airflow_delta.hooks.errors import CommitsCleanedUpError, CommitWindowPassedError
 from airflow_delta.sensors import DeltaCommitSensor
 from airflow_delta.triggers.commit import DeltaCommitWaitTrigger
+from airflow_delta.watch.commit_watch import CommitWait
+from airflow_delta.watch.errors import CommitsCleanedUpError, CommitWindowPassedError
 from tests.core.builders import metadata, protocol
 from tests.watched_table import WatchedTable
 

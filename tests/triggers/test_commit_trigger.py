@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from airflow.sdk.module_loading import import_string
 
-from airflow_delta.watch.commit_watch import CommitWait
 from airflow_delta.triggers.commit import DeltaCommitWaitTrigger
+from airflow_delta.watch.commit_watch import CommitWait
 
 
 def commit(table, version):

@@ -8,10 +8,10 @@ import time
 import pytest
 
 from airflow_delta.core.log.file_names import commit_path
-from airflow_delta.watch.commit_filter import CommitFilter
-from airflow_delta.watch.commit_watch import CommitWait
 from airflow_delta.triggers.commit import DeltaCommitWaitTrigger
 from airflow_delta.triggers.commit_event import DeltaCommitEventTrigger
+from airflow_delta.watch.commit_filter import CommitFilter
+from airflow_delta.watch.commit_watch import CommitWait
 from tests.core.builders import add
 from tests.watched_table import WatchedTable
 
