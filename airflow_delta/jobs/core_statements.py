@@ -8,7 +8,7 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.statements import HealthStatement, OperationResult
 from airflow_delta.core.table_changes.verification import RowsCheck, check_rows
-from airflow_delta.jobs.health_check import check_health
+from airflow_delta.jobs.health_check import execute_health_check
 from airflow_delta.jobs.idempotent_log import AlreadyCommitted, IdempotentLog
 from airflow_delta.jobs.maintenance_statements import TableMaintenanceStatement, execute_maintenance_statement
 from airflow_delta.jobs.table_statements import OpenTable, TableStatement, execute_table_statement
@@ -55,7 +55,7 @@ def _execute(
     log: DeltaLog, statement: CoreStatement, origin: Origin, open_table: OpenTable, rows_check: RowsCheck
 ) -> OperationResult:
     if isinstance(statement, HealthStatement):
-        return check_health(log, statement)
+        return execute_health_check(log, statement)
     if isinstance(statement, TableStatement):
         return execute_table_statement(log, statement, origin=origin, open_table=open_table, rows_check=rows_check)
     return execute_maintenance_statement(log, statement, origin=origin)

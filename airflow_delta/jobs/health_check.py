@@ -10,7 +10,7 @@ from airflow_delta.core.operations.table_health import Finding, check_health
 from airflow_delta.core.statements import HealthStatement, OperationResult
 
 
-def check_health(log: DeltaLog, statement: HealthStatement) -> OperationResult:
+def execute_health_check(log: DeltaLog, statement: HealthStatement) -> OperationResult:
     """Check the table, also one that cannot be opened: ``details`` holds ``findings``, the worst first, and ``figures``.
 
     Raises:
