@@ -21,8 +21,8 @@ _PROVIDER = "airflow_delta.get_provider_info:get_provider_info"
 def check_installation() -> TableHealth:
     """Look at packages, Java and Airflow's registry of providers; nothing heavy is imported."""
     findings = [finding for check in (_airflow, _spark, _java, _object_stores) for finding in check()]
-    findings.sort(key=lambda each: list(Severity).index(each.severity))
-    packages = ", ".join(f"{each} {installed(each)}" for each in ("airflow-delta", "pyarrow", "pyspark", "apache-airflow"))
+    findings.sort(key=lambda finding: list(Severity).index(finding.severity))
+    packages = ", ".join(f"{name} {installed(name)}" for name in ("airflow-delta", "pyarrow", "pyspark", "apache-airflow"))
     return TableHealth(table=f"Python {platform.python_version()}, {packages}", version=None, findings=tuple(findings))
 
 
@@ -42,7 +42,7 @@ def _airflow() -> Iterator[Finding]:
             "Airflow is not installed: operators and sensors cannot be used here",
             "pip install apache-airflow, if this is an Airflow worker",
         )
-    elif _PROVIDER not in {each.value for each in entry_points(group="apache_airflow_provider")}:
+    elif _PROVIDER not in {entry_point.value for entry_point in entry_points(group="apache_airflow_provider")}:
         yield _finding(
             Severity.ERROR,
             "PROVIDER_NOT_REGISTERED",
@@ -52,7 +52,7 @@ def _airflow() -> Iterator[Finding]:
 
 
 def _spark() -> Iterator[Finding]:
-    spark, client, pandas = (installed(each) for each in ("pyspark", "pyspark-client", "pandas"))
+    spark, client, pandas = (installed(name) for name in ("pyspark", "pyspark-client", "pandas"))
     if spark is None:
         yield _finding(
             Severity.HINT,

@@ -81,23 +81,23 @@ def uris(found: Iterable[str], *, as_json: bool) -> None:
 def history(entries: Iterable[HistoryEntry], *, as_json: bool) -> None:
     """The commits, one a row."""
     if as_json:
-        for each in entries:
-            head = {"version": each.version, "timestamp": each.timestamp}
+        for entry in entries:
+            head = {"version": entry.version, "timestamp": entry.timestamp}
             # The time of a version is the one that --timestamp goes by, whatever the writer's clock said.
-            _print_json({**head, **(each.commit_info.fields if each.commit_info else {}), **head})
+            _print_json({**head, **(entry.commit_info.fields if entry.commit_info else {}), **head})
         return
     table = _table("version", "time (UTC)", "operation", "parameters", "rows and files", "made by")
-    for each in entries:
-        info = each.commit_info
+    for entry in entries:
+        info = entry.commit_info
         table.add_row(
-            str(each.version),
-            _time(each.timestamp),
+            str(entry.version),
+            _time(entry.timestamp),
             *(
                 (
                     _shown(info.operation),
                     _short(info.operation_parameters),
                     _short(_counts(info.operation_metrics)),
-                    _made_by(each),
+                    _made_by(entry),
                 )
                 if info
                 else ("", "", "", "")
@@ -118,7 +118,7 @@ def detail(snapshot: Snapshot, pins: Iterable[Pin], *, as_json: bool) -> None:
         "version": snapshot.version,
         "timestamp": snapshot.timestamp,
         "createdTime": metadata.created_time,
-        "columns": {each.name: f"{each.type}{'' if each.nullable else ' NOT NULL'}" for each in snapshot.schema.fields},
+        "columns": {field.name: f"{field.type}{'' if field.nullable else ' NOT NULL'}" for field in snapshot.schema.fields},
         "partitionColumns": list(metadata.partition_columns),
         "numFiles": len(counted),
         "sizeInBytes": pc.sum(counted["size"]).as_py() or 0,
@@ -210,8 +210,8 @@ def health(found: TableHealth, *, as_json: bool) -> None:
         _print_json(found.to_json())
         return
     console = _console()
-    for each in found.findings:
-        console.print(_finding(each))
+    for finding in found.findings:
+        console.print(_finding(finding))
     figures = ", ".join(f"{name.replace('_', ' ')} {number:,}" for name, number in found.figures.items())
     verdict = "no errors" if found.is_sound else "not sound"
     version = "" if found.version is None else f" at version {found.version}"
@@ -237,7 +237,7 @@ def error(found: DeltaError | OSError, *, as_json: bool) -> None:
 def _finding(found: Finding) -> str:
     lines = [
         f"[{_STYLES[found.severity]}]{found.severity.value}[/] [bold]{_shown(found.code)}[/bold] {_shown(found.text)}",
-        *(f"  {_shown(each)}" for each in found.files),
+        *(f"  {_shown(file)}" for file in found.files),
         f"  [green]remedy:[/green] {_shown(found.remedy)}",
     ]
     return "\n".join(lines)
@@ -251,8 +251,8 @@ def _console() -> Console:
 
 def _print(*parts: Any) -> None:
     console = _console()
-    for each in parts:
-        console.print(each)
+    for line in parts:
+        console.print(line)
 
 
 def _print_json(document: Any) -> None:

@@ -32,7 +32,9 @@ def committed_result(log: DeltaLog, token: str, start_version: int | None) -> Op
     if not log.exists():
         return None
     if start_version is None:
-        entry = next((each for each in log.history() if each.commit_info and each.commit_info.origin.token == token), None)
+        entry = next(
+            (commit for commit in log.history() if commit.commit_info and commit.commit_info.origin.token == token), None
+        )
     else:
         entry = log.find_commit(token, after=start_version)
     if entry is None or entry.commit_info is None:

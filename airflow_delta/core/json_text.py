@@ -75,7 +75,7 @@ def _unique(members: Members) -> dict[str, Any]:
 
 def _check_depth(document: Any) -> None:
     level, depth = [document], 0
-    while level := [each for value in level for each in _nested(value)]:
+    while level := [child for value in level for child in _nested(value)]:
         depth += 1
         if depth > MAX_DEPTH:
             raise ValueError(_TOO_DEEP)
@@ -83,4 +83,4 @@ def _check_depth(document: Any) -> None:
 
 def _nested(value: Any) -> list[Any]:
     found = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [each for each in found if isinstance(each, dict | list)]
+    return [child for child in found if isinstance(child, dict | list)]

@@ -105,7 +105,7 @@ def _source(words: _Words, source: Source | None, views: dict[str, View]) -> tup
     view = views.get(name.parts[-1]) if len(name.parts) == 1 else None
     if view is not None:
         return view, name.alias
-    quoted = ".".join(f"`{each.replace('`', '``')}`" for each in name.parts)
+    quoted = ".".join(f"`{part.replace('`', '``')}`" for part in name.parts)
     return SqlSource(f"SELECT * FROM {quoted}", views=views), name.alias  # noqa: S608 - a name of the user's own SQL
 
 
@@ -137,13 +137,13 @@ def _clause(words: _Words, sides: _Sides) -> Clause:
 def _assignments(words: _Words, sides: _Sides) -> dict[str, str] | None:
     """What stands behind SET; None for all columns."""
     listed = words.until("WHEN")
-    if [each.token_type for each in listed] == [TokenType.STAR]:
+    if [token.token_type for token in listed] == [TokenType.STAR]:
         return None
     assigned: dict[str, str] = {}
-    for each in _split(listed, TokenType.COMMA):
-        name, *values = _split(each, TokenType.EQ, most=1)
+    for assignment in _split(listed, TokenType.COMMA):
+        name, *values = _split(assignment, TokenType.EQ, most=1)
         if not values:
-            raise words.error(f"{words.slice(each)!r} assigns nothing")
+            raise words.error(f"{words.slice(assignment)!r} assigns nothing")
         _add(assigned, sides.column(name), sides.expression(values[0], "SET"), words)
     return assigned
 
@@ -169,7 +169,7 @@ def _inserted(words: _Words, sides: _Sides) -> dict[str, str] | None:
 
 
 def _add(assigned: dict[str, str], column: str, value: str, words: _Words) -> None:
-    if name_key(column) in {name_key(each) for each in assigned}:
+    if name_key(column) in {name_key(target) for target in assigned}:
         raise words.error(f"{column} is assigned twice in one clause")
     assigned[column] = value
 
@@ -208,7 +208,7 @@ class _Words:
 
     def next_is(self, *words: str) -> bool:
         """Whether these words come next."""
-        found = [_word(each) for each in self._tokens[self._at : self._at + len(words)]]
+        found = [_word(token) for token in self._tokens[self._at : self._at + len(words)]]
         return found == list(words)
 
     def is_at(self, kind: TokenType) -> bool:
@@ -321,7 +321,7 @@ class _Sides:
 
     def column(self, tokens: Sequence[Token]) -> str:
         """The target's column that these words name, or the member of a struct, parts with dots in backticks."""
-        parts = [each.text for each in tokens if each.token_type != TokenType.DOT]
+        parts = [token.text for token in tokens if token.token_type != TokenType.DOT]
         if len(parts) > 1 and name_key(parts[0]) == self._target:
             parts = parts[1:]
         if not parts:
@@ -343,11 +343,11 @@ def _qualifiers(tokens: Sequence[Token]) -> Iterator[Token]:
 
 def _may_shadow(tokens: Sequence[Token], names: Iterable[str]) -> bool:
     """Whether a query or the variable of a lambda function inside the expression may bear one of these names."""
-    if any(each.token_type == TokenType.SELECT for each in tokens):
+    if any(token.token_type == TokenType.SELECT for token in tokens):
         return True
-    is_lambda = any(each.token_type == TokenType.ARROW for each in tokens)
-    dotted = {each.start for each in _qualifiers(tokens)}
-    return is_lambda and any(name_key(each.text) in names and each.start not in dotted for each in tokens)
+    is_lambda = any(token.token_type == TokenType.ARROW for token in tokens)
+    dotted = {qualifier.start for qualifier in _qualifiers(tokens)}
+    return is_lambda and any(name_key(token.text) in names and token.start not in dotted for token in tokens)
 
 
 def _split(tokens: Sequence[Token], at: TokenType, *, most: int = -1) -> list[list[Token]]:

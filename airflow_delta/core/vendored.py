@@ -15,5 +15,5 @@ VENDOR_FOLDER = "vendor"
 
 def make_importable() -> None:
     """On drivers and workers that lack one of the packages, look into the archive too, after everything else."""
-    if any(find_spec(each) is None for each in VENDORED_PACKAGES):
+    if any(find_spec(package) is None for package in VENDORED_PACKAGES):
         sys.path.append(str(Path(__file__).parents[2] / VENDOR_FOLDER))

@@ -80,6 +80,6 @@ def removes_of(files: pa.Table, *, deletion_timestamp: int, data_change: bool) -
         "extended_file_metadata": pa.repeat(pa.scalar(True), rows),
     }
     return pa.table(
-        [columns.get(each.name, files[each.name] if each.name in files.column_names else None) for each in REMOVE_FILE],
+        [columns.get(field.name, files[field.name] if field.name in files.column_names else None) for field in REMOVE_FILE],
         schema=REMOVE_FILE,
     )

@@ -40,13 +40,13 @@ class JsonObject:
         values = self._members.get(name)
         if values is None:
             return None
-        if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
+        if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
             raise TypeError(f"{name} is {values!r:.80}")
         return tuple(values)
 
     def text_map(self, name: str) -> Mapping[str, str]:
         """An object of texts, or the pairs as which Arrow gives one; a null member is an absent one."""
         members = dict(self._members.get(name) or {})
-        if not all(isinstance(each, str) for pair in members.items() for each in pair if each is not None):
+        if not all(isinstance(text, str) for pair in members.items() for text in pair if text is not None):
             raise TypeError(f"{name} is {members!r:.80}")
         return {key: value for key, value in members.items() if value is not None}

@@ -56,7 +56,7 @@ def change_feed(
     exact = None if predicate is None else to_arrow_expression(predicate, table=snapshot.table_uri)
     wanted = snapshot.schema.fields if columns is None else tuple(_named(snapshot, name) for name in columns)
     needed = referenced_columns(predicate) if predicate else frozenset()
-    read = wanted + tuple(each for each in snapshot.schema.fields if each.name in needed and each not in wanted)
+    read = wanted + tuple(field for field in snapshot.schema.fields if field.name in needed and field not in wanted)
     shown = arrow_schema(StructType((*wanted, *CHANGE_FIELDS)))
 
     reader = partial(

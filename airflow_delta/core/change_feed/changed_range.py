@@ -100,12 +100,12 @@ def _check(table: str, version: int, metadata: Metadata, last: Snapshot) -> None
 
 
 def _physical(schema: StructType, names: tuple[str, ...]) -> list[str]:
-    return [physical_name(each) for each in schema.fields if each.name in names]
+    return [physical_name(field) for field in schema.fields if field.name in names]
 
 
 def lost_columns(earlier: StructType, later: StructType, prefix: str = "") -> Iterator[str]:
     """What rows of the earlier schema hold and the later one cannot show; columns are one where their physical names are."""
-    known = {physical_name(each): each for each in later.fields}
+    known = {physical_name(field): field for field in later.fields}
     for field in earlier.fields:
         name, successor = f"{prefix}{field.name}", known.get(physical_name(field))
         if successor is None:

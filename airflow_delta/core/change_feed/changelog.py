@@ -26,13 +26,13 @@ def changelog(changes: pa.RecordBatchReader) -> pa.RecordBatchReader:
 
     Applied in their order, the rows of a version make of the table before it the table at it, if those that go come first.
     """
-    names = [each for each in changes.schema.names if each != CHANGE_TYPE]
-    schema = pa.schema([pa.field(ROW_KIND, pa.string(), nullable=False), *(changes.schema.field(each) for each in names)])
+    names = [name for name in changes.schema.names if name != CHANGE_TYPE]
+    schema = pa.schema([pa.field(ROW_KIND, pa.string(), nullable=False), *(changes.schema.field(name) for name in names)])
     known, kinds = pa.array(list(_KINDS)), pa.array(list(_KINDS.values()))
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in changes:
             kind = pc.coalesce(kinds.take(pc.index_in(batch[CHANGE_TYPE], known)), batch[CHANGE_TYPE])
-            yield pa.RecordBatch.from_arrays([kind, *(batch[each] for each in names)], schema=schema)
+            yield pa.RecordBatch.from_arrays([kind, *(batch[name] for name in names)], schema=schema)
 
     return pa.RecordBatchReader.from_batches(schema, batches())

@@ -100,7 +100,7 @@ class _Conformer:
     def column(self, column: pa.Array | pa.ChunkedArray, field: pa.Field) -> pa.Array | pa.ChunkedArray:
         try:
             if isinstance(column, pa.ChunkedArray):
-                return pa.chunked_array([self.array(each, field.type) for each in column.chunks], field.type)
+                return pa.chunked_array([self.array(chunk, field.type) for chunk in column.chunks], field.type)
             return self.array(column, field.type)
         except pa.ArrowInvalid as error:
             raise pa.ArrowInvalid(f"column {field.name}: {error}") from error

@@ -66,12 +66,12 @@ def _packs(vectors: Iterable[RowBitmap], target_bytes: int) -> Iterator[list[tup
     """Content and number of rows of the vectors that share a file."""
     pack: list[tuple[bytes, int]] = []
     size = len(_FORMAT_VERSION)
-    for each in vectors:
-        content = each.serialize()
+    for bitmap in vectors:
+        content = bitmap.serialize()
         if pack and size + len(content) + FRAME_BYTES > target_bytes:
             yield pack
             pack, size = [], len(_FORMAT_VERSION)
-        pack.append((content, len(each)))
+        pack.append((content, len(bitmap)))
         size += len(content) + FRAME_BYTES
     if pack:
         yield pack

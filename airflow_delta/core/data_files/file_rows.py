@@ -43,7 +43,7 @@ class FileRows:
         """
         self._table = table
         self._schema = schema
-        self._partitions = [physical_name(each) for each in schema.fields if each.name in partition_columns]
+        self._partitions = [physical_name(field) for field in schema.fields if field.name in partition_columns]
         self._options = options
         self._locate = locate
 
@@ -79,7 +79,7 @@ class FileRows:
     ) -> Iterator[tuple[pa.RecordBatch, pa.BooleanArray | None]]:
         """As ``of``, but with all rows, and beside them which count; None where all do."""
         filesystem, place = self._locate(path)
-        shown, hidden = (None if each is None else self.hidden(path, each) for each in (shown_by, hidden_by))
+        shown, hidden = (None if vector is None else self.hidden(path, vector) for vector in (shown_by, hidden_by))
         constants = {name: partition_values.get(name) for name in self._partitions}
         first = 0
         for batch in open_data_file(filesystem, place, self._schema, constants, **self._options, table=self._table):

@@ -20,7 +20,7 @@ def without_hidden_nulls(batch: pa.RecordBatch) -> pa.RecordBatch:
 def has_required_members(kind: pa.DataType) -> bool:
     """Whether a struct somewhere inside has a member that is NOT NULL."""
     fields = [kind.field(index) for index in range(kind.num_fields)]
-    return any((_kinds.is_struct(kind) and not each.nullable) or has_required_members(each.type) for each in fields)
+    return any((_kinds.is_struct(kind) and not field.nullable) or has_required_members(field.type) for field in fields)
 
 
 def _shown(array: pa.Array, hidden: pa.Array | None, *, is_required: bool) -> pa.Array:
@@ -32,10 +32,10 @@ def _shown(array: pa.Array, hidden: pa.Array | None, *, is_required: bool) -> pa
     is_valid = not array.null_count or _are_hidden(array, hidden, is_required=is_required)
     if _kinds.is_struct(kind):
         below = nulls if hidden is None else pc.or_(nulls, hidden)
-        members = [_shown(array.field(at), below, is_required=not each.nullable) for at, each in enumerate(kind)]
+        members = [_shown(array.field(at), below, is_required=not member.nullable) for at, member in enumerate(kind)]
         return pa.StructArray.from_arrays(members, fields=list(kind), mask=None if is_valid else nulls)
     if _kinds.is_map(kind):
-        items = [_shown(each, None, is_required=False) for each in (array.keys, array.items)]
+        items = [_shown(child, None, is_required=False) for child in (array.keys, array.items)]
         values = pa.StructArray.from_arrays(items, fields=[kind.key_field, kind.item_field])
     else:
         values = _shown(array.values, None, is_required=False)

@@ -74,12 +74,12 @@ def open_data_file(
     """
     target = arrow_schema(schema)
     constants = {
-        each.name: partition_column(pa.array([partition_values[name]], pa.string()), each)[0]
-        for each in schema.fields
-        if (name := physical_name(each)) in partition_values
+        field.name: partition_column(pa.array([partition_values[name]], pa.string()), field)[0]
+        for field in schema.fields
+        if (name := physical_name(field)) in partition_values
     }
-    stored = reading_schema(StructType(tuple(each for each in schema.fields if each.name not in constants)))
-    padded = [(target.get_field_index(name), each) for name, each in paddings(schema).items() if name not in constants]
+    stored = reading_schema(StructType(tuple(field for field in schema.fields if field.name not in constants)))
+    padded = [(target.get_field_index(name), padding) for name, padding in paddings(schema).items() if name not in constants]
     yielded = pa.schema([*target, _ROW_INDEX_FIELD]) if with_row_index else target
     opened = _DataFile(filesystem=filesystem, path=path, stored=stored, by_id=by_id, table=table)
     first_row = 0

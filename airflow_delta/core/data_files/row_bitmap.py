@@ -120,12 +120,16 @@ class RowBitmap:
             bitmaps.setdefault(key >> 16, {})[key & 0xFFFF] = container
         parts: list[Buffer] = [struct.pack("<iq", _MAGIC, len(bitmaps))]
         for upper, containers in bitmaps.items():
-            parts += [struct.pack("<I", upper), _bitmap_header(containers), *(each.content for each in containers.values())]
+            parts += [
+                struct.pack("<I", upper),
+                _bitmap_header(containers),
+                *(container.content for container in containers.values()),
+            ]
         return b"".join(parts)
 
     def __len__(self) -> int:
         """The number of rows, as the containers say it."""
-        return sum(each.rows for each in self.containers.values())
+        return sum(container.rows for container in self.containers.values())
 
     def union(self, other: RowBitmap) -> RowBitmap:
         """The rows that are in one of both."""
@@ -151,7 +155,10 @@ class RowBitmap:
 
     def positions(self) -> pa.Int64Array:
         """All positions, ascending: eight bytes for each row. Raises as ``mask``."""
-        pieces = (pc.add(pc.indices_nonzero(each.mask()).cast(pa.int64()), key << 16) for key, each in self.containers.items())
+        pieces = (
+            pc.add(pc.indices_nonzero(container.mask()).cast(pa.int64()), key << 16)
+            for key, container in self.containers.items()
+        )
         return pa.concat_arrays([pa.array([], pa.int64()), *pieces])
 
     def mask(self, first: int, rows: int) -> pa.BooleanArray:
@@ -239,7 +246,7 @@ def _container_headers(content: memoryview, position: int) -> tuple[list[tuple[i
     if count > _CONTAINERS_OF_BITMAP:
         raise ValueError(f"the deletion vector says to have {count} containers")
     numbers = struct.unpack_from(f"<{2 * count}H", content, position)
-    runs = [bool(flags and flags[each // 8] >> each % 8 & 1) for each in range(count)]
+    runs = [bool(flags and flags[index // 8] >> index % 8 & 1) for index in range(count)]
     headers = [(key, rows + 1, run) for key, rows, run in zip(numbers[::2], numbers[1::2], runs, strict=True)]
     with_offsets = not flags or count >= _OFFSETS_FROM
     return headers, position + (8 if with_offsets else 4) * count
@@ -247,10 +254,10 @@ def _container_headers(content: memoryview, position: int) -> tuple[list[tuple[i
 
 def _bitmap_header(containers: Mapping[int, _Container]) -> bytes:
     count = len(containers)
-    numbers = [number for key, each in containers.items() for number in (key, each.rows - 1)]
+    numbers = [number for key, container in containers.items() for number in (key, container.rows - 1)]
     keys = struct.pack(f"<{2 * count}H", *numbers)
-    if any(each.is_run for each in containers.values()):
-        flags = sum(each.is_run << index for index, each in enumerate(containers.values()))
+    if any(container.is_run for container in containers.values()):
+        flags = sum(container.is_run << index for index, container in enumerate(containers.values()))
         head = struct.pack("<I", _COOKIE_WITH_RUNS | (count - 1) << 16) + flags.to_bytes((count + 7) // 8, "little")
         with_offsets = count >= _OFFSETS_FROM
     else:
@@ -258,7 +265,7 @@ def _bitmap_header(containers: Mapping[int, _Container]) -> bytes:
     if not with_offsets:
         return head + keys
     offsets, place = [], len(head) + 8 * count
-    for each in containers.values():
+    for container in containers.values():
         offsets.append(place)
-        place += len(each.content)
+        place += len(container.content)
     return head + keys + struct.pack(f"<{count}I", *offsets)

@@ -42,10 +42,14 @@ def unshredded(variants: pa.StructArray) -> pa.StructArray:
     """
     try:
         metadata = pc.struct_field(variants, "metadata").cast(pa.binary())
-        ids = {each: _ids(each) for each in metadata.unique().to_pylist() if each is not None}
-        dictionaries = [ids.get(each, _NO_IDS) for each in metadata.to_pylist()]
+        ids = {
+            encoded_metadata: _ids(encoded_metadata)
+            for encoded_metadata in metadata.unique().to_pylist()
+            if encoded_metadata is not None
+        }
+        dictionaries = [ids.get(encoded_metadata, _NO_IDS) for encoded_metadata in metadata.to_pylist()]
         # A variant that is missing although its column is not NULL is the variant NULL.
-        values = pa.array([each or _NULL for each in _rebuilt(variants, dictionaries)], pa.binary())
+        values = pa.array([variant or _NULL for variant in _rebuilt(variants, dictionaries)], pa.binary())
     except (IndexError, KeyError, OverflowError, ValueError) as error:
         raise pa.ArrowInvalid(f"a shredded variant cannot be put together: {error}") from error
     mask = variants.is_null() if variants.null_count else None
@@ -98,7 +102,7 @@ def _arrays(typed: pa.ListArray, dictionaries: Sequence[_Ids]) -> _Values:
         if length is None:
             found.append(None)
             continue
-        values = [each or _NULL for each in elements[first : first + length]]
+        values = [element or _NULL for element in elements[first : first + length]]
         first += length
         large, size = len(values) > _MAX_SMALL_COUNT, _width(sum(map(len, values)))
         header = bytes([(large << 2 | size - 1) << 2 | _ARRAY])
@@ -107,10 +111,10 @@ def _arrays(typed: pa.ListArray, dictionaries: Sequence[_Ids]) -> _Values:
 
 
 def _object(fields: Sequence[tuple[int, bytes]]) -> bytes:
-    ids, values = [each for each, _ in fields], [value for _, value in fields]
+    ids, values = [id_ for id_, _ in fields], [value for _, value in fields]
     large, id_size, size = len(fields) > _MAX_SMALL_COUNT, _width(max(ids, default=0)), _width(sum(map(len, values)))
     header = bytes([(large << 4 | id_size - 1 << 2 | size - 1) << 2 | _OBJECT])
-    numbers = (_number(each, id_size) for each in ids)
+    numbers = (_number(id_, id_size) for id_ in ids)
     return b"".join([header, _number(len(fields), 4 if large else 1), *numbers, _offsets(values, size), *values])
 
 
@@ -134,9 +138,9 @@ def _fields_of(value: bytes, ids: _Ids) -> dict[bytes, bytes]:
 def _primitives(typed: pa.Array) -> _Values:
     kind = typed.type
     if _kinds.is_boolean(kind):
-        return [None if each is None else _TRUE if each else _FALSE for each in typed.to_pylist()]
+        return [None if value is None else _TRUE if value else _FALSE for value in typed.to_pylist()]
     if _kinds.is_fixed_size_binary(kind):
-        return [None if each is None else bytes([_UUID << 2]) + each for each in typed.to_pylist()]
+        return [None if value is None else bytes([_UUID << 2]) + value for value in typed.to_pylist()]
     if _kinds.is_binary(kind) or _kinds.is_large_binary(kind):
         return _encoded_texts(typed, _BINARY)
     if _kinds.is_string(kind) or _kinds.is_large_string(kind):
@@ -155,14 +159,16 @@ def _encoded_texts(typed: pa.Array, number: int) -> _Values:
             return bytes([len(text) << 2 | 1]) + text
         return bytes([number << 2]) + _number(len(text), 4) + text
 
-    return [None if each is None else encoded(each) for each in typed.to_pylist()]
+    return [None if value is None else encoded(value) for value in typed.to_pylist()]
 
 
 @cache
 def _fixed_width(kind: pa.DataType) -> tuple[bytes, int]:
     """What stands before a value of this type, and how many of its bytes follow."""
     if _kinds.is_decimal128(kind):
-        decimal, size = next(each for digits, each in ((9, (8, 4)), (18, (9, 8)), (38, (10, 16))) if kind.precision <= digits)
+        decimal, size = next(
+            layout for digits, layout in ((9, (8, 4)), (18, (9, 8)), (38, (10, 16))) if kind.precision <= digits
+        )
         return bytes([decimal << 2, kind.scale]), size
     number: int | None = {
         pa.int8(): 3,
@@ -200,8 +206,8 @@ def _numbers(content: bytes, start: int, count: int, size: int) -> list[int]:
 
 def _offsets(values: Sequence[bytes], size: int) -> bytes:
     place, parts = 0, [_number(0, size)]
-    for each in values:
-        place += len(each)
+    for value in values:
+        place += len(value)
         parts.append(_number(place, size))
     return b"".join(parts)
 

@@ -62,7 +62,7 @@ class StatisticsSelection:
     def _selected(self, schema: StructType) -> Iterator[_Leaf]:
         every = _leaves(schema, (), ())
         if self.columns is not None:
-            chosen = {_fold(each) for each in self.columns}
+            chosen = {_fold(column) for column in self.columns}
             return (leaf for leaf in every if any(_fold(leaf[0][:depth]) in chosen for depth in range(1, len(leaf[0]) + 1)))
         return every if self.indexed_columns == _ALL else islice(every, self.indexed_columns)
 

@@ -37,7 +37,9 @@ class _Number(str):
 
 def _json_text(value: Any) -> str:
     if isinstance(value, dict):
-        return f"{{{','.join(f'{json.dumps(name, ensure_ascii=False)}:{_json_text(each)}' for name, each in value.items())}}}"
+        return (
+            f"{{{','.join(f'{json.dumps(name, ensure_ascii=False)}:{_json_text(member)}' for name, member in value.items())}}}"
+        )
     if isinstance(value, list):
         return f"[{','.join(map(_json_text, value))}]"
     return str(value) if isinstance(value, _Number) else json.dumps(value, ensure_ascii=False)

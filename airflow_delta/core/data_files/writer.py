@@ -91,7 +91,7 @@ class DataFileWriter:
         self._schema = _storable(schema)
         self._arrow_schema = arrow_schema(self._schema)
         self._file_schema = writing_schema(self._schema)
-        self._has_required_members = any(has_required_members(each.type) for each in self._file_schema)
+        self._has_required_members = any(has_required_members(field.type) for field in self._file_schema)
         self._compression = compression
         self._row_group_rows = row_group_rows
         self._row_group_bytes = row_group_bytes
@@ -210,9 +210,9 @@ def _storable(schema: StructType) -> StructType:
     """The schema without columns that hold nothing but NULL, which Parquet has no type for."""
     return StructType(
         tuple(
-            replace(each, type=_storable(each.type)) if isinstance(each.type, StructType) else each
-            for each in schema.fields
-            if each.type != VOID
+            replace(field, type=_storable(field.type)) if isinstance(field.type, StructType) else field
+            for field in schema.fields
+            if field.type != VOID
         )
     )
 

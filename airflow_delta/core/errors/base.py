@@ -45,7 +45,7 @@ class DeltaError(Exception):
 
     def attributes(self) -> dict[str, Any]:
         """The error's fields by name: JSON values only."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def to_json(self) -> dict[str, Any]:
         """The error as a JSON object: ``code``, ``retryable``, ``text``, ``attributes``."""
@@ -57,7 +57,7 @@ class DeltaError(Exception):
         error = _REGISTRY.get(document["code"])
         if error is None:
             return None
-        known = {each.name for each in fields(error)}
+        known = {field.name for field in fields(error)}
         attributes = {name: value for name, value in document["attributes"].items() if name in known}
         try:
             # JSON has no tuples, and no field is a list.

@@ -47,8 +47,8 @@ class FileChanges:
         if not len(self.keys):
             return before
         pieces = before.append_column(_NAMED, pc.is_in(file_keys(before), self.keys)).to_batches() if len(before) else []
-        kept = [each.filter(pc.invert(each[_NAMED])) if pc.any(each[_NAMED]).as_py() else each for each in pieces]
-        return pa.Table.from_batches([each.select(before.column_names) for each in kept], before.schema)
+        kept = [batch.filter(pc.invert(batch[_NAMED])) if pc.any(batch[_NAMED]).as_py() else batch for batch in pieces]
+        return pa.Table.from_batches([batch.select(before.column_names) for batch in kept], before.schema)
 
     def _replaced(self, before: pa.Table, news: pa.Table) -> pa.Table:
         return pa.concat_tables([self.untouched(before), news]) if len(self.keys) else before

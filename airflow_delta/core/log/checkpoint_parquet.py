@@ -73,7 +73,7 @@ class CheckpointFile:
     def _groups(self, action: str) -> list[_RowGroup]:
         if action not in self._file.schema_arrow.names:
             return []
-        return [_RowGroup(file=self._file, number=each, action=action) for each in range(self._file.num_row_groups)]
+        return [_RowGroup(file=self._file, number=index, action=action) for index in range(self._file.num_row_groups)]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -96,7 +96,7 @@ class _RowGroup:
         rest = [field for field in schema if field != NUM_RECORDS]
         if self._has_all_counts():
             parsed = self.read([f"{self.action}.{_PARSED_RECORDS}"])
-            counts = (pc.struct_field(each, [_PARSED, "numRecords"]).cast(pa.int64()) for each in parsed)
+            counts = (pc.struct_field(batch, [_PARSED, "numRecords"]).cast(pa.int64()) for batch in parsed)
             pairs = zip(self._with_statistics(pa.schema(rest)), counts, strict=True)
             return (_in_order(schema, batch, count) for batch, count in pairs)
         batches = self._with_statistics(pa.schema(rest if "stats" in schema.names else [*rest, _STATISTICS]))
@@ -108,10 +108,10 @@ class _RowGroup:
         if "stats" not in schema.names or self.is_null(leaf):
             return batches
         found = list(batches)
-        if not any(each["stats"].null_count for each in found):
+        if not any(batch["stats"].null_count for batch in found):
             return iter(found)
         instants = frozenset(path.removeprefix(f"{leaf}.") for path, kind in self._leaves if kind == "INT96")
-        return (_with_parsed(each, more, instants) for each, more in zip(found, self.read([leaf]), strict=True))
+        return (_with_parsed(batch, more, instants) for batch, more in zip(found, self.read([leaf]), strict=True))
 
     def columns(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """These columns of the log."""
@@ -125,7 +125,7 @@ class _RowGroup:
         """The actions with these columns only, in equal pieces whatever the columns are."""
         batches = self.file.iter_batches(batch_size=_BATCH_ROWS, row_groups=[self.number], columns=columns)
         rows = (batch[self.action] for batch in batches)
-        present = (each.drop_null() if each.null_count else each for each in rows)
+        present = (row.drop_null() if row.null_count else row for row in rows)
         if self.masks is None:
             return present
         return (actions.filter(mask) for actions, mask in zip(present, self.masks, strict=True))

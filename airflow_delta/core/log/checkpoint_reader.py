@@ -68,7 +68,7 @@ def read_header(store: LogStore, checkpoint: Checkpoint) -> CheckpointHeader:
     """
     found = _documents(store, checkpoint, _HEADER)
     with blamed_on(store.table_uri, checkpoint.files[0].path):
-        if checkpoint.is_manifest and [each["version"] for each in found[CHECKPOINT_METADATA]] != [checkpoint.version]:
+        if checkpoint.is_manifest and [metadata["version"] for metadata in found[CHECKPOINT_METADATA]] != [checkpoint.version]:
             raise ValueError(f"it holds {len(found[CHECKPOINT_METADATA])} checkpointMetadata of version {checkpoint.version}")
         for action in (PROTOCOL, METADATA):
             if len(found[action]) != 1:
@@ -78,9 +78,9 @@ def read_header(store: LogStore, checkpoint: Checkpoint) -> CheckpointHeader:
         return CheckpointHeader(
             protocol=Protocol.from_json(found[PROTOCOL][0]),
             metadata=Metadata.from_json(found[METADATA][0]),
-            transactions={each.app_id: each for each in transactions},
-            domains={each.domain: each for each in domains if not each.removed},
-            sidecars=tuple(referenced_sidecar(each["path"]) for each in found[SIDECAR]),
+            transactions={transaction.app_id: transaction for transaction in transactions},
+            domains={domain.domain: domain for domain in domains if not domain.removed},
+            sidecars=tuple(referenced_sidecar(reference["path"]) for reference in found[SIDECAR]),
         )
 
 
@@ -137,7 +137,7 @@ def _file_actions(store: LogStore, checkpoint: Checkpoint, action: str, schema: 
 def _paths(store: LogStore, checkpoint: Checkpoint) -> list[str]:
     """Where file actions may be: the checkpoint's own files, and its sidecars."""
     with blamed_on(store.table_uri, checkpoint.files[0].path):
-        sidecars = [referenced_sidecar(each["path"]) for each in _documents(store, checkpoint, [SIDECAR])[SIDECAR]]
+        sidecars = [referenced_sidecar(reference["path"]) for reference in _documents(store, checkpoint, [SIDECAR])[SIDECAR]]
         if len(set(sidecars)) < len(sidecars):
             raise ValueError("it names a sidecar twice")
     return [*(status.path for status in checkpoint.files), *sidecars]
@@ -147,7 +147,7 @@ def _from_json(text: LogText, table: str, action: str, schema: pa.Schema, choice
     found = file_actions(table, [text])
     files = with_record_counts(found.adds if action == "add" else found.removes, schema.names)
     batches = files.cast(schema).to_batches()
-    return batches if choice is None else [each.filter(choice(each.select(FOR_CHOICE.names))) for each in batches]
+    return batches if choice is None else [batch.filter(choice(batch.select(FOR_CHOICE.names))) for batch in batches]
 
 
 def _documents(store: LogStore, checkpoint: Checkpoint, actions: Sequence[str]) -> dict[str, list[dict[str, Any]]]:

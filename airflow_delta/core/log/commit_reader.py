@@ -89,14 +89,14 @@ def read_commits(store: LogStore, versions: Iterable[int], compacted: Sequence[C
     """
     wanted = list(versions)
     if compacted:
-        covered = {version for each in compacted for version in range(each.start, each.end + 1)}
+        covered = {version for compaction in compacted for version in range(compaction.start, compaction.end + 1)}
         plain = ((version, commit_path(version)) for version in wanted if version not in covered)
         try:
-            batch = _batch(store, sorted([*plain, *((each.end, each.status.path) for each in compacted)]))
+            batch = _batch(store, sorted([*plain, *((compaction.end, compaction.status.path) for compaction in compacted)]))
         except CorruptLogError:
             pass  # either a compacted file, or a commit that will be blamed again
         else:
-            if _are_consistent(batch, wanted[0], [each.end for each in compacted]):
+            if _are_consistent(batch, wanted[0], [compaction.end for compaction in compacted]):
                 return batch
     return _batch(store, [(version, commit_path(version)) for version in wanted])
 
@@ -171,8 +171,10 @@ def _batch(store: LogStore, files: Sequence[tuple[int, str]]) -> CommitBatch:
         changes=actions.changes,
         protocol=small.last_of(PROTOCOL, Protocol.from_json),
         metadata=small.last_of(METADATA, Metadata.from_json),
-        transactions={each.app_id: each for _, each in small.all_of(TRANSACTION, SetTransaction.from_json)},
-        domains={each.domain: each for _, each in small.all_of(DOMAIN, DomainMetadata.from_json)},
+        transactions={
+            transaction.app_id: transaction for _, transaction in small.all_of(TRANSACTION, SetTransaction.from_json)
+        },
+        domains={domain.domain: domain for _, domain in small.all_of(DOMAIN, DomainMetadata.from_json)},
         commit_info=next((info for version, info in reversed(infos) if version == files[-1][0]), None),
     )
 
@@ -182,9 +184,9 @@ def _texts(store: LogStore, files: Sequence[tuple[int, str]]) -> list[LogText]:
     started = perf_counter()
     first = _text(store, *files[0])
     if perf_counter() - started < _LONG or len(files) == 1:
-        return [first, *(_text(store, *each) for each in files[1:])]
+        return [first, *(_text(store, *file) for file in files[1:])]
     with ThreadPoolExecutor(min(_READERS, len(files) - 1)) as readers:
-        return [first, *readers.map(lambda each: _text(store, *each), files[1:])]
+        return [first, *readers.map(lambda file: _text(store, *file), files[1:])]
 
 
 def _text(store: LogStore, version: int, path: str) -> LogText:

@@ -106,7 +106,7 @@ def _value(values: pa.Array) -> list[pa.Array | bytes]:
         joined = pc.binary_join(pa.ListArray.from_arrays(values.offsets, items), b",")
         return [b"{", _null_as_in(values, joined), b"}"]
     if pa.types.is_struct(kind):
-        return [_null_as_in(values, _object([each.name for each in kind], values.flatten()))]
+        return [_null_as_in(values, _object([field.name for field in kind], values.flatten()))]
     return [values.cast(pa.string()).cast(pa.binary())]  # integers and booleans read alike in Arrow and JSON
 
 

@@ -30,7 +30,7 @@ def file_columns(actions: pa.StructArray, schema: pa.Schema, maps: Mapping[str, 
     Raises:
         ValueError: An action has no path.
     """
-    found = {each.name: child for each, child in zip(actions.type, actions.flatten(), strict=True)}
+    found = {field.name: child for field, child in zip(actions.type, actions.flatten(), strict=True)}
     found |= maps or {}
     columns = [_column(found.get(log_name(field.name)), field, len(actions)) for field in schema]
     files = pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -59,6 +59,6 @@ def _struct(values: pa.StructArray, wanted: pa.StructType) -> pa.StructArray:
     """The struct with exactly the wanted fields; those the log does not have are null."""
     if values.null_count == len(values):
         return pa.nulls(len(values), wanted)
-    found = {each.name: child for each, child in zip(values.type, values.flatten(), strict=True)}
+    found = {field.name: child for field, child in zip(values.type, values.flatten(), strict=True)}
     children = [_column(found.get(log_name(field.name)), field, len(values)) for field in wanted]
     return pa.StructArray.from_arrays(children, fields=list(wanted), mask=values.is_null())

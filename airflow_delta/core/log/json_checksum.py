@@ -42,11 +42,11 @@ def canonical_form(document: Mapping[str, Any]) -> str:
 
 def _leaves(path: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...], str]]:
     if isinstance(value, Mapping):
-        for key, each in value.items():
-            yield from _leaves((*path, _quoted(key)), each)
+        for key, child in value.items():
+            yield from _leaves((*path, _quoted(key)), child)
     elif isinstance(value, list):
-        for number, each in enumerate(value):
-            yield from _leaves((*path, str(number)), each)
+        for number, child in enumerate(value):
+            yield from _leaves((*path, str(number)), child)
     else:
         yield path, _quoted(value) if isinstance(value, str) else json.dumps(value)
 

@@ -113,7 +113,7 @@ def _parsed(lines: Sequence[bytes], versions: pa.Int64Array) -> FileActions:
     if len(rows) != len(lines):  # Arrow takes {...}{...} for two rows
         raise ValueError("a line holds more than one value")
     is_action = [pc.is_valid(rows[key]) for key in actions]
-    is_alone = pc.less(reduce(pc.add, (each.cast(pa.int8()) for each in is_action)), 2)
+    is_alone = pc.less(reduce(pc.add, (mask.cast(pa.int8()) for mask in is_action)), 2)
     for name in _MAPS:
         found = map_texts(texts, name) if f'"{name}"'.encode() in body else pa.nulls(len(lines), pa.large_string())
         rows = rows.append_column(name, found if pc.all(is_alone).as_py() else pc.if_else(is_alone, found, None))
@@ -167,4 +167,4 @@ def _json_type(fields: Iterable[pa.Field]) -> pa.StructType:
             return pa.struct([])
         return _json_type(column.type) if pa.types.is_struct(column.type) else column.type
 
-    return pa.struct([(log_name(each.name), of(each)) for each in fields])
+    return pa.struct([(log_name(field.name), of(field)) for field in fields])

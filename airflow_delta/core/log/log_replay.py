@@ -129,7 +129,7 @@ class LogReplay:
     def domains(self) -> Mapping[str, DomainMetadata]:
         """The domains that are there."""
         merged = {**(self._header.domains if self._header else {}), **self._tail.domains}
-        return {name: each for name, each in merged.items() if not each.removed}
+        return {name: domain for name, domain in merged.items() if not domain.removed}
 
     @cached_property
     def commit_info(self) -> CommitInfo | None:

@@ -76,7 +76,7 @@ class LogListing:
     @property
     def latest_version(self) -> int | None:
         """The newest version that any file is about; None when there is no such file."""
-        return max([*self.commits, *(each.version for each in self.checkpoints)], default=None)
+        return max([*self.commits, *(checkpoint.version for checkpoint in self.checkpoints)], default=None)
 
     def earliest_readable_version(self) -> int:
         """The oldest version that can be rebuilt: 0 or a checkpoint, with every later commit there.
@@ -84,7 +84,7 @@ class LogListing:
         Where there is none, the newest version; asking for it then tells what is missing.
         """
         latest = self.latest_version or 0
-        starts = sorted({0 if 0 in self.commits else latest, *(each.version for each in self.checkpoints)})
+        starts = sorted({0 if 0 in self.commits else latest, *(checkpoint.version for checkpoint in self.checkpoints)})
         whole = (start for start in starts if all(version in self.commits for version in range(start + 1, latest + 1)))
         return next(whole, latest)
 
@@ -156,7 +156,7 @@ def list_log(store: LogStore, start: int = 0) -> LogListing:
         for (version, count), found in parts.items()
         if len(found) == count  # each is one of them; the count is anybody's word
     ]
-    checkpoints = sorted([*checkpoints, *v2], key=lambda each: each.preference)
+    checkpoints = sorted([*checkpoints, *v2], key=lambda checkpoint: checkpoint.preference)
     return LogListing(commits=commits, checkpoints=tuple(checkpoints), compacted=tuple(compacted))
 
 
@@ -212,7 +212,11 @@ def _find_segment(store: LogStore, version: int | None, broken: Collection[Check
 
 
 def _newest_checkpoint(listing: LogListing, version: int | None, broken: Collection[Checkpoint]) -> Checkpoint | None:
-    usable = [each for each in listing.checkpoints if each not in broken and (version is None or each.version <= version)]
+    usable = [
+        checkpoint
+        for checkpoint in listing.checkpoints
+        if checkpoint not in broken and (version is None or checkpoint.version <= version)
+    ]
     return usable[-1] if usable else None
 
 
@@ -222,7 +226,9 @@ def _segment(table: str, version: int, checkpoint: Checkpoint | None, listing: L
         table=table,
         version=version,
         checkpoint=checkpoint,
-        commits={each: status for each, status in listing.commits.items() if first <= each <= version},
+        commits={
+            commit_version: status for commit_version, status in listing.commits.items() if first <= commit_version <= version
+        },
         commit_of_version=listing.commits.get(version),
         compacted=_chosen(listing.compacted, first, version),
     )
@@ -231,10 +237,10 @@ def _segment(table: str, version: int, checkpoint: Checkpoint | None, listing: L
 def _chosen(compacted: Iterable[CompactedCommits], first: int, last: int) -> tuple[CompactedCommits, ...]:
     """Greedily from the left, of those with one start the longest: each within these versions, and none that overlap."""
     chosen: list[CompactedCommits] = []
-    for each in sorted(compacted, key=lambda each: (each.start, -each.end)):
-        if each.start >= first and each.end <= last:
-            chosen.append(each)
-            first = each.end + 1
+    for file in sorted(compacted, key=lambda file: (file.start, -file.end)):
+        if file.start >= first and file.end <= last:
+            chosen.append(file)
+            first = file.end + 1
     return tuple(chosen)
 
 

@@ -37,7 +37,7 @@ def with_record_counts(files: pa.Table, columns: Iterable[str]) -> pa.Table:
     """These columns of the files, in this order; ``NUM_RECORDS`` from ``stats`` where it is wanted and not there."""
     wanted = list(columns)
     if NUM_RECORDS.name in wanted and NUM_RECORDS.name not in files.column_names:
-        counts = pa.chunked_array([record_counts(each) for each in files["stats"].chunks], NUM_RECORDS.type)
+        counts = pa.chunked_array([record_counts(chunk) for chunk in files["stats"].chunks], NUM_RECORDS.type)
         files = files.append_column(NUM_RECORDS, counts)
     return files.select(wanted)
 

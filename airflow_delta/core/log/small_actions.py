@@ -92,7 +92,7 @@ class SmallActions:
             CorruptLogError: It is not what the protocol says.
         """
         found = ((text, number, document.get(key)) for text, number, document in reversed(self._found))
-        last = next(((text, number, each) for text, number, each in found if each is not None), None)
+        last = next(((text, number, value) for text, number, value in found if value is not None), None)
         return None if last is None else self._build(last[0], last[1], build, last[2])
 
     def _check_single(self, key: str) -> None:

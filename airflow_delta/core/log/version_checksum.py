@@ -51,8 +51,10 @@ class VersionChecksum:
             "numMetadata": 1,
             "numProtocol": 1,
             "inCommitTimestampOpt": self.in_commit_timestamp,
-            "setTransactions": None if self.transactions is None else [each.to_json() for each in self.transactions],
-            "domainMetadata": None if self.domains is None else [each.to_json() for each in self.domains],
+            "setTransactions": None
+            if self.transactions is None
+            else [transaction.to_json() for transaction in self.transactions],
+            "domainMetadata": None if self.domains is None else [domain.to_json() for domain in self.domains],
             "metadata": self.metadata.to_json(),
             "protocol": self.protocol.to_json(),
             "fileSizeHistogram": None if self.histogram is None else dict(self.histogram),

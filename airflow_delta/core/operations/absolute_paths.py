@@ -51,7 +51,7 @@ def absolute_vectors(vectors: pa.ChunkedArray, table_uri: str) -> pa.ChunkedArra
     if vectors.null_count == len(vectors):
         return vectors
     whole = vectors.combine_chunks()
-    fields = dict(zip((each.name for each in DELETION_VECTOR), whole.flatten(), strict=True))
+    fields = dict(zip((field.name for field in DELETION_VECTOR), whole.flatten(), strict=True))
     kinds, texts = fields["storage_type"], fields["path_or_inline_dv"]
     keys = pc.binary_join_element_wise(kinds, texts, "\n").dictionary_encode()
     try:

@@ -44,4 +44,4 @@ def undeleted(store: LogStore, paths: pa.Array) -> list[FailedDelete]:
 
     threads = 1 if scheme_of(store.table_uri) in LOCAL_SCHEMES else _THREADS
     with ThreadPoolExecutor(threads) as pool:
-        return [each for each in pool.map(delete, pieces) if each]
+        return [failure for failure in pool.map(delete, pieces) if failure]

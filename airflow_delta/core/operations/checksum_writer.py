@@ -109,8 +109,8 @@ def _merged(before: tuple[Any, ...] | None, news: tuple[Any, ...], key: str) -> 
     """The latest of each key that is not removed; None where it is not known what there was before, or there are too many."""
     if before is None:
         return None
-    latest = {getattr(each, key): each for each in (*before, *news)}
-    told = tuple(each for each in latest.values() if not getattr(each, "removed", False))
+    latest = {getattr(action, key): action for action in (*before, *news)}
+    told = tuple(action for action in latest.values() if not getattr(action, "removed", False))
     return told if len(told) <= _MOST_TOLD else None
 
 

@@ -210,11 +210,11 @@ def cloned_files(files: pa.Table, source_uri: str) -> pa.Table:
         "base_row_id": pa.nulls(len(files), pa.int64()),
         "default_row_commit_version": pa.nulls(len(files), pa.int64()),
     }
-    return pa.table([columns.get(each.name, files[each.name]) for each in files.schema], schema=files.schema)
+    return pa.table([columns.get(field.name, files[field.name]) for field in files.schema], schema=files.schema)
 
 
 def _check_same_storage(source: str, target: str) -> None:
-    kinds = [_kind_of_storage(each) for each in (source, target)]
+    kinds = [_kind_of_storage(uri) for uri in (source, target)]
     if kinds[0] != kinds[1] or kinds[0] == "memory":
         detail = f"a clone of {source} shares its files, so that both must lie on one kind of storage"
         raise UnsupportedStorageError(uri=target, detail=detail)

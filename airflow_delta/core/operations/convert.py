@@ -109,21 +109,21 @@ def convert(
         return ConvertResult(version=log.snapshot().version, files=0, converted=False)
     uri = log.table_uri
     listed = listed_files(log.store)
-    tables = tuple(f"{each.rstrip('/')}: it is a table itself" for each in other_tables(listed["path"]))
+    tables = tuple(f"{directory.rstrip('/')}: it is a table itself" for directory in other_tables(listed["path"]))
     if tables:
         raise NotConvertibleError(table=uri, problems=tables)
     files = _parquet_files(listed)
     if not len(files):
         raise NotConvertibleError(table=uri, problems=("there is no Parquet file",))
     directories = pc.replace_substring_regex(files["path"], "(?s)/?[^/]*$", "").combine_chunks().dictionary_encode()
-    partitions = [_partition(each) for each in directories.dictionary.to_pylist()]
+    partitions = [_partition(directory) for directory in directories.dictionary.to_pylist()]
     fields = _partition_fields(uri, partitions, partition_schema, infer=infer_partitions)
     _check_partitions(uri, directories.dictionary.to_pylist(), partitions, fields)
     wanted = requested(properties, uri)
     if MODE_PROPERTY in wanted.configuration:
         raise NotConvertibleError(table=uri, problems=(f"{MODE_PROPERTY} can only be set once the table is there",))
     selection = StatisticsSelection.from_properties(wanted.configuration) if statistics else None
-    names = tuple(each.name for each in fields)
+    names = tuple(field.name for field in fields)
     schema, stats = _Footers(uri, FileLocator.of(log.store), names, selection).of(files["path"])
     metadata = Metadata(
         id=str(uuid.uuid4()),
@@ -135,16 +135,18 @@ def convert(
     definition = new_definition(uri, metadata, wanted)
     if dry_run:
         return ConvertResult(version=-1, files=len(files), converted=False)
-    maps = pa.array([[(name, value) for name, (_, value) in zip(names, each, strict=True)] for each in partitions], STRING_MAP)
+    maps = pa.array(
+        [[(name, value) for name, (_, value) in zip(names, partition, strict=True)] for partition in partitions], STRING_MAP
+    )
     columns = {
-        "path": pa.array([quote(each, safe=_KEPT) for each in files["path"].to_pylist()], pa.string()),
+        "path": pa.array([quote(path, safe=_KEPT) for path in files["path"].to_pylist()], pa.string()),
         "partition_values": maps.take(directories.indices),
         "size": files["size"],
         "modification_time": files["modification_time"],
         "data_change": pa.repeat(pa.scalar(True), len(files)),
         "stats": stats,
     }
-    adds = pa.table([columns.get(each.name, pa.nulls(len(files), each.type)) for each in ADD_FILE], schema=ADD_FILE)
+    adds = pa.table([columns.get(field.name, pa.nulls(len(files), field.type)) for field in ADD_FILE], schema=ADD_FILE)
     committed = log.create_transaction(definition.metadata, definition.protocol).commit(
         adds=adds,
         operation=Operation(
@@ -215,7 +217,7 @@ def _check_partitions(
         NotConvertibleError: One does not.
     """
     problems: list[str] = []
-    wanted = [each.name for each in fields]
+    wanted = [field.name for field in fields]
     for directory, partition in zip(directories, partitions, strict=True):
         names = [name for name, _ in partition]
         if [name_key(name) for name in names] != [name_key(name) for name in wanted]:
@@ -243,8 +245,8 @@ def _limited(problems: list[str]) -> tuple[str, ...]:
 def _with_partitions(schema: StructType, fields: tuple[StructField, ...]) -> StructType:
     """The columns of the files, then the partition columns; one that the files hold too stays where it is."""
     partitions = StructType(fields)
-    own = tuple(partitions.find(each.name) or each for each in schema.fields)
-    return StructType((*own, *(each for each in fields if schema.find(each.name) is None)))
+    own = tuple(partitions.find(field.name) or field for field in schema.fields)
+    return StructType((*own, *(field for field in fields if schema.find(field.name) is None)))
 
 
 # -- footers
@@ -272,18 +274,18 @@ class _Footers:
         merged, stats, problems = StructType(()), [], []
         known: set[StructType] = set()
         for files, footers in self._all(paths, first):
-            stats.append(pa.array([each.stats for each in footers], pa.string()))
+            stats.append(pa.array([footer.stats for footer in footers], pa.string()))
             for path, footer in zip(files, footers, strict=True):
                 if footer.problem:
                     problems.append(f"{path}: {footer.problem}")
                 elif footer.schema not in known:
                     known.add(footer.schema)
                     merged, differences = merged_schema(merged, footer.schema)
-                    problems += [f"{path}: {each}" for each in differences]
+                    problems += [f"{path}: {difference}" for difference in differences]
         if problems:
             raise NotConvertibleError(table=self.table, problems=_limited(problems))
         if self.selection and merged != first:
-            stats = [pa.array([each.stats for each in footers], pa.string()) for _, footers in self._all(paths, merged)]
+            stats = [pa.array([footer.stats for footer in footers], pa.string()) for _, footers in self._all(paths, merged)]
         return merged, pa.chunked_array(stats, pa.string())
 
     def _all(self, paths: pa.ChunkedArray, schema: StructType) -> Iterator[tuple[list[str], list[_Footer]]]:

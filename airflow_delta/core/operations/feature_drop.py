@@ -149,7 +149,9 @@ def _version_with(log: TableLog, feature: str, snapshot: Snapshot) -> int | None
     oldest = listing.earliest_readable_version()
     if feature == _PROTECTION:
         return oldest if oldest < protected_before(snapshot.metadata.configuration) else None
-    if feature == "v2Checkpoint" and (manifests := [each.version for each in listing.checkpoints if each.is_manifest]):
+    if feature == "v2Checkpoint" and (
+        manifests := [checkpoint.version for checkpoint in listing.checkpoints if checkpoint.is_manifest]
+    ):
         return manifests[0]
     state = log.snapshot(oldest)
     if is_used_by(feature, state.metadata) or (feature == DELETION_VECTORS and have_vectors(state.files())):

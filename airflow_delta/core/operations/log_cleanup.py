@@ -119,7 +119,7 @@ def _barrier(store: LogStore, snapshot: Snapshot, version: int) -> int | None:
             return None
         if checkpoint is None:
             return None
-        if all(store.exists(path) for path in sidecars_of(store, [each.path for each in checkpoint.files])):
+        if all(store.exists(path) for path in sidecars_of(store, [file.path for file in checkpoint.files])):
             return checkpoint.version if checkpoint.version >= protected_before(snapshot.metadata.configuration) else None
         version = checkpoint.version - 1
     return None
@@ -141,8 +141,8 @@ def _expired(store: LogStore, barrier: int) -> Iterator[str]:
 
 def _temporaries(store: LogStore, before: int) -> Iterator[str]:
     """Files last changed before that time that were to take the place of one of the log (``LocalLogStore``)."""
-    hidden = takewhile(lambda each: "/." in each.path, store.list_from(LOG_DIRECTORY, "."))  # they come before all digits
-    return (each.path for each in hidden if _TEMPORARY.search(each.path) and each.modification_time < before)
+    hidden = takewhile(lambda file: "/." in file.path, store.list_from(LOG_DIRECTORY, "."))  # they come before all digits
+    return (file.path for file in hidden if _TEMPORARY.search(file.path) and file.modification_time < before)
 
 
 def _delete(store: LogStore, paths: Sequence[str]) -> None:
@@ -152,10 +152,10 @@ def _delete(store: LogStore, paths: Sequence[str]) -> None:
 
 def _unreferenced_sidecars(store: LogStore, before: int) -> Iterator[str]:
     """Sidecars last changed before that time which no checkpoint names; none where a checkpoint does not tell what it names."""
-    old = [each.path for each in store.list_from(SIDECAR_DIRECTORY) if each.modification_time < before]
+    old = [file.path for file in store.list_from(SIDECAR_DIRECTORY) if file.modification_time < before]
     if not old:
         return
-    paths = [each.path for each in store.list_from(LOG_DIRECTORY)]
+    paths = [file.path for file in store.list_from(LOG_DIRECTORY)]
     names = ((path, parse_name(path.rpartition("/")[2])) for path in paths)
     try:
         needed = set(sidecars_of(store, [path for path, name in names if name and name.kind in _CHECKPOINTS]))

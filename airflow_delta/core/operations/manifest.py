@@ -85,8 +85,8 @@ def update_manifests(snapshot: Snapshot, actions: CommitActions) -> ManifestResu
     if incomplete or actions.metadata or not snapshot.partition_columns or not _has_any(snapshot.store):
         return generate_manifests(snapshot)
     live = _with_directory(_listable_files(snapshot), snapshot.partition_columns)
-    changed = [_with_directory(each, snapshot.partition_columns)["directory"] for each in (actions.adds, actions.removes)]
-    touched = pa.chunked_array([chunk for each in changed for chunk in each.chunks], pa.string()).unique()
+    changed = [_with_directory(files, snapshot.partition_columns)["directory"] for files in (actions.adds, actions.removes)]
+    touched = pa.chunked_array([chunk for directories in changed for chunk in directories.chunks], pa.string()).unique()
     files = live.filter(pc.is_in(live["directory"], touched))
     manifests = _manifests(files, snapshot)
     _write(snapshot.store, manifests)
@@ -151,7 +151,7 @@ def _write(store: LogStore, manifests: Mapping[str, pa.ListScalar]) -> None:
 
 
 def _existing(store: LogStore) -> set[str]:
-    return {each.path for each in store.list_all(MANIFESTS) if each.path.endswith(f"/{_MANIFEST}")}
+    return {file.path for file in store.list_all(MANIFESTS) if file.path.endswith(f"/{_MANIFEST}")}
 
 
 def _has_any(store: LogStore) -> bool:

@@ -37,7 +37,7 @@ def footer_schema(footer: pq.FileMetaData) -> StructType:
         except (InvalidSchemaError, UnicodeDecodeError):  # then the file's own types must do
             pass
     leaves = (footer.schema.column(index) for index in range(footer.num_columns))
-    return _plain(struct_from_arrow(pa.schema([_with_instants(each, leaves) for each in footer.schema.to_arrow_schema()])))
+    return _plain(struct_from_arrow(pa.schema([_with_instants(field, leaves) for field in footer.schema.to_arrow_schema()])))
 
 
 def _with_instants(field: pa.Field, leaves: Iterator[pq.ColumnSchema]) -> pa.Field:
@@ -47,9 +47,9 @@ def _with_instants(field: pa.Field, leaves: Iterator[pq.ColumnSchema]) -> pa.Fie
     """
     kind = field.type
     if pa.types.is_struct(kind):
-        return field.with_type(pa.struct([_with_instants(each, leaves) for each in kind]))
+        return field.with_type(pa.struct([_with_instants(child, leaves) for child in kind]))
     if pa.types.is_map(kind):
-        key, item = (_with_instants(each, leaves) for each in (kind.key_field, kind.item_field))
+        key, item = (_with_instants(child, leaves) for child in (kind.key_field, kind.item_field))
         return field.with_type(pa.map_(key, item))
     if pa.types.is_list(kind):
         return field.with_type(pa.list_(_with_instants(kind.value_field, leaves)))
@@ -90,7 +90,7 @@ def merged_schema(known: StructType, other: StructType) -> tuple[StructType, tup
 
 
 def _merged_structs(known: StructType, other: StructType, prefix: str, differences: list[str]) -> StructType:
-    folded = [name_key(each.name) for each in other.fields]
+    folded = [name_key(field.name) for field in other.fields]
     differences += [
         f"{prefix}{name}: there are two columns of this name"
         for position, name in enumerate(other.names)
@@ -101,7 +101,7 @@ def _merged_structs(known: StructType, other: StructType, prefix: str, differenc
         theirs = other.find(field.name)
         kind = field.type if theirs is None else _merged(field.type, theirs.type, f"{prefix}{field.name}", differences)
         fields.append(replace(field, type=kind))
-    return StructType((*fields, *(each for each in other.fields if known.find(each.name) is None)))
+    return StructType((*fields, *(field for field in other.fields if known.find(field.name) is None)))
 
 
 def _merged(known: DataType, other: DataType, path: str, differences: list[str]) -> DataType:

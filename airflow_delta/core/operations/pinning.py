@@ -72,14 +72,14 @@ def pin_versions(
         InvalidStatementError: A time is none, or lies in the future; a version is no number.
         As ``DeltaLog.snapshot``.
     """
-    logs = {each.alias: open_log(each.table) for each in statement.tables}
-    latest = _standing_versions({each.alias: logs[each.alias] for each in statement.tables if each.as_of is None})
+    logs = {table.alias: open_log(table.table) for table in statement.tables}
+    latest = _standing_versions({table.alias: logs[table.alias] for table in statement.tables if table.as_of is None})
     versions = {
-        each.alias: latest[each.alias] if each.as_of is None else _version(logs[each.alias], each.as_of)
-        for each in statement.tables
+        table.alias: latest[table.alias] if table.as_of is None else _version(logs[table.alias], table.as_of)
+        for table in statement.tables
     }
-    opened = [_opened(logs[each.alias], each, versions[each.alias]) for each in statement.tables]
-    return tuple(_registered(logs[each.alias], each, statement, record) for each in opened)
+    opened = [_opened(logs[table.alias], table, versions[table.alias]) for table in statement.tables]
+    return tuple(_registered(logs[table.alias], table, statement, record) for table in opened)
 
 
 def _standing_versions(logs: Mapping[str, TableLog]) -> dict[str, int]:

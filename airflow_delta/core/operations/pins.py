@@ -49,10 +49,10 @@ class Pin:
     expires: int
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if type(value).__name__ != each.type:
-                raise TypeError(f"{each.name} is {value!r}")
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if type(value).__name__ != field.type:
+                raise TypeError(f"{field.name} is {value!r}")
         if not 0 <= self.version <= _MOST:
             raise ValueError(f"version is {self.version}")
         if not -1 <= self.map_index <= _MOST:

@@ -91,7 +91,7 @@ def recompute_statistics(
     if missing_only:
         files = files.filter(without_statistics(files))
     stats = _Reader.of(snapshot).statistics(files)
-    changed = pa.array([_differ(*each) for each in zip(files["stats"].to_pylist(), stats.to_pylist(), strict=True)], pa.bool_())
+    changed = pa.array([_differ(*pair) for pair in zip(files["stats"].to_pylist(), stats.to_pylist(), strict=True)], pa.bool_())
     if dry_run:
         would = sum(changed.to_pylist())
         return StatisticsResult(version=snapshot.version, read=len(files), changed=would, skipped=stats.null_count)
@@ -134,7 +134,7 @@ def _with_statistics(live: pa.Table, keys: pa.ChunkedArray, stats: pa.ChunkedArr
         "stats": stats.take(position.drop_null()),
         "data_change": pa.repeat(pa.scalar(False), len(files)),
     }
-    return pa.table([columns.get(each.name, files[each.name]) for each in files.schema], schema=files.schema)
+    return pa.table([columns.get(field.name, files[field.name]) for field in files.schema], schema=files.schema)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +192,7 @@ class _Reader:
     def _observed(self, filesystem: pyarrow.fs.FileSystem, place: str, leaves: set[Path]) -> RowObserver:
         """What the rows say of these leaf columns."""
         wanted = {path[0] for path in leaves}
-        columns = StructType(tuple(each for each in self.schema.fields if each.name in wanted))
+        columns = StructType(tuple(field for field in self.schema.fields if field.name in wanted))
         everything = StatisticsSelection(indexed_columns=-1)
         single = {
             path

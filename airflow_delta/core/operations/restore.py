@@ -175,8 +175,8 @@ def file_difference(current: pa.Table, wanted: pa.Table) -> FileDifference:
 def restored_metadata(target: Metadata, latest: Metadata) -> Metadata:
     """The metadata of ``target``; what only counts upwards stays as in ``latest`` where it is further."""
     configuration = dict(target.configuration)
-    ids = [each.configuration.get(MAX_ID_PROPERTY, "") for each in (target, latest)]
-    if all(each.isdecimal() for each in ids):
+    ids = [metadata.configuration.get(MAX_ID_PROPERTY, "") for metadata in (target, latest)]
+    if all(id_.isdecimal() for id_ in ids):
         configuration[MAX_ID_PROPERTY] = max(ids, key=int)
     schema = parse_schema(target.schema_string)
     merged = _with_high_water_marks(schema, parse_schema(latest.schema_string))
@@ -204,8 +204,8 @@ def _without_row_tracking(metadata: Metadata) -> Metadata:
 
 def _with_high_water_marks(target: StructType, latest: StructType) -> StructType:
     """Identity columns go on after the last number ever given. Protocol: PROTOCOL.md, "Identity Columns"."""
-    marks = {physical_name(each): each.metadata.get(_MARK) for each in latest.fields}
-    return StructType(tuple(_with_high_water_mark(each, marks.get(physical_name(each))) for each in target.fields))
+    marks = {physical_name(field): field.metadata.get(_MARK) for field in latest.fields}
+    return StructType(tuple(_with_high_water_mark(field, marks.get(physical_name(field))) for field in target.fields))
 
 
 def _with_high_water_mark(field: StructField, mark: Any) -> StructField:
@@ -223,7 +223,7 @@ def restored_protocol(target: Protocol, latest: Protocol) -> Protocol:
 
 def restored_domains(target: Snapshot, latest: Snapshot) -> list[DomainMetadata]:
     """The domains to set: clustering as it was; all others, such as the last row number, stay as they are now."""
-    then, now = (each.domains.get(CLUSTERING) for each in (target, latest))
+    then, now = (snapshot.domains.get(CLUSTERING) for snapshot in (target, latest))
     if then is None and now is None:
         return []
     none = json.dumps({"clusteringColumns": [], "domainName": CLUSTERING}, separators=(",", ":"))
@@ -239,7 +239,7 @@ def _unreadable(target: Snapshot, files: pa.Table) -> pa.Table:
     if not len(gone):
         return files.slice(0, 0)
     lost = set(gone.to_pylist())
-    without_vector = [each is not None and vector_path(each) in lost for each in vectors.to_pylist()]
+    without_vector = [vector is not None and vector_path(vector) in lost for vector in vectors.to_pylist()]
     return files.filter(pc.or_(pc.is_in(files["path"], gone), pa.chunked_array([without_vector], pa.bool_())))
 
 

@@ -62,9 +62,9 @@ def named_paths(files: Iterable[pa.Table], *, table: str) -> pa.ChunkedArray:
         CorruptLogError: A deletion vector cannot be located, so that nobody knows which file to keep.
     """
     pieces: list[pa.Array] = []
-    for each in files:
-        pieces += [*each["path"].chunks, *vector_files(each["deletion_vector"], table=table).chunks]
-    decoded = (_decoded(each) for each in pieces)
+    for table_files in files:
+        pieces += [*table_files["path"].chunks, *vector_files(table_files["deletion_vector"], table=table).chunks]
+    decoded = (_decoded(piece) for piece in pieces)
     return pa.chunked_array([*pieces, *decoded], pa.string())
 
 
@@ -104,7 +104,7 @@ def lies_below_the_root(paths: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def unencoded(paths: pa.ChunkedArray) -> pa.ChunkedArray:
     """Paths of the log as names of files."""
-    return pa.chunked_array([_unquoted(each) for each in paths.chunks], pa.string())
+    return pa.chunked_array([_unquoted(chunk) for chunk in paths.chunks], pa.string())
 
 
 def _decoded(paths: pa.Array) -> pa.Array:
@@ -117,9 +117,9 @@ def _unquoted(paths: pa.Array) -> pa.Array:
     if not pc.any(pc.match_substring(paths, "%")).as_py():
         return paths
     parts = pc.extract_regex(paths, r"(?s)^(?P<directory>(?:.*/)?)(?P<name>[^/]*)$")
-    directories, names = (pc.struct_field(parts, each).dictionary_encode() for each in ("directory", "name"))
+    directories, names = (pc.struct_field(parts, part).dictionary_encode() for part in ("directory", "name"))
     plain = [
-        pa.array(map(unquote, each.dictionary.to_pylist()), pa.string()).take(each.indices) for each in (directories, names)
+        pa.array(map(unquote, texts.dictionary.to_pylist()), pa.string()).take(texts.indices) for texts in (directories, names)
     ]
     return pc.binary_join_element_wise(*plain, "")
 

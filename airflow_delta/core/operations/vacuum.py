@@ -190,7 +190,7 @@ def _needed_files(snapshot: Snapshot, cutoff: int) -> list[pa.Table]:
     """The live files, and those removed within the retention."""
     tombstones = snapshot.tombstones()
     recent = tombstones.filter(pc.greater_equal(tombstones["deletion_timestamp"], cutoff))
-    return [each.select(["path", "deletion_vector"]) for each in (snapshot.files(), recent)]
+    return [files.select(["path", "deletion_vector"]) for files in (snapshot.files(), recent)]
 
 
 def _without_pinned(log: TableLog, doomed: pa.Table, versions: Iterable[int]) -> pa.Table:
@@ -209,7 +209,7 @@ def _without_pinned(log: TableLog, doomed: pa.Table, versions: Iterable[int]) ->
 
 def _partition_names(snapshot: Snapshot) -> set[str]:
     """Logical and physical names of the partition columns: directories are named by either."""
-    fields = [each for each in snapshot.schema.fields if each.name in snapshot.partition_columns]
+    fields = [field for field in snapshot.schema.fields if field.name in snapshot.partition_columns]
     return {*snapshot.partition_columns, *map(physical_name, fields)}
 
 

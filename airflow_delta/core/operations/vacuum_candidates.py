@@ -44,9 +44,9 @@ def listed_files(store: LogStore) -> pa.Table:
 
 
 def _columns(statuses: Iterator[FileStatus]) -> pa.RecordBatch:
-    rows = [(each.path, each.size, each.modification_time) for each in statuses]
+    rows = [(status.path, status.size, status.modification_time) for status in statuses]
     columns = zip(*rows, strict=True) if rows else [()] * len(LISTED_FILE)
-    arrays = [pa.array(values, each.type) for values, each in zip(columns, LISTED_FILE, strict=True)]
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, LISTED_FILE, strict=True)]
     return pa.record_batch(arrays, schema=LISTED_FILE)
 
 
@@ -179,8 +179,8 @@ def _logs_of_other_tables(store: LogStore, paths: pa.ChunkedArray) -> pa.Table:
     A partition directory is taken for what its name says: to ask for a log in each would be the listing that is saved here.
     """
     directories = pc.replace_substring_regex(paths, "(?s)/?[^/]*$", "").unique().to_pylist()
-    above = {parent for each in directories for parent in _ancestors(each) if "=" not in parent.rpartition("/")[2]}
-    logs = [found.path for each in sorted(above) for found in islice(store.list_from(f"{each}/{LOG_DIRECTORY}"), 1)]
+    above = {parent for directory in directories for parent in _ancestors(directory) if "=" not in parent.rpartition("/")[2]}
+    logs = [found.path for directory in sorted(above) for found in islice(store.list_from(f"{directory}/{LOG_DIRECTORY}"), 1)]
     zeros = pa.array([0] * len(logs), pa.int64())
     return pa.table([pa.array(logs, pa.string()), zeros, zeros], schema=LISTED_FILE)
 

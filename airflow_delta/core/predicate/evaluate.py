@@ -89,7 +89,7 @@ def filter_files(expression: Expression, files: pa.Table, schema: StructType, pa
 def _verdicts(expression: Expression, files: pa.Table, schema: StructType, partitions: set[str]) -> Verdicts:
     names = referenced_columns(expression) & partitions
     values = partition_arrays(files, [field for name in names if (field := schema.find(name))])
-    data_columns = [each for each in decidable_columns(expression) if each.name not in values]
+    data_columns = [column for column in decidable_columns(expression) if column.name not in values]
     statistics = file_statistics(files["stats"], schema, data_columns) if data_columns else None
     bounds = statistics.columns if statistics else {}
     every, nowhere = (pa.repeat(pa.scalar(value), len(files)) for value in (True, False))
@@ -120,9 +120,12 @@ def _verdicts(expression: Expression, files: pa.Table, schema: StructType, parti
 def _combined(expression: Expression, answer: Callable[[Expression], _Answer]) -> _Answer:
     if not isinstance(expression, And | Or):
         return answer(expression)
-    answers = [_combined(each, answer) for each in expression.operands]
+    answers = [_combined(operand, answer) for operand in expression.operands]
     all_of, one_of = (pc.and_, pc.or_) if isinstance(expression, And) else (pc.or_, pc.and_)
-    return _Answer(reduce(all_of, (each.may_hold for each in answers)), reduce(one_of, (each.may_fail for each in answers)))
+    return _Answer(
+        reduce(all_of, (partial_answer.may_hold for partial_answer in answers)),
+        reduce(one_of, (partial_answer.may_fail for partial_answer in answers)),
+    )
 
 
 # -- leaves, from bounds
@@ -136,14 +139,14 @@ def _from_bounds(leaf: Any, bounds: ColumnBounds, *, negated: bool) -> _Answer:
     if bounds.low is None:
         sure, sure_not = never, never
     else:
-        sure, sure_not = (pc.fill_null(each, False) for each in _certainties(leaf, bounds, never))
+        sure, sure_not = (pc.fill_null(certainty, False) for certainty in _certainties(leaf, bounds, never))
     if isinstance(leaf, Comparison) and leaf.operator == "<=>":
         holds = pc.and_(pc.invert(sure_not), pc.invert(bounds.all_null))
         fails = pc.invert(pc.and_(sure, bounds.no_null))
         return _Answer(fails, holds) if negated else _Answer(holds, fails)
     if negated:
         sure, sure_not = sure_not, sure
-    if isinstance(leaf, In) and negated and any(each.value is None for each in leaf.values):
+    if isinstance(leaf, In) and negated and any(value.value is None for value in leaf.values):
         return _Answer(never, pc.invert(never))
     return _Answer(pc.and_(pc.invert(sure_not), pc.invert(bounds.all_null)), pc.invert(pc.and_(sure, bounds.no_null)))
 
@@ -182,19 +185,19 @@ def _certainly(operator: str, bounds: ColumnBounds, value: pa.Scalar) -> Any:
 
 def _certainly_in(literals: tuple[Literal, ...], bounds: ColumnBounds, never: Any) -> Any:
     """One value only, and it is in the list."""
-    items = [arrow_scalar(each) for each in literals if each.value is not None]
+    items = [arrow_scalar(literal) for literal in literals if literal.value is not None]
     if not items or items[0].type != bounds.low.type:
         return never
-    values = pa.array([each.as_py() for each in items], items[0].type)
+    values = pa.array([item.as_py() for item in items], items[0].type)
     return pc.and_kleene(pc.equal(bounds.low, bounds.greatest), pc.is_in(bounds.low, value_set=values))
 
 
 def _certainly_not_in(literals: tuple[Literal, ...], bounds: ColumnBounds, never: Any) -> Any:
     """Every value of the list lies outside the bounds; a long list is taken as ranges of neighbours."""
-    known = [each for each in literals if each.value is not None]
-    if any(each.value != each.value for each in known):
+    known = [literal for literal in literals if literal.value is not None]
+    if any(literal.value != literal.value for literal in known):
         return never
-    known.sort(key=lambda each: each.value)
+    known.sort(key=lambda literal: literal.value)
     step = max(1, -(-len(known) // _MAX_RANGES))
     parts = (known[start : start + step] for start in range(0, len(known), step))
     ranges = ((arrow_scalar(part[0]), arrow_scalar(part[-1])) for part in parts)

@@ -151,11 +151,11 @@ def range_predicate(field: StructField, low: Any, high: Any) -> Expression:
 
 def _joined(operands: Iterable[Expression], kind: type[And | Or], *, neutral: Literal, absorbing: Literal) -> Expression:
     flat: list[Expression] = []
-    for each in operands:
-        if each == absorbing:
+    for operand in operands:
+        if operand == absorbing:
             return absorbing
-        if each != neutral:
-            flat += each.operands if isinstance(each, kind) else (each,)
+        if operand != neutral:
+            flat += operand.operands if isinstance(operand, kind) else (operand,)
     unique = tuple(dict.fromkeys(flat))
     return neutral if not unique else unique[0] if len(unique) == 1 else kind(unique)
 
@@ -246,8 +246,8 @@ def _negated(expression: Expression) -> Expression:
 def _weakened(expression: Expression, stays: Callable[[Expression], bool]) -> Expression:
     match expression:
         case And(operands):
-            return conjunction(_weakened(each, stays) for each in operands)
+            return conjunction(_weakened(operand, stays) for operand in operands)
         case Or(operands):
-            return disjunction(_weakened(each, stays) for each in operands)
+            return disjunction(_weakened(operand, stays) for operand in operands)
         case _:
             return expression if stays(expression) else TRUE

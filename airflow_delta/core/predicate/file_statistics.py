@@ -114,7 +114,7 @@ def file_statistics(stats: pa.ChunkedArray, schema: StructType, columns: Iterabl
     records = parsed["numRecords"]
     return FileStatistics(
         is_empty=_certain(pc.equal(records, 0)),
-        columns={column: _bounds(parsed, each, records) for column, each in stored.items()},
+        columns={column: _bounds(parsed, stored_column, records) for column, stored_column in stored.items()},
     )
 
 
@@ -147,7 +147,7 @@ def _stored(schema: StructType, column: Column) -> _Stored:
         scope = field.type
     was_float = scope == DOUBLE and _TYPE_CHANGES in fields[-1].metadata
     path = tuple(map(physical_name, fields))
-    has_elements = any(isinstance(each.type, ArrayType | MapType) for each in schema.fields)
+    has_elements = any(isinstance(field.type, ArrayType | MapType) for field in schema.fields)
     is_counted = not isinstance(scope, ArrayType | MapType | StructType) and not (has_elements and path in _COUNTED_ELEMENTS)
     return _Stored(path=path, kind=scope, was_float=was_float, is_counted=is_counted)
 
@@ -164,11 +164,11 @@ def _json_type(kind: DataType) -> pa.DataType | None:
 
 def _parsed(stats: pa.ChunkedArray, columns: Collection[_Stored]) -> pa.Table:
     """The statistics as nested columns, for these columns only; NULL wherever they say nothing that can be read."""
-    bounds = _nested({each.path: json_type for each in columns if (json_type := _json_type(each.kind))})
-    counts = _nested({each.path: pa.int64() for each in columns if each.is_counted})
+    bounds = _nested({column.path: json_type for column in columns if (json_type := _json_type(column.kind))})
+    counts = _nested({column.path: pa.int64() for column in columns if column.is_counted})
     schema = pa.schema([("numRecords", pa.int64()), ("minValues", bounds), ("maxValues", bounds), ("nullCount", counts)])
     options = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
-    has_floats = any(each.kind in (FLOAT, DOUBLE) for each in columns)
+    has_floats = any(column.kind in (FLOAT, DOUBLE) for column in columns)
     tables = [schema.empty_table()]
     rows = min(_ROWS_OF_SLICE, max(1, len(stats) * _BYTES_OF_SLICE // max(1, stats.nbytes)))
     for start in range(0, len(stats), rows):
@@ -231,7 +231,7 @@ def _bounds(parsed: pa.Table, column: _Stored, records: pa.ChunkedArray) -> Colu
         low, high = _typed(low, kind), _typed(high, kind)
     is_contradiction = _certain(pc.greater(low, high))
     if pc.any(is_contradiction).as_py():
-        low, high = (pc.if_else(is_contradiction, None, each) for each in (low, high))
+        low, high = (pc.if_else(is_contradiction, None, bound) for bound in (low, high))
     if kind in (TIMESTAMP, TIMESTAMP_NTZ):
         low, high = _outward(low, high)
     if column.was_float or (isinstance(kind, DecimalType) and kind.precision > _DIGITS_OF_DOUBLE):

@@ -163,8 +163,8 @@ def _cast(node: Node) -> Literal | None:
     if kind is None or inner is None or inner.value is None:
         return None
     if isinstance(kind, DecimalType) and node.to.expressions:
-        numbers = [each.name for each in node.to.expressions]
-        if not all(each.isdecimal() and len(each) <= 2 for each in numbers):  # noqa: PLR2004 - no precision has more digits
+        numbers = [parameter.name for parameter in node.to.expressions]
+        if not all(number.isdecimal() and len(number) <= 2 for number in numbers):  # noqa: PLR2004 - no precision has more digits
             return None
         precision, scale = map(int, [*numbers, "0"][:2])
         kind = DecimalType(precision, scale)

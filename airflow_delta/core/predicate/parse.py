@@ -97,9 +97,9 @@ class _Parser:
             case exp.Paren():
                 return self.predicate(node.this)
             case exp.And():
-                return And(tuple(self.predicate(each) for each in node.flatten()))
+                return And(tuple(self.predicate(operand) for operand in node.flatten()))
             case exp.Or():
-                return Or(tuple(self.predicate(each) for each in node.flatten()))
+                return Or(tuple(self.predicate(operand) for operand in node.flatten()))
             case exp.Not():
                 return Not(self.predicate(node.this))
             case exp.Boolean() | exp.Null():
@@ -157,7 +157,7 @@ class _Parser:
 
     def _in(self, left: Node, nodes: Iterable[Node]) -> Expression | None:
         found = self._find(left)
-        literals = [written_literal(each) for each in nodes]
+        literals = [written_literal(node) for node in nodes]
         if found is None or not literals or not self._compares_bytes(*found):
             return None
         column, field = found
@@ -199,7 +199,7 @@ class _Parser:
             raise self._error("it holds a subquery")
         if not isinstance(node, exp.Condition):
             raise self._error("it is not one SQL condition")
-        columns = (self._resolved([part.name for part in each.parts])[0] for each in node.find_all(exp.Column))
+        columns = (self._resolved([part.name for part in column.parts])[0] for column in node.find_all(exp.Column))
         return Opaque(node.sql(dialect="spark"), tuple(dict.fromkeys(columns)))
 
     def _find(self, node: Node) -> tuple[Column, StructField] | None:

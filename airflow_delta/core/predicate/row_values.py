@@ -68,9 +68,9 @@ def row_values(expression: Expression, operand: Callable[[Column], Any], *, tabl
     """
     match expression:
         case And(operands):
-            return _reduced(pc.and_kleene, [row_values(each, operand, table=table) for each in operands], empty=True)
+            return _reduced(pc.and_kleene, [row_values(part, operand, table=table) for part in operands], empty=True)
         case Or(operands):
-            return _reduced(pc.or_kleene, [row_values(each, operand, table=table) for each in operands], empty=False)
+            return _reduced(pc.or_kleene, [row_values(part, operand, table=table) for part in operands], empty=False)
         case Not(negated):
             return pc.invert(row_values(negated, operand, table=table))
         case Literal(value):
@@ -101,11 +101,11 @@ def _reduced(kernel: Callable[[Any, Any], Any], values: list[Any], *, empty: boo
 
 
 def _in(values: Any, literals: tuple[Literal, ...]) -> Any:
-    known = [each for each in literals if each.value is not None]
+    known = [literal for literal in literals if literal.value is not None]
     miss = _NULL if len(known) < len(literals) else pa.scalar(False)
     if not known:
         return pc.if_else(pc.is_valid(values), miss, _NULL)
-    items = [each.value for each in known]
+    items = [literal.value for literal in known]
     if known[0].type in (FLOAT, DOUBLE) and 0.0 in items:
         items += [0.0, -0.0]  # equal to each other, but not for a hash table
     hit = pc.is_in(values, value_set=pa.array(items, arrow_type(known[0].type)))

@@ -48,7 +48,7 @@ class Padding:
             members = [self._member(position, values.field(position)) for position in range(kind.num_fields)]
             return pa.StructArray.from_arrays(members, fields=list(kind), mask=values.is_null() if values.null_count else None)
         if pa.types.is_map(kind):
-            parts = [self._member(position, each) for position, each in enumerate((values.keys, values.items))]
+            parts = [self._member(position, child) for position, child in enumerate((values.keys, values.items))]
             inner = pa.StructArray.from_arrays(parts, fields=[kind.key_field, kind.item_field])
         else:
             inner = self._member(0, values.values)
@@ -67,10 +67,10 @@ def has_char(field: StructField) -> bool:
 def without_char(schema: StructType) -> StructType:
     """The columns as those read them who do not pad."""
     fields = (
-        replace(each, metadata={key: value for key, value in each.metadata.items() if key != CHAR_VARCHAR})
-        if has_char(each)
-        else each
-        for each in schema.fields
+        replace(field, metadata={key: value for key, value in field.metadata.items() if key != CHAR_VARCHAR})
+        if has_char(field)
+        else field
+        for field in schema.fields
     )
     return StructType(tuple(fields))
 
@@ -82,7 +82,9 @@ def paddings(schema: StructType) -> dict[str, Padding]:
         UnsupportedTypeError: A length is too great.
     """
     found = (
-        (each.name, _padding(str(each.metadata[CHAR_VARCHAR]).strip(), each.type)) for each in schema.fields if has_char(each)
+        (field.name, _padding(str(field.metadata[CHAR_VARCHAR]).strip(), field.type))
+        for field in schema.fields
+        if has_char(field)
     )
     return {name: padding for name, padding in found if padding is not None}
 
@@ -99,19 +101,19 @@ def _padding(declared: str, kind: DataType) -> Padding | None:
         case StructType(fields):
             names = [name.strip("`").replace("``", "`") for name, _ in parts]
             if len(names) == len(fields):  # by position, as Spark does it: members may have been renamed
-                names = [each.name for each in fields]
+                names = [field.name for field in fields]
             inside = {
-                position: _padding(parts[names.index(each.name)][1], each.type)
-                for position, each in enumerate(fields)
-                if each.name in names
+                position: _padding(parts[names.index(field.name)][1], field.type)
+                for position, field in enumerate(fields)
+                if field.name in names
             }
         case ArrayType(element):
             inside = {0: _padding(declared[declared.find("<") + 1 : -1].strip(), element)}
         case MapType(key, value) if len(parts) == 2:  # noqa: PLR2004 - a key and a value
-            inside = {position: _padding(parts[position][1], each) for position, each in enumerate((key, value))}
+            inside = {position: _padding(parts[position][1], child) for position, child in enumerate((key, value))}
         case _:
             return None
-    known = {position: each for position, each in inside.items() if each is not None}
+    known = {position: padding for position, padding in inside.items() if padding is not None}
     return Padding(inside=known) if known else None
 
 

@@ -79,20 +79,20 @@ def physical_schema(schema: StructType) -> StructType:
     Raises:
         InvalidSchemaError: Two columns of one struct have one physical name.
     """
-    return _each_struct(schema, lambda fields: _unique(replace(each, name=physical_name(each)) for each in fields))
+    return _each_struct(schema, lambda fields: _unique(replace(field, name=physical_name(field)) for field in fields))
 
 
 def without_column_mapping(schema: StructType) -> StructType:
     """The schema whose columns are what they are called: ids and physical names mean nothing to a table in mode ``none``."""
-    if not any(_KEYS & each.metadata.keys() for each in all_fields(schema)):
+    if not any(_KEYS & field.metadata.keys() for field in all_fields(schema)):
         return schema
     return _each_struct(
         schema,
         lambda fields: (
-            replace(each, metadata={key: value for key, value in each.metadata.items() if key not in _KEYS})
-            if _KEYS & each.metadata.keys()
-            else each
-            for each in fields
+            replace(field, metadata={key: value for key, value in field.metadata.items() if key not in _KEYS})
+            if _KEYS & field.metadata.keys()
+            else field
+            for field in fields
         ),
     )
 
@@ -106,7 +106,7 @@ def with_column_mapping(schema: StructType, *, max_id: int, keep_names: bool = F
         keep_names: Whether the physical name of a column is its name, so that existing data files stay readable (the mapping
             is enabled on a table with data); otherwise it is ``col-`` and a random UUID.
     """
-    ids = [number for each in all_fields(schema) if (number := field_id(each)) is not None]
+    ids = [number for field in all_fields(schema) if (number := field_id(field)) is not None]
     last = max([max_id, *ids])
 
     def mapped(field: StructField) -> StructField:
@@ -149,7 +149,7 @@ def _each_struct(schema: StructType, change: Callable[[tuple[StructField, ...]],
             case _:
                 return data_type
 
-    return StructType(tuple(replace(each, type=changed(each.type)) for each in change(schema.fields)))
+    return StructType(tuple(replace(field, type=changed(field.type)) for field in change(schema.fields)))
 
 
 def _unique(fields: Iterator[StructField]) -> Iterator[StructField]:

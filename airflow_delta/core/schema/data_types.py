@@ -91,7 +91,7 @@ class StructType:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the fields, in order."""
-        return tuple(each.name for each in self.fields)
+        return tuple(field.name for field in self.fields)
 
     def find(self, name: str) -> StructField | None:
         """The field of this name, in any case as ``find_name`` resolves names; None when there is none. Raises likewise."""
@@ -102,7 +102,9 @@ class StructType:
         """This struct less the fields of these names (in any case)."""
         dropped = set(names)
         others = {name_key(name) for name in dropped.difference(self.names)}
-        return StructType(tuple(each for each in self.fields if each.name not in dropped and name_key(each.name) not in others))
+        return StructType(
+            tuple(field for field in self.fields if field.name not in dropped and name_key(field.name) not in others)
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,9 +68,9 @@ def serialize(value: Any, data_type: DataType, *, column: str = "") -> str | Non
 def serialized_values(values: pa.Array | pa.ChunkedArray, data_type: DataType, *, column: str = "") -> pa.Array:
     """``serialize`` over a column (strings out); Python sees each distinct value once."""
     distinct = _encoded(values)
-    return pa.array([serialize(each, data_type, column=column) for each in distinct.dictionary.to_pylist()], pa.string()).take(
-        distinct.indices
-    )
+    return pa.array(
+        [serialize(value, data_type, column=column) for value in distinct.dictionary.to_pylist()], pa.string()
+    ).take(distinct.indices)
 
 
 def _serializer(data_type: DataType) -> Callable[[Any], str]:
@@ -168,7 +168,7 @@ def partition_arrays(files: pa.Table, fields: Iterable[StructField]) -> dict[str
     Raises as ``typed_values``.
     """
     maps = files["partition_values"]
-    return {each.name: partition_column(texts_of_key(maps, physical_name(each)), each) for each in fields}
+    return {field.name: partition_column(texts_of_key(maps, physical_name(field)), field) for field in fields}
 
 
 def partition_column(texts: pa.Array | pa.ChunkedArray, field: StructField) -> pa.Array:
@@ -183,7 +183,7 @@ def texts_of_key(maps: pa.ChunkedArray, key: str) -> pa.ChunkedArray:
 
     As ``pc.map_lookup``, but ten times as fast where each map has the key just once, as is the rule.
     """
-    return pa.chunked_array([_texts_of_key(each, key) for each in maps.chunks], pa.string())
+    return pa.chunked_array([_texts_of_key(chunk, key) for chunk in maps.chunks], pa.string())
 
 
 def _texts_of_key(maps: pa.MapArray, key: str) -> pa.StringArray:
@@ -209,9 +209,9 @@ def with_exact_keys(maps: pa.ChunkedArray, keys: Sequence[str]) -> pa.ChunkedArr
     Protocol: PROTOCOL.md, "Add File and Remove File": a value for each partition column.
     """
     wanted = pa.array(keys, pa.string())
-    if all(_has_exact_keys(each, wanted) for each in maps.chunks):
+    if all(_has_exact_keys(chunk, wanted) for chunk in maps.chunks):
         return maps
-    return pa.chunked_array([_with_exact_keys(each, keys) for each in maps.chunks], maps.type)
+    return pa.chunked_array([_with_exact_keys(chunk, keys) for chunk in maps.chunks], maps.type)
 
 
 def _has_exact_keys(maps: pa.MapArray, wanted: pa.StringArray) -> bool:

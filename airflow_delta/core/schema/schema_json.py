@@ -75,7 +75,7 @@ def _decimal(precision: int, scale: int) -> DecimalType:
 
 def _parse_struct(documents: Any) -> StructType:
     fields = tuple(map(_parse_field, documents))
-    if len({each.name for each in fields}) < len(fields):
+    if len({field.name for field in fields}) < len(fields):
         raise ValueError("two columns have one name")
     return StructType(fields)
 

@@ -109,4 +109,6 @@ def _selected(schema: StructType, columns: Sequence[str], table_uri: str) -> Str
 
 
 def _with_columns(wanted: StructType, schema: StructType, names: Collection[str]) -> StructType:
-    return StructType(wanted.fields + tuple(each for each in schema.fields if each.name in names and each not in wanted.fields))
+    return StructType(
+        wanted.fields + tuple(field for field in schema.fields if field.name in names and field not in wanted.fields)
+    )

@@ -59,7 +59,7 @@ class SnapshotDifference:
 
 def difference(before: Snapshot, after: Snapshot) -> SnapshotDifference:
     """What changed from ``before`` to ``after``, two versions of one table."""
-    earlier, later = (each.files(columns=_COMPARED) for each in (before, after))
+    earlier, later = (snapshot.files(columns=_COMPARED) for snapshot in (before, after))
     had, has = file_keys(earlier), file_keys(later)
     return SnapshotDifference(
         table=after.table_uri,
@@ -84,7 +84,7 @@ def _totals(files: pa.Table) -> FileTotals:
 
 
 def _columns(schema: StructType) -> dict[str, str]:
-    return {each.name: f"{each.type}{'' if each.nullable else ' NOT NULL'}" for each in schema.fields}
+    return {field.name: f"{field.type}{'' if field.nullable else ' NOT NULL'}" for field in schema.fields}
 
 
 def _protocol(snapshot: Snapshot) -> dict[str, str]:

@@ -32,7 +32,7 @@ class StoredVectors:
         Raises:
             CorruptDataFileError: A vector is not what the log says.
         """
-        return [_NO_ROWS if each is None else self._rows(each) for each in vectors.to_pylist()]
+        return [_NO_ROWS if descriptor is None else self._rows(descriptor) for descriptor in vectors.to_pylist()]
 
     def write(self, rows: Sequence[RowBitmap]) -> pa.StructArray:
         """Store the deleted rows of files, and give the vectors (``DELETION_VECTOR``) that tell where."""

@@ -292,9 +292,9 @@ class AlterStatement:
         changes = (self.changes,) if isinstance(self.changes, TableChange) else tuple(self.changes)
         if not changes:
             raise InvalidStatementError(statement="ALTER", detail="it has no change")
-        for each in changes:
-            require_type("ALTER", "a change", each, TableChange)
-        if any(isinstance(each, DropFeature) for each in changes) and (len(changes) > 1 or self.dry_run is True):
+        for change in changes:
+            require_type("ALTER", "a change", change, TableChange)
+        if any(isinstance(change, DropFeature) for change in changes) and (len(changes) > 1 or self.dry_run is True):
             detail = "DropFeature takes commits of its own: it must be the only change, and cannot be tried"
             raise InvalidStatementError(statement="ALTER", detail=detail)
         object.__setattr__(self, "changes", changes)

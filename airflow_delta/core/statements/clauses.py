@@ -118,7 +118,7 @@ def _check_assignments(clause: object, assignments: object) -> None:
     if (
         not isinstance(assignments, Mapping)
         or not assignments
-        or not all(isinstance(each, str) for each in assignments.values())
+        or not all(isinstance(value, str) for value in assignments.values())
     ):
         detail = f"assignments must map columns to expressions or be None, but are {assignments!r}"
         raise InvalidStatementError(statement=type(clause).__name__, detail=detail)

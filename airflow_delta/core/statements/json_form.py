@@ -116,7 +116,7 @@ TYPES: dict[str, Any] = {
 }
 """The name in JSON to the type. A name, once released, keeps its meaning."""
 
-_NAMES = {each: name for name, each in TYPES.items()}
+_NAMES = {type_: name for name, type_ in TYPES.items()}
 
 
 def is_statement_value(value: Any) -> bool:
@@ -175,19 +175,19 @@ def map_tables(value: Any, change: Callable[[str], str]) -> Any:
 def _rebuilt(value: Any, changed: Callable[[str, Any], Any]) -> Any:
     """The value built again of its parts, each as ``changed`` makes it of the field's name ("" elsewhere) and the part."""
     if is_statement_value(value):
-        parts = {each.name: changed(each.name, getattr(value, each.name)) for each in fields(value)}
+        parts = {field.name: changed(field.name, getattr(value, field.name)) for field in fields(value)}
         return TYPES[_NAMES[type(value)]](**parts)
     if isinstance(value, Mapping):
-        return {key: changed("", each) for key, each in value.items()}
+        return {key: changed("", item) for key, item in value.items()}
     if isinstance(value, tuple | list):
-        return tuple(changed("", each) for each in value)
+        return tuple(changed("", item) for item in value)
     return value
 
 
 def _encode(value: Any, *, with_defaults: bool) -> Any:
     if is_statement_value(value):
         require_rendered(value)
-        told = [each.name for each in fields(value) if with_defaults or not _says_nothing(value, each)]
+        told = [field.name for field in fields(value) if with_defaults or not _says_nothing(value, field)]
         return {
             TYPE_KEY: _NAMES[type(value)],
             **{name: _encode(getattr(value, name), with_defaults=with_defaults) for name in told},
@@ -197,9 +197,9 @@ def _encode(value: Any, *, with_defaults: bool) -> Any:
             raise InvalidStatementError(
                 statement="mapping", detail=f"keys must be texts other than {TYPE_KEY}: {dict(value)!r}"
             )
-        return {key: _encode(each, with_defaults=with_defaults) for key, each in value.items()}
+        return {key: _encode(item, with_defaults=with_defaults) for key, item in value.items()}
     if isinstance(value, tuple | list):
-        return [_encode(each, with_defaults=with_defaults) for each in value]
+        return [_encode(item, with_defaults=with_defaults) for item in value]
     if isinstance(value, str):
         return str(value)
     if value is None or isinstance(value, bool | int | float):
@@ -214,15 +214,15 @@ def _says_nothing(value: Any, field: Field[Any]) -> bool:
 
 def _decode(document: Any) -> Any:
     if isinstance(document, list):
-        return tuple(_decode(each) for each in document)
+        return tuple(_decode(item) for item in document)
     if not isinstance(document, Mapping):
         return document
     if TYPE_KEY not in document:
-        return {key: _decode(each) for key, each in document.items()}
+        return {key: _decode(item) for key, item in document.items()}
     name = document[TYPE_KEY]
     if not isinstance(name, str) or name not in TYPES:
         raise InvalidStatementError(statement=str(name), detail=f"the type is none of {', '.join(TYPES)}")
-    values = {key: _decode(each) for key, each in document.items() if key != TYPE_KEY}
+    values = {key: _decode(item) for key, item in document.items() if key != TYPE_KEY}
     try:
         value = TYPES[name](**values)
     except TypeError as error:

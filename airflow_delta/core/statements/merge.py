@@ -61,11 +61,11 @@ class MergeStatement:
 def _check_clauses(clauses: tuple[Clause, ...]) -> None:
     if not clauses:
         raise InvalidStatementError(statement="MERGE", detail="it has no clause, so it would do nothing")
-    for each in clauses:
-        require_type("MERGE", "a clause", each, Clause)
+    for clause in clauses:
+        require_type("MERGE", "a clause", clause, Clause)
     for kind in _KINDS:
-        of_kind = [each for each in clauses if isinstance(each, kind)]
-        if any(each.condition is None for each in of_kind[:-1]):
+        of_kind = [clause for clause in clauses if isinstance(clause, kind)]
+        if any(clause.condition is None for clause in of_kind[:-1]):
             raise InvalidStatementError(
                 statement="MERGE", detail="only the last clause of a kind may lack a condition; the ones behind it never run"
             )

@@ -111,9 +111,9 @@ class PinStatement:
     def __post_init__(self) -> None:
         convert_fields(self)
         object.__setattr__(self, "tables", tuple(self.tables))
-        for each in self.tables:
-            require_type("PIN", "a table", each, PinnedTable)
-        if not self.tables or len({each.alias for each in self.tables}) < len(self.tables):
+        for table in self.tables:
+            require_type("PIN", "a table", table, PinnedTable)
+        if not self.tables or len({table.alias for table in self.tables}) < len(self.tables):
             raise InvalidStatementError(statement="PIN", detail="it needs one table or more, each under an alias of its own")
         if not self.id.isalnum():
             raise InvalidStatementError(statement="PIN", detail=f"the id {self.id!r} is no text of letters and digits")

@@ -58,7 +58,7 @@ class OperationResult:
 
     def to_json(self) -> dict[str, Any]:
         """The result as a JSON object, by field names."""
-        return {each.name: json_value(getattr(self, each.name)) for each in fields(self)}
+        return {field.name: json_value(getattr(self, field.name)) for field in fields(self)}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> OperationResult:
@@ -67,7 +67,7 @@ class OperationResult:
         Raises:
             ValueError: A field is not of its kind.
         """
-        known = {each.name: document[each.name] for each in fields(cls) if each.name in document}
+        known = {field.name: document[field.name] for field in fields(cls) if field.name in document}
         for name, kind in _KINDS.items():
             if name in known and not isinstance(known[name], kind):
                 raise ValueError(f"the {name} of a result is {known[name]!r:.100}")

@@ -32,7 +32,7 @@ def require_mapping(statement: str, name: str, value: Any) -> None:
     """Raise ``InvalidStatementError`` unless the value maps texts to texts, or a template may yet render to such a mapping."""
     if is_template(value):
         return
-    if not isinstance(value, Mapping) or not all(isinstance(part, str) for each in value.items() for part in each):
+    if not isinstance(value, Mapping) or not all(isinstance(part, str) for pair in value.items() for part in pair):
         raise InvalidStatementError(statement=statement, detail=f"{name} must map texts to texts, but is {value!r}")
 
 
@@ -47,14 +47,14 @@ def texts(statement: str, name: str, values: Iterable[str] | str, *, may_be_empt
     listed = (values,) if isinstance(values, str) else tuple(values)
     if not listed and not may_be_empty:
         raise InvalidStatementError(statement=statement, detail=f"{name} are none")
-    for each in listed:
-        require_text(statement, f"each of {name}", each)
+    for text in listed:
+        require_text(statement, f"each of {name}", text)
     return listed
 
 
 def expectations(statement: str, values: Iterable[Expectation | str] | Expectation | str) -> tuple[Expectation, ...]:
     """The expectations of a statement; a plain text is one, and a single one needs no list."""
     listed = (values,) if isinstance(values, Expectation | str) else tuple(values)
-    for each in listed:
-        require_type(statement, "an expectation", each, (Expectation, str))
-    return tuple(Expectation(each) if isinstance(each, str) else each for each in listed)
+    for expectation in listed:
+        require_type(statement, "an expectation", expectation, (Expectation, str))
+    return tuple(Expectation(expectation) if isinstance(expectation, str) else expectation for expectation in listed)

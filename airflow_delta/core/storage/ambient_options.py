@@ -65,7 +65,7 @@ def _told() -> Mapping[str, Mapping[str, Any]]:
         told = json.loads(text)
     except ValueError:
         told = None
-    if not isinstance(told, dict) or not all(isinstance(each, dict) for each in told.values()):
+    if not isinstance(told, dict) or not all(isinstance(options, dict) for options in told.values()):
         # Never shown: it holds secrets.
         raise InvalidStatementError(statement=VARIABLE, detail='it must be JSON such as {"s3": {"key": "..."}}') from None
     return told
@@ -82,5 +82,5 @@ def are_for(options: Mapping[str, Any], location: ObjectLocation) -> bool:
 
 def account_of(options: Mapping[str, Any]) -> str | None:
     """The Azure account that storage options name; None where they name none."""
-    connection_string = dict(each.partition("=")[::2] for each in str(options.get("connection_string") or "").split(";"))
+    connection_string = dict(part.partition("=")[::2] for part in str(options.get("connection_string") or "").split(";"))
     return options.get("account_name") or connection_string.get("AccountName")

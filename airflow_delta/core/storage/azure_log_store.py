@@ -53,9 +53,9 @@ class AzureLogStore(FsspecLogStore):
         except StopAsyncIteration:
             return ObjectPage(objects=[])
         objects = [
-            (each.name, each.size, int(each.last_modified.timestamp() * 1000))
-            async for each in page
-            if each.get("size") is not None and (each.metadata or {}).get("hdi_isfolder") != "true"
+            (blob.name, blob.size, int(blob.last_modified.timestamp() * 1000))
+            async for blob in page
+            if blob.get("size") is not None and (blob.metadata or {}).get("hdi_isfolder") != "true"
         ]
         return ObjectPage(objects=objects, rest=pages.continuation_token or None)
 

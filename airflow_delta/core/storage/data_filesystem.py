@@ -140,7 +140,7 @@ def _azure_arguments(location: ObjectLocation, options: Mapping[str, Any]) -> di
 
 def _connected(connection_string: str) -> tuple[dict[str, str], str | None]:
     """The account, its credentials and the URL of its blobs, as an Azure connection string says them."""
-    parts = dict(each.partition("=")[::2] for each in connection_string.split(";") if each.strip())
+    parts = dict(part.partition("=")[::2] for part in connection_string.split(";") if part.strip())
     known = {"AccountName": "account_name", "AccountKey": "account_key", "SharedAccessSignature": "sas_token"}
     names = {known[name]: value for name, value in parts.items() if name in known}
     host = parts.get("BlobEndpoint")

@@ -53,7 +53,7 @@ class GcsLogStore(FsspecLogStore):
         )
         answer = json.loads(content)
         return ObjectPage(
-            objects=[(each["name"], int(each["size"]), _milliseconds(each["updated"])) for each in answer.get("items", ())],
+            objects=[(item["name"], int(item["size"]), _milliseconds(item["updated"])) for item in answer.get("items", ())],
             rest=answer.get("nextPageToken"),
         )
 

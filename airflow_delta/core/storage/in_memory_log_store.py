@@ -74,7 +74,7 @@ class InMemoryLogStore:
     def list_from(self, directory: str, start: str = "") -> Iterator[FileStatus]:
         """The files right below ``directory`` from the name ``start`` on, in the order of their names."""
         prefix = f"{directory.rstrip('/')}/" if directory else ""
-        for status in sorted(self.list_all(directory), key=lambda each: each.path):
+        for status in sorted(self.list_all(directory), key=lambda status: status.path):
             name = status.path.removeprefix(prefix)
             if "/" not in name and name >= start:
                 yield status

@@ -108,7 +108,7 @@ class LocalLogStore:
         where = self._locate(directory)
         try:
             with self._refusals(), os.scandir(where) as entries:
-                names = sorted((each.name, each) for each in entries if each.name >= start and each.is_file())
+                names = sorted((entry.name, entry) for entry in entries if entry.name >= start and entry.is_file())
         except (FileNotFoundError, NotADirectoryError):
             return
         prefix = f"{directory.rstrip('/')}/" if directory else ""

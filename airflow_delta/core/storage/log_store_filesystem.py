@@ -71,7 +71,7 @@ class _LogStoreHandler(pafs.FileSystemHandler):  # type: ignore[misc]
         """Nothing: a directory is there when a file in it is."""
 
     def delete_dir(self, path: str) -> None:
-        self._store.delete(each.path for each in self._store.list_all(path.strip("/")))
+        self._store.delete(file.path for file in self._store.list_all(path.strip("/")))
 
     def delete_dir_contents(self, path: str, missing_dir_ok: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 - the same
         self.delete_dir(path)

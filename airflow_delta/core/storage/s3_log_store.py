@@ -48,7 +48,7 @@ class S3LogStore(FsspecLogStore):
         answer = await self._call("list_objects_v2", Prefix=prefix, **given)
         return ObjectPage(
             objects=[
-                (each["Key"], each["Size"], int(each["LastModified"].timestamp() * 1000)) for each in answer.get("Contents", ())
+                (item["Key"], item["Size"], int(item["LastModified"].timestamp() * 1000)) for item in answer.get("Contents", ())
             ],
             rest=answer.get("NextContinuationToken"),
         )

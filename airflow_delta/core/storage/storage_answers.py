@@ -89,19 +89,19 @@ def meaning_of(error: BaseException) -> Meaning:
 
 def storage_meaning(error: BaseException) -> Meaning | None:
     """What the error says of the storage; None where it does not come from there, as when the content of a file is wrong."""
-    for each in _causes(error):
-        if (by_arrow := _arrow_meaning(each)) is not None:
+    for cause in _causes(error):
+        if (by_arrow := _arrow_meaning(cause)) is not None:
             return by_arrow
-        status, code = _status(each), _code(each)
+        status, code = _status(cause), _code(cause)
         if code in _BY_CODE:
             return _BY_CODE[code]
         if status is not None:
             return _by_status(status)
-        if _NO_IDENTITY.search(type(each).__name__):
+        if _NO_IDENTITY.search(type(cause).__name__):
             return Meaning.REFUSED
-        if isinstance(each, OSError) and each.errno in _BY_ERRNO:
-            return _BY_ERRNO[each.errno]
-        if isinstance(each, (ConnectionError, TimeoutError)) or _is_of_a_package(each):
+        if isinstance(cause, OSError) and cause.errno in _BY_ERRNO:
+            return _BY_ERRNO[cause.errno]
+        if isinstance(cause, (ConnectionError, TimeoutError)) or _is_of_a_package(cause):
             return Meaning.UNKNOWN
     return None
 
@@ -112,7 +112,7 @@ def described(error: BaseException, secrets: Collection[str] = ()) -> str:
     text = _QUERY.sub("?...", str(error).strip().partition("\n")[0])
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, "...")
-    codes = [str(each) for each in dict.fromkeys((_status(origin), _code(origin))) if each is not None]
+    codes = [str(part) for part in dict.fromkeys((_status(origin), _code(origin))) if part is not None]
     return f"{' '.join([type(error).__name__, *codes])}: {text}"
 
 

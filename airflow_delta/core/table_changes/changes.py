@@ -160,7 +160,7 @@ class TableChanges:
         if plan.table.protocol != before.protocol:
             transaction.set_protocol(plan.table.protocol)
         return transaction.commit(
-            domains=[each for name, each in plan.table.domains.items() if each != before.domains.get(name)],
+            domains=[domain for name, domain in plan.table.domains.items() if domain != before.domains.get(name)],
             operation=Operation(name=plan.operation, parameters=plan.parameters, changes_data=False),
             origin=self.origin,
         )

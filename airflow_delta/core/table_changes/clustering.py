@@ -52,7 +52,7 @@ def _logical(schema: StructType, path: Sequence[str]) -> ColumnPath:
     names: list[str] = []
     struct = schema
     for depth, part in enumerate(path):
-        field = next((each for each in struct.fields if physical_name(each) == part), None)
+        field = next((candidate for candidate in struct.fields if physical_name(candidate) == part), None)
         if field is None:
             raise Refusal(f"no column has the physical name {part}")
         names.append(field.name)

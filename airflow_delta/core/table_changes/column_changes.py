@@ -46,7 +46,9 @@ def rename_column(table: TableState, path: str, name: str) -> Change:
     new = (*old[:-1], name)
     metadata = replace(
         table.with_schema(schema_edit.rename_column(table.schema, old, name)),
-        partition_columns=tuple(name if (each,) == old else each for each in table.metadata.partition_columns),
+        partition_columns=tuple(
+            name if (partition_column,) == old else partition_column for partition_column in table.metadata.partition_columns
+        ),
         configuration=statistics_columns.renamed(table.configuration, old, new),
     )
     return Change(parameters={"oldColumnPath": path_text(old), "newColumnPath": path_text(new)}, metadata=metadata)
@@ -61,7 +63,7 @@ def drop_columns(table: TableState, paths: Sequence[str]) -> Change:
         _check_mapped(table)
         if found[0] in table.metadata.partition_columns:
             raise Refusal(f"{found[0]} is a partition column", "write the rows into a table that is partitioned otherwise")
-        if any(overlap(found, each) for each in table.clustering()):
+        if any(overlap(found, clustered) for clustered in table.clustering()):
             raise Refusal(f"the table is clustered by {path_text(found)}", "cluster it by other columns first")
         check_not_used(table.metadata, schema, found, "drop")
         schema = schema_edit.drop_column(schema, found)
@@ -157,5 +159,5 @@ def _check_mapped(table: TableState) -> None:
 
 def _with_metadata(column: StructField, key: str, value: Any) -> StructField:
     if value is None:
-        return replace(column, metadata={name: each for name, each in column.metadata.items() if name != key})
+        return replace(column, metadata={name: value for name, value in column.metadata.items() if name != key})
     return replace(column, metadata={**column.metadata, key: value})

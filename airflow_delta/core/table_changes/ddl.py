@@ -79,10 +79,10 @@ def parse_struct(text: str) -> StructType:
         InvalidStatementError: The text describes no columns, or one within another.
     """
     columns = parse_columns(text)
-    for each in columns:
-        if len(each.path) > 1:
-            raise InvalidStatementError(statement="columns", detail=f"{path_text(each.path)} is only a part of a column")
-    return StructType(tuple(each.field for each in columns))
+    for column in columns:
+        if len(column.path) > 1:
+            raise InvalidStatementError(statement="columns", detail=f"{path_text(column.path)} is only a part of a column")
+    return StructType(tuple(column.field for column in columns))
 
 
 def parse_type(text: str) -> DataType:
@@ -101,7 +101,7 @@ def _with_strings(data_type: DataType) -> DataType:
         case PrimitiveType(name) if "(" in name:
             return STRING
         case StructType(fields):
-            return StructType(tuple(replace(each, type=_with_strings(each.type)) for each in fields))
+            return StructType(tuple(replace(field, type=_with_strings(field.type)) for field in fields))
         case ArrayType(element):
             return replace(data_type, element_type=_with_strings(element))
         case MapType(key, value):
@@ -114,7 +114,7 @@ def _declared(data_type: DataType) -> str:
     """The type as Spark keeps it in a column's metadata, and reads it again. Spark: ``DataType.catalogString``."""
     match data_type:
         case StructType(fields):
-            return f"struct<{','.join(f'{_quoted(each.name)}:{_declared(each.type)}' for each in fields)}>"
+            return f"struct<{','.join(f'{_quoted(field.name)}:{_declared(field.type)}' for field in fields)}>"
         case ArrayType(element):
             return f"array<{_declared(element)}>"
         case MapType(key, value):
@@ -282,7 +282,7 @@ class _Parser:
     def _is(self, *words: str) -> bool:
         """Whether these words or signs come next."""
         coming = self._tokens[self._next : self._next + len(words)]
-        return [each[0].strip().upper() for each in coming] == [each.upper() for each in words]
+        return [word[0].strip().upper() for word in coming] == [word.upper() for word in words]
 
     def _take(self, *words: str) -> bool:
         found = self._is(*words)

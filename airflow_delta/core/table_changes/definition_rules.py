@@ -75,7 +75,7 @@ def check_definition(table: str, metadata: Metadata, before: Metadata | None = N
         InvalidTableDefinitionError: It names every reason why not.
     """
     known = set(definition_reasons(before)) if before else set()
-    reasons = tuple(each for each in definition_reasons(metadata) if each not in known)
+    reasons = tuple(reason for reason in definition_reasons(metadata) if reason not in known)
     if reasons:
         raise InvalidTableDefinitionError(table=table, reasons=reasons)
 
@@ -109,7 +109,7 @@ def _schema_reasons(data_type: DataType, path: ColumnPath, *, is_mapped: bool) -
 
 
 def _name_reasons(struct: StructType, path: ColumnPath, *, is_mapped: bool) -> Iterator[str]:
-    for name, count in Counter(name_key(each) for each in struct.names).items():
+    for name, count in Counter(name_key(member) for member in struct.names).items():
         if count > 1:
             yield f"the name {path_text((*path, name))} is there more than once"
     for name in struct.names:
@@ -123,7 +123,7 @@ def _name_reasons(struct: StructType, path: ColumnPath, *, is_mapped: bool) -> I
 
 def _partition_reasons(schema: StructType, partition_columns: Sequence[str]) -> Iterator[str]:
     for name in partition_columns:
-        field = next((each for each in schema.fields if each.name == name), None)
+        field = next((candidate for candidate in schema.fields if candidate.name == name), None)
         if field is None:
             yield f"the partition column {name} is not among the columns"
         elif not (isinstance(field.type, DecimalType) or field.type in _PARTITION_TYPES):
@@ -176,7 +176,7 @@ def _clustering_reasons(metadata: Metadata, columns: Sequence[ColumnPath]) -> It
         yield "a table that is partitioned cannot be clustered"
     if len(columns) > MAX_CLUSTERING_COLUMNS:
         yield f"there are {len(columns)} clustering columns, more than {MAX_CLUSTERING_COLUMNS}"
-    if len({folded(each) for each in columns}) < len(columns):
+    if len({folded(column) for column in columns}) < len(columns):
         yield "a clustering column is named twice"
     schema = parse_schema(metadata.schema_string)
     leaves = {folded(path): kind for path, kind in StatisticsSelection(indexed_columns=-1).leaves(schema)}

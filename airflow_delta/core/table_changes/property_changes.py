@@ -87,12 +87,19 @@ def add_constraint(table: TableState, name: str, sql: str) -> Change:
 
 def drop_constraint(table: TableState, name: str, *, if_exists: bool) -> Change:
     """The table without a CHECK constraint."""
-    key = next((each for each in table.configuration if name_key(each) == name_key(f"{CONSTRAINT_PREFIX}{name}")), None)
+    key = next(
+        (
+            property_name
+            for property_name in table.configuration
+            if name_key(property_name) == name_key(f"{CONSTRAINT_PREFIX}{name}")
+        ),
+        None,
+    )
     if key is None:
         if if_exists:
             return Change(parameters={"name": name, "existed": "false"}, metadata=table.metadata)
         raise Refusal(f"there is no constraint {name}", "ask with if_exists")
-    kept = {each: value for each, value in table.configuration.items() if each != key}
+    kept = {property_name: value for property_name, value in table.configuration.items() if property_name != key}
     parameters = {"name": name, "expr": table.configuration[key], "existed": "true"}
     return Change(parameters=parameters, metadata=table.with_configuration(kept))
 

@@ -81,7 +81,7 @@ def drop_column(schema: StructType, path: ColumnPath) -> StructType:
         field = _member(struct, path)
         if len(struct.fields) == 1:
             raise Refusal(f"{path_text(path)} is the only column " + ("there" if len(path) == 1 else "of its struct"))
-        return StructType(tuple(each for each in struct.fields if each is not field))
+        return StructType(tuple(other for other in struct.fields if other is not field))
 
     return _with_struct(schema, path[:-1], drop)
 
@@ -95,7 +95,7 @@ def move_column(schema: StructType, path: ColumnPath, position: Position) -> Str
 
     def move(struct: StructType) -> StructType:
         field = _member(struct, path)
-        others = StructType(tuple(each for each in struct.fields if each is not field))
+        others = StructType(tuple(other for other in struct.fields if other is not field))
         return _placed(others, field, position)
 
     return _with_struct(schema, path[:-1], move)
@@ -203,7 +203,7 @@ def _member(struct: StructType, path: ColumnPath) -> StructField:
 
 
 def _exchanged(struct: StructType, field: StructField, new: StructField) -> StructType:
-    return StructType(tuple(new if each is field else each for each in struct.fields))
+    return StructType(tuple(new if other is field else other for other in struct.fields))
 
 
 def _last(struct: StructType) -> Position:

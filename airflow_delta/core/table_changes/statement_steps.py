@@ -100,13 +100,13 @@ def _changed_column(change: TableChange) -> Decision:
 
 def _added(change: AddColumns) -> Decision:
     columns = parse_columns(columns_text("AddColumns", change.columns, paths=True))
-    for each in columns:
-        if not each.field.nullable:
-            detail = f"{path_text(each.path)} cannot be NOT NULL: it is NULL in the rows that are there"
+    for column in columns:
+        if not column.field.nullable:
+            detail = f"{path_text(column.path)} cannot be NOT NULL: it is NULL in the rows that are there"
             raise InvalidStatementError(statement="AddColumns", detail=detail)
 
     def decide(table: TableState) -> Change:
-        wanted = [each for each in columns if not (change.if_not_exists and _is_there(table, path_text(each.path)))]
+        wanted = [column for column in columns if not (change.if_not_exists and _is_there(table, path_text(column.path)))]
         return column_changes.add_columns(table, _placed(wanted, first=change.first, after=change.after))
 
     return decide
@@ -115,16 +115,16 @@ def _added(change: AddColumns) -> Decision:
 def _placed(columns: Sequence[ColumnText], *, first: bool, after: str | None) -> list[NewColumn]:
     """The columns, each behind the one before it where a place is given."""
     place = FIRST if first else Position(after=after) if after else None
-    behind = (Position(after=each.field.name) for each in columns)
+    behind = (Position(after=column.field.name) for column in columns)
     return [
         NewColumn(
-            path=path_text(each.path),
-            type=each.field.type,
-            comment=each.field.metadata.get(COMMENT),
+            path=path_text(column.path),
+            type=column.field.type,
+            comment=column.field.metadata.get(COMMENT),
             position=place and position,
-            metadata={key: value for key, value in each.field.metadata.items() if key != COMMENT},
+            metadata={key: value for key, value in column.field.metadata.items() if key != COMMENT},
         )
-        for each, position in zip(columns, chain([place], behind), strict=False)
+        for column, position in zip(columns, chain([place], behind), strict=False)
     ]
 
 

@@ -110,5 +110,5 @@ def _after(table: TableState, change: Change) -> TableState:
         metadata=after.metadata,
         protocol=after.protocol,
         schema=parse_schema(after.metadata.schema_string),
-        domains={**table.domains, **{each.domain: each for each in change.domains}},
+        domains={**table.domains, **{domain.domain: domain for domain in change.domains}},
     )

@@ -58,7 +58,7 @@ class Feature:
 
 def _has_field(key: str) -> Use:
     """Whether any column, nested ones included, carries this metadata."""
-    return lambda metadata: f'"{key}"' in metadata.schema_string and any(key in each.metadata for each in _fields(metadata))
+    return lambda metadata: f'"{key}"' in metadata.schema_string and any(key in field.metadata for field in _fields(metadata))
 
 
 def _fields(metadata: Metadata) -> Iterator[StructField]:
@@ -77,7 +77,7 @@ def _holds_type(name: str) -> Use:
     """Whether any column, nested ones included, is of the primitive type with this name."""
     wanted = PrimitiveType(name)
     return lambda metadata: (
-        f'"{name}"' in metadata.schema_string and any(wanted in _items(each.type) for each in _fields(metadata))
+        f'"{name}"' in metadata.schema_string and any(wanted in _items(field.type) for field in _fields(metadata))
     )
 
 
@@ -112,8 +112,8 @@ _VARIANT = _holds_type("variant")
 _SHREDDED = _is_enabled("delta.enableVariantShredding")
 
 FEATURES = {
-    each.name: each
-    for each in (
+    feature.name: feature
+    for feature in (
         Feature(name="appendOnly", writer_version=2, needed_by=_is_enabled("delta.appendOnly")),
         Feature(name="invariants", writer_version=2, in_use=_has_field("delta.invariants")),
         Feature(name="checkConstraints", writer_version=3, in_use=_has_property("delta.constraints.")),
@@ -155,7 +155,9 @@ def reader_features(protocol: Protocol) -> frozenset[str]:
     if protocol.min_reader_version >= FEATURES_READER_VERSION:
         return protocol.reader_features or frozenset()
     version = protocol.min_reader_version
-    return frozenset(each.name for each in FEATURES.values() if each.reader_version and each.reader_version <= version)
+    return frozenset(
+        feature.name for feature in FEATURES.values() if feature.reader_version and feature.reader_version <= version
+    )
 
 
 def writer_features(protocol: Protocol) -> frozenset[str]:
@@ -163,4 +165,6 @@ def writer_features(protocol: Protocol) -> frozenset[str]:
     if protocol.min_writer_version >= FEATURES_WRITER_VERSION:
         return protocol.writer_features or frozenset()
     version = protocol.min_writer_version
-    return frozenset(each.name for each in FEATURES.values() if each.writer_version and each.writer_version <= version)
+    return frozenset(
+        feature.name for feature in FEATURES.values() if feature.writer_version and feature.writer_version <= version
+    )

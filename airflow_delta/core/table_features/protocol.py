@@ -21,12 +21,12 @@ NEW_TABLE = Protocol(min_reader_version=1, min_writer_version=2)
 
 _LAST_LEGACY_READER = 2
 _NONE = Protocol(min_reader_version=1, min_writer_version=1)
-_LEGACY = tuple(Protocol(min_reader_version=1 if each < 5 else 2, min_writer_version=each) for each in (2, 3, 4, 5, 6))  # noqa: PLR2004
+_LEGACY = tuple(Protocol(min_reader_version=1 if version < 5 else 2, min_writer_version=version) for version in (2, 3, 4, 5, 6))  # noqa: PLR2004
 
 
 def needed_features(metadata: Metadata) -> frozenset[str]:
     """The features that the schema and the properties ask for, with those that they require."""
-    return with_required(each.name for each in FEATURES.values() if each.is_needed(metadata))
+    return with_required(feature.name for feature in FEATURES.values() if feature.is_needed(metadata))
 
 
 def protocol_for(metadata: Metadata, features: Iterable[str] = ()) -> Protocol:
@@ -46,7 +46,7 @@ def upgraded(protocol: Protocol, features: Iterable[str]) -> Protocol:
     if writers == writer_features(protocol) and readers == reader_features(protocol):
         return protocol
     lists_features = protocol.min_writer_version >= FEATURES_WRITER_VERSION
-    legacy = None if lists_features else next((each for each in _LEGACY if writer_features(each) == writers), None)
+    legacy = None if lists_features else next((protocol for protocol in _LEGACY if writer_features(protocol) == writers), None)
     return legacy or _listing(protocol, readers, writers)
 
 
@@ -108,14 +108,14 @@ def _missing_names(protocol: Protocol) -> Iterator[str]:
 def without(protocol: Protocol, feature: str) -> Protocol:
     """``protocol`` less this feature, at the lowest versions that hold the rest."""
     writers, readers = writer_features(protocol) - {feature}, reader_features(protocol) - {feature}
-    legacy = next((each for each in (_NONE, *_LEGACY) if writer_features(each) == writers), None)
+    legacy = next((protocol for protocol in (_NONE, *_LEGACY) if writer_features(protocol) == writers), None)
     return legacy or _listing(_NONE, readers, writers)
 
 
 def dependents(protocol: Protocol, feature: str) -> tuple[str, ...]:
     """The features of the protocol that require this one, in order of their names."""
     known = (FEATURES.get(name) for name in writer_features(protocol))
-    return tuple(sorted(each.name for each in known if each and feature in each.requires))
+    return tuple(sorted(candidate.name for candidate in known if candidate and feature in candidate.requires))
 
 
 def with_required(features: Iterable[str]) -> frozenset[str]:

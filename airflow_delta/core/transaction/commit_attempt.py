@@ -79,7 +79,7 @@ class CommitAttempt:
     def rearranges(self) -> bool:
         """Whether it names files and changes no row."""
         files = (self.actions.adds["data_change"], self.actions.removes["data_change"])
-        return any(map(len, files)) and not any(pc.any(each).as_py() for each in files)
+        return any(map(len, files)) and not any(pc.any(file).as_py() for file in files)
 
     @property
     def metadata_after(self) -> Metadata:

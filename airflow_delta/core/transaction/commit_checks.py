@@ -69,8 +69,8 @@ def check_no_duplicates(table: str, actions: CommitActions) -> None:
         if len(both):
             raise DuplicateActionError(table=table, action="add and remove", path=both["path"][0].as_py())
     for action, names in (
-        ("txn", [each.app_id for each in actions.transactions]),
-        ("domainMetadata", [each.domain for each in actions.domains]),
+        ("txn", [transaction.app_id for transaction in actions.transactions]),
+        ("domainMetadata", [domain.domain for domain in actions.domains]),
     ):
         if len(names) > 1:
             _check_distinct(table, action, pa.array(names, pa.string()))
@@ -85,7 +85,7 @@ def is_empty(actions: CommitActions) -> bool:
 
 def rewrites(actions: CommitActions) -> bool:
     """Whether whole files came and whole files went, so that rows of the one may be in the other."""
-    came, went = (canonical_paths(each["path"]).combine_chunks() for each in (actions.adds, actions.removes))
+    came, went = (canonical_paths(files["path"]).combine_chunks() for files in (actions.adds, actions.removes))
     return not pc.all(pc.is_in(came, went), min_count=0).as_py() and not pc.all(pc.is_in(went, came), min_count=0).as_py()
 
 

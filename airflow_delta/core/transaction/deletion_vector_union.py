@@ -67,12 +67,12 @@ def united(ours: CommitActions, theirs: CommitActions, vectors: VectorFiles) -> 
     if not count:
         return ours, theirs
     rows = vectors.read(pa.concat_arrays([files[name].combine_chunks() for name in ("before", "theirs", "ours")]))
-    both = [rows_of_both(*each) for each in zip(rows[:count], rows[count : 2 * count], rows[2 * count :], strict=True)]
-    is_settled = pa.array([each is not None for each in both], pa.bool_())
+    both = [rows_of_both(*triple) for triple in zip(rows[:count], rows[count : 2 * count], rows[2 * count :], strict=True)]
+    is_settled = pa.array([union is not None for union in both], pa.bool_())
     is_shared = pc.and_(is_settled, files["our_add"].is_valid())
     settled, shared = files.filter(is_settled), files.filter(is_shared)
     if len(shared):
-        united_rows = [each for each, wanted in zip(both, is_shared.to_pylist(), strict=True) if wanted and each is not None]
+        united_rows = [union for union, wanted in zip(both, is_shared.to_pylist(), strict=True) if wanted and union is not None]
         removes = _with_vectors(ours.removes, shared["our_remove"], shared["theirs"].combine_chunks())
         ours = replace(ours, removes=removes, adds=_with_vectors(ours.adds, shared["our_add"], vectors.write(united_rows)))
     if len(settled):
@@ -102,8 +102,8 @@ def _updated_files(ours: CommitActions, theirs: CommitActions) -> pa.Table:
             "ours": pc.if_else(our_add.is_valid(), ours.adds["deletion_vector"].take(our_add), before),
         }
     )
-    named = [pc.is_in(canonical_paths(theirs.removes["path"]), canonical_paths(each["path"]).combine_chunks())
-             for each in (ours.adds, ours.removes)]  # fmt: skip
+    named = [pc.is_in(canonical_paths(theirs.removes["path"]), canonical_paths(files["path"]).combine_chunks())
+             for files in (ours.adds, ours.removes)]  # fmt: skip
     both_update = pc.and_(our_add.is_valid(), ours.adds["deletion_vector"].take(our_add).is_valid())
     is_open = pc.or_(pc.invert(pc.or_(*named)), both_update)
     return files.filter(pc.and_(pc.and_(their_add.is_valid(), after.is_valid()), is_open))

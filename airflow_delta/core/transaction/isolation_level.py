@@ -33,7 +33,7 @@ def commit_isolation_level(table_level: IsolationLevel, actions: CommitActions, 
         actions: What the commit writes.
         changes_data: Whether operations of this kind change data (``Operation.changes_data``).
     """
-    domains = [each for each in actions.domains if each.domain != ROW_TRACKING_DOMAIN]
+    domains = [domain for domain in actions.domains if domain.domain != ROW_TRACKING_DOMAIN]
     if actions.protocol or actions.metadata or actions.transactions or domains:
         return table_level
     if any(True in files["data_change"].unique().to_pylist() for files in (actions.adds, actions.removes)):

@@ -76,7 +76,7 @@ def still_protecting(metadata: Metadata, before: Metadata, protocol: Protocol) -
 
 def _with_moved_changes(document: Any, lost_version: int) -> Any:
     if isinstance(document, list):
-        return [_with_moved_changes(each, lost_version) for each in document]
+        return [_with_moved_changes(item, lost_version) for item in document]
     if not isinstance(document, dict):
         return document
     if document.get("tableVersion") == lost_version and "fromType" in document:
@@ -89,8 +89,8 @@ def _without_marks(metadata: Metadata, other: Metadata) -> StructType:
     schema = parse_schema(metadata.schema_string)
     if _gets_mapped(metadata, other) or _gets_mapped(other, metadata):
         schema = without_column_mapping(schema)
-    fields = ({key: value for key, value in each.metadata.items() if key != _IDENTITY_MARK} for each in schema.fields)
-    return StructType(tuple(replace(each, metadata=kept) for each, kept in zip(schema.fields, fields, strict=True)))
+    fields = ({key: value for key, value in field.metadata.items() if key != _IDENTITY_MARK} for field in schema.fields)
+    return StructType(tuple(replace(field, metadata=kept) for field, kept in zip(schema.fields, fields, strict=True)))
 
 
 def _gets_mapped(before: Metadata, after: Metadata) -> bool:

@@ -69,8 +69,8 @@ class RetryingLogWriter:
             return winners
         commits = self._read_back(lambda: list_log(self.store, version)).commits
         return [
-            replace(each, file_time=found.modification_time if (found := commits.get(each.version)) else None)
-            for each in winners
+            replace(winner, file_time=found.modification_time if (found := commits.get(winner.version)) else None)
+            for winner in winners
         ]
 
     def _read_back(self, question: Callable[[], Answer]) -> Answer:

@@ -50,10 +50,14 @@ class RewriteBins:
         cls, bins: Sequence[FileRewriteBin], metrics: RewriteMetrics | None = None
     ) -> tuple[RewriteBins, pa.Table, pa.Table]:
         """The bins, and all their adds and removes."""
-        adds = pa.concat_tables([NO_ADDS, *(in_columns_of(ADD_FILE, each.adds) for each in bins)])
-        removes = pa.concat_tables([NO_REMOVES, *(in_columns_of(REMOVE_FILE, each.removes) for each in bins)])
-        of_adds = _ordinals([len(each.adds) for each in bins])
-        return cls(of_adds=of_adds, of_removes=_ordinals([len(each.removes) for each in bins]), metrics=metrics), adds, removes
+        adds = pa.concat_tables([NO_ADDS, *(in_columns_of(ADD_FILE, rewrite.adds) for rewrite in bins)])
+        removes = pa.concat_tables([NO_REMOVES, *(in_columns_of(REMOVE_FILE, rewrite.removes) for rewrite in bins)])
+        of_adds = _ordinals([len(rewrite.adds) for rewrite in bins])
+        return (
+            cls(of_adds=of_adds, of_removes=_ordinals([len(rewrite.removes) for rewrite in bins]), metrics=metrics),
+            adds,
+            removes,
+        )
 
     @property
     def is_empty(self) -> bool:
@@ -71,7 +75,7 @@ class RewriteBins:
         gone = self.of_removes.filter(is_gone.combine_chunks()).unique()
         if not len(gone):
             return self, actions
-        adds_stay, removes_stay = (pc.invert(pc.is_in(each, gone)) for each in (self.of_adds, self.of_removes))
+        adds_stay, removes_stay = (pc.invert(pc.is_in(ordinals, gone)) for ordinals in (self.of_adds, self.of_removes))
         adds, removes = actions.adds.filter(adds_stay), actions.removes.filter(removes_stay)
         info = actions.commit_info
         if info and self.metrics:

@@ -46,12 +46,12 @@ def high_water_mark(domains: Iterable[DomainMetadata], table: str) -> int | None
     Raises:
         CorruptLogError: The domain's text is not what the protocol says.
     """
-    for each in domains:
-        if each.domain == ROW_TRACKING_DOMAIN and not each.removed:
+    for domain in domains:
+        if domain.domain == ROW_TRACKING_DOMAIN and not domain.removed:
             try:
-                return JsonObject(parse_json(each.configuration)).required("rowIdHighWaterMark", int)
+                return JsonObject(parse_json(domain.configuration)).required("rowIdHighWaterMark", int)
             except (ValueError, LookupError, TypeError) as error:
-                detail = f"the domain {ROW_TRACKING_DOMAIN} holds {each.configuration!r:.200}"
+                detail = f"the domain {ROW_TRACKING_DOMAIN} holds {domain.configuration!r:.200}"
                 raise CorruptLogError(table=table, file=LOG_DIRECTORY, detail=detail) from error
     return None
 
@@ -87,7 +87,7 @@ def with_row_ids(
     to_set = pc.is_null(versions) if lost_version is None else pc.fill_null(pc.equal(versions, lost_version), True)
     adds = _with_column(adds, "base_row_id", pc.replace_with_mask(ids, is_new, starts))
     adds = _with_column(adds, "default_row_commit_version", pc.if_else(to_set, pa.scalar(version, pa.int64()), versions))
-    domains = tuple(each for each in actions.domains if each.domain != ROW_TRACKING_DOMAIN)
+    domains = tuple(domain for domain in actions.domains if domain.domain != ROW_TRACKING_DOMAIN)
     if len(new):
         domains = (_domain(ends[-1].as_py()), *domains)
     elif len(domains) < len(actions.domains):  # set by the caller, or for files that a rule has taken away since

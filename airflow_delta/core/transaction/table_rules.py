@@ -69,7 +69,7 @@ def dropped_feature_used(attempt: CommitAttempt, winner: WinningCommit) -> Commi
         return attempt
     used = {
         "deletionVectors": theirs.adds["deletion_vector"].null_count < len(theirs.adds),
-        "domainMetadata": any(not each.removed and each.domain != ROW_TRACKING_DOMAIN for each in theirs.domains),
+        "domainMetadata": any(not domain.removed and domain.domain != ROW_TRACKING_DOMAIN for domain in theirs.domains),
         "clustering": theirs.adds["clustering_provider"].null_count < len(theirs.adds),
         "changeDataFeed": len(theirs.changes) > 0,
     }
@@ -103,14 +103,14 @@ def domain_set(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
 
     A commit that replaces the table also ends the domains that the winner has brought.
     """
-    ours = {each.domain for each in attempt.actions.domains}
-    theirs = [each for each in winner.actions.domains if each.domain != ROW_TRACKING_DOMAIN]
-    for each in theirs:
-        if each.domain in ours:
-            raise conflict(ConcurrentDomainMetadataError, attempt, winner, domain=each.domain)
+    ours = {domain.domain for domain in attempt.actions.domains}
+    theirs = [domain for domain in winner.actions.domains if domain.domain != ROW_TRACKING_DOMAIN]
+    for domain in theirs:
+        if domain.domain in ours:
+            raise conflict(ConcurrentDomainMetadataError, attempt, winner, domain=domain.domain)
     if _operation(attempt) not in _REPLACING:
         return attempt
-    ended = tuple(replace(each, removed=True) for each in theirs if not each.removed)
+    ended = tuple(replace(domain, removed=True) for domain in theirs if not domain.removed)
     return replace(attempt, actions=replace(attempt.actions, domains=attempt.actions.domains + ended)) if ended else attempt
 
 

@@ -43,20 +43,20 @@ SIDECAR = pa.struct(
     [("path", pa.string()), ("sizeInBytes", pa.int64()), ("modificationTime", pa.int64()), ("tags", STRING_MAP)]
 )
 
-TOMBSTONE = pa.schema([each for each in REMOVE_FILE if each.name not in {"stats", "tags"}])
+TOMBSTONE = pa.schema([field for field in REMOVE_FILE if field.name not in {"stats", "tags"}])
 """Columns of removed files in a checkpoint."""
 
 
 def log_type(fields: pa.Schema | pa.StructType) -> pa.StructType:
     """The columns of files under the names of the log."""
     return pa.struct(
-        [(log_name(each.name), log_type(each.type) if pa.types.is_struct(each.type) else each.type) for each in fields]
+        [(log_name(field.name), log_type(field.type) if pa.types.is_struct(field.type) else field.type) for field in fields]
     )
 
 
 def file_columns_of(metadata: Metadata, parsed: ParsedColumns) -> pa.Schema:
     """The columns ``add`` and ``remove``: statistics as JSON and as columns as far as the table's properties ask for them."""
-    add = [each for each in log_type(ADD_FILE) if each.name != "stats" or writes_json(metadata.configuration)]
+    add = [field for field in log_type(ADD_FILE) if field.name != "stats" or writes_json(metadata.configuration)]
     add += [
         pa.field(name, kind)
         for name, kind in ((PARTITION_VALUES, parsed.partition_values), (STATISTICS, parsed.statistics))

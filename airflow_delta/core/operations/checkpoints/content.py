@@ -67,8 +67,8 @@ class CheckpointContent:
         return [
             {"protocol": snapshot.protocol.to_json()},
             {"metaData": snapshot.metadata.to_json()},
-            *({"txn": each.to_json()} for each in self._kept_transactions()),
-            *({"domainMetadata": each.to_json()} for each in snapshot.domains.values()),
+            *({"txn": transaction.to_json()} for transaction in self._kept_transactions()),
+            *({"domainMetadata": domain.to_json()} for domain in snapshot.domains.values()),
         ]
 
     def file_actions(self) -> Iterator[pa.Table]:
@@ -82,9 +82,9 @@ class CheckpointContent:
 
     def _kept_transactions(self) -> Iterator[SetTransaction]:
         retention = transaction_retention(self.snapshot.metadata.configuration)
-        for each in self.snapshot.transactions.values():
-            if retention is None or (each.last_updated is not None and each.last_updated > self.now - retention):
-                yield each
+        for transaction in self.snapshot.transactions.values():
+            if retention is None or (transaction.last_updated is not None and transaction.last_updated > self.now - retention):
+                yield transaction
 
     def _adds(self) -> Iterator[pa.RecordBatch]:
         for piece in self.snapshot.replay.file_pieces() if self.is_streamed else [self.snapshot.files()]:
@@ -108,17 +108,17 @@ class CheckpointContent:
             members[PARTITION_VALUES] = self.parsed.parsed_partitions(files["partition_values"])
         if kind.get_field_index(STATISTICS) >= 0:
             members[STATISTICS] = self.parsed.parsed_statistics(files["stats"])
-        actions = _struct([members[each.name] for each in kind], kind)
-        rows = [actions if each.name == action else pa.nulls(len(actions), each.type) for each in schema]
+        actions = _struct([members[field.name] for field in kind], kind)
+        rows = [actions if field.name == action else pa.nulls(len(actions), field.type) for field in schema]
         return pa.RecordBatch.from_arrays(rows, schema=schema)
 
 
 def _struct(columns: list[pa.Array], kind: pa.StructType, mask: pa.Array | None = None) -> pa.StructArray:
     children = [
-        _struct(column.flatten(), each.type, column.is_null())
-        if pa.types.is_struct(each.type) and column.type != each.type
+        _struct(column.flatten(), field.type, column.is_null())
+        if pa.types.is_struct(field.type) and column.type != field.type
         else column
-        for column, each in zip(columns, kind, strict=True)
+        for column, field in zip(columns, kind, strict=True)
     ]
     return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
 
@@ -150,7 +150,9 @@ def _ahead(pieces: Iterator[pa.Table]) -> Iterator[pa.Table]:
 
 def rows_of(actions: Iterable[dict[str, Any]], columns: pa.Schema) -> pa.Table:
     """Actions, each an object with one member, as rows of these columns."""
-    return pa.Table.from_pylist([{name: _with_map_items(each) for name, each in action.items()} for action in actions], columns)
+    return pa.Table.from_pylist(
+        [{name: _with_map_items(value) for name, value in action.items()} for action in actions], columns
+    )
 
 
 def _with_map_items(document: dict[str, Any]) -> dict[str, Any]:

@@ -34,4 +34,4 @@ def point_to(store: LogStore, hint: dict[str, Any]) -> None:
 
 def _numbers_of_files(store: LogStore, version: int) -> int:
     """How many different numbers of files the checkpoints of the version have."""
-    return len({len(each.files) for each in list_log(store, version).checkpoints if each.version == version})
+    return len({len(checkpoint.files) for checkpoint in list_log(store, version).checkpoints if checkpoint.version == version})

@@ -88,10 +88,10 @@ def write_parts(content: CheckpointContent, parts: int) -> Written:
                 file.write(piece.filter(pc.equal(numbers, part)))
     return Written(
         path=paths[0],
-        actions=sum(each.actions for each in files),
-        files=sum(each.files for each in files),
-        table_size=sum(each.table_size for each in files),
-        size=sum(each.size for each in files),
+        actions=sum(part.actions for part in files),
+        files=sum(part.files for part in files),
+        table_size=sum(part.table_size for part in files),
+        size=sum(part.size for part in files),
         hint={"parts": parts},
     )
 
@@ -103,16 +103,18 @@ def _rows(content: CheckpointContent) -> Iterator[pa.Table]:
     for piece in content.file_actions():
         there = set(piece.column_names)
         yield pa.table(
-            [piece[each.name] if each.name in there else pa.nulls(len(piece), each.type) for each in columns], schema=columns
+            [piece[column.name] if column.name in there else pa.nulls(len(piece), column.type) for column in columns],
+            schema=columns,
         )
 
 
 def _part_numbers(piece: pa.Table, parts: int) -> pa.Array:
     files = [piece[action].combine_chunks() for action in ("add", "remove")]
-    path = pc.coalesce(*(pc.struct_field(each, "path") for each in files))
-    vector = [pc.struct_field(each, "deletionVector") for each in files]
+    path = pc.coalesce(*(pc.struct_field(action, "path") for action in files))
+    vector = [pc.struct_field(action, "deletionVector") for action in files]
     storage, place, offset = (
-        pc.coalesce(*(pc.struct_field(each, name) for each in vector)) for name in ("storageType", "pathOrInlineDv", "offset")
+        pc.coalesce(*(pc.struct_field(deletion_vector, name) for deletion_vector in vector))
+        for name in ("storageType", "pathOrInlineDv", "offset")
     )
     at = pc.fill_null(pc.binary_join_element_wise("@", offset.cast(pa.string()), ""), "")
     return part_numbers(path, pc.binary_join_element_wise(storage, place, at, ""), parts)
@@ -126,15 +128,15 @@ def write_v2(content: CheckpointContent, kind: CheckpointKind) -> Written:
     while group := list(islice(pieces, _GROUPS_OF_SIDECAR)):
         name = f"{uuid.uuid4()}.parquet"
         sidecars.append((name, _write_parquet(store, sidecar_path(name), content.file_columns, group)))
-    references = [{"path": name, "sizeInBytes": each.size, "modificationTime": content.now} for name, each in sidecars]
+    references = [{"path": name, "sizeInBytes": sidecar.size, "modificationTime": content.now} for name, sidecar in sidecars]
     tags = {
-        "sidecarNumActions": str(sum(each.actions for _, each in sidecars)),
-        "sidecarSizeInBytes": str(sum(each.size for _, each in sidecars)),
-        "numOfAddFiles": str(sum(each.files for _, each in sidecars)),
+        "sidecarNumActions": str(sum(sidecar.actions for _, sidecar in sidecars)),
+        "sidecarSizeInBytes": str(sum(sidecar.size for _, sidecar in sidecars)),
+        "numOfAddFiles": str(sum(sidecar.files for _, sidecar in sidecars)),
         "sidecarFileSchema": schema_json(struct_from_arrow(content.file_columns)),
     }
     small = [{"checkpointMetadata": {"version": version, "tags": tags}}, *content.small_actions()]
-    manifest = _write_manifest(store, version, [*small, *({"sidecar": each} for each in references)], kind)
+    manifest = _write_manifest(store, version, [*small, *({"sidecar": reference} for reference in references)], kind)
     hint = {
         "path": manifest.path.rpartition("/")[2],
         "sizeInBytes": manifest.size,
@@ -144,10 +146,10 @@ def write_v2(content: CheckpointContent, kind: CheckpointKind) -> Written:
     }
     return Written(
         path=manifest.path,
-        actions=manifest.actions + sum(each.actions for _, each in sidecars),
-        files=sum(each.files for _, each in sidecars),
-        table_size=sum(each.table_size for _, each in sidecars),
-        size=manifest.size + sum(each.size for _, each in sidecars),
+        actions=manifest.actions + sum(sidecar.actions for _, sidecar in sidecars),
+        files=sum(sidecar.files for _, sidecar in sidecars),
+        table_size=sum(sidecar.table_size for _, sidecar in sidecars),
+        size=manifest.size + sum(sidecar.size for _, sidecar in sidecars),
         hint={"v2Checkpoint": hint},
     )
 
@@ -158,7 +160,7 @@ def _write_manifest(store: LogStore, version: int, actions: list[dict[str, Any]]
         columns = manifest_columns()
         return _write_parquet(store, v2_checkpoint_path(version, name, "parquet"), columns, [rows_of(actions, columns)])
     path = v2_checkpoint_path(version, name, "json")
-    content = "".join(json.dumps(each, ensure_ascii=False, separators=(",", ":")) + "\n" for each in actions).encode()
+    content = "".join(json.dumps(action, ensure_ascii=False, separators=(",", ":")) + "\n" for action in actions).encode()
     store.write(path, content)
     return Written(path=path, actions=len(actions), files=0, table_size=0, size=len(content))
 

@@ -72,7 +72,7 @@ class ParsedColumns:
         if not (asked == "true" or (not asked and not writes_json(metadata.configuration))):
             return cls(partitions=(), bounds={}, counted=None, tight_bounds=False)
         partitions = tuple(field for name in metadata.partition_columns if (field := schema.find(name)))
-        data = StructType(tuple(each for each in schema.fields if each not in partitions))
+        data = StructType(tuple(field for field in schema.fields if field not in partitions))
         leaves = StatisticsSelection.from_properties(metadata.configuration).leaves(data)
         kinds = {_physical_path(data, path): kind for path, kind in leaves}
         return cls(
@@ -85,7 +85,7 @@ class ParsedColumns:
     @property
     def partition_values(self) -> pa.StructType | None:
         """Type of ``partitionValues_parsed``; None where there are none."""
-        fields = [(physical_name(each), arrow_type(each.type)) for each in self.partitions]
+        fields = [(physical_name(field), arrow_type(field.type)) for field in self.partitions]
         return pa.struct(fields) if fields else None
 
     @property
@@ -107,8 +107,8 @@ class ParsedColumns:
 
     def parsed_partitions(self, values: pa.MapArray) -> pa.StructArray:
         """``partitionValues_parsed`` of these partition values."""
-        texts = [pc.map_lookup(values, query_key=physical_name(each), occurrence="first") for each in self.partitions]
-        columns = [_typed(each, field.type) for each, field in zip(texts, self.partitions, strict=True)]
+        texts = [pc.map_lookup(values, query_key=physical_name(field), occurrence="first") for field in self.partitions]
+        columns = [_typed(text, field.type) for text, field in zip(texts, self.partitions, strict=True)]
         return pa.StructArray.from_arrays(columns, fields=list(self.partition_values or ()))
 
     def parsed_statistics(self, stats: pa.StringArray) -> pa.StructArray:
@@ -194,7 +194,7 @@ def _struct_of(values: pa.Array, wanted: Any, mask: pa.Array | None = None) -> p
     if not pa.types.is_struct(wanted):
         return values if values.type == wanted else _typed(values, _type_of_text(wanted))
     children: Iterable[pa.Array] = values.flatten()
-    columns = [_struct_of(child, each.type) for child, each in zip(children, wanted, strict=True)]
+    columns = [_struct_of(child, field.type) for child, field in zip(children, wanted, strict=True)]
     return pa.StructArray.from_arrays(columns, fields=list(wanted), mask=values.is_null() if mask is None else mask)
 
 

@@ -32,7 +32,7 @@ class TableHealth:
     @property
     def is_sound(self) -> bool:
         """Whether there is no error."""
-        return all(each.severity is not Severity.ERROR for each in self.findings)
+        return all(finding.severity is not Severity.ERROR for finding in self.findings)
 
     def to_json(self) -> dict[str, Any]:
         """The result as a JSON object."""
@@ -48,7 +48,7 @@ def check_health(log: TableLog, *, list_files: bool = True) -> TableHealth:
     """
     table = InspectedTable(log, with_files=list_files)
     findings = [finding for check in CHECKS for finding in check(table)]
-    findings.sort(key=lambda each: list(Severity).index(each.severity))
+    findings.sort(key=lambda finding: list(Severity).index(finding.severity))
     return TableHealth(
         table=log.table_uri,
         version=table.snapshot.version if table.snapshot else table.listing.latest_version,

@@ -70,7 +70,7 @@ def broken_checkpoints(table: InspectedTable) -> Iterator[Finding]:
             "CHECKPOINT_UNREADABLE",
             f"the checkpoint of version {broken.version} cannot be read; an older one and more commits serve instead",
             "write a checkpoint (airflow-delta checkpoint)",
-            tuple(each.path for each in broken.files[:_EXAMPLES]),
+            tuple(file.path for file in broken.files[:_EXAMPLES]),
         )
 
 
@@ -91,7 +91,7 @@ def lying_hint(table: InspectedTable) -> Iterator[Finding]:
     if not store.exists(LAST_CHECKPOINT):
         return
     hint = hinted_version(store)
-    if hint not in {each.version for each in table.listing.checkpoints}:
+    if hint not in {checkpoint.version for checkpoint in table.listing.checkpoints}:
         what = "cannot be read" if hint is None else f"names version {hint}, of which there is no checkpoint"
         yield _warning(
             "HINT_WRONG",
@@ -254,7 +254,7 @@ def _finding(severity: Severity, code: str, text: str, remedy: str, files: Itera
     return Finding(severity=severity, code=code, text=text, remedy=remedy, files=tuple(files))
 
 
-_error, _warning, _hint = (partial(_finding, each) for each in Severity)
+_error, _warning, _hint = (partial(_finding, severity) for severity in Severity)
 
 
 def _of_error(error: DeltaError, severity: Severity) -> Finding:

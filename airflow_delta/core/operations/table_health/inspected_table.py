@@ -81,10 +81,10 @@ def _needed(snapshot: Snapshot, now: int) -> pa.ChunkedArray:
     """The paths that a vacuum keeps. Raises ``CorruptLogError`` where the log cannot tell."""
     tombstones = snapshot.tombstones()
     recent = tombstones.filter(pc.greater_equal(tombstones["deletion_timestamp"], _cutoff(snapshot, now)))
-    files = [each.select(["path", "deletion_vector"]) for each in (snapshot.files(), recent)]
+    files = [files.select(["path", "deletion_vector"]) for files in (snapshot.files(), recent)]
     return named_paths(files, table=snapshot.table_uri)
 
 
 def _unneeded(snapshot: Snapshot, listed: pa.Table, needed: pa.ChunkedArray, now: int) -> pa.Table:
-    names = {physical_name(each) for each in snapshot.schema.fields if each.name in snapshot.partition_columns}
+    names = {physical_name(field) for field in snapshot.schema.fields if field.name in snapshot.partition_columns}
     return unneeded_files(listed, needed, names, _cutoff(snapshot, now))
