@@ -26,7 +26,9 @@ def table(tmp_path):
 
 
 def run(*arguments, code=0, **options):
-    result = CliRunner(env={"COLUMNS": "200"}).invoke(app, [str(each) for each in arguments], catch_exceptions=False, **options)
+    result = CliRunner(env={"COLUMNS": "200"}).invoke(
+        app, [str(argument) for argument in arguments], catch_exceptions=False, **options
+    )
     assert result.exit_code == code, result.output
     return result.stdout
 
@@ -48,19 +50,19 @@ def test_every_command_has_help():
 
 
 def test_history_is_newest_first_and_limited(table):
-    assert [(each["version"], each["operation"]) for each in run_json("history", table)] == [
+    assert [(entry["version"], entry["operation"]) for entry in run_json("history", table)] == [
         (2, "DELETE"),
         (1, "WRITE"),
         (0, "WRITE"),
     ]
-    assert [each["version"] for each in run_json("history", table, "--limit", 1)] == [2]
+    assert [entry["version"] for entry in run_json("history", table, "--limit", 1)] == [2]
     assert "DELETE" in run("history", table)
 
 
 def test_the_time_of_a_version_is_the_one_that_time_travel_goes_by(table):
-    for each in run_json("history", table):
-        (found,) = run_json("detail", table, "--timestamp", each["timestamp"])
-        assert found["version"] == each["version"]
+    for entry in run_json("history", table):
+        (found,) = run_json("detail", table, "--timestamp", entry["timestamp"])
+        assert found["version"] == entry["version"]
 
 
 def test_texts_of_a_table_are_shown_as_they_are(table):
@@ -147,7 +149,7 @@ def test_detail_and_vacuum_tell_what_is_pinned(table):
     pin = Pin(id="a", alias="t", version=0, dag_id="d", run_id="[r]", task_id="t", created=0, expires=1 << 42)
     register(DeltaLog.for_table(table).store, pin)
     (found,), (dry,) = run_json("detail", table), run_json("vacuum", table, "--retention-hours", 0, "--force")
-    assert [each["version"] for each in found["pins"]] == [each["version"] for each in dry["pins"]] == [0]
+    assert [pin["version"] for pin in found["pins"]] == [pin["version"] for pin in dry["pins"]] == [0]
     assert dry["files"] == 0
     for shown in (run("detail", table), run("vacuum", table, "--retention-hours", 0, "--force")):
         assert "version 0, pinned by d.t [r] until 2109-05-15" in shown
@@ -175,14 +177,14 @@ def test_the_doctor_finds_a_lost_file_and_ends_with_1(table):
     assert run_json("doctor", table)[0]["findings"] == []
     (Path(table) / DeltaLog.for_table(table).snapshot().files()["path"][0].as_py()).unlink()
     (found,) = run_json("doctor", table, code=1)
-    assert [each["code"] for each in found["findings"]] == ["MISSING_DATA_FILES"]
+    assert [finding["code"] for finding in found["findings"]] == ["MISSING_DATA_FILES"]
     assert "MISSING_DATA_FILES" in run("doctor", table, code=1)
     assert run_json("doctor", table, "--log-only")[0]["findings"] == []
 
 
 def test_the_doctor_examines_this_installation():
     (found,) = run_json("doctor")
-    assert not [each for each in found["findings"] if each["severity"] == "error"]
+    assert not [finding for finding in found["findings"] if finding["severity"] == "error"]
     assert re.search(r"pyarrow \d", found["table"])
 
 

@@ -37,7 +37,7 @@ def table(tmp_path):
         "airflowDelta": {"dag_id": EVIL, "task_id": EVIL, "run_id": EVIL},
     }
     actions = ({"commitInfo": info}, {"metaData": metadata}, {"add": add})
-    (log / f"{1:020d}.json").write_text("\n".join(json.dumps(each) for each in actions))
+    (log / f"{1:020d}.json").write_text("\n".join(json.dumps(action) for action in actions))
     (path / "stray\x1b[2J\n.parquet").touch()
     now = round(time.time() * 1_000)
     pin = Pin(id="a", alias="t", version=0, dag_id=EVIL, run_id=EVIL, task_id=EVIL, created=now, expires=now + 10**7)

@@ -115,7 +115,7 @@ class HandmadeLog:
     def commit(self, *actions, version=None):
         """Writes the actions (objects, or lines as text) as the next version, or as ``version``."""
         version = self.next_version if version is None else version
-        lines = [each if isinstance(each, str) else json.dumps(each) for each in actions]
+        lines = [action if isinstance(action, str) else json.dumps(action) for action in actions]
         self.store.write(commit_path(version), "\n".join(lines).encode())
         self.next_version = version + 1
         return self

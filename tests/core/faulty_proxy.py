@@ -42,7 +42,7 @@ class FaultyProxy:
     dropped_headers: set[str] = field(default_factory=set)
 
     def count(self, method, contains=""):
-        return sum(each == method and contains in path for each, path in self.seen)
+        return sum(seen_method == method and contains in path for seen_method, path in self.seen)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -53,7 +53,7 @@ class _Handler(BaseHTTPRequestHandler):
         content = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         proxy.seen.append((self.command, self.path))
         with self.server.lock:
-            fault = next((each for each in proxy.faults if each.fits(self.command, self.path)), None)
+            fault = next((fault for fault in proxy.faults if fault.fits(self.command, self.path)), None)
             if fault:
                 fault.times -= 1
         if fault is None or fault.arrives:

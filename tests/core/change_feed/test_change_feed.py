@@ -202,13 +202,13 @@ operations = st.one_of(
 def apply(path, step, kind, argument):
     table = DeltaTable(path)
     if kind == "append":
-        write_deltalake(path, rows(*((each, f"append {step}") for each in argument)), mode="append")
+        write_deltalake(path, rows(*((key, f"append {step}") for key in argument)), mode="append")
     elif kind == "delete":
         table.delete(f"id = {argument}")
     elif kind == "update":
         table.update(updates={"s": f"'update {step}'"}, predicate=f"id > {argument}")
     else:
-        source = rows(*((each, f"merge {step}") for each in argument))
+        source = rows(*((key, f"merge {step}") for key in argument))
         merge = table.merge(source, "t.id = u.id", source_alias="u", target_alias="t")
         merge.when_matched_update_all().when_not_matched_insert_all().execute()
 

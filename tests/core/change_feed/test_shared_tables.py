@@ -9,7 +9,7 @@ import pytest
 from airflow_delta.core import DeltaLog
 
 TABLES = Path(__file__).resolve().parents[4] / "shared" / "tables"
-EXPECTED = {each.parent.name: json.loads(each.read_text()) for each in TABLES.glob("*/expected.json")}
+EXPECTED = {path.parent.name: json.loads(path.read_text()) for path in TABLES.glob("*/expected.json")}
 FEEDS = [(name, position) for name in sorted(EXPECTED) for position in range(len(EXPECTED[name].get("cdf", ())))]
 
 pytestmark = pytest.mark.skipif(not EXPECTED, reason=f"{TABLES} does not exist")

@@ -48,7 +48,7 @@ decimal_types = st.integers(1, 38).flatmap(
 
 def struct_types(members):
     return st.lists(members, min_size=1, max_size=3).map(
-        lambda types: StructType(tuple(StructField(f"m{index}", each) for index, each in enumerate(types)))
+        lambda types: StructType(tuple(StructField(f"m{index}", data_type) for index, data_type in enumerate(types)))
     )
 
 
@@ -71,7 +71,7 @@ def values_of(kind, *, nullable=True):
         case MapType(key, value):
             values = st.lists(st.tuples(values_of(key, nullable=False), values_of(value)), max_size=3)
         case StructType(fields):
-            values = st.fixed_dictionaries({each.name: values_of(each.type) for each in fields})
+            values = st.fixed_dictionaries({field.name: values_of(field.type) for field in fields})
     return st.none() | values if nullable else values
 
 
@@ -79,7 +79,7 @@ def values_of(kind, *, nullable=True):
 def rows_of_any_schema(draw, types=data_types, min_size=0):
     """A schema and a table of its rows."""
     schema = draw(struct_types(types))
-    columns = st.fixed_dictionaries({each.name: values_of(each.type) for each in schema.fields})
+    columns = st.fixed_dictionaries({field.name: values_of(field.type) for field in schema.fields})
     rows = draw(st.lists(columns, min_size=min_size, max_size=12))
     return schema, pa.Table.from_pylist(rows, schema=arrow_schema(schema))
 

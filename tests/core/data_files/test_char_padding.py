@@ -42,7 +42,7 @@ def declare(path, declared):
     """Say in the log what the columns were declared as."""
     commit = path / "_delta_log" / f"{0:020d}.json"
     actions = [json.loads(line) for line in commit.read_text().splitlines()]
-    metadata = next(each["metaData"] for each in actions if "metaData" in each)
+    metadata = next(action["metaData"] for action in actions if "metaData" in action)
     schema = json.loads(metadata["schemaString"])
     for field in schema["fields"]:
         field["metadata"] = {CHAR_VARCHAR: declared[field["name"]]} if field["name"] in declared else {}

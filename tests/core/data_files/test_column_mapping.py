@@ -148,7 +148,7 @@ def test_a_written_file_has_physical_names_and_ids_at_every_level(data_files, tm
     written = data_files.write_file(tmp_path / "f", table, schema, selection=selection)
 
     names = {path[-1]: number for path, number in ids_of(pq.read_schema(tmp_path / "f"))}
-    assert names == {physical_name(each): field_id(each) for each in all_fields(schema)}
+    assert names == {physical_name(field): field_id(field) for field in all_fields(schema)}
     assert len(names) == last == 10
     physical = physical_schema(schema)
     a, s, items, _ = physical.names

@@ -20,8 +20,8 @@ def read(root, vector):
 def test_many_vectors_share_a_file_and_come_back(tmp_path):
     rows = [[1], [0, 70_000], list(range(5_000))]
     found = write_deletion_vectors(pafs.LocalFileSystem(), str(tmp_path), map(bitmap, rows)).to_pylist()
-    assert [read(tmp_path, each) for each in found] == rows
-    assert [each["cardinality"] for each in found] == [1, 2, 5_000]
+    assert [read(tmp_path, descriptor) for descriptor in found] == rows
+    assert [descriptor["cardinality"] for descriptor in found] == [1, 2, 5_000]
     assert len(list(tmp_path.iterdir())) == 1
     assert next(tmp_path.iterdir()).read_bytes()[0] == 1
 
@@ -30,7 +30,7 @@ def test_a_full_file_is_followed_by_another(tmp_path):
     numbers = random.Random(1)
     rows = [sorted(numbers.sample(range(1_000_000), 3_000)) for _ in range(4)]
     found = write_deletion_vectors(pafs.LocalFileSystem(), str(tmp_path), map(bitmap, rows), target_bytes=14_000).to_pylist()
-    assert [read(tmp_path, each) for each in found] == rows
+    assert [read(tmp_path, descriptor) for descriptor in found] == rows
     assert len(list(tmp_path.iterdir())) == 2
 
 

@@ -101,7 +101,7 @@ def get(tree, path):
 
 
 def check_leaf(kind, values, low, high, null_count, *, is_observed):
-    present = [each for each in values if each is not None]
+    present = [value for value in values if value is not None]
     is_nested = isinstance(kind, ArrayType | MapType)
     assert null_count == (len(values) - len(present) if is_observed or not is_nested else None)
     if not present or is_nested or kind in (PrimitiveType("boolean"), PrimitiveType("binary")):

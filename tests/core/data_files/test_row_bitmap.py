@@ -116,7 +116,7 @@ def test_a_mask_tells_which_rows_of_a_stretch_are_in_the_set(rows, first, length
 @pytest.mark.parametrize("order", "<>")
 def test_the_format_before_the_portable_one_is_read(order):
     bitmaps = [bitmap([1, 2, 70_000], runs=False), bitmap([], runs=False), bitmap([4], runs=False)]
-    body = b"".join(struct.pack(f"{order}I", len(each)) + each for each in bitmaps)
+    body = b"".join(struct.pack(f"{order}I", len(bitmap)) + bitmap for bitmap in bitmaps)
     content = struct.pack(f"{order}II", 1681511376, 3) + body
     assert RowBitmap.parse(content).positions().to_pylist() == [1, 2, 70_000, 2**33 + 4]
 

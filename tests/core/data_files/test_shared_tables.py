@@ -27,8 +27,8 @@ def files_of(table):
     metadata = {}
     for commit in sorted((table / "_delta_log").glob("0*.json")):
         actions = [json.loads(line) for line in commit.read_text().splitlines()]
-        metadata = next((each["metaData"] for each in actions if "metaData" in each), metadata)
-        for add in (each["add"] for each in actions if "add" in each):
+        metadata = next((action["metaData"] for action in actions if "metaData" in action), metadata)
+        for add in (action["add"] for action in actions if "add" in action):
             path = table / unquote(add["path"])
             if path.exists() and "delta.columnMapping.mode" not in metadata["configuration"]:
                 yield from readable(path, add, metadata)
@@ -64,7 +64,7 @@ def get(tree, path):
 
 def test_footer_statistics_equal_those_of_delta_lake_where_a_footer_can_tell(spark_files, data_files):
     compared = 0
-    for file in (each for each in spark_files if each.add.get("stats")):
+    for file in (spark_file for spark_file in spark_files if spark_file.add.get("stats")):
         found = describe_file(data_files.LOCAL, str(file.path), file.stored, file.selection)
 
         assert found.size == file.add["size"]
@@ -77,7 +77,7 @@ def test_footer_statistics_equal_those_of_delta_lake_where_a_footer_can_tell(spa
 
 def test_rewritten_files_have_the_rows_and_the_statistics_of_delta_lake(spark_files, data_files, tmp_path):
     compared = 0
-    for number, file in enumerate(each for each in spark_files if each.add.get("stats")):
+    for number, file in enumerate(spark_file for spark_file in spark_files if spark_file.add.get("stats")):
         rows = data_files.read_file(file.path, file.stored)
         path = tmp_path / f"{number}.parquet"
         written = data_files.write_file(path, rows, file.stored, selection=file.selection)
@@ -97,7 +97,7 @@ def check(ours, theirs, where, *, from_footer):
         isinstance(kind, ArrayType | MapType) or their_low is None
     )  # lists; columns not in the file
     assert nulls == their_nulls or (nulls is None and may_be_silent), where
-    if kind in FLOATS and any(isinstance(each, str) for each in (their_low, their_high)):
+    if kind in FLOATS and any(isinstance(bound, str) for bound in (their_low, their_high)):
         assert low in (None, their_low), where  # NaN and the infinities: left out
         assert high in (None, their_high), where
     elif kind in TIMES and low is None:

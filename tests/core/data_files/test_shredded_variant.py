@@ -19,7 +19,7 @@ NAMES = ["a", "b", "tags", "x", "Ã©"]
 
 
 def metadata(names=NAMES):
-    encoded = [each.encode() for each in names]
+    encoded = [name.encode() for name in names]
     offsets = [sum(map(len, encoded[:count])) for count in range(len(encoded) + 1)]
     return bytes([1, len(encoded), *offsets]) + b"".join(encoded)
 
@@ -31,12 +31,12 @@ def group(typed):
 def column(typed, rows):
     """Variants of (value, typed value); None is NULL."""
     kind = pa.struct([("metadata", pa.binary()), *group(typed)])
-    return pa.array([each and {"metadata": metadata(), "value": each[0], "typed_value": each[1]} for each in rows], kind)
+    return pa.array([row and {"metadata": metadata(), "value": row[0], "typed_value": row[1]} for row in rows], kind)
 
 
 def read(variants):
-    found = (each and VariantVal(each["value"], each["metadata"]) for each in variants.to_pylist())
-    return [each and json.loads(each.toJson()) for each in found]
+    found = (variant and VariantVal(variant["value"], variant["metadata"]) for variant in variants.to_pylist())
+    return [variant and json.loads(variant.toJson()) for variant in found]
 
 
 TEXT = b"\x05x"  # the variant "x"
@@ -65,7 +65,7 @@ OBJECT = bytes([2, 2, 1, 4, 0, 2, 4]) + TEXT + TEXT  # the variant {"b": "x", "Ã
     ids=str,
 )
 def test_a_typed_value_is_encoded(kind, values, expected):
-    rows = [(None, each) for each in values]
+    rows = [(None, value) for value in values]
     assert read(unshredded(column(kind, [*rows, (TEXT, None), None, (None, None)]))) == [*expected, "x", None, None]
     assert read(unshredded(column(kind, [(TEXT, None), *rows])[1:])) == expected
 
@@ -103,7 +103,7 @@ def test_a_shredded_column_of_a_file_is_read_as_any_variant_also_inside_a_list(d
     schema = StructType((StructField("v", VARIANT), StructField("l", ArrayType(VARIANT))))
     found = data_files.read_file(tmp_path / "f", schema)
     assert read(found["v"]) == [5, "x", None]
-    assert [read(pa.array(each, VARIANT_ROWS)) for each in found["l"].to_pylist()] == [[5, "x"], [], [None]]
+    assert [read(pa.array(values, VARIANT_ROWS)) for values in found["l"].to_pylist()] == [[5, "x"], [], [None]]
 
 
 VARIANT_ROWS = pa.struct([("value", pa.binary()), ("metadata", pa.binary())])

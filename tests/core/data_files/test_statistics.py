@@ -165,8 +165,8 @@ def test_floats_of_a_footer_of_spark_are_believed_unless_nan_is_in_play(shared_t
     footers = [pq.read_metadata(path) for path in (shared_tables / "scalar_types" / "table").glob("*.parquet")]
 
     found = {
-        (json.dumps(each["minValues"]), json.dumps(each["maxValues"]))
-        for each in (json.loads(footer_statistics(footer, schema, StatisticsSelection())) for footer in footers)
+        (json.dumps(stats["minValues"]), json.dumps(stats["maxValues"]))
+        for stats in (json.loads(footer_statistics(footer, schema, StatisticsSelection())) for footer in footers)
     }
 
     assert found == {

@@ -51,7 +51,7 @@ def test_the_footer_is_like_one_of_spark(data_files, tmp_path):
     assert sorted(footer.metadata) == [b"org.apache.spark.sql.parquet.row.metadata", b"org.apache.spark.version"]
     assert parse_schema(footer.metadata[b"org.apache.spark.sql.parquet.row.metadata"].decode()) == EVERYTHING
     columns = [footer.schema.column(index) for index in range(footer.num_columns)]
-    assert [(each.path, each.physical_type) for each in columns] == [
+    assert [(column.path, column.physical_type) for column in columns] == [
         ("b", "INT32"),
         ("n", "INT64"),
         ("t", "INT64"),
@@ -64,9 +64,9 @@ def test_the_footer_is_like_one_of_spark(data_files, tmp_path):
         ("m.key_value.value", "INT64"),
     ]
     times = [json.loads(columns[index].logical_type.to_json()) for index in (2, 3)]
-    assert [(each["timeUnit"], each["isAdjustedToUTC"]) for each in times] == [("microseconds", True), ("microseconds", False)]
+    assert [(time["timeUnit"], time["isAdjustedToUTC"]) for time in times] == [("microseconds", True), ("microseconds", False)]
     assert columns[6].length == 9
-    assert [each.max_definition_level for each in columns[:2]] == [1, 0]
+    assert [column.max_definition_level for column in columns[:2]] == [1, 0]
     assert footer.row_group(0).column(1).compression == "SNAPPY"
     assert footer.row_group(0).column(1).has_offset_index
 
@@ -209,7 +209,7 @@ def test_columns_that_hold_nothing_but_null_are_not_stored_and_read_as_null(data
 
     data_files.write_file(tmp_path / "f", pa.Table.from_pylist(rows, schema=arrow_schema(schema)), schema)
 
-    assert [each.path for each in map(pq.read_metadata(tmp_path / "f").schema.column, range(2))] == ["n", "s.x"]
+    assert [column.path for column in map(pq.read_metadata(tmp_path / "f").schema.column, range(2))] == ["n", "s.x"]
     assert data_files.read_file(tmp_path / "f", schema).to_pylist() == rows
 
 

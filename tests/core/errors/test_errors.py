@@ -23,7 +23,7 @@ ALL = [getattr(errors, name) for name in errors.__all__ if name != "DeltaError"]
 
 
 def example_of(error):
-    return error(**{each.name: VALUES[each.type] for each in fields(error)})
+    return error(**{field.name: VALUES[field.type] for field in fields(error)})
 
 
 @pytest.mark.parametrize("error", ALL)

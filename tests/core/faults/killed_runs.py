@@ -24,7 +24,7 @@ def kill_at(root, number):
 
     def hook(event, arguments):
         nonlocal count
-        if event in EVENTS and any(str(each).startswith(root) for each in arguments[:2]):
+        if event in EVENTS and any(str(argument).startswith(root) for argument in arguments[:2]):
             if count == number:
                 os.kill(os.getpid(), signal.SIGKILL)
             count += 1

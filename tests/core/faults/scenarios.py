@@ -90,8 +90,8 @@ def content(snapshot):
         "removed": removed,
         "metadata": (metadata.id, metadata.schema_string, metadata.partition_columns, sorted(metadata.configuration.items())),
         "protocol": snapshot.protocol,
-        "transactions": {app: each.version for app, each in snapshot.transactions.items()},
-        "domains": {name: each.configuration for name, each in snapshot.domains.items()},
+        "transactions": {app: transaction.version for app, transaction in snapshot.transactions.items()},
+        "domains": {name: domain.configuration for name, domain in snapshot.domains.items()},
     }
 
 
@@ -133,7 +133,7 @@ def write(log, root, *names, removed=(), token=None):
     """Commit new files in place of others."""
     transaction = log.start_transaction()
     files = transaction.files()
-    gone = files.filter(pa.array([each in removed for each in files["path"].to_pylist()], pa.bool_()))
+    gone = files.filter(pa.array([path in removed for path in files["path"].to_pylist()], pa.bool_()))
     removes = removes_of(gone, deletion_timestamp=log.clock(), data_change=True)
     return transaction.commit(adds=adds(root, *names), removes=removes, operation=WRITE, origin=Origin(token=token))
 
@@ -223,7 +223,7 @@ SCENARIOS = [
     Scenario("restore", filled, lambda log: log.restore(version=2), leaves="^$"),
     Scenario("set_properties", filled, lambda log: log.alter().set_properties({"user.x": "1"}), leaves="^$"),
 ]
-BY_NAME = {each.name: each for each in SCENARIOS}
+BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 
 
 # -- judging
@@ -253,10 +253,10 @@ class Judged:
         """The table reads as before or after."""
         found = reading(root)
         assert found.get("latest") in (self.before.get("latest"), self.after.get("latest")), found.get("latest")
-        known = {version: each for version, each in self.before.items() if version != "latest"}
-        for version, each in known.items():
+        known = {version: rows for version, rows in self.before.items() if version != "latest"}
+        for version, rows in known.items():
             gone = self.scenario.loses_versions and found[version] == "DELTA_VERSION_NOT_FOUND"
-            assert gone or found[version] == each, f"version {version}: {found[version]}"
+            assert gone or found[version] == rows, f"version {version}: {found[version]}"
         for version in found.keys() - known.keys() - {"latest"}:
             assert found[version] == self.after["latest"] or found[version] == self.before["latest"], f"version {version}"
         for path in found["latest"]["paths"] if found else ():

@@ -12,12 +12,12 @@ from tests.core.faults.scenarios import SCENARIOS, Judged, discard
 
 FOR_EVER = 1 << 30
 IN_SAMPLE = 3  # faults of each scenario
-names = [each.name for each in SCENARIOS]
+names = [scenario.name for scenario in SCENARIOS]
 
 
 @pytest.fixture
 def judged(request, tmp_path):
-    return Judged(next(each for each in SCENARIOS if each.name == request.param), tmp_path)
+    return Judged(next(scenario for scenario in SCENARIOS if scenario.name == request.param), tmp_path)
 
 
 def every_fault(judged):

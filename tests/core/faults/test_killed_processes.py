@@ -13,7 +13,7 @@ from tests.core.faults.scenarios import SCENARIOS, Judged, discard
 
 PROJECT = Path(__file__).parents[3]
 IN_SAMPLE = 2  # kills of each scenario
-names = [each.name for each in SCENARIOS]
+names = [scenario.name for scenario in SCENARIOS]
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def run_killed():
 
 @pytest.fixture
 def judged(request, tmp_path):
-    return Judged(next(each for each in SCENARIOS if each.name == request.param), tmp_path)
+    return Judged(next(scenario for scenario in SCENARIOS if scenario.name == request.param), tmp_path)
 
 
 def events(judged, run_killed):

@@ -70,7 +70,7 @@ class Bench:
     def __init__(self, root):
         self.root = Path(root)
         self.tables = tables.make_tables()
-        self.latest = {name: self._original(each) for name, each in self.tables.items()}
+        self.latest = {name: self._original(table) for name, table in self.tables.items()}
         for name, table in self.tables.items():
             for path, content in table.files.items():
                 self._write(name, path, content)
@@ -97,7 +97,7 @@ class Bench:
         """Raises what is wrong. Returns how many questions were answered, and how many refused."""
         name, mutation, random = self.describe(seed, number)
         original = self.tables[name].files
-        files = {path: each for path, each in {**original, **mutation.changes}.items() if each is not None}
+        files = {path: content for path, content in {**original, **mutation.changes}.items() if content is not None}
         case = Case(self.root / name, files, original, mutation, self.latest[name], has_text_stats=name != "struct_stats")
         try:
             if random.random() < 0.15:
@@ -171,8 +171,8 @@ class Case:
 
     def _ask_history(self, log, commits):
         entries = self._answer("history", log.history)
-        if entries is not None and [each.version for each in entries] != sorted(commits, reverse=True):
-            raise WrongAnswerError(f"history of {[each.version for each in entries]}")
+        if entries is not None and [entry.version for entry in entries] != sorted(commits, reverse=True):
+            raise WrongAnswerError(f"history of {[entry.version for entry in entries]}")
 
     def _answer(self, question, ask, *, may_refuse=True):
         """The answer; None when the table was refused, which a harmless change is no reason for."""
@@ -206,7 +206,7 @@ class Case:
         if allowed is None:
             return
         answer = self._state_of(snapshot, got["files"], got["tombstones"])
-        wrong = [_difference(answer, each) for each in map(self._expected, allowed)]
+        wrong = [_difference(answer, expected) for expected in map(self._expected, allowed)]
         if all(wrong):
             raise WrongAnswerError(f"state of version {version}: {wrong[:1] or 'nothing is allowed'}")
 
@@ -230,8 +230,8 @@ class Case:
                 {"stats": action.get("stats")} if columns is OF_ADDS and self.has_text_stats else {}
             )
 
-        adds = [_plain(file(each, OF_ADDS)) for each in state.files.values()]
-        removes = [_plain(file(each, OF_REMOVES)) for each in state.tombstones.values()]
+        adds = [_plain(file(live_file, OF_ADDS)) for live_file in state.files.values()]
+        removes = [_plain(file(tombstone, OF_REMOVES)) for tombstone in state.tombstones.values()]
         protocol = (
             state.protocol["minReaderVersion"],
             state.protocol["minWriterVersion"],
@@ -244,8 +244,8 @@ class Case:
             tuple(state.metadata.get("partitionColumns") or ()),
             dict(state.metadata["configuration"]),
         )
-        transactions = {app: each["version"] for app, each in state.transactions.items()}
-        domains = {name: each["configuration"] for name, each in state.domains.items()}
+        transactions = {app: transaction["version"] for app, transaction in state.transactions.items()}
+        domains = {name: domain["configuration"] for name, domain in state.domains.items()}
         return {
             "protocol": protocol,
             "metadata": metadata,
@@ -266,10 +266,10 @@ class Case:
                 _sorted(protocol.writer_features),
             ),
             "metadata": (metadata.id, metadata.schema_string, metadata.partition_columns, dict(metadata.configuration)),
-            "transactions": {app: each.version for app, each in snapshot.transactions.items()},
-            "domains": {name: each.configuration for name, each in snapshot.domains.items()},
-            "files": Counter(_plain(each) for each in _documents(files.select(columns), keep_nulls=("stats",))),
-            "tombstones": Counter(_plain(each) for each in _documents(tombstones.select(OF_REMOVES))),
+            "transactions": {app: transaction.version for app, transaction in snapshot.transactions.items()},
+            "domains": {name: domain.configuration for name, domain in snapshot.domains.items()},
+            "files": Counter(_plain(document) for document in _documents(files.select(columns), keep_nulls=("stats",))),
+            "tombstones": Counter(_plain(document) for document in _documents(tombstones.select(OF_REMOVES))),
         }
 
     # -- rows
@@ -302,7 +302,7 @@ class Case:
 
     def _rows_of(self, version):
         states = self._allowed(version)
-        if not states or any(each.files != states[0].files for each in states):
+        if not states or any(state.files != states[0].files for state in states):
             raise UnclearError("several answers are right")
         for action in states[0].files.values():
             vector = action.get("deletionVector")
@@ -334,8 +334,8 @@ class Case:
         if not set(pruned["path"].to_pylist()) <= set(files["path"].to_pylist()):
             raise WrongAnswerError(f"{where} finds files that are not there")
         if where == "p = 'a'":
-            values = [dict(each).get("p") for each in files["partition_values"].to_pylist()]
-            if len(pruned) != sum(each == "a" for each in values):
+            values = [dict(value).get("p") for value in files["partition_values"].to_pylist()]
+            if len(pruned) != sum(value == "a" for value in values):
                 raise WrongAnswerError(f"{len(pruned)} files for {where}, but {values}")
         if where == "id = 13" and files == pruned and self.mutation.is_harmless and self.has_text_stats:
             raise WrongAnswerError("no file is pruned by statistics")
@@ -360,7 +360,7 @@ def _date(text):
 
 def _documents(files, keep_nulls=()):
     for row in files.to_pylist(maps_as_pydicts="strict"):
-        yield {CAMEL[name]: each for name, each in row.items() if each is not None or name in keep_nulls}
+        yield {CAMEL[name]: value for name, value in row.items() if value is not None or name in keep_nulls}
 
 
 def _plain(action):
@@ -374,7 +374,7 @@ def _plain(action):
             if name == "tags" and not clean[name]:
                 del clean[name]
         elif name == "deletionVector":
-            clean[name] = {CAMEL.get(key, key): each for key, each in value.items() if each is not None}
+            clean[name] = {CAMEL.get(key, key): member for key, member in value.items() if member is not None}
         else:
             clean[name] = value
     clean.setdefault("partitionValues", {})

@@ -199,7 +199,7 @@ def _harmless(table, random):
     end = b"\n"
     match kind:
         case "reordered keys":
-            documents = [{key: dict(reversed(body.items())) for key, body in each.items()} for each in documents]
+            documents = [{key: dict(reversed(body.items())) for key, body in document.items()} for document in documents]
         case "escaped":
             dump["ensure_ascii"] = True
         case "spaced":
@@ -207,13 +207,15 @@ def _harmless(table, random):
         case "blank lines":
             end = random.choice([b"\n\n", b"\r\n", b" \n\n \n"])
         case "unknown things":
-            for each in documents:
-                (body,) = each.values()
+            for document in documents:
+                (body,) = document.values()
                 body["zzz"] = copy.deepcopy(random.choice([7, "x", None, [1, {"add": 1}], {"a": {"b": []}}]))
             documents.insert(1, {"unknown": {"path": 1}})
         case "info":
             infos = [7, "x", [], {}, {"operation": 5}, {"operationParameters": []}, {"inCommitTimestamp": 1_600_000_000_000}]
-            documents = [{"commitInfo": random.choice(infos)} if "commitInfo" in each else each for each in documents]
+            documents = [
+                {"commitInfo": random.choice(infos)} if "commitInfo" in document else document for document in documents
+            ]
         case "strays":
             names = [
                 ".tmp",
@@ -227,7 +229,7 @@ def _harmless(table, random):
             ]
             changes = {f"_delta_log/{random.choice(names)}": random.choice([b"", b"{", b"\0" * 50])}
             return Mutation(f"{kind} {list(changes)}", changes, is_harmless=True)
-    body = b"".join(json.dumps(each, **dump).encode() + end for each in documents)
+    body = b"".join(json.dumps(document, **dump).encode() + end for document in documents)
     changes = {path: body.rstrip() if kind == "no last end" else body}
     is_harmless = not path.endswith(".compacted.json") and kind != "info"
     return Mutation(f"{kind} in {path}", changes, is_harmless=is_harmless)
@@ -270,7 +272,7 @@ def _json_file(table, random):
 
 
 def _data_file(table, random):
-    path = random.choice([each for each in sorted(table.files) if each.endswith("x.parquet")])
+    path = random.choice([file for file in sorted(table.files) if file.endswith("x.parquet")])
     content = table.files[path]
     match random.randrange(5):
         case 0:

@@ -50,9 +50,9 @@ def columns_of_other_types(rows):
         pa.array(range(rows), pa.int32()),
         pa.array(map(str, range(rows))),
         pa.array([b"\xff\xfe"] * rows),
-        pa.array([[each] for each in range(rows)]),
-        pa.array([{"path": each, "x": None} for each in range(rows)]),
-        pa.array([[(str(each), each)] for each in range(rows)], pa.map_(pa.string(), pa.int64())),
+        pa.array([[number] for number in range(rows)]),
+        pa.array([{"path": number, "x": None} for number in range(rows)]),
+        pa.array([[(str(number), number)] for number in range(rows)], pa.map_(pa.string(), pa.int64())),
         pa.array([1.5] * rows),
         pa.array([True] * rows),
         pa.nulls(rows),
@@ -61,7 +61,7 @@ def columns_of_other_types(rows):
 
 
 def _with_child_changed(values, kind, random):
-    children = dict(zip([each.name for each in values.type], values.flatten(), strict=True))
+    children = dict(zip([field.name for field in values.type], values.flatten(), strict=True))
     name = random.choice(list(children))
     if kind == "child dropped" and len(children) > 1:
         del children[name]
@@ -76,7 +76,9 @@ def parquet_fields(table, random):
     rows = pq.read_table(io.BytesIO(table.files[path]))
     documents = rows.to_pylist()
     at = random.randrange(len(documents))
-    documents[at], text = changed_document({key: each for key, each in documents[at].items() if each is not None}, random)
+    documents[at], text = changed_document(
+        {key: document for key, document in documents[at].items() if document is not None}, random
+    )
     try:
         changed = pa.Table.from_pylist(documents, rows.schema)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):

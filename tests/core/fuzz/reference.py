@@ -185,7 +185,7 @@ def _parquet_actions(content):
 
 def _without_nulls(value):
     if isinstance(value, dict):
-        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
+        return {key: _without_nulls(member) for key, member in value.items() if member is not None}
     return value
 
 
@@ -212,16 +212,16 @@ class _Fields:
 
     def texts(self, name, *, required=False):
         value = self._typed(name, list, required=required)
-        if value is not None and not all(isinstance(each, str) for each in value):
+        if value is not None and not all(isinstance(item, str) for item in value):
             raise UnclearError(name)
         return value
 
     def mapping(self, name):
         """String by string; a null value is no value."""
         value = self._typed(name, dict, required=False) or {}
-        if any(not isinstance(each, str) for each in value.values() if each is not None):
+        if any(not isinstance(item, str) for item in value.values() if item is not None):
             raise UnclearError(name)
-        self.clean[name] = {key: each for key, each in value.items() if each is not None}
+        self.clean[name] = {key: item for key, item in value.items() if item is not None}
 
     def _typed(self, name, kind, *, required):
         value = self.document.get(name)
@@ -240,14 +240,14 @@ def _apply(actions, state):
         for key, read in SMALL.items():
             if action.get(key) is not None:
                 read(_Fields(action[key]), state)
-    removes = [_file_action(each["remove"], is_add=False) for each in actions if each.get("remove") is not None]
-    adds = [_file_action(each["add"], is_add=True) for each in actions if each.get("add") is not None]
-    for each in removes:
-        state.files.pop(file_key(each), None)
-        state.tombstones[file_key(each)] = each
-    for each in adds:
-        state.tombstones.pop(file_key(each), None)
-        state.files[file_key(each)] = each
+    removes = [_file_action(action["remove"], is_add=False) for action in actions if action.get("remove") is not None]
+    adds = [_file_action(action["add"], is_add=True) for action in actions if action.get("add") is not None]
+    for remove in removes:
+        state.files.pop(file_key(remove), None)
+        state.tombstones[file_key(remove)] = remove
+    for add in adds:
+        state.tombstones.pop(file_key(add), None)
+        state.files[file_key(add)] = add
 
 
 def _protocol(fields, state):

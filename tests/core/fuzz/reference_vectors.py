@@ -61,7 +61,7 @@ def _bitmap(content):
         containers, at = _containers(content, at + 4)
         for key, less_one, is_run in containers:
             positions, at = _container(content, at, less_one + 1, is_run=is_run)
-            yield from ((upper << 32) + (key << 16) + each for each in positions)
+            yield from ((upper << 32) + (key << 16) + position for position in positions)
 
 
 def _containers(content, at):
@@ -71,7 +71,7 @@ def _containers(content, at):
     if cookie & 0xFFFF == 12347:
         count = (cookie >> 16) + 1
         flags = content[at : at + (count + 7) // 8]
-        are_runs = [bool(flags[each // 8] >> each % 8 & 1) for each in range(count)]
+        are_runs = [bool(flags[number // 8] >> number % 8 & 1) for number in range(count)]
         at += len(flags)
     elif cookie == 12346:
         (count,) = struct.unpack_from("<I", content, at)
@@ -81,7 +81,7 @@ def _containers(content, at):
         are_runs = [False] * count
     else:
         raise ValueError("cookie")
-    headers = [(*struct.unpack_from("<HH", content, at + 4 * each), are_runs[each]) for each in range(count)]
+    headers = [(*struct.unpack_from("<HH", content, at + 4 * number), are_runs[number]) for number in range(count)]
     return headers, at + 4 * count * (1 if cookie != 12346 and count < 4 else 2)
 
 
@@ -89,8 +89,8 @@ def _container(content, at, rows, *, is_run):
     """The positions of one container, and where the next one begins."""
     if is_run:
         (count,) = struct.unpack_from("<H", content, at)
-        runs = [struct.unpack_from("<HH", content, at + 2 + 4 * each) for each in range(count)]
-        return [each for first, more in runs for each in range(first, first + more + 1)], at + 2 + 4 * count
+        runs = [struct.unpack_from("<HH", content, at + 2 + 4 * number) for number in range(count)]
+        return [number for first, more in runs for number in range(first, first + more + 1)], at + 2 + 4 * count
     if rows <= 4096:
         return struct.unpack_from(f"<{rows}H", content, at), at + 2 * rows
     bits = content[at : at + 8192]

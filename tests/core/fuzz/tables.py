@@ -166,8 +166,8 @@ def z85(content):
 
 def bitmap(*positions):
     """A Roaring bitmap of 64 bits in the portable format, array containers only."""
-    keys = sorted({each >> 16 for each in positions})
-    groups = [sorted(each & 0xFFFF for each in positions if each >> 16 == key) for key in keys]
+    keys = sorted({position >> 16 for position in positions})
+    groups = [sorted(position & 0xFFFF for position in positions if position >> 16 == key) for key in keys]
     head = struct.pack("<II", 12346, len(keys))
     head += b"".join(struct.pack("<HH", key, len(rows) - 1) for key, rows in zip(keys, groups, strict=True))
     bodies = b"".join(struct.pack(f"<{len(rows)}H", *rows) for rows in groups)
@@ -283,7 +283,7 @@ def commit_path(version):
 
 
 def lines(actions):
-    return b"".join(json.dumps(each, ensure_ascii=False, separators=(",", ":")).encode() + b"\n" for each in actions)
+    return b"".join(json.dumps(action, ensure_ascii=False, separators=(",", ":")).encode() + b"\n" for action in actions)
 
 
 def plain():
@@ -309,7 +309,7 @@ def parquet(rows, schema):
 def _with_maps_as_items(value):
     """As Arrow takes maps of free keys."""
     if isinstance(value, list):
-        return [_with_maps_as_items(each) for each in value]
+        return [_with_maps_as_items(item) for item in value]
     if not isinstance(value, dict):
         return value
     free = ("partitionValues", "tags", "configuration", "options")
@@ -323,10 +323,10 @@ def actions_at(version):
     """The actions of a checkpoint: small ones, and files."""
     state = replayed(plain().files, version)
     small = [{"protocol": state.protocol}, {"metaData": state.metadata}]
-    small += [{"txn": each} for each in state.transactions.values()]
-    small += [{"domainMetadata": each} for each in state.domains.values()]
-    files = [{"add": {**each, "dataChange": False}} for each in state.files.values()]
-    files += [{"remove": {**each, "dataChange": False}} for each in state.tombstones.values()]
+    small += [{"txn": transaction} for transaction in state.transactions.values()]
+    small += [{"domainMetadata": domain} for domain in state.domains.values()]
+    files = [{"add": {**file, "dataChange": False}} for file in state.files.values()]
+    files += [{"remove": {**tombstone, "dataChange": False}} for tombstone in state.tombstones.values()]
     return _with_maps_as_items(small), _with_maps_as_items(files)
 
 
@@ -347,12 +347,12 @@ def _checkpointed(name, version, files, *, keep_commits, hint=None):
 
 
 def _before(version):
-    return {commit_path(each) for each in range(version)}
+    return {commit_path(commit_version) for commit_version in range(version)}
 
 
 def classic(name="classic", *, version=4, keep_commits=False, stats="text"):
     small, files = actions_at(version)
-    files = [parsed_statistics(each) for each in files] if stats == "struct" else files
+    files = [parsed_statistics(file) for file in files] if stats == "struct" else files
     path = f"_delta_log/{version:020}.checkpoint.parquet"
     content = {path: parquet(small + files, checkpoint_schema(stats=stats))}
     return _checkpointed(name, version, content, keep_commits=keep_commits)
@@ -401,7 +401,7 @@ def _names_and_types(schema):
 def _with_maps_as_objects(value):
     free = ("partitionValues", "tags", "configuration", "options")
     if isinstance(value, list):
-        return [_with_maps_as_objects(each) for each in value]
+        return [_with_maps_as_objects(item) for item in value]
     if not isinstance(value, dict):
         return value
     return {
@@ -414,17 +414,17 @@ def compacted():
     """Compacted commits 2..5, and checksums of two versions."""
     state = replayed(plain().files, 5)
     known = replayed(plain().files, 1)
-    actions = [{"txn": each} for each in state.transactions.values()] + [
-        {"domainMetadata": each} for each in state.domains.values()
+    actions = [{"txn": transaction} for transaction in state.transactions.values()] + [
+        {"domainMetadata": domain} for domain in state.domains.values()
     ]
-    actions += [{"add": each} for key, each in state.files.items() if known.files.get(key) != each]
-    actions += [{"remove": each} for each in state.tombstones.values()]
+    actions += [{"add": file} for key, file in state.files.items() if known.files.get(key) != file]
+    actions += [{"remove": tombstone} for tombstone in state.tombstones.values()]
     files = plain().files | {f"_delta_log/{2:020}.{5:020}.compacted.json": lines(actions)}
     for version in (5, 7):
         at = replayed(files, version)
         checksum = {
             "txnId": str(uuid.UUID(int=version)),
-            "tableSizeBytes": sum(each["size"] for each in at.files.values()),
+            "tableSizeBytes": sum(file["size"] for file in at.files.values()),
             "numFiles": len(at.files),
             "numMetadata": 1,
             "numProtocol": 1,
@@ -453,4 +453,4 @@ def make_tables():
         v2(kind="parquet", with_sidecars=False),
         compacted(),
     ]
-    return {each.name: each for each in tables}
+    return {table.name: table for table in tables}

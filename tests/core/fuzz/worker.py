@@ -23,8 +23,8 @@ def main(seed, numbers):
     with tempfile.TemporaryDirectory(prefix="airflow-delta-fuzz-") as root:
         bench = Bench(root)
         resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
-        for each in (signal.SIGALRM, signal.SIGPROF):
-            signal.signal(each, signal.SIG_DFL)  # ends the process, also when it hangs outside Python
+        for number in (signal.SIGALRM, signal.SIGPROF):
+            signal.signal(number, signal.SIG_DFL)  # ends the process, also when it hangs outside Python
         for number in numbers:
             tell({"begins": number})
             signal.alarm(SECONDS_AT_REST)

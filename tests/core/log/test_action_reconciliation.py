@@ -35,7 +35,7 @@ def naive(commits):
     """Live keys and tombstones by the book: commit by commit, removes first."""
     live, dead = {}, {}
     for actions in commits:
-        for is_add, (path, vector) in sorted(actions, key=lambda each: each[0]):
+        for is_add, (path, vector) in sorted(actions, key=lambda action: action[0]):
             key = ("/x" if path in {"file:/x", "file:///x"} else path, vector)
             (live if is_add else dead)[key] = None
             (dead if is_add else live).pop(key, None)
@@ -43,7 +43,9 @@ def naive(commits):
 
 
 def keys(files):
-    vectors = [each and each["path_or_inline_dv"] for each in files["deletion_vector"].to_pylist()]
+    vectors = [
+        deletion_vector and deletion_vector["path_or_inline_dv"] for deletion_vector in files["deletion_vector"].to_pylist()
+    ]
     paths = ["/x" if path in {"file:/x", "file:///x"} else path for path in files["path"].to_pylist()]
     return sorted(zip(paths, vectors, strict=True), key=str)
 

@@ -116,8 +116,8 @@ PARSED = pa.struct(
 
 
 def test_statistics_that_are_only_there_as_columns_become_json_again():
-    fields = [*(each for each in CHECKPOINT.field("add").type), pa.field("stats_parsed", PARSED)]
-    schema = pa.schema([pa.field("add", pa.struct(fields)) if each.name == "add" else each for each in CHECKPOINT])
+    fields = [*(field for field in CHECKPOINT.field("add").type), pa.field("stats_parsed", PARSED)]
+    schema = pa.schema([pa.field("add", pa.struct(fields)) if field.name == "add" else field for field in CHECKPOINT])
     parsed = {"numRecords": 2, "minValues": {"id": None, "ts": dt.datetime(2020, 1, 2, tzinfo=dt.UTC), 'q"': "a\n"}}
     handmade = HandmadeLog().checkpoint(
         1,
@@ -130,7 +130,7 @@ def test_statistics_that_are_only_there_as_columns_become_json_again():
         schema=schema,
     )
     stats = read_active_files(*checkpoint_of(handmade))["stats"].to_pylist()
-    assert [each and json.loads(each) for each in stats] == [
+    assert [text and json.loads(text) for text in stats] == [
         {"numRecords": 2, "minValues": {"ts": "2020-01-02T00:00:00.000Z", 'q"': "a\n"}},
         {"numRecords": 7},
         None,
@@ -141,10 +141,10 @@ def test_statistics_that_are_only_there_as_columns_become_json_again():
 @pytest.mark.parametrize("second", [{"numRecords": 4}, None])
 def test_numbers_of_records_come_from_parsed_statistics_where_all_are_there(second):
     """Texts that differ from them show which were read."""
-    fields = [*(each for each in CHECKPOINT.field("add").type), pa.field("stats_parsed", PARSED)]
-    schema = pa.schema([pa.field("add", pa.struct(fields)) if each.name == "add" else each for each in CHECKPOINT])
+    fields = [*(field for field in CHECKPOINT.field("add").type), pa.field("stats_parsed", PARSED)]
+    schema = pa.schema([pa.field("add", pa.struct(fields)) if field.name == "add" else field for field in CHECKPOINT])
     texts = [{"stats": '{"numRecords":7}', "stats_parsed": {"numRecords": 3}}, {"stats": None, "stats_parsed": second}]
-    actions = [add(name, **each) for name, each in zip("ab", texts, strict=True)]
+    actions = [add(name, **text) for name, text in zip("ab", texts, strict=True)]
     store, checkpoint = checkpoint_of(HandmadeLog().checkpoint(1, protocol(), *actions, remove("r"), schema=schema))
     files = read_active_files(store, checkpoint, ["num_records", "path", "stats"])
     assert files.column_names == ["num_records", "path", "stats"]

@@ -45,8 +45,10 @@ def test_a_commit_is_read_whole():
     assert commit.removes.select(["path", "deletion_timestamp", "partition_values"]).to_pylist() == [
         {"path": "y", "deletion_timestamp": 9, "partition_values": [("p", None)]}
     ]
-    assert [(each.app_id, each.version, each.last_updated) for each in commit.transactions] == [("a", 3, 4)]
-    assert [each.domain for each in commit.domains] == ["d"]
+    assert [(transaction.app_id, transaction.version, transaction.last_updated) for transaction in commit.transactions] == [
+        ("a", 3, 4)
+    ]
+    assert [domain.domain for domain in commit.domains] == ["d"]
 
 
 def test_unknown_actions_and_fields_are_ignored_and_null_is_absent():
@@ -101,7 +103,7 @@ def test_maps_come_back_with_exactly_their_keys(adds, removes, tags, is_ascii):
     batch = read_commits(handmade.store, range(4))
 
     def maps(column):
-        return [each if each is None else dict(each) for each in column.to_pylist()]
+        return [value if value is None else dict(value) for value in column.to_pylist()]
 
     assert maps(batch.adds["partition_values"]) == adds + [{}] * len(tags)
     assert maps(batch.removes["partition_values"]) == removes
@@ -241,7 +243,7 @@ def test_whatever_a_writer_says_about_itself_the_table_is_read(anything):
     assert handmade.paths() == ["a", "b"]
     assert (info.timestamp, info.operation, info.read_version, info.is_blind_append) == (0, "UNKNOWN", None, None)
     assert (info.operation_parameters, info.operation_metrics, info.txn_id, info.origin.token) == ({}, {}, None, None)
-    assert [each.version for each in handmade.log.history()] == [1, 0]
+    assert [entry.version for entry in handmade.log.history()] == [1, 0]
 
 
 @pytest.mark.parametrize(

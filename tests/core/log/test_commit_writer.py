@@ -51,8 +51,8 @@ VECTOR = st.fixed_dictionaries(
         "cardinality": INTEGER,
     }
 )
-PARTITION = st.dictionaries(TEXT, st.none() | TEXT, max_size=3).map(lambda each: list(each.items()))
-TAGS = st.none() | st.dictionaries(TEXT, TEXT, max_size=2).map(lambda each: list(each.items()))
+PARTITION = st.dictionaries(TEXT, st.none() | TEXT, max_size=3).map(lambda mapping: list(mapping.items()))
+TAGS = st.none() | st.dictionaries(TEXT, TEXT, max_size=2).map(lambda mapping: list(mapping.items()))
 ADD = st.fixed_dictionaries(
     {
         "path": TEXT,
@@ -84,7 +84,7 @@ def expected(row: dict) -> dict:
     document = {}
     for name, value in row.items():
         if name == "deletion_vector" and value is not None:
-            document["deletionVector"] = {camel(key): each for key, each in value.items() if each is not None}
+            document["deletionVector"] = {camel(key): member for key, member in value.items() if member is not None}
         elif name in {"partition_values", "tags"} and value is not None:
             document[camel(name)] = dict(value)
         elif value is not None:
@@ -118,8 +118,10 @@ def test_a_table_in_pieces_is_written_as_one_whatever_pieces_have_no_rows(pieces
 
 @given(st.lists(st.none() | TAGS | PARTITION, max_size=4))
 def test_maps_of_removed_and_changed_files_are_told_apart_when_null_and_when_empty(maps) -> None:
-    removed = [{"path": "r", "data_change": True, "partition_values": each} for each in maps]
-    changed = [{"path": "c", "partition_values": each or [], "size": 1, "data_change": False, "tags": each} for each in maps]
+    removed = [{"path": "r", "data_change": True, "partition_values": mapping} for mapping in maps]
+    changed = [
+        {"path": "c", "partition_values": mapping or [], "size": 1, "data_change": False, "tags": mapping} for mapping in maps
+    ]
     changes = pa.Table.from_pylist(changed, schema=CHANGE_FILE)
 
     content = commit_json(CommitActions(removes=pa.Table.from_pylist(removed, schema=REMOVE_FILE), changes=changes))

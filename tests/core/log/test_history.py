@@ -23,8 +23,8 @@ def five_commits():
 
 def test_history_is_newest_first_with_time_and_commit_info():
     entries = five_commits().log.history()
-    assert [(each.version, each.timestamp) for each in entries] == [(4, 5000), (3, 4000), (2, 3000), (1, 2000), (0, 1000)]
-    assert [each.commit_info.operation for each in entries] == ["WRITE"] * 4 + ["CREATE TABLE"]
+    assert [(entry.version, entry.timestamp) for entry in entries] == [(4, 5000), (3, 4000), (2, 3000), (1, 2000), (0, 1000)]
+    assert [entry.commit_info.operation for entry in entries] == ["WRITE"] * 4 + ["CREATE TABLE"]
 
 
 def test_history_reads_no_more_commits_than_asked_for(monkeypatch):
@@ -33,13 +33,13 @@ def test_history_reads_no_more_commits_than_asked_for(monkeypatch):
     log.refresh()
     read, paths = handmade.store.read, []
     monkeypatch.setattr(handmade.store, "read", lambda path: paths.append(path) or read(path))
-    assert [each.version for each in log.history(2)] == [4, 3]
+    assert [entry.version for entry in log.history(2)] == [4, 3]
     assert len(paths) == 2
 
 
 def test_history_shows_what_is_left_after_a_cleanup_and_commits_of_unknown_writers():
     handmade = HandmadeLog().create().commit(add("a")).checkpoint(1, protocol(), metadata()).remove_commits(0)
-    assert [(each.version, each.commit_info) for each in handmade.log.history()] == [(1, None)]
+    assert [(entry.version, entry.commit_info) for entry in handmade.log.history()] == [(1, None)]
 
 
 def test_of_a_table_with_nothing_but_a_checkpoint_no_history_is_left():
@@ -50,7 +50,7 @@ def test_of_a_table_with_nothing_but_a_checkpoint_no_history_is_left():
 
 def test_history_of_a_table_that_cannot_be_read_is_there():
     handmade = HandmadeLog().commit(protocol(3, 7, readerFeatures=["novelty"], writerFeatures=["novelty"]), metadata(), info())
-    assert [each.commit_info.operation for each in handmade.log.history()] == ["WRITE"]
+    assert [entry.commit_info.operation for entry in handmade.log.history()] == ["WRITE"]
 
 
 def test_there_is_no_history_of_no_table():
@@ -88,7 +88,7 @@ def test_commits_that_carry_their_time_are_found_by_it_whatever_the_files_say():
     for version in range(1, 4):
         handmade.commit(info(inCommitTimestamp=500 + version * 10))
     log = handmade.log
-    assert [each.timestamp for each in log.history()] == [530, 520, 510, 500]
+    assert [entry.timestamp for entry in log.history()] == [530, 520, 510, 500]
     assert [log.snapshot(timestamp=time).version for time in (500, 519, 520, 530)] == [0, 1, 2, 3]
     assert log.snapshot(2).timestamp == 520
     with pytest.raises(TimestampOutOfRangeError):
@@ -105,7 +105,7 @@ def test_before_the_enablement_version_the_files_times_count():
     handmade.commit(info(inCommitTimestamp=9000), protocol(1, 7), metadata(None, (), **properties))
     handmade.commit(info(inCommitTimestamp=9500))
     log = handmade.log
-    assert [each.timestamp for each in log.history()] == [9500, 9000, 2000, 1000]
+    assert [entry.timestamp for entry in log.history()] == [9500, 9000, 2000, 1000]
     assert [log.snapshot(timestamp=time).version for time in (1000, 2000, 8999, 9000, 9499, 9500)] == [0, 1, 1, 2, 2, 3]
 
 
@@ -198,7 +198,7 @@ def test_our_commit_is_found_though_the_listing_was_past_its_place_when_it_came(
     def overtaken(path, start=""):
         calls.append(start)
         gone = commit_path(hidden) if len(calls) == 1 else None
-        return (each for each in listing(path, start) if each.path != gone)
+        return (file for file in listing(path, start) if file.path != gone)
 
     monkeypatch.setattr(handmade.store, "list_from", overtaken)
     assert handmade.log.find_commit("mine", after=4).version == hidden

@@ -19,7 +19,7 @@ COMMIT_1 = f"{LOG}/00000000000000000001.json"
 
 
 def lines(*actions):
-    return "\n".join(each if isinstance(each, str) else json.dumps(each) for each in actions).encode()
+    return "\n".join(action if isinstance(action, str) else json.dumps(action) for action in actions).encode()
 
 
 def nested(depth, inside="1"):

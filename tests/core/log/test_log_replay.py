@@ -38,8 +38,8 @@ def break_column(handmade, version, row_group, column):
     content = bytearray(handmade.store.read(checkpoint_path(version)))
     group = pq.ParquetFile(pa.BufferReader(bytes(content))).metadata.row_group(row_group)
     chunks = (group.column(index) for index in range(group.num_columns))
-    chunk = next(each for each in chunks if each.path_in_schema == column)
-    start = min(each for each in (chunk.dictionary_page_offset, chunk.data_page_offset) if each)
+    chunk = next(chunk for chunk in chunks if chunk.path_in_schema == column)
+    start = min(offset for offset in (chunk.dictionary_page_offset, chunk.data_page_offset) if offset)
     content[start : start + chunk.total_compressed_size] = b"\xff" * chunk.total_compressed_size
     handmade.store.write(checkpoint_path(version), bytes(content))
 
@@ -150,7 +150,7 @@ def compacted_log(*actions):
 def test_compacted_commits_are_read_instead_of_the_commits():
     handmade = compacted_log()
     snapshot = handmade.log.snapshot()
-    assert {each["path"]: each["size"] for each in snapshot.files().to_pylist()} == {"a": 7, "c": 1}
+    assert {file["path"]: file["size"] for file in snapshot.files().to_pylist()} == {"a": 7, "c": 1}
     assert snapshot.tombstones()["path"].to_pylist() == ["b"]
     assert snapshot.transactions["x"].version == 1  # which no commit says
     handmade.store.write(commit_path(2), b"{")
@@ -181,7 +181,7 @@ def test_broken_compacted_commits_are_none(lines):
 def test_commits_serve_where_compacted_ones_contradict_themselves_or_the_log(actions):
     handmade = compacted_log(*actions)
     files = handmade.log.snapshot(3).files().to_pylist()
-    assert {each["path"]: each["size"] for each in files} == {"a": 7, "b": 1, "c": 1}
+    assert {file["path"]: file["size"] for file in files} == {"a": 7, "b": 1, "c": 1}
 
 
 def test_commits_serve_where_compacted_ones_leave_out_the_definition_of_the_table():
@@ -194,7 +194,7 @@ def test_commits_serve_where_compacted_ones_leave_out_the_definition_of_the_tabl
 def test_metadata_that_a_later_version_replaced_need_not_be_understood(broken):
     handmade = HandmadeLog().commit(protocol(), {"metaData": broken}, add("a")).commit(metadata(), add("b"))
     assert handmade.paths() == ["a", "b"]
-    assert [each.version for each in handmade.log.history()] == [1, 0]
+    assert [entry.version for entry in handmade.log.history()] == [1, 0]
     with pytest.raises(CorruptLogError) as caught:
         handmade.paths(version=0)
     assert caught.value.file == commit_path(0)

@@ -99,7 +99,7 @@ def test_a_checkpoint_in_parts_counts_when_all_of_one_writer_are_there():
         handmade.checkpoint(4, path=path)
     segment = find_segment(handmade.store)
     assert described(segment) == (5, 2, [3, 4, 5])
-    assert [each.path for each in segment.checkpoint.files] == parts(2, 2)
+    assert [file.path for file in segment.checkpoint.files] == parts(2, 2)
 
 
 def test_gaps_below_the_checkpoint_do_no_harm():
@@ -111,7 +111,7 @@ def test_a_gap_above_the_checkpoint_is_fatal_and_named(versions, checkpoints):
     with pytest.raises(LogGapError) as caught:
         find_segment(handmade_log(versions, checkpoints).store)
     first = (checkpoints or [-1])[-1] + 1
-    missing = next(each for each in range(first, versions[-1]) if each not in versions)
+    missing = next(version for version in range(first, versions[-1]) if version not in versions)
     assert caught.value.file == commit_path(missing)
 
 
@@ -149,10 +149,10 @@ def test_of_one_version_a_v2_checkpoint_is_read_before_one_in_parts_and_that_bef
     handmade = handmade_log(range(7), [5])
     for part in (1, 2):
         handmade.store.write(checkpoint_part_path(5, part, 2), b"x")
-    assert [len(each.files) for each in list_log(handmade.store).checkpoints] == [1, 2]
+    assert [len(checkpoint.files) for checkpoint in list_log(handmade.store).checkpoints] == [1, 2]
     handmade.store.write(v2_checkpoint_path(5, "0a-b", suffix), b"x")
     segment = find_segment(handmade.store)
-    assert [each.path for each in segment.checkpoint.files] == [v2_checkpoint_path(5, "0a-b", suffix)]
+    assert [file.path for file in segment.checkpoint.files] == [v2_checkpoint_path(5, "0a-b", suffix)]
     assert described(segment) == (6, 5, [6])
     assert described(find_segment(handmade.store, 4)) == (4, None, [0, 1, 2, 3, 4])
 
@@ -182,7 +182,7 @@ def test_compacted_commits_are_taken_greedily_from_the_left_and_never_overlap(ch
         handmade.store.write(compacted_path(start, end), b"x")
     handmade.store.write(compacted_path(0, 7), b"")
     segment = find_segment(handmade.store, version)
-    assert [(each.start, each.end) for each in segment.compacted] == chosen
+    assert [(file.start, file.end) for file in segment.compacted] == chosen
 
 
 def test_compacted_commits_do_not_close_a_gap():
@@ -211,7 +211,7 @@ def test_a_commit_that_comes_while_the_listing_runs_is_no_gap(monkeypatch):
     def overtaken(path, start):
         calls.append(start)
         hidden = commit_path(2) if len(calls) == 1 else None
-        return (each for each in listing(path, start) if each.path != hidden)
+        return (file for file in listing(path, start) if file.path != hidden)
 
     monkeypatch.setattr(handmade.store, "list_from", overtaken)
     assert described(find_segment(handmade.store)) == (3, None, [0, 1, 2, 3])

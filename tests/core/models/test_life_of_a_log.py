@@ -136,7 +136,7 @@ class Life(RuleBasedStateMachine):
         )
         old = {key_of(row) for row in [*gone.to_pylist(), *changed.to_pylist()]}
         new = {key_of(row) for row in rows}
-        kept_domains = {name: each for name, each in self.latest.domains.items() if name != domain}
+        kept_domains = {name: kept for name, kept in self.latest.domains.items() if name != domain}
         self.committed(
             result,
             files=self.latest.files - old | new,
@@ -147,7 +147,7 @@ class Life(RuleBasedStateMachine):
             },
             transactions={
                 **self.latest.transactions,
-                **{each.app_id: (each.version, each.last_updated) for each in transactions},
+                **{transaction.app_id: (transaction.version, transaction.last_updated) for transaction in transactions},
             },
             domains=kept_domains if removed_domain or not domain else {**kept_domains, domain: domains[0].configuration},
         )
@@ -251,7 +251,7 @@ class Life(RuleBasedStateMachine):
     @rule(name=st.sampled_from(["_last_checkpoint", "crc", "compacted.json"]), garbage=st.booleans())
     def lose_a_help(self, name, garbage):
         """What only helps readers may be gone, and a hint may be garbage."""
-        paths = [each.path for each in self.store.list_from("_delta_log") if each.path.endswith(name)]
+        paths = [file.path for file in self.store.list_from("_delta_log") if file.path.endswith(name)]
         if garbage and name == "_last_checkpoint":
             self.store.write("_delta_log/_last_checkpoint", b'{"version":')
         else:
@@ -311,7 +311,7 @@ class Life(RuleBasedStateMachine):
         tombstones = {key_of(row) for row in snapshot.tombstones().select(["path", "deletion_vector"]).to_pylist()}
         young = {key for key, time in expected.tombstones.items() if time > self.now - TOMBSTONES}
         assert young <= tombstones <= expected.tombstones.keys()
-        transactions = {app: each.version for app, each in snapshot.transactions.items()}
+        transactions = {app: transaction.version for app, transaction in snapshot.transactions.items()}
         known = {app: version for app, (version, _) in expected.transactions.items()}
         fresh = {app: version for app, (version, time) in expected.transactions.items() if time > self.now - TRANSACTIONS}
         assert fresh.items() <= transactions.items() <= known.items()
@@ -320,7 +320,7 @@ class Life(RuleBasedStateMachine):
 
 
 def domains_of(snapshot):
-    return {name: each.configuration for name, each in snapshot.domains.items()}
+    return {name: domain.configuration for name, domain in snapshot.domains.items()}
 
 
 def removes_time(removes):

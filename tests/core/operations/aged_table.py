@@ -35,4 +35,4 @@ class AgedTable:
         return remove(path, deletionTimestamp=self.now, size=4, **fields)
 
     def files(self):
-        return {each.path for each in self.store.list_all() if not each.path.startswith("_delta_log/")}
+        return {file.path for file in self.store.list_all() if not file.path.startswith("_delta_log/")}

@@ -40,8 +40,8 @@ def told(checksum):
     return (
         checksum.num_files,
         checksum.table_size,
-        {each.app_id: each for each in checksum.transactions},
-        {each.domain: each for each in checksum.domains},
+        {transaction.app_id: transaction for transaction in checksum.transactions},
+        {domain.domain: domain for domain in checksum.domains},
     )
 
 

@@ -231,7 +231,7 @@ def test_a_clone_of_a_table_of_spark_hides_the_same_rows(shared_table, tmp_path,
     source = DeltaLog.for_table(str(root))
     source.shallow_clone(str(tmp_path / "clone"))
     clone = DeltaLog.for_table(str(tmp_path / "clone"))
-    rows, ours = (sorted(map(str, each.snapshot().to_arrow().read_all().to_pylist())) for each in (source, clone))
+    rows, ours = (sorted(map(str, log.snapshot().to_arrow().read_all().to_pylist())) for log in (source, clone))
     assert ours == rows
     assert len(queried(tmp_path / "clone")) == len(rows)
 
@@ -240,6 +240,6 @@ def test_the_files_of_a_clone_are_marked_as_new_data(source, tmp_path):
     source.log.shallow_clone(str(tmp_path / "clone"))
     lines = (tmp_path / "clone" / "_delta_log" / "00000000000000000000.json").read_text().splitlines()
     adds = [json.loads(line)["add"] for line in lines if '"add"' in line]
-    assert {each["dataChange"] for each in adds} == {True}
-    assert all(each["path"].startswith(encoded_root(str(source.root))) for each in adds)
-    assert {Path(each["path"]).suffix for each in adds} == {".parquet"}
+    assert {add["dataChange"] for add in adds} == {True}
+    assert all(add["path"].startswith(encoded_root(str(source.root))) for add in adds)
+    assert {Path(add["path"]).suffix for add in adds} == {".parquet"}

@@ -34,7 +34,7 @@ def rows(root):
     """As deltalake reads them, after our reader has read the same."""
     theirs = DeltaTable(root).to_pyarrow_table()
     ours = DeltaLog.for_table(str(root)).snapshot().to_arrow(theirs.column_names).read_all()
-    theirs, ours = (sorted(each.to_pylist(), key=str) for each in (theirs, ours))
+    theirs, ours = (sorted(table.to_pylist(), key=str) for table in (theirs, ours))
     assert ours == theirs
     return theirs
 
@@ -98,12 +98,14 @@ def test_a_conversion_makes_what_sparks_makes(shared_table):
 
     def adds(found):
         plain = [
-            {**each["add"], "modificationTime": 0, "stats": json.loads(each["add"]["stats"])} for each in found if "add" in each
+            {**action["add"], "modificationTime": 0, "stats": json.loads(action["add"]["stats"])}
+            for action in found
+            if "add" in action
         ]
-        return sorted(plain, key=lambda each: each["path"])
+        return sorted(plain, key=lambda add: add["path"])
 
     def only(found, key):
-        return next(each[key] for each in found if key in each)
+        return next(action[key] for action in found if key in action)
 
     assert adds(ours) == adds(sparks)
     assert only(ours, "protocol") == only(sparks, "protocol")
@@ -131,7 +133,7 @@ def test_a_conversion_makes_what_sparks_makes(shared_table):
 def test_a_directory_names_a_value(tmp_path, kind, directory, logged, value):
     write(tmp_path, f"p={directory}/f.parquet", n=[1])
     DeltaLog.convert(str(tmp_path), partition_schema={"p": kind})
-    assert [each["add"]["partitionValues"] for each in actions(tmp_path) if "add" in each] == [{"p": logged}]
+    assert [action["add"]["partitionValues"] for action in actions(tmp_path) if "add" in action] == [{"p": logged}]
     assert rows(tmp_path) == [{"n": 1, "p": value}]
 
 
@@ -184,7 +186,7 @@ def test_files_of_several_schemas_become_one(tmp_path):
     write(tmp_path, "3.parquet", N=pa.array([300], pa.int16()), s=["y"])
     DeltaLog.convert(str(tmp_path))
     snapshot = DeltaLog.for_table(str(tmp_path)).snapshot()
-    assert [(each.name, str(each.type)) for each in snapshot.schema.fields] == [
+    assert [(field.name, str(field.type)) for field in snapshot.schema.fields] == [
         ("n", "int"),
         ("S", "string"),
         ("more", "double"),

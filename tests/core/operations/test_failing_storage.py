@@ -86,13 +86,13 @@ def test_a_failure_of_any_operation_leaves_all_or_nothing_and_a_repeated_call_fi
         assert rows(root) == after, (name, number, moment, lasts)
         if name == "manifests":
             assert len(list((root / "_symlink_format_manifest").rglob("manifest"))) == 3
-        for each in ("t-disturbed", "source-disturbed"):
-            shutil.rmtree(tmp_path / each, ignore_errors=True)
+        for directory in ("t-disturbed", "source-disturbed"):
+            shutil.rmtree(tmp_path / directory, ignore_errors=True)
 
 
 def test_statistics_say_the_same_after_a_lost_answer(tmp_path):
     table(tmp_path / "t")
     log = DeltaLog.for_table(str(tmp_path / "t"))
     log.recompute_statistics()
-    assert all(json.loads(each)["numRecords"] == 1 for each in log.refresh().files()["stats"].to_pylist())
+    assert all(json.loads(stats)["numRecords"] == 1 for stats in log.refresh().files()["stats"].to_pylist())
     assert log.recompute_statistics().changed == 0

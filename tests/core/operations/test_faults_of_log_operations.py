@@ -154,13 +154,13 @@ COMMITS = st.lists(
 def test_whatever_a_log_says_is_said_by_each_kind_of_checkpoint(commits, kind, rows):
     protocol = V2_PROTOCOL if kind.is_v2 else PLAIN_PROTOCOL
     log = table(protocol, days=0)
-    for number, each in enumerate(commits):
+    for number, commit in enumerate(commits):
         live = log.refresh().files()
         log.start_transaction().commit(
-            adds=files(*(f"{number}-{name}" for name in each["adds"])),
-            removes=removes_of(live.slice(0, each["leaving"]), deletion_timestamp=log.clock(), data_change=True),
-            transactions=[SetTransaction(app_id=app, version=version) for app, version in each["transactions"].items()],
-            domains=[DomainMetadata(domain=name, configuration="", removed=gone) for name, gone in each["domains"].items()],
+            adds=files(*(f"{number}-{name}" for name in commit["adds"])),
+            removes=removes_of(live.slice(0, commit["leaving"]), deletion_timestamp=log.clock(), data_change=True),
+            transactions=[SetTransaction(app_id=app, version=version) for app, version in commit["transactions"].items()],
+            domains=[DomainMetadata(domain=name, configuration="", removed=gone) for name, gone in commit["domains"].items()],
             operation=WRITE,
             allow_empty=True,
         )
@@ -180,13 +180,13 @@ def test_whatever_a_log_says_is_said_by_each_kind_of_checkpoint(commits, kind, r
 @given(COMMITS, st.data())
 def test_whatever_a_log_says_is_said_with_compacted_commits(commits, data):
     log = table(PLAIN_PROTOCOL, days=0)
-    for number, each in enumerate(commits):
+    for number, commit in enumerate(commits):
         live = log.refresh().files()
         log.start_transaction().commit(
-            adds=files(*(f"{number}-{name}" for name in each["adds"])),
-            removes=removes_of(live.slice(0, each["leaving"]), deletion_timestamp=log.clock(), data_change=True),
-            transactions=[SetTransaction(app_id=app, version=version) for app, version in each["transactions"].items()],
-            domains=[DomainMetadata(domain=name, configuration="", removed=gone) for name, gone in each["domains"].items()],
+            adds=files(*(f"{number}-{name}" for name in commit["adds"])),
+            removes=removes_of(live.slice(0, commit["leaving"]), deletion_timestamp=log.clock(), data_change=True),
+            transactions=[SetTransaction(app_id=app, version=version) for app, version in commit["transactions"].items()],
+            domains=[DomainMetadata(domain=name, configuration="", removed=gone) for name, gone in commit["domains"].items()],
             operation=WRITE,
             allow_empty=True,
         )

@@ -78,11 +78,11 @@ class Table:
 
     @property
     def operations(self):
-        return [each.commit_info.operation for each in reversed(self.log.history())]
+        return [entry.commit_info.operation for entry in reversed(self.log.history())]
 
     @property
     def checkpoints(self):
-        return {each.version for each in list_log(self.store).checkpoints}
+        return {checkpoint.version for checkpoint in list_log(self.store).checkpoints}
 
 
 def test_a_rule_of_writers_goes_at_once():
@@ -155,9 +155,9 @@ def test_only_the_last_commit_of_a_change_that_takes_several_carries_the_token_o
     table.append("a")
     table.log.alter(origin=Origin(token="on", job={"jobName": "j"})).set_properties({"delta.enableRowTracking": "true"})
     table.log.drop_feature("rowTracking", origin=Origin(token="off", job={"jobName": "j"}))
-    origins = [each.commit_info.origin for each in table.log.history()][:-2]
-    assert [each.token for each in origins] == ["off", None, None, "on", None, None]
-    assert all(each.job["jobName"] == "j" for each in origins)
+    origins = [entry.commit_info.origin for entry in table.log.history()][:-2]
+    assert [origin.token for origin in origins] == ["off", None, None, "on", None, None]
+    assert all(origin.job["jobName"] == "j" for origin in origins)
 
 
 def test_in_commit_timestamps_end_with_their_provenance():

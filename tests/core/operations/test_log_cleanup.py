@@ -46,7 +46,7 @@ class AgingTable:
         return self
 
     def names(self):
-        return {each.path for each in self.store.list_from("_delta_log")}
+        return {file.path for file in self.store.list_from("_delta_log")}
 
     def versions(self):
         return sorted(list_log(self.store).commits)
@@ -178,9 +178,9 @@ def test_times_in_commits_count_instead_of_those_of_files():
     for version in range(41):
         lines = [json.loads(line) for line in table.store.read(commit_path(version)).splitlines()]
         lines[0]["commitInfo"]["inCommitTimestamp"] = START + version * DAY
-        for each in lines:
-            if "metaData" in each:
-                each["metaData"]["configuration"] = properties
+        for action in lines:
+            if "metaData" in action:
+                action["metaData"]["configuration"] = properties
         table.store.write(commit_path(version), "\n".join(map(json.dumps, lines)).encode())
     table.store.delete([checkpoint_path(6)])
     log = DeltaLog(table.store, clock=lambda: table.now)  # the files are all of today, as in a copy
@@ -303,7 +303,7 @@ def test_old_sidecars_that_no_checkpoint_names_go():
     table.store.write(sidecar_path("young.parquet"), b"x")
     table.now += DAY - 1
     assert table.log.cleanup_log().sidecars == (sidecar_path("stray.parquet"),)
-    assert {each.path.rpartition("/")[2] for each in table.store.list_from("_delta_log/_sidecars")} == {
+    assert {file.path.rpartition("/")[2] for file in table.store.list_from("_delta_log/_sidecars")} == {
         "needed.parquet", "with space.parquet", "young.parquet",
     }  # fmt: skip
 

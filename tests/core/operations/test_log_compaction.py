@@ -42,7 +42,7 @@ def test_the_example_of_the_protocol():
     assert (result.start, result.end, result.path, result.actions) == (2, 4, compacted_path(2, 4), 5)
     found = lines(log, 2, 4)
     assert found[0] == {"txn": {"appId": "app", "version": 4390}}
-    assert [(key, each["path"]) for line in found[1:] for key, each in line.items()] == [
+    assert [(key, action["path"]) for line in found[1:] for key, action in line.items()] == [
         ("remove", "f1"), ("remove", "f3"), ("add", "f2"), ("add", "f4"),
     ]  # fmt: skip
 
@@ -95,7 +95,9 @@ def test_a_range_that_is_not_there_is_refused():
 
 @given(
     st.lists(
-        st.dictionaries(st.tuples(PATHS, VECTORS.map(lambda each: each and each["pathOrInlineDv"])), st.booleans(), max_size=4),
+        st.dictionaries(
+            st.tuples(PATHS, VECTORS.map(lambda vector: vector and vector["pathOrInlineDv"])), st.booleans(), max_size=4
+        ),
         min_size=2,
         max_size=6,
     ),
@@ -106,9 +108,9 @@ def test_the_state_is_the_same_with_the_compacted_file_in_the_place_of_its_commi
         *(
             [
                 (add if is_add else remove)(path, deletionVector=name and vector(name), partitionValues={})
-                for (path, name), is_add in each.items()
+                for (path, name), is_add in commit.items()
             ]
-            for each in commits
+            for commit in commits
         )
     )
     start = data.draw(st.integers(0, len(commits) - 1))

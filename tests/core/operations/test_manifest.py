@@ -19,13 +19,13 @@ def manifests(root):
     """The lines of each manifest by its directory."""
     found = (root / "_symlink_format_manifest").rglob("manifest")
     return {
-        each.parent.relative_to(root / "_symlink_format_manifest").as_posix(): each.read_text().splitlines() for each in found
+        path.parent.relative_to(root / "_symlink_format_manifest").as_posix(): path.read_text().splitlines() for path in found
     }
 
 
 def in_store(log):
     prefix = "_symlink_format_manifest/"
-    return {each.path.removeprefix(prefix): log.store.read(each.path).decode() for each in log.store.list_all(prefix)}
+    return {file.path.removeprefix(prefix): log.store.read(file.path).decode() for file in log.store.list_all(prefix)}
 
 
 def test_a_manifest_for_each_partition_names_its_files(real_table):
@@ -135,7 +135,7 @@ def test_a_commit_stands_though_its_manifests_cannot_be_written(real_table, monk
 
     monkeypatch.setattr(table.log.store, "write", fail)
     result = table.commit(adds=table.add("p=a/f.parquet", 1, "a"))
-    assert (result.version, [each.partition(":")[0] for each in result.hook_failures]) == (1, ["OSError"])
+    assert (result.version, [failure.partition(":")[0] for failure in result.hook_failures]) == (1, ["OSError"])
     monkeypatch.undo()
     table.log.generate_manifests()
     assert json.dumps(manifests(table.root)).count("f.parquet") == 1

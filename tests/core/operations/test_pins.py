@@ -231,7 +231,7 @@ def test_a_run_that_left_no_commit_is_named(table):
 
 def test_where_there_is_no_table_nothing_is_written():
     nothing, table = AgedTable("memory://nothing"), AgedTable()
-    nothing.store.delete([each.path for each in nothing.store.list_all()])
+    nothing.store.delete([file.path for file in nothing.store.list_all()])
     logs = {"table": table.log, "nothing": nothing.log}
     for as_of in (None, Version(0), Timestamp(0), ProducedBy(dag_id="d", task_id="t", run_id="r")):
         asked = [PinnedTable(alias=name, table=name, as_of=as_of if name == "nothing" else None) for name in logs]
@@ -264,7 +264,7 @@ def test_latest_versions_are_those_of_one_moment_or_none():
         logs = {"moving": MovingLog(moving, commits), "still": still.log}
         return pin_versions(statement(*(PinnedTable(alias=name, table=name) for name in logs)), logs.get, {})
 
-    assert [each.version for each in pinned_beside(5)] == [5, 0]
+    assert [pin.version for pin in pinned_beside(5)] == [5, 0]
     with pytest.raises(TablesInMotionError) as caught:
         pinned_beside(1_000)
     assert caught.value.retryable

@@ -48,7 +48,7 @@ class Model:
     def take(self, step, which, days):
         self.table.now += days * DAY + 1  # no two moments are a whole number of days apart
         getattr(self, step)(which)
-        for holder in [name for name, each in self.held.items() if each.expires <= self.table.now]:
+        for holder in [name for name, pin in self.held.items() if pin.expires <= self.table.now]:
             del self.held[holder]
         self.check_pins()
 
@@ -78,7 +78,7 @@ class Model:
 
     def end(self, which):
         holder = f"run{which % 3}"
-        release(self.table.store, [each for each in read_pins(self.table.store) if each.id == holder])
+        release(self.table.store, [pin for pin in read_pins(self.table.store) if pin.id == holder])
         self.held.pop(holder, None)
 
     def clean_up(self, _):
@@ -95,9 +95,9 @@ class Model:
     def _vacuum(self, *, lite):
         before, cutoff = self.data(), self.table.now - RETENTION
         told = self.table.log.vacuum(RETENTION / 3_600_000, enforce_retention=False, lite=lite)
-        unexpired = {name: each for name, each in self.held.items() if each.expires > self.table.now}
-        assert {each.id: each.version for each in told.pins} == {name: each.version for name, each in unexpired.items()}
-        pinned = set().union(*(each.files for each in unexpired.values()))
+        unexpired = {name: pin for name, pin in self.held.items() if pin.expires > self.table.now}
+        assert {pin.id: pin.version for pin in told.pins} == {name: pin.version for name, pin in unexpired.items()}
+        pinned = set().union(*(pin.files for pin in unexpired.values()))
         recent = {path for path, time in self.removed.items() if time >= cutoff}
         assert self.data() == before & (self.live | recent | pinned)
         while max(self.files) < self.table.log.refresh().version:  # its begin and its end are versions too
@@ -108,10 +108,10 @@ class Model:
         return {path for path in self.table.files() if not path.startswith("_")}
 
     def check_pins(self):
-        for each in self.held.values():
-            named = self.table.log.snapshot(each.version).files()["path"].to_pylist()
-            assert set(named) == self.files[each.version]
-            assert each.files <= self.data()
+        for pin in self.held.values():
+            named = self.table.log.snapshot(pin.version).files()["path"].to_pylist()
+            assert set(named) == self.files[pin.version]
+            assert pin.files <= self.data()
 
 
 STEPS = st.tuples(
@@ -128,6 +128,6 @@ STEPS = st.tuples(
 @settings(max_examples=60)
 def test_a_pinned_version_stays_whole_and_a_pin_that_ended_keeps_nothing(steps):
     model = Model()
-    for each in steps:
-        model.take(*each)
+    for step in steps:
+        model.take(*step)
     model.take("full", 0, 35)

@@ -24,13 +24,15 @@ def converted(root, **options):
     """A table without statistics whose one file has these columns."""
     columns = {name: value for name, value in options.items() if isinstance(value, list | pa.Array)}
     root.mkdir(exist_ok=True)
-    pq.write_table(pa.table(columns), root / "f.parquet", **{key: each for key, each in options.items() if key not in columns})
+    pq.write_table(
+        pa.table(columns), root / "f.parquet", **{key: option for key, option in options.items() if key not in columns}
+    )
     DeltaLog.convert(str(root), statistics=False)
     return DeltaLog.for_table(str(root))
 
 
 def statistics(log):
-    return [json.loads(each) for each in log.refresh().files()["stats"].to_pylist()]
+    return [json.loads(stats) for stats in log.refresh().files()["stats"].to_pylist()]
 
 
 def test_files_get_the_statistics_they_lack_by_a_commit_without_data_change(real_table):
@@ -163,7 +165,7 @@ def test_a_file_that_was_removed_meanwhile_does_not_come_back(real_table, monkey
     monkeypatch.setattr(table.log, "start_transaction", remove_first)
     result = table.log.recompute_statistics()
     assert (result.version, result.read, result.changed) == (3, 2, 1)
-    assert [each["minValues"] for each in statistics(table.log)] == [{"n": 1}]
+    assert [statistic["minValues"] for statistic in statistics(table.log)] == [{"n": 1}]
     assert DeltaTable(table.root).to_pyarrow_table()["n"].to_pylist() == [1]
 
 
@@ -173,7 +175,7 @@ def test_many_files_are_read_in_pieces(real_table, monkeypatch):
     adds = [table.add(f"p=x/{number}.parquet", number, "x") for number in range(10)]
     table.commit(adds=pa.concat_tables(adds))
     assert table.log.recompute_statistics().changed == 10
-    assert sorted(each["minValues"]["n"] for each in statistics(table.log)) == list(range(10))
+    assert sorted(statistic["minValues"]["n"] for statistic in statistics(table.log)) == list(range(10))
 
 
 @pytest.mark.parametrize("name", ["dv_basic", "restored", "column_mapping_name", "plain", "scalar_types", "row_tracking"])
@@ -187,7 +189,7 @@ def test_statistics_of_a_table_of_spark_stay_true(shared_table, name):
     after = log.refresh()
     assert sorted(map(str, after.to_arrow().read_all().to_pylist())) == expected
     assert after.files().sort_by("path").select(["path", "deletion_vector", "base_row_id", "size"]) == vectors
-    for old, new in zip(*(each.files().sort_by("path").to_pylist() for each in (before, after)), strict=True):
+    for old, new in zip(*(snapshot.files().sort_by("path").to_pylist() for snapshot in (before, after)), strict=True):
         ours, theirs = json.loads(new["stats"]), json.loads(old["stats"])
         assert ours["numRecords"] == theirs["numRecords"]
         assert ours.get("tightBounds", True) is (new["deletion_vector"] is None)

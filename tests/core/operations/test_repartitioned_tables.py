@@ -78,4 +78,4 @@ def test_a_null_that_another_writer_left_out_is_named_in_what_we_write():
     assert [line["add"]["partitionValues"] for line in lines if "add" in line] == [{"b": None}]
     with log.store.open_input(log.log.checkpoint(0).path) as stream:
         adds = pq.read_table(stream)["add"].to_pylist()
-    assert [dict(each["partitionValues"]) for each in adds if each] == [{"b": None}]
+    assert [dict(add["partitionValues"]) for add in adds if add] == [{"b": None}]

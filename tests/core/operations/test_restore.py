@@ -215,7 +215,7 @@ def test_clustering_comes_back_and_other_domains_stay(then, now, kept):
     log.commit(*clustering(now), domain("user", "now"))
     log.log.restore(0)
     domains = log.log.snapshot().domains
-    assert json.loads(domains["delta.clustering"].configuration)["clusteringColumns"] == [[each] for each in kept]
+    assert json.loads(domains["delta.clustering"].configuration)["clusteringColumns"] == [[column] for column in kept]
     assert domains["user"].configuration == "now"
 
 
@@ -224,7 +224,7 @@ def domain(name, text):
 
 
 def clustering(columns):
-    document = {"clusteringColumns": [[each] for each in columns], "domainName": "delta.clustering"}
+    document = {"clusteringColumns": [[column] for column in columns], "domainName": "delta.clustering"}
     return [domain("delta.clustering", json.dumps(document))] if columns else []
 
 

@@ -25,11 +25,11 @@ def handmade(*actions, **configuration):
 
 
 def codes(log, **options):
-    return [(each.severity, each.code) for each in check_health(log.log, **options).findings]
+    return [(finding.severity, finding.code) for finding in check_health(log.log, **options).findings]
 
 
 def only(log, code):
-    (found,) = (each for each in check_health(log.log).findings if each.code == code)
+    (found,) = (finding for finding in check_health(log.log).findings if finding.code == code)
     return found
 
 
@@ -106,7 +106,7 @@ def test_files_elsewhere_are_not_looked_for():
 
 def test_a_file_with_two_deletion_vectors_is_an_error():
     log = handmade(file("a")).commit(remove("a"), file("a", deletionVector=vector("x"))).commit(file("a"))
-    found = [each.code for each in check_health(log.log).findings]
+    found = [finding.code for finding in check_health(log.log).findings]
     assert found[0] in {"DOUBLED_DATA_FILES", "DELTA_CORRUPT_LOG"}
     assert not check_health(log.log).is_sound
 

@@ -19,7 +19,7 @@ from tests.core.operations.conftest import SHARED
 
 DAY = 86_400_000
 OPERATION = Operation(name="WRITE")
-NAMES = sorted(each.parent.name for each in SHARED.glob("*/table")) if SHARED.is_dir() else ["none"]
+NAMES = sorted(path.parent.name for path in SHARED.glob("*/table")) if SHARED.is_dir() else ["none"]
 
 
 @pytest.fixture(params=NAMES)
@@ -71,7 +71,7 @@ def test_each_version_can_be_restored(table):
         assert rows(restored) == rows(expected)
         assert (restored.schema.names, restored.partition_columns) == (expected.schema.names, expected.partition_columns)
         assert sorted(restored.files()["path"].to_pylist()) == sorted(before["path"].to_pylist())
-        ids = [each for each in before["base_row_id"].to_pylist() if each is not None]
+        ids = [base_row_id for base_row_id in before["base_row_id"].to_pylist() if base_row_id is not None]
         assert set(ids) <= set(restored.files()["base_row_id"].to_pylist())
         assert deltalakes_rows(table.table_uri) in (None, len(rows(expected)))
 

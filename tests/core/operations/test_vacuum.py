@@ -317,7 +317,7 @@ def test_begin_and_end_are_commits_that_other_engines_show(real_table):
     assert end.commit_info.operation_metrics == {"numDeletedFiles": "1", "numVacuumedDirectories": "0"}
     assert end.commit_info.isolation_level == "SnapshotIsolation"
     assert end.commit_info.origin == Origin(job={"jobName": "nightly"})
-    assert [each["operation"] for each in DeltaTable(table.root).history(2)] == ["VACUUM END", "VACUUM START"]
+    assert [entry["operation"] for entry in DeltaTable(table.root).history(2)] == ["VACUUM END", "VACUUM START"]
 
 
 def test_a_deletion_that_fails_is_recorded_and_told(real_table, monkeypatch):

@@ -114,7 +114,7 @@ def _stats(draw, records):
     for name in VALUES:
         if name in PARTITION_COLUMNS or draw(st.integers(0, 9)) == 0:
             continue
-        values = [(each["n"] or {}).get("x") if name == "n.x" else each[name] for each in records]
+        values = [(record["n"] or {}).get("x") if name == "n.x" else record[name] for record in records]
         known = [value for value in values if value is not None]
         _put(nulls, name, len(values) - len(known))
         least, most = _bounds(known, nan_counts=nan_counts)
@@ -211,7 +211,7 @@ def _leaves(draw):
             return tuple(f"{column[side]} {word} {low[side]} AND {high[side]}" for side in (0, 1))
         case "null":
             word = draw(st.sampled_from(["IS NULL", "IS NOT NULL"]))
-            return tuple(f"{each} {word}" for each in column)
+            return tuple(f"{name} {word}" for name in column)
         case "like":
             word, pattern = draw(st.sampled_from(["LIKE", "NOT LIKE"])), draw(st.sampled_from(["a%", "ab", "%", "é%"]))
             return (f"s {word} '{pattern}'",) * 2

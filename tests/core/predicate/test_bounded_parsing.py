@@ -46,7 +46,7 @@ def test_a_predicate_of_an_author_that_is_nested_too_deeply_is_refused_by_a_type
         _nested("case when delay > 1 then ", " else 2 end", 20),
         "date(timestamp(substring(name, 1, 10))) > day AND decimal(delay) > 1 OR struct(day, delay) IS NULL",
         "cast(name AS struct<a: array<map<string, array<decimal(10, 2)>>>>) IS NULL",
-        "name IN (" + ", ".join(f"'{each}'" for each in range(3_000)) + ")",
+        "name IN (" + ", ".join(f"'{number}'" for number in range(3_000)) + ")",
     ],
 )
 def test_what_tables_really_say_is_parsed(sql):

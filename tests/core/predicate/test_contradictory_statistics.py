@@ -34,7 +34,7 @@ CONDITIONS = {
 }
 
 
-@pytest.fixture(params=sorted(each.name for each in DATA.glob("deltalake-*")))
+@pytest.fixture(params=sorted(path.name for path in DATA.glob("deltalake-*")))
 def table(request):
     """A table of an old deltalake; see tests/data/make_tables_of_old_deltalake.py."""
     return DeltaLog.for_table(str(DATA / request.param)).snapshot()
@@ -49,7 +49,7 @@ def test_no_file_of_an_old_deltalake_is_skipped_for_counts_of_elements(table, co
 def ids_by_file(snapshot):
     """The ids in each file, which no statistics of this release get wrong."""
     stats = {file["path"]: json.loads(file["stats"]) for file in snapshot.files(columns=["path", "stats"]).to_pylist()}
-    return {path: {each["minValues"]["id"], each["maxValues"]["id"]} for path, each in stats.items()}
+    return {path: {text["minValues"]["id"], text["maxValues"]["id"]} for path, text in stats.items()}
 
 
 def verdict(condition, stats, schema):

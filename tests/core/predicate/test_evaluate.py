@@ -43,7 +43,7 @@ SCHEMA = StructType(
 
 def files(*stats, days=()):
     days = days or [None] * len(stats)
-    texts = [each if each is None or isinstance(each, str) else json.dumps(each) for each in stats]
+    texts = [text if text is None or isinstance(text, str) else json.dumps(text) for text in stats]
     maps = pa.array([[("day", day)] for day in days], pa.map_(pa.string(), pa.string()))
     return pa.table(
         {"path": [str(n) for n in range(len(stats))], "partition_values": maps, "stats": pa.array(texts, pa.string())}

@@ -47,7 +47,7 @@ def test_partition_values_are_found_by_physical_names():
     assert verdict("day = DATE'2020-01-02' AND `col-1` = 'text'", schema, values=values, partitions=schema.names) == ALL
     files = pa.table({"partition_values": pa.array([values], MAP)})
     found = partition_arrays(files, schema.fields)
-    assert {name: each.to_pylist() for name, each in found.items()} == {"day": [dt.date(2020, 1, 2)], "col-1": ["text"]}
+    assert {name: values.to_pylist() for name, values in found.items()} == {"day": [dt.date(2020, 1, 2)], "col-1": ["text"]}
 
 
 def widened(kind):

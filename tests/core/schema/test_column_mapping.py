@@ -48,7 +48,7 @@ def test_an_unknown_mode_is_refused():
 
 def test_physical_names_replace_logical_ones_at_every_level_and_metadata_stays():
     physical = physical_schema(NESTED)
-    assert [each.name for each in all_fields(physical)] == ["p1", "p2", "p3", "p4", "p5", "p3", "p4"]
+    assert [field.name for field in all_fields(physical)] == ["p1", "p2", "p3", "p4", "p5", "p3", "p4"]
     assert physical.fields[1].type.element_type.fields[1].metadata["comment"] == "kept"
     assert physical_schema(physical) == physical
 
@@ -78,9 +78,9 @@ def test_two_columns_of_one_physical_name_are_refused():
 def test_columns_get_ids_and_unique_physical_names():
     schema = StructType((StructField("a", StructType((StructField("b", STRING),))), StructField("c", ArrayType(STRING))))
     found, last = with_column_mapping(schema, max_id=0)
-    assert [field_id(each) for each in all_fields(found)] == [1, 2, 3]
+    assert [field_id(field) for field in all_fields(found)] == [1, 2, 3]
     assert last == 3
-    names = {physical_name(each) for each in all_fields(found)}
+    names = {physical_name(field) for field in all_fields(found)}
     assert len(names) == 3
     assert all(name.startswith("col-") for name in names)
 
@@ -98,6 +98,6 @@ def test_a_table_with_data_keeps_its_names_as_physical_ones():
 
 
 def test_a_table_without_mapping_forgets_it():
-    assert [each.name for each in all_fields(physical_schema(without_column_mapping(NESTED)))] == [
-        each.name for each in all_fields(NESTED)
+    assert [field.name for field in all_fields(physical_schema(without_column_mapping(NESTED)))] == [
+        field.name for field in all_fields(NESTED)
     ]

@@ -223,11 +223,11 @@ def test_the_partition_values_that_delta_lake_wrote_are_written_again_with_the_s
     schema = parse_schema(next(line["metaData"]["schemaString"] for line in lines if "metaData" in line))
     adds = [line["add"]["partitionValues"] for line in lines if "add" in line]
     assert adds
-    files = pa.table({"partition_values": pa.array([list(each.items()) for each in adds], pa.map_(pa.string(), pa.string()))})
+    files = pa.table({"partition_values": pa.array([list(add.items()) for add in adds], pa.map_(pa.string(), pa.string()))})
     fields = [field for field in schema.fields if field.name in adds[0]]
     for name, values in partition_arrays(files, fields).items():
         texts = serialized_values(values, schema.find(name).type).to_pylist()
-        assert texts == [each[name] or None for each in adds], name
+        assert texts == [add[name] or None for add in adds], name
 
 
 @given(
@@ -256,11 +256,14 @@ def test_where_each_map_has_the_key_once_its_texts_are_taken_as_they_are():
 def test_maps_get_exactly_the_keys_asked_for_and_keep_their_values(maps, keys, start):
     kind = pa.map_(pa.string(), pa.string())
     given = pa.chunked_array(
-        [pa.array([None if each is None else list(each.items()) for each in maps], kind).slice(start), pa.nulls(0, kind)]
+        [
+            pa.array([None if mapping is None else list(mapping.items()) for mapping in maps], kind).slice(start),
+            pa.nulls(0, kind),
+        ]
     )
     found = with_exact_keys(given, keys)
-    expected = [None if each is None else {key: each.get(key) for key in keys} for each in maps[start:]]
-    assert [None if each is None else dict(each) for each in found.to_pylist()] == expected
+    expected = [None if mapping is None else {key: mapping.get(key) for key in keys} for mapping in maps[start:]]
+    assert [None if mapping is None else dict(mapping) for mapping in found.to_pylist()] == expected
 
 
 PARTITION_TYPES = {

@@ -90,7 +90,7 @@ class Worker:
                 ]
                 new += [] if matched else [row]
             case "delete":
-                new = [each for each in old if not matches(where, each)]
+                new = [row for row in old if not matches(where, row)]
             case _:  # a copy: what it writes depends on what it read, and nothing goes
                 candidates, old, new = candidates.slice(0, 0), [], [(row[0], row[1], len(matched))]
         return self.commit(transaction, kind, where, candidates, old, new, read=matched)

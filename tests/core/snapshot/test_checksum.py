@@ -10,7 +10,7 @@ from airflow_delta.core.log.file_names import checksum_path
 from tests.core.builders import HandmadeLog, add, metadata, protocol
 
 TABLES = Path(__file__).resolve().parents[4] / "shared" / "tables"
-NAMES = sorted(each.parent.name for each in TABLES.glob("*/expected.json"))
+NAMES = sorted(path.parent.name for path in TABLES.glob("*/expected.json"))
 WITH_TIMES = {"delta.enableInCommitTimestamps": "true"}
 
 

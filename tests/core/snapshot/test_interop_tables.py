@@ -29,7 +29,7 @@ READ_BY_RIGHT = {
     "restored",
     "converted_parquet",
 }
-NAMES = sorted(each.parent.name for each in TABLES.glob("*/expected.json"))
+NAMES = sorted(path.parent.name for path in TABLES.glob("*/expected.json"))
 
 pytestmark = pytest.mark.skipif(not NAMES, reason=f"{TABLES} does not exist")
 
@@ -55,14 +55,14 @@ def rows(reader, canon, schema):
     for index, field in enumerate(schema["fields"]):
         if field["type"] == "variant":
             variants = pytest.importorskip("pyspark.sql.types").VariantVal
-            columns[index] = [each and variants(each["value"], each["metadata"]) for each in columns[index]]
+            columns[index] = [column and variants(column["value"], column["metadata"]) for column in columns[index]]
     return canon.encode_rows(zip(*columns, strict=True), schema)
 
 
 def shown(document):
     """A schema as Spark shows it: without what only writers and readers of files must know."""
     if isinstance(document, list):
-        return [shown(each) for each in document]
+        return [shown(item) for item in document]
     if not isinstance(document, dict):
         return document
     hidden = ("delta.identity.", "delta.generationExpression", "delta.columnMapping.", "delta.typeChanges")
@@ -103,8 +103,8 @@ def test_the_latest_version_is_what_spark_describes(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_history_is_what_spark_describes(name):
     entries = table(name).history()
-    history = {each["version"]: each for each in expected(name)["history"]}
-    assert [each.version for each in entries] == sorted(history, reverse=True)
+    history = {history["version"]: history for history in expected(name)["history"]}
+    assert [entry.version for entry in entries] == sorted(history, reverse=True)
     for entry in entries:
         told, info = history[entry.version], entry.commit_info
         assert info.operation == told["operation"]
@@ -116,7 +116,7 @@ def test_history_is_what_spark_describes(name):
 def test_commits_carry_their_times_where_the_table_says_so():
     history = expected("in_commit_timestamps")["history"]
     entries = table("in_commit_timestamps").history()
-    assert [each.timestamp for each in entries] == [each["timestamp_ms"] for each in reversed(history)]
+    assert [entry.timestamp for entry in entries] == [entry["timestamp_ms"] for entry in reversed(history)]
 
 
 @pytest.mark.parametrize("name", ["plain", "many_commits", "in_commit_timestamps"])
@@ -132,7 +132,7 @@ def test_a_time_leads_to_the_version_that_was_the_latest_then(name, tmp_path):
         assert log.snapshot(timestamp=entry["timestamp_ms"]).version == entry["version"]
         if later:
             assert log.snapshot(timestamp=later["timestamp_ms"] - 1).version == entry["version"]
-    assert [each.timestamp for each in log.history()] == [each["timestamp_ms"] for each in reversed(history)]
+    assert [entry.timestamp for entry in log.history()] == [entry["timestamp_ms"] for entry in reversed(history)]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -184,8 +184,8 @@ def test_a_table_refreshed_version_by_version_is_the_table_opened_anew(tmp_path)
     log_directory.mkdir()
     followed = DeltaLog.for_table(str(tmp_path))
     for version in range(30):
-        for each in sorted(source.glob(f"{version:020d}.*")):
-            shutil.copyfile(each, log_directory / each.name)
+        for path in sorted(source.glob(f"{version:020d}.*")):
+            shutil.copyfile(path, log_directory / path.name)
         snapshot = followed.refresh()
         anew = DeltaLog.for_table(str(tmp_path)).snapshot()
         assert snapshot.version == anew.version == version

@@ -70,7 +70,7 @@ def test_a_vacuum_deletes_there_what_no_version_needs(object_store):
         log.store.write(f"p=a/stray {number}%.parquet", b"x")
     result = log.vacuum(retention_hours=0, enforce_retention=False)
     assert result.files == 5
-    assert [each.path for each in log.store.list_all() if not each.path.startswith("_delta_log")] == ["p=a/kept.parquet"]
+    assert [file.path for file in log.store.list_all() if not file.path.startswith("_delta_log")] == ["p=a/kept.parquet"]
 
 
 @pytest.mark.parametrize("place", ["s3", "azure"])

@@ -71,7 +71,7 @@ class Table:
         transaction.commit(operation=Operation(name="CREATE TABLE"), allow_empty=True)
 
     def append(self, *tables):
-        adds = pa.Table.from_pylist([self._added(number, each) for number, each in enumerate(tables)], ADD_FILE)
+        adds = pa.Table.from_pylist([self._added(number, table) for number, table in enumerate(tables)], ADD_FILE)
         self.log.start_transaction(enforces={"columnMapping"}).commit(adds=adds, operation=Operation(name="WRITE"))
 
     def _added(self, number, rows):
@@ -81,7 +81,7 @@ class Table:
                 writer.write(batch)
         written = writer.close()
         fields = map(self.schema.find, self.partitions)
-        values = [(physical_name(each), serialize(rows[each.name][0].as_py(), each.type)) for each in fields]
+        values = [(physical_name(field), serialize(rows[field.name][0].as_py(), field.type)) for field in fields]
         return {
             "path": name.replace("%", "%25").replace(" ", "%20"),
             "partition_values": values,
@@ -95,9 +95,9 @@ class Table:
         """Delete rows by their position, a list for each file."""
         files = self.log.snapshot().files()
         vectors = write_deletion_vectors(
-            LOCAL, str(self.root), (RowBitmap.of(pa.array(each, pa.int64())) for each in positions)
+            LOCAL, str(self.root), (RowBitmap.of(pa.array(position, pa.int64())) for position in positions)
         )
-        stats = [with_wide_bounds(each, json.loads(each)["numRecords"]) for each in files["stats"].to_pylist()]
+        stats = [with_wide_bounds(stats, json.loads(stats)["numRecords"]) for stats in files["stats"].to_pylist()]
         adds = files.set_column(files.column_names.index("stats"), ADD_FILE.field("stats"), pa.array(stats))
         adds = adds.set_column(files.column_names.index("deletion_vector"), ADD_FILE.field("deletion_vector"), vectors)
         removes = removes_of(files, deletion_timestamp=0, data_change=True)
@@ -117,7 +117,7 @@ def by_all(duckdb_connection):
         # duckdb finds no partition values by physical names: Spark's own tables with both have NULL there.
         if not (table.partitions and table.is_mapped):
             found.append(duckdb_connection.sql(f"FROM delta_scan('{table.root}')").to_arrow_table())
-        return [rows_of(each.select(table.schema.names)) for each in found]
+        return [rows_of(table.select(table.schema.names)) for table in found]
 
     return read
 

@@ -20,7 +20,7 @@ def _write(root):
     for version in range(1, VERSIONS + 1):
         store.write_if_absent(commit_path(version), json.dumps(add(f"f{version}")).encode())
         if version % 40 == 0:
-            actions = [protocol(), metadata(), *(add(f"f{each}") for each in range(1, version + 1))]
+            actions = [protocol(), metadata(), *(add(f"f{number}") for number in range(1, version + 1))]
             with store.open_output(checkpoint_path(version)) as stream:
                 pq.write_table(pa.Table.from_pylist(actions, CHECKPOINT), stream)
             store.write(LAST_CHECKPOINT, json.dumps({"version": version, "size": len(actions)}).encode())
@@ -38,7 +38,9 @@ def test_every_version_that_is_seen_is_whole_and_none_goes_back(tmp_path):
         anew = DeltaLog.for_table(root).snapshot()
         refreshed = followed.refresh()
         for snapshot in (anew, refreshed):
-            assert sorted(snapshot.files()["path"].to_pylist()) == sorted(f"f{each}" for each in range(1, snapshot.version + 1))
+            assert sorted(snapshot.files()["path"].to_pylist()) == sorted(
+                f"f{number}" for number in range(1, snapshot.version + 1)
+            )
         assert refreshed.version >= max(last, anew.version)
         last = refreshed.version
         seen.add(last)

@@ -55,7 +55,7 @@ def test_the_last_metadata_protocol_and_transaction_count_also_across_a_checkpoi
     )
     snapshot = handmade.log.snapshot()
     assert (snapshot.protocol.min_writer_version, snapshot.metadata.configuration) == (3, {"new": "2"})
-    assert {name: each.version for name, each in snapshot.transactions.items()} == {"x": 4, "y": 1}
+    assert {name: transaction.version for name, transaction in snapshot.transactions.items()} == {"x": 4, "y": 1}
     assert list(snapshot.domains) == ["kept"]
 
 

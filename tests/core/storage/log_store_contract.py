@@ -42,7 +42,7 @@ class LogStoreContract:
         store.write_if_absent(COMMIT, b"first")
         with pytest.raises(FileExistsError):
             store.write_if_absent(COMMIT, b"second")
-        assert [each.path for each in store.list_all()] == [COMMIT]
+        assert [file.path for file in store.list_all()] == [COMMIT]
 
     def test_reading_what_is_not_there_is_a_file_not_found(self, store):
         with pytest.raises(FileNotFoundError):
@@ -54,7 +54,7 @@ class LogStoreContract:
     def test_what_was_written_is_there_at_once(self, store):
         store.write_if_absent(COMMIT, b"content")
         assert store.exists(COMMIT)
-        assert [(each.path, each.size) for each in store.list_from("_delta_log")] == [(COMMIT, 7)]
+        assert [(file.path, file.size) for file in store.list_from("_delta_log")] == [(COMMIT, 7)]
         with store.open_input(COMMIT) as stream:
             stream.seek(3)
             assert stream.read() == b"tent"
@@ -80,7 +80,7 @@ class LogStoreContract:
             assert store.read("a") == b"old"
             stream.write(b"w")
         assert store.read("a") == b"new"
-        assert [each.path for each in store.list_all()] == ["a"]
+        assert [file.path for file in store.list_all()] == ["a"]
 
     def test_an_error_while_streaming_leaves_nothing(self, store):
         with pytest.raises(ZeroDivisionError), store.open_output("a") as stream:  # noqa: PT012
@@ -103,28 +103,28 @@ class LogStoreContract:
     def test_listing_from_a_name_is_in_order_and_stays_in_the_directory(self, store):
         for name in ("d/3", "d/1", "d/20", "d/sub/9", "e/5", "d/2"):
             store.write(name, b"x")
-        assert [each.path for each in store.list_from("d", "2")] == ["d/2", "d/20", "d/3"]
-        assert [each.path for each in store.list_from("d")] == ["d/1", "d/2", "d/20", "d/3"]
+        assert [file.path for file in store.list_from("d", "2")] == ["d/2", "d/20", "d/3"]
+        assert [file.path for file in store.list_from("d")] == ["d/1", "d/2", "d/20", "d/3"]
 
     def test_listing_all_goes_to_any_depth_and_shows_hidden_files(self, store):
         for name in ("a", "d/.hidden", "d/_e/f", "g/h/i"):
             store.write(name, b"x")
-        assert sorted(each.path for each in store.list_all()) == ["a", "d/.hidden", "d/_e/f", "g/h/i"]
-        assert sorted(each.path for each in store.list_all("d")) == ["d/.hidden", "d/_e/f"]
+        assert sorted(file.path for file in store.list_all()) == ["a", "d/.hidden", "d/_e/f", "g/h/i"]
+        assert sorted(file.path for file in store.list_all("d")) == ["d/.hidden", "d/_e/f"]
 
     def test_deleting_takes_many_and_does_not_mind_those_already_gone(self, store):
         store.write("a", b"x")
         store.write("d/b", b"x")
         store.write("d/c", b"x")
         store.delete(["a", "d/b", "never"])
-        assert [each.path for each in store.list_all()] == ["d/c"]
+        assert [file.path for file in store.list_all()] == ["d/c"]
 
     def test_names_with_any_sign_are_taken_as_they_are(self, store):
         name = "p=a%20b c#?ü/x"
         store.write(name, b"x")
         assert store.read(name) == b"x"
-        assert [type(each) for each in store.list_all()] == [FileStatus]
-        assert [each.path for each in store.list_all()] == [name]
+        assert [type(file) for file in store.list_all()] == [FileStatus]
+        assert [file.path for file in store.list_all()] == [name]
 
     def test_an_empty_file_too_is_created_once(self, store):
         store.write_if_absent(COMMIT, b"")
@@ -141,6 +141,6 @@ class LogStoreContract:
         with filesystem.open_output_stream(f"{root}/p=a b%20ü/y") as stream:
             stream.write(b"more")
         assert store.read("p=a b%20ü/y") == b"more"
-        assert sorted(each.path for each in store.list_all("p=a b%20ü")) == ["p=a b%20ü/x", "p=a b%20ü/y"]
+        assert sorted(file.path for file in store.list_all("p=a b%20ü")) == ["p=a b%20ü/x", "p=a b%20ü/y"]
         found, missing = filesystem.get_file_info([f"{root}/p=a b%20ü/y", f"{root}/z"])
         assert (found.type, found.size, missing.type) == (FileType.File, 4, FileType.NotFound)

@@ -25,7 +25,7 @@ def _nothing_ambient(monkeypatch):
 def arguments(filesystem):
     """What Arrow's filesystem was made with."""
     _, pickled = filesystem.__reduce__()
-    return next((each for each in pickled if isinstance(each, dict)), pickled)
+    return next((item for item in pickled if isinstance(item, dict)), pickled)
 
 
 @pytest.mark.parametrize("scheme", ["s3", "s3a", "s3n", "S3"])

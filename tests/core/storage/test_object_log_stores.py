@@ -34,8 +34,8 @@ def test_a_table_may_be_a_whole_bucket(object_store):
     store = log_store_for(f"{object_store.uri}/", object_store.options)
     store.write_if_absent("_delta_log/x", b"log")
     store.write("p=1/y", b"data")
-    assert sorted(each.path for each in store.list_all()) == ["_delta_log/x", "p=1/y"]
-    assert [each.path for each in store.list_from("_delta_log")] == ["_delta_log/x"]
+    assert sorted(file.path for file in store.list_all()) == ["_delta_log/x", "p=1/y"]
+    assert [file.path for file in store.list_from("_delta_log")] == ["_delta_log/x"]
     filesystem, root = store.data_filesystem()
     assert filesystem.open_input_file(f"{root}/p=1/y").read() == b"data"
 
@@ -72,7 +72,7 @@ def test_gcs_refuses_a_create(gcs_store, gcs, status, error):
 def test_gcs_is_asked_for_no_name_before_the_start(gcs_store, gcs):
     for version in range(4):
         gcs_store.write(f"_delta_log/{version:020d}.json", b"x")
-    assert [each.path for each in gcs_store.list_from("_delta_log", f"{3:020d}")] == [
+    assert [file.path for file in gcs_store.list_from("_delta_log", f"{3:020d}")] == [
         f"_delta_log/{3:020d}.json",
         "_delta_log/first",
     ]
@@ -96,5 +96,5 @@ def test_azure_does_not_take_directories_for_files(azure):
     container = azure.client.get_container_client(azure.bucket)
     container.upload_blob("table/p=1", b"", metadata={"hdi_isfolder": "true"})
     store.write("p=1/x", b"x")
-    assert [each.path for each in store.list_all()] == ["p=1/x"]
+    assert [file.path for file in store.list_all()] == ["p=1/x"]
     assert list(store.list_from("")) == []

@@ -72,7 +72,7 @@ def azure(kind, status, code=None):
         (ConnectionResetError(), Meaning.UNKNOWN),
         (OSError(5, "anything"), Meaning.UNKNOWN),
     ],
-    ids=lambda each: each.name if isinstance(each, Meaning) else type(each).__name__,
+    ids=lambda answer: answer.name if isinstance(answer, Meaning) else type(answer).__name__,
 )
 def test_an_error_of_a_package_means(error, meaning):
     assert meaning_of(error) is meaning

@@ -60,7 +60,7 @@ def proven_store(bucket, pauses):
 @pytest.fixture
 def store(proven_store, proxy, pauses):
     """An empty table but for one file, in a bucket that has been proven; pauses are only noted."""
-    proven_store.delete([each.path for each in proven_store.list_all()])
+    proven_store.delete([file.path for file in proven_store.list_all()])
     proven_store.write_if_absent("_delta_log/first", b"1")
     proxy.seen.clear()
     pauses.clear()
@@ -130,7 +130,7 @@ def test_reads_are_repeated_while_there_is_no_answer(store, proxy, pauses):
         assert pauses == [1.0, 2.0, 4.0]
         pauses.clear()
     proxy.faults = [Fault("GET", "list-type=2", times=2, answer=s3_error(503, "ServiceUnavailable"))]
-    assert [each.path for each in store.list_from("_delta_log")] == [COMMIT, "_delta_log/first"]
+    assert [file.path for file in store.list_from("_delta_log")] == [COMMIT, "_delta_log/first"]
 
 
 def test_a_range_of_an_empty_file_is_no_missing_file(store, proxy):
@@ -204,7 +204,7 @@ class TestProbe:
                 store.write_if_absent(COMMIT, b"mine")
             assert "allow_unsafe" in str(caught.value)
         assert store.read("x") == b"content"
-        assert [each.path for each in store.list_all()] == ["x"]
+        assert [file.path for file in store.list_all()] == ["x"]
         assert proxy.count("PUT") == 2  # the probe, twice, and once only
 
     def test_a_store_that_does_not_know_the_condition_is_refused_too(self, new_bucket, proxy):
@@ -228,7 +228,7 @@ class TestProbe:
                 store.write_if_absent(f"_delta_log/{number}", b"x")
         assert proxy.count("PUT", ".probe") == 2
         assert proxy.count("PUT") == 8
-        assert [each.path for each in store.list_all()] == [f"_delta_log/{number}" for number in range(3)]
+        assert [file.path for file in store.list_all()] == [f"_delta_log/{number}" for number in range(3)]
 
     def test_a_probe_that_finds_no_answer_proves_nothing_and_is_made_again(self, new_bucket, proxy):
         store = log_store_for(f"{new_bucket.uri}/table", new_bucket.options)
@@ -249,7 +249,7 @@ class TestProbe:
         store = log_store_for(f"{new_bucket.uri}/table", new_bucket.options)
         assert store.exists("x")
         assert store.read("x") == store.open_input("x").read() == b"content"
-        assert [each.path for each in store.list_all()] == [each.path for each in store.list_from("")] == ["x"]
+        assert [file.path for file in store.list_all()] == [file.path for file in store.list_from("")] == ["x"]
         assert {method for method, _ in proxy.seen} == {"GET", "HEAD"}
 
 
@@ -257,7 +257,7 @@ def test_a_listing_from_a_version_is_one_request_that_begins_there(store, bucket
     for version in range(95, 120):
         bucket.client.put_object(Bucket=bucket.bucket, Key=f"table/_delta_log/{version:020d}.json", Body=b"{}")
     proxy.seen.clear()
-    found = [each.path for each in store.list_from("_delta_log", f"{117:020d}")]
+    found = [file.path for file in store.list_from("_delta_log", f"{117:020d}")]
     assert found == [*(f"_delta_log/{version:020d}.json" for version in (117, 118, 119)), "_delta_log/first"]
     [(method, path)] = proxy.seen
     assert method == "GET"
@@ -268,8 +268,8 @@ def test_a_listing_of_many_pages_is_complete(store, bucket, proxy):
     for number in range(10):
         bucket.client.put_object(Bucket=bucket.bucket, Key=f"table/many/{number:05d}", Body=b"")
     paged = log_store_for(f"{bucket.uri}/table", bucket.options | {"s3_additional_kwargs": {"MaxKeys": 3}})
-    assert [each.path for each in paged.list_all("many")] == [f"many/{number:05d}" for number in range(10)]
-    assert [each.path for each in paged.list_from("many", "00004")] == [f"many/{number:05d}" for number in range(4, 10)]
+    assert [file.path for file in paged.list_all("many")] == [f"many/{number:05d}" for number in range(10)]
+    assert [file.path for file in paged.list_from("many", "00004")] == [f"many/{number:05d}" for number in range(4, 10)]
     assert proxy.count("GET") == 4 + 4
 
 
@@ -299,13 +299,13 @@ def test_small_files_come_with_one_request_and_large_ones_with_few(store, proxy)
 def test_what_others_wrote_since_the_last_listing_is_seen(store, bucket):
     list(store.list_from("_delta_log"))
     bucket.client.put_object(Bucket=bucket.bucket, Key=f"table/{COMMIT}", Body=b"theirs")
-    assert [each.path for each in store.list_from("_delta_log")] == [COMMIT, "_delta_log/first"]
+    assert [file.path for file in store.list_from("_delta_log")] == [COMMIT, "_delta_log/first"]
     assert store.exists(COMMIT)
 
 
 def test_marks_of_directories_are_no_files(store, bucket):
     bucket.client.put_object(Bucket=bucket.bucket, Key="table/p=1/", Body=b"")
-    assert [each.path for each in store.list_all()] == ["_delta_log/first"]
+    assert [file.path for file in store.list_all()] == ["_delta_log/first"]
     assert list(store.list_from("p=1")) == []
 
 

@@ -67,7 +67,7 @@ class Table:
         return self.snapshot.protocol.writer_features
 
     def operations(self):
-        return [each.commit_info.operation for each in reversed(self.log.history())]
+        return [entry.commit_info.operation for entry in reversed(self.log.history())]
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ def write(log, rows):
     schema = parse_schema(snapshot.schema_string)
     keys = snapshot.partition_columns
     filesystem, root = snapshot.store.data_filesystem()
-    columns = StructType(tuple(each for each in schema.fields if each.name not in keys))
+    columns = StructType(tuple(field for field in schema.fields if field.name not in keys))
     adds = []
     for value in sorted({tuple(row[key] for key in keys) for row in rows}, key=repr):
         path = f"{snapshot.version}-{len(adds)}.parquet"
@@ -47,7 +47,7 @@ def write(log, rows):
             chosen = [row for row in rows if tuple(row[key] for key in keys) == value]
             writer.write(pa.RecordBatch.from_pylist(chosen, schema=arrow_schema(columns)))
         written = writer.close()
-        values = [(physical_name(schema.find(key)), each) for key, each in zip(keys, value, strict=True)]
+        values = [(physical_name(schema.find(key)), member) for key, member in zip(keys, value, strict=True)]
         row = {"path": path, "partition_values": values, "size": written.size, "modification_time": 0, "data_change": True}
         adds.append({**row, "stats": written.stats})
     transaction = log.start_transaction(enforces=ROW_FEATURES)
@@ -77,7 +77,7 @@ class Model:
         return self.log.refresh().schema
 
     def write(self):
-        one = st.fixed_dictionaries({each.name: values_of(each.type) for each in self.schema.fields})
+        one = st.fixed_dictionaries({field.name: values_of(field.type) for field in self.schema.fields})
         rows = self.data.draw(st.lists(one.map(self.with_partition), min_size=1, max_size=3))
         write(self.log, rows)
         self.rows += rows
@@ -123,7 +123,7 @@ class Model:
 
 def as_kind(value, kind):
     if isinstance(value, list):
-        return [as_kind(each, kind.element_type) for each in value]
+        return [as_kind(member, kind.element_type) for member in value]
     return value if value is None or kind != DOUBLE else float(value)
 
 

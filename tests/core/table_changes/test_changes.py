@@ -224,7 +224,7 @@ def test_column_mapping_starts_with_the_names_that_files_have(table):
     table.create(NESTED)
     table.alter.set_properties(NAME_MODE)
     schema = table.snapshot.schema
-    assert [physical_name(each) for each in schema.fields] == list(schema.names)
+    assert [physical_name(field) for field in schema.fields] == list(schema.names)
     assert physical_name(schema.find("arr").type.element_type.fields[0]) == "k"
     assert table.properties == {**NAME_MODE, "delta.columnMapping.maxColumnId": "8"}
     assert table.versions == (2, 7)

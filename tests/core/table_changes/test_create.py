@@ -40,9 +40,9 @@ def test_columns_are_mapped_when_the_table_asks_for_it(table, mode):
     )
     fields = [table.snapshot.schema.fields[0], table.snapshot.schema.fields[1]]
     inner = fields[1].type.fields[0]
-    ids = [field_id(each) for each in (*fields, inner, inner.type.element_type.fields[0])]
+    ids = [field_id(field) for field in (*fields, inner, inner.type.element_type.fields[0])]
     assert ids == [1, 2, 3, 4]
-    assert all(physical_name(each).startswith("col-") for each in (*fields, inner))
+    assert all(physical_name(field).startswith("col-") for field in (*fields, inner))
     assert table.properties["delta.columnMapping.maxColumnId"] == "4"
     assert table.versions == (2, 7)
 
@@ -64,7 +64,7 @@ def test_rules_of_columns_bring_their_features(table):
         )
     )
     assert table.features == {"appendOnly", "invariants", "identityColumns", "allowColumnDefaults", "generatedColumns"}
-    assert [dict(each.metadata) for each in table.snapshot.schema.fields] == [
+    assert [dict(field.metadata) for field in table.snapshot.schema.fields] == [
         {"delta.identity.start": 5, "delta.identity.step": -2, "delta.identity.allowExplicitInsert": True},
         {"CURRENT_DEFAULT": "7 + 1"},
         {"delta.generationExpression": "d * 2"},

@@ -120,11 +120,11 @@ def test_a_created_table_has_the_commit_that_delta_made(name, tmp_path):
     snapshot = DeltaLog.for_table(str(TABLES / name / "table")).snapshot(0)
     properties = {key: value for key, value in snapshot.metadata.configuration.items() if key not in INTERNAL}
     features = (snapshot.protocol.writer_features or set()) - needed_features(snapshot.metadata)
-    domains = [json.loads(each.configuration) for each in snapshot.domains.values()]
+    domains = [json.loads(domain.configuration) for domain in snapshot.domains.values()]
     new = NewTable(
         schema=without_column_mapping(parse_schema(snapshot.schema_string)),
         partition_columns=snapshot.partition_columns,
-        clustering_columns=[path[0] for each in domains for path in each["clusteringColumns"]],
+        clustering_columns=[path[0] for domain in domains for path in domain["clusteringColumns"]],
         properties={**properties, **{f"delta.feature.{feature}": "supported" for feature in features}},
     )
     DeltaLog.for_table(str(tmp_path / "table")).create(new)

@@ -80,7 +80,7 @@ def test_every_change_can_be_asked_for(table):
     assert "owner" not in table.properties
     assert {"allowColumnDefaults", "checkConstraints", "clustering", "timestampNtz", "typeWidening"} <= table.features
     info = result.commit_info
-    told = [each["operation"] for each in json.loads(info.operation_parameters["changes"])]
+    told = [change["operation"] for change in json.loads(info.operation_parameters["changes"])]
     assert (info.operation, len(told), told[:3]) == (
         "ALTER TABLE",
         13,
@@ -120,7 +120,10 @@ def test_a_table_that_is_so_already_gets_no_commit(table):
 def test_a_plan_tells_the_result_and_commits_nothing(table):
     table.create()
     plan = table.alter.plan(step_of(AddColumns("a INT")), step_of(ClusterBy("a")))
-    assert ([each["operation"] for each in plan.changes], plan.table.schema.names[-1]) == (["ADD COLUMNS", "CLUSTER BY"], "a")
+    assert ([change["operation"] for change in plan.changes], plan.table.schema.names[-1]) == (
+        ["ADD COLUMNS", "CLUSTER BY"],
+        "a",
+    )
     assert (table.snapshot.version, table.snapshot.schema.names) == (0, ("id", "s"))
 
 

@@ -268,13 +268,15 @@ def test_pauses_grow_between_requests_without_answer_and_between_lost_races(meta
     assert pauses == [0.5, 1.0, 2.0]
 
     class Overtaken(FaultyStore):
-        rivals = 4
+        concurrent_writers = 4
 
         def write_if_absent(self, path, content):
-            if self.rivals:
-                self.rivals -= 1
-                rival = DeltaLog(log.store, clock=clock)
-                rival.start_transaction().commit(adds=added((f"r{self.rivals}", "1", None)), operation=WRITE)
+            if self.concurrent_writers:
+                self.concurrent_writers -= 1
+                concurrent_writer = DeltaLog(log.store, clock=clock)
+                concurrent_writer.start_transaction().commit(
+                    adds=added((f"r{self.concurrent_writers}", "1", None)), operation=WRITE
+                )
             log.store.write_if_absent(path, content)
 
     pauses.clear()

@@ -130,7 +130,9 @@ def test_deletions_of_different_rows_of_one_file_both_commit_where_delta_spark_f
     )
     files = table.log.refresh().files()
     assert len(files) == 2
-    assert sum(each["cardinality"] for each in files["deletion_vector"].to_pylist() if each) == 3
+    assert (
+        sum(deletion_vector["cardinality"] for deletion_vector in files["deletion_vector"].to_pylist() if deletion_vector) == 3
+    )
 
 
 def test_three_of_them_are_united_one_after_the_other(table):

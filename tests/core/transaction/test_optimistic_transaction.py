@@ -232,7 +232,7 @@ def test_every_so_many_commits_a_checkpoint_follows(metadata, clock, added, inte
     log.create_transaction(replace(metadata, configuration=configuration)).commit(operation=WRITE)
     for number in range(12):
         log.start_transaction().commit(adds=added((f"f{number}", "1", None)), operation=WRITE)
-    names = [each.path for each in log.store.list_all() if each.path.endswith(".parquet")]
+    names = [file.path for file in log.store.list_all() if file.path.endswith(".parquet")]
     assert sorted(names) == [f"_delta_log/{version:020d}.checkpoint.parquet" for version in checkpoints]
 
 
@@ -417,7 +417,7 @@ def test_times_that_commits_carry_ascend_whatever_the_clock_says(metadata, added
     log = DeltaLog(log.store, clock=lambda: 4_000)
     results = [log.start_transaction().commit(adds=added((name, "1", None)), operation=WRITE) for name in "ab"]
     assert [commit_info(log, version)["inCommitTimestamp"] for version in range(3)] == [5_000, 5_001, 5_002]
-    assert [each.timestamp for each in results] == [5_001, 5_002]
+    assert [result.timestamp for result in results] == [5_001, 5_002]
     assert log.store.read(commit_path(2)).startswith(b'{"commitInfo":{"inCommitTimestamp":5002,')
     assert log.refresh().timestamp == 5_002
 

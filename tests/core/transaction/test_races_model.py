@@ -102,13 +102,16 @@ class Vectors:
         self.stored = {}
 
     def read(self, vectors):
-        return [pa.array([] if each is None else self.of(each), pa.int64()) for each in vectors.to_pylist()]
+        return [
+            pa.array([] if deletion_vector is None else self.of(deletion_vector), pa.int64())
+            for deletion_vector in vectors.to_pylist()
+        ]
 
     def of(self, vector):
         return self.stored[vector["path_or_inline_dv"]] if vector else []
 
     def write(self, rows):
-        return pa.array([self.keep(each.to_pylist()) for each in rows], DELETION_VECTOR)
+        return pa.array([self.keep(row.to_pylist()) for row in rows], DELETION_VECTOR)
 
     def keep(self, positions):
         name = f"v{len(self.stored)}"
@@ -263,41 +266,41 @@ class Races(RuleBasedStateMachine):
         return settle
 
     @rule(each=consumes(pending), settles=st.booleans())
-    def commit(self, each, settles):
+    def commit(self, attempt, settles):
         latest = self.log.refresh().version
         conflict = None
         try:
-            result = self.committed(each, settles=settles)
+            result = self.committed(attempt, settles=settles)
         except CommitConflictError as error:
             conflict = error
         if conflict:
-            assert each.transaction.read_version < conflict.winning_version <= latest
+            assert attempt.transaction.read_version < conflict.winning_version <= latest
             assert conflict.rule is not None
             assert self.log.refresh().version == latest
             return
         if result.committed:
             assert result.version == latest + 1
-            if each.statement.depends_on_matches:
-                looked_for, found = (Counter(filter(each.statement.matches, rows)) for rows in (each.rows, self.rows))
+            if attempt.statement.depends_on_matches:
+                looked_for, found = (Counter(filter(attempt.statement.matches, rows)) for rows in (attempt.rows, self.rows))
                 assert looked_for == found
-            self.rows = each.statement.apply(self.rows)
-            for moved in each.transactions:
+            self.rows = attempt.statement.apply(self.rows)
+            for moved in attempt.transactions:
                 self.progress += 1
                 assert moved.version == self.progress
         elif not result.lost_bins:  # it changed nothing in the version it read, and takes its place right there
-            assert Counter(each.statement.apply(each.rows)) == Counter(each.rows)
+            assert Counter(attempt.statement.apply(attempt.rows)) == Counter(attempt.rows)
 
-    def committed(self, each, *, settles):
-        statement = each.statement
+    def committed(self, attempt, *, settles):
+        statement = attempt.statement
         rearranges = statement.kind in {"optimize", "compact"}
         operation = Operation(name=statement.kind.upper(), changes_data=not rearranges)
         if statement.kind == "compact":
-            return each.transaction.commit_rewrites(each.bins, operation=operation)
+            return attempt.transaction.commit_rewrites(attempt.bins, operation=operation)
         knows_all = statement.kind in {"update", "delete", "upsert", "copy", "erase", "raise"}
-        return each.transaction.commit(
-            adds=each.adds,
-            removes=removes_of(each.removes, deletion_timestamp=1, data_change=not rearranges),
-            transactions=each.transactions,
+        return attempt.transaction.commit(
+            adds=attempt.adds,
+            removes=removes_of(attempt.removes, deletion_timestamp=1, data_change=not rearranges),
+            transactions=attempt.transactions,
             operation=operation,
             row_wise=statement.is_row_wise,
             settle_added=self.really_matching(statement) if settles and knows_all else None,

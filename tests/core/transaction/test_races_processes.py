@@ -140,7 +140,7 @@ def test_appends_of_many_processes_fill_consecutive_versions_and_lose_nothing(
     assert sorted(table.as_deltalake_sees_it().to_pyarrow_table()["n"].to_pylist()) == rows
     fresh = DeltaLog.for_table(table.uri, place.options)
     assert len(fresh.refresh().files()) == len(rows)
-    assert not [each.path for each in fresh.store.list_from("_delta_log") if "tmp" in each.path or "probe" in each.path]
+    assert not [file.path for file in fresh.store.list_from("_delta_log") if "tmp" in file.path or "probe" in file.path]
     if "://" not in table.uri:
         found = duckdb_connection.sql(f"SELECT n FROM delta_scan('{table.uri}') ORDER BY n").fetchall()
         assert found == [(row,) for row in rows]
@@ -153,8 +153,8 @@ def test_racing_appends_give_each_row_an_id_of_its_own_and_each_version_a_later_
 
     files = table.log.refresh().files().to_pylist()
     count = processes * appends
-    assert sorted(each["base_row_id"] for each in files) == list(range(count))
-    assert sorted(each["default_row_commit_version"] for each in files) == list(range(1, count + 1))
+    assert sorted(file["base_row_id"] for file in files) == list(range(count))
+    assert sorted(file["default_row_commit_version"] for file in files) == list(range(1, count + 1))
     assert json.loads(table.log.refresh().domains["delta.rowTracking"].configuration)["rowIdHighWaterMark"] == count - 1
     times = [entry.commit_info.in_commit_timestamp for entry in table.log.history()]
     assert times == sorted(set(times), reverse=True)

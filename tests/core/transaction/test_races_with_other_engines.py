@@ -29,7 +29,7 @@ def test_rows_read_before_its_compaction_are_still_right(table):
 
     result = transaction.commit(adds=table.add("p=b/copy.parquet", 3, "b"), operation=WRITE)
 
-    assert [(each["operation"], each["rule"]) for each in result.conflicts] == [("OPTIMIZE", None)]
+    assert [(conflict["operation"], conflict["rule"]) for conflict in result.conflicts] == [("OPTIMIZE", None)]
     assert rows(table) == [0, 1, 2, 3, 3, 4, 5]
 
 

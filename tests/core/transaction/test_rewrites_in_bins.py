@@ -154,8 +154,8 @@ def test_no_bins_are_no_commit(filled):
 def test_the_twin_of_a_rewrite_is_found_behind_a_winner_that_took_its_files(filled, bins):
     twins = [filled.start_transaction() for _ in range(2)]
     origin = Origin(token="t")
-    results = [each.commit_rewrites(bins(each), operation=OPTIMIZE, origin=origin) for each in twins]
-    assert [(each.version, each.already_committed) for each in results] == [(2, False), (2, True)]
+    results = [twin.commit_rewrites(bins(twin), operation=OPTIMIZE, origin=origin) for twin in twins]
+    assert [(result.version, result.already_committed) for result in results] == [(2, False), (2, True)]
 
 
 def test_bins_keep_their_rows_ids_apart_when_some_are_lost(clock, schema_string, added, bins):

@@ -71,7 +71,7 @@ def ids(actions):
 
 
 def mark_of(actions):
-    return [json.loads(each.configuration)["rowIdHighWaterMark"] for each in actions.domains if each.domain == MARK]
+    return [json.loads(domain.configuration)["rowIdHighWaterMark"] for domain in actions.domains if domain.domain == MARK]
 
 
 def test_the_rules_are_asked_in_the_order_of_delta_spark():

@@ -106,14 +106,14 @@ def test_an_append_passes_a_running_optimize_and_the_optimize_passes_the_append(
     )
 
     assert result.commit_info.isolation_level == "SnapshotIsolation"
-    assert [each["rule"] for each in result.conflicts] == [None]
+    assert [conflict["rule"] for conflict in result.conflicts] == [None]
     assert paths(table) == ["big", "c"]
 
 
 def test_two_compactions_of_one_file_do_not_both_commit(table, added):
     table.start_transaction().commit(adds=added(("a", "1", None)), operation=WRITE)
     compactions = [table.start_transaction() for _ in range(2)]
-    files = [each.files() for each in compactions]
+    files = [compaction.files() for compaction in compactions]
     moved = [added((name, "1", None), data_change=False) for name in "bc"]
     compactions[0].commit(adds=moved[0], removes=tombstones(files[0], data_change=False), operation=OPTIMIZE)
     with pytest.raises(ConcurrentDeleteDeleteError):
@@ -162,7 +162,7 @@ def test_write_serializable_is_honoured_where_the_table_asks_for_it(table, metad
 
 def test_the_progress_of_an_application_moves_once(table, added):
     writers = [table.start_transaction() for _ in range(2)]
-    assert [each.transaction_version("stream") for each in writers] == [None, None]
+    assert [writer.transaction_version("stream") for writer in writers] == [None, None]
     batch = {"transactions": [SetTransaction(app_id="stream", version=1)], "operation": WRITE}
     writers[0].commit(adds=added(("a", "1", None)), **batch)
     with pytest.raises(ConcurrentTransactionError):
@@ -172,7 +172,7 @@ def test_the_progress_of_an_application_moves_once(table, added):
 
 def test_two_creations_of_one_table_end_with_one(metadata, clock):
     log = DeltaLog(InMemoryLogStore(clock=clock), clock=clock)
-    first, second = (log.create_transaction(replace(metadata, id=each)) for each in ("one", "two"))
+    first, second = (log.create_transaction(replace(metadata, id=table_id)) for table_id in ("one", "two"))
     first.commit(operation=WRITE)
     with pytest.raises(TableExistsError) as caught:
         second.commit(operation=WRITE)
@@ -204,19 +204,19 @@ def test_a_replaced_table_conflicts(table, metadata, added):
 def test_a_table_made_anew_at_the_same_place_conflicts_and_its_log_gets_no_gap(table, metadata, added, commits):
     table.start_transaction().commit(adds=added(("a", "1", None)), operation=WRITE)
     late = table.start_transaction()
-    table.store.delete([each.path for each in list(table.store.list_all())])
+    table.store.delete([file.path for file in list(table.store.list_all())])
     anew = DeltaLog(table.store, clock=table.clock)
     for number in range(commits):
         if number:
             anew.start_transaction().commit(adds=added((f"n{number}", "1", None)), operation=WRITE)
         else:
             anew.create_transaction(replace(metadata, id="another table")).commit(operation=WRITE)
-    before = [each.path for each in table.store.list_all()]
+    before = [file.path for file in table.store.list_all()]
 
     with pytest.raises(MetadataChangedError):
         late.commit(adds=added(("b", "1", None)), operation=WRITE)
 
-    assert [each.path for each in table.store.list_all()] == before
+    assert [file.path for file in table.store.list_all()] == before
 
 
 def test_who_loses_too_often_gives_up(table, added):
@@ -243,15 +243,15 @@ def test_an_operation_on_the_whole_state_passes_nobody(table, added):
 def test_the_twin_of_a_restore_is_not_taken_for_a_conflict(table, added):
     twins = [table.start_transaction() for _ in range(2)]
     restores = {"operation": Operation(name="RESTORE"), "origin": Origin(token="t1"), "resolve_conflicts": False}
-    results = [each.commit(adds=added(("a", "1", None)), **restores) for each in twins]
-    assert [(each.version, each.already_committed) for each in results] == [(1, False), (1, True)]
+    results = [twin.commit(adds=added(("a", "1", None)), **restores) for twin in twins]
+    assert [(result.version, result.already_committed) for result in results] == [(1, False), (1, True)]
 
 
 def test_the_twin_of_a_task_that_committed_returns_the_same_version(table, added):
     origin = Origin(token="t1")
     twins = [table.start_transaction() for _ in range(2)]
-    for each in twins:
-        each.files("day = '1'")
+    for twin in twins:
+        twin.files("day = '1'")
     table.start_transaction().commit(adds=added(("other", "1", None)), operation=WRITE)  # forbids both
     orphan = table.start_transaction()
     done = orphan.commit(adds=added(("a", "1", None)), operation=MERGE, metrics={"numTargetFilesAdded": 1}, origin=origin)

@@ -44,7 +44,7 @@ def in_memory(schema_string='{"type":"struct","fields":[]}', *, protocol=None, *
 
 def reopened(log, version):
     """The table as the checkpoint alone tells it."""
-    log.store.delete([commit_path(each) for each in range(version)])
+    log.store.delete([commit_path(commit_version) for commit_version in range(version)])
     return DeltaLog(log.store, clock=log.clock).snapshot(version)
 
 
@@ -115,8 +115,8 @@ def test_columns_have_the_names_and_types_of_the_protocol():
     log.checkpoint()
     schema = pq.read_schema(log.store.open_input(checkpoint_path(0)))
     fields = {
-        each.name: {child.name: child.type if pa.types.is_map(child.type) else str(child.type) for child in each.type}
-        for each in schema
+        field.name: {child.name: child.type if pa.types.is_map(child.type) else str(child.type) for child in field.type}
+        for field in schema
     }
     text_map = pa.map_(pa.string(), pa.string())
     vector = "struct<storageType: string, pathOrInlineDv: string, offset: int32, sizeInBytes: int32, cardinality: int64>"
@@ -153,8 +153,8 @@ def leaves(file):
     schema = pq.ParquetFile(file).schema
     columns = [schema.column(number) for number in range(len(schema))]
     return {
-        each.path: (each.physical_type, str(each.logical_type), each.max_definition_level, each.max_repetition_level)
-        for each in columns
+        column.path: (column.physical_type, str(column.logical_type), column.max_definition_level, column.max_repetition_level)
+        for column in columns
     }
 
 
@@ -230,7 +230,7 @@ def test_the_hint_tells_version_and_sizes_the_first_three_fields_first():
     result = log.checkpoint()
     hint = json.loads(log.store.read(LAST_CHECKPOINT))
     assert list(hint.items())[:4] == [("version", 0), ("size", 2), ("sizeInBytes", result.bytes), ("numOfAddFiles", 0)]
-    assert [each["name"] for each in hint["checkpointSchema"]["fields"]] == [
+    assert [field["name"] for field in hint["checkpointSchema"]["fields"]] == [
         "txn", "add", "remove", "metaData", "protocol", "domainMetadata",
     ]  # fmt: skip
     assert hint["checksum"] == json_checksum(hint)

@@ -21,7 +21,7 @@ def leaves(path):
     """For each leaf how often it may be null or repeated: what tells optional from required."""
     schema = pq.ParquetFile(path).schema
     columns = (schema.column(index) for index in range(len(schema)))
-    return {each.path: (each.max_definition_level, each.max_repetition_level) for each in columns}
+    return {column.path: (column.max_definition_level, column.max_repetition_level) for column in columns}
 
 
 def top_level(path):

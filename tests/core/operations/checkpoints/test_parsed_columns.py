@@ -70,14 +70,14 @@ def checkpointed(stats, partitions=None, configuration=None):
             "size": 1,
             "modification_time": 1,
             "data_change": True,
-            "stats": each,
+            "stats": text,
         }
-        for number, each in enumerate(stats)
+        for number, text in enumerate(stats)
     ]
     log.start_transaction().commit(adds=pa.Table.from_pylist(rows, schema=ADD_FILE), operation=WRITE)
     result = log.checkpoint()
     adds = pq.read_table(log.store.open_input(result.path))["add"].to_pylist()
-    return sorted((each for each in adds if each), key=lambda each: int(each["path"][1:]))
+    return sorted((add for add in adds if add), key=lambda add: int(add["path"][1:]))
 
 
 # -- what Delta-Spark wrote
@@ -85,15 +85,15 @@ def checkpointed(stats, partitions=None, configuration=None):
 
 def leaves(kind, path=()):
     if pa.types.is_struct(kind):
-        for each in kind:
-            yield from leaves(each.type, (*path, each.name))
+        for field in kind:
+            yield from leaves(field.type, (*path, field.name))
     else:
         yield path, "timestamp" if pa.types.is_timestamp(kind) else str(kind)
 
 
 def plain(value):
     if isinstance(value, dict):
-        return {key: plain(each) for key, each in value.items()}
+        return {key: plain(member) for key, member in value.items()}
     if hasattr(value, "tzinfo"):  # theirs are INT96, which has no zone
         return value.replace(tzinfo=None).isoformat(timespec="microseconds")
     return value
@@ -102,7 +102,7 @@ def plain(value):
 def spark_checkpoints():
     """Checkpoints with parsed statistics."""
     for path in sorted(SHARED_TABLES.glob("*/table/_delta_log/0*.checkpoint.parquet")):
-        if any(each.name == "stats_parsed" for each in pq.read_schema(path).field("add").type):
+        if any(field.name == "stats_parsed" for field in pq.read_schema(path).field("add").type):
             yield pytest.param(path, id=f"{path.parts[-4]}-{int(path.name[:20])}")
 
 
@@ -121,11 +121,13 @@ def test_types_and_values_are_those_of_delta_spark(theirs, tmp_path):
     read = [pq.read_table(path)["add"] for path in (theirs, ours)]
     for name in ("stats_parsed", "partitionValues_parsed"):
         types = [
-            dict(leaves(each.type.field(each.type.get_field_index(name)).type)) if each.type.get_field_index(name) >= 0 else {}
-            for each in read
+            dict(leaves(field.type.field(field.type.get_field_index(name)).type))
+            if field.type.get_field_index(name) >= 0
+            else {}
+            for field in read
         ]
         assert types[1] == types[0], name
-        values = [{row["path"]: plain(row.get(name)) for row in each.to_pylist() if row} for each in read]
+        values = [{row["path"]: plain(row.get(name)) for row in table.to_pylist() if row} for table in read]
         assert values[1] == values[0], name
 
 
@@ -161,20 +163,22 @@ def test_every_type_is_parsed_as_it_is_written():
 def test_statistics_that_cannot_be_read_are_none_and_harm_no_other(broken):
     good = '{"numRecords":7,"minValues":{"n":1}}'
     first, second, third = checkpointed([good, broken, good])
-    assert [each["stats_parsed"] and each["stats_parsed"]["numRecords"] for each in (first, second, third)] == [7, None, 7]
+    assert [add["stats_parsed"] and add["stats_parsed"]["numRecords"] for add in (first, second, third)] == [7, None, 7]
     assert second["stats"] == broken
 
 
 def test_numbers_that_json_cannot_say_are_left_out():
     (add,) = checkpointed(['{"numRecords":1,"minValues":{"d":"NaN","n":5},"maxValues":{"f":"-Infinity","d":"NaN"}}'])
     assert (add["stats_parsed"]["minValues"]["d"], add["stats_parsed"]["minValues"]["n"]) == (None, 5)
-    assert not any(isinstance(each, float) and math.isnan(each) for each in add["stats_parsed"]["maxValues"].values())
+    assert not any(
+        isinstance(maxValue, float) and math.isnan(maxValue) for maxValue in add["stats_parsed"]["maxValues"].values()
+    )
 
 
 def test_partition_values_are_typed_and_garbage_is_null():
     values = [{"p": "7", "q": "2024-01-02"}, {"p": None, "q": ""}, {"p": "x", "q": "2024-13-01"}, {}]
     adds = checkpointed([None] * 4, values)
-    found = [(each["partitionValues_parsed"]["p"], each["partitionValues_parsed"]["q"]) for each in adds]
+    found = [(add["partitionValues_parsed"]["p"], add["partitionValues_parsed"]["q"]) for add in adds]
     assert [(p, str(q) if q else None) for p, q in found] == [(7, "2024-01-02"), (None, None), (None, None), (None, None)]
 
 
@@ -182,7 +186,7 @@ def test_the_properties_of_the_table_decide_what_is_written():
     def members(**configuration):
         log = new_log({f"delta.checkpoint.{name}": value for name, value in configuration.items()})
         add = pq.read_schema(log.store.open_input(log.checkpoint().path)).field("add").type
-        return {"stats", "stats_parsed", "partitionValues_parsed"} & {each.name for each in add}
+        return {"stats", "stats_parsed", "partitionValues_parsed"} & {field.name for field in add}
 
     assert members() == {"stats"}
     assert members(writeStatsAsJson="false") == {"stats_parsed", "partitionValues_parsed"}  # not lost
@@ -195,7 +199,7 @@ def test_only_columns_that_have_statistics_are_there():
     (add,) = checkpointed([None], configuration={"delta.dataSkippingNumIndexedCols": "2"})
     assert add["stats_parsed"] is None
     kind = ParsedColumns.of(new_log({**STRUCT, "delta.dataSkippingNumIndexedCols": "2"}).refresh()).statistics
-    assert {each.name: [inner.name for inner in each.type] for each in kind if pa.types.is_struct(each.type)} == {
+    assert {field.name: [inner.name for inner in field.type] for field in kind if pa.types.is_struct(field.type)} == {
         "minValues": ["n", "b"], "maxValues": ["n", "b"], "nullCount": ["n", "b"],
     }  # fmt: skip
 

@@ -107,10 +107,10 @@ def test_the_hint_holds_what_the_manifest_says_as_long_as_that_is_little(table):
     manifest = [json.loads(line) for line in table.log.store.read(result.path).splitlines()]
     described = hint["v2Checkpoint"]
     assert result.path.endswith(described["path"])
-    assert described["nonFileActions"] == [each for each in manifest if "sidecar" not in each]
-    assert described["sidecarFiles"] == [each["sidecar"] for each in manifest if "sidecar" in each]
+    assert described["nonFileActions"] == [action for action in manifest if "sidecar" not in action]
+    assert described["sidecarFiles"] == [action["sidecar"] for action in manifest if "sidecar" in action]
     assert hint["sizeInBytes"] == result.bytes == described["sizeInBytes"] + sum(
-        each["sizeInBytes"] for each in described["sidecarFiles"]
+        sidecarFile["sizeInBytes"] for sidecarFile in described["sidecarFiles"]
     )  # fmt: skip
 
 
@@ -120,9 +120,9 @@ def test_a_manifest_names_its_version_and_sidecars_that_are_there(table):
     assert [row["checkpointMetadata"]["version"] for row in rows if row["checkpointMetadata"]] == [9]
     sidecars = [row["sidecar"] for row in rows if row["sidecar"]]
     actions = 0
-    for each in sidecars:
-        path = table.root / "_delta_log" / "_sidecars" / each["path"]
-        assert path.stat().st_size == each["sizeInBytes"]
+    for sidecar in sidecars:
+        path = table.root / "_delta_log" / "_sidecars" / sidecar["path"]
+        assert path.stat().st_size == sidecar["sizeInBytes"]
         columns = pq.read_schema(path).names
         assert columns == ["add", "remove"]
         actions += pq.read_metadata(path).num_rows
