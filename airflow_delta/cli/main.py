@@ -127,7 +127,7 @@ def vacuum(
     as_json: AsJson = False,
     storage_option: StorageOptions = None,
 ) -> None:
-    """Delete the files that no version within the retention and no pinned one needs. A dry run unless told."""
+    """Delete the files that no version within the retention and no pinned one needs. A dry run unless ``--run`` is given."""
     from airflow_delta.cli import output
     from airflow_delta.cli.open_table import open_observed_table
 
@@ -201,7 +201,7 @@ def ship(
 
 
 def _moment(timestamp: str | None, version: int | None) -> int | str | None:
-    """What ``--timestamp`` says; a number of milliseconds is how ``history --json`` tells a time."""
+    """What ``--timestamp`` says; a number of milliseconds is how ``history --json`` writes a time."""
     if timestamp is not None and version is not None:
         raise typer.BadParameter("give either --version or --timestamp, not both")
     is_number = timestamp is not None and timestamp.isdecimal() and _DATE_DIGITS < len(timestamp) <= _LONG_DIGITS
@@ -209,7 +209,7 @@ def _moment(timestamp: str | None, version: int | None) -> int | str | None:
 
 
 def main(arguments: list[str] | None = None) -> Any:
-    """Run a command; an error of ours, and of a storage, is told in a few words, on the error output; the exit code is 1."""
+    """Run a command; errors of ours and of a storage are printed in a few words to stderr, with exit code 1."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # an old encoding is no reason to fail
     try:

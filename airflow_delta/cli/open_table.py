@@ -28,7 +28,7 @@ def open_table(uri: str, storage_options: Iterable[str] | None) -> DeltaLog:
 
 
 def open_observed_table(uri: str, storage_options: Iterable[str] | None, work: Work) -> DeltaLog:
-    """As ``open_table``; ``work`` is told how many files were listed and deleted."""
+    """As ``open_table``; ``work`` counts the files listed and deleted."""
     return DeltaLog(cast("LogStore", _ObservedStore(_store(uri, storage_options), work)))
 
 
@@ -59,7 +59,7 @@ def _value(key: str, text: str) -> Any:
 
 
 class _ObservedStore:
-    """A store that tells how far long work has come; all else is the store's own."""
+    """A store that reports progress; all else is the store's own."""
 
     def __init__(self, store: LogStore, work: Work) -> None:
         self._store = store
@@ -76,6 +76,6 @@ class _ObservedStore:
 
     def delete(self, paths: Iterable[str]) -> None:
         """Delete the files, and count them."""
-        doomed = list(paths)
-        self._store.delete(doomed)
-        self._work.done("Deleting files", len(doomed))
+        listed = list(paths)
+        self._store.delete(listed)
+        self._work.done("Deleting files", len(listed))

@@ -27,7 +27,7 @@ def committed_result(log: DeltaLog, token: str, start_version: int | None) -> Op
         start_version: Only later commits are searched; None searches all that the log still has.
 
     Raises:
-        TokenHistoryLostError: Commits after ``start_version`` were cleaned up, so nobody can tell.
+        TokenHistoryLostError: Commits after ``start_version`` were cleaned up, so the answer is lost.
     """
     if not log.exists():
         return None
@@ -43,9 +43,9 @@ def committed_result(log: DeltaLog, token: str, start_version: int | None) -> Op
 
 
 def version_before(log: DeltaLog, time: int) -> int | None:
-    """A version that was there a day before that time, after which a search may begin; None when the log does not tell.
+    """A version that was there a day before that time, after which a search may begin; None when the log does not record it.
 
-    A day, because the clocks of a storage and of whoever tells the time may differ.
+    A day, because the clocks of a storage and of the caller may differ.
 
     Args:
         log: The table's log; there may be no table.
@@ -63,7 +63,7 @@ def version_before(log: DeltaLog, time: int) -> int | None:
 
 
 def result_of_commit(table: str, version: int, info: CommitInfo, *, already_committed: bool) -> OperationResult:
-    """The result that a commit tells of itself."""
+    """The result recorded in a commit."""
     return OperationResult(
         table=table,
         version=version,
@@ -83,7 +83,7 @@ def _metric(value: Any) -> int | str:
 
 
 def _sources(listed: Any) -> tuple[Mapping[str, Any], ...]:
-    """The versions read, as far as they are told in the form that ``OperationResult`` has."""
+    """The versions read, as far as they are recorded in the form that ``OperationResult`` has."""
     sources = [source for source in listed if isinstance(source, Mapping)] if isinstance(listed, list) else []
     return tuple(source for source in sources if _is_source(source.get("table"), source.get("version")))
 

@@ -51,7 +51,7 @@ def merge_statement(
     Args:
         text: One statement. Its target is a name, or ``delta.`uri```; its source a name, ``delta.`uri```, or a query in
             parentheses.
-        table: URI of the target; the text's name for it then only serves as its alias. None where the text tells the URI.
+        table: URI of the target; the text's name for it then only serves as its alias. None where the text names the URI.
         source: What the name behind USING stands for; None where it is a view, or a table that Spark knows.
         views: Names that the source may use.
         expect: As of the statement.
@@ -216,7 +216,7 @@ class _Words:
         return self._at < len(self._tokens) and self._tokens[self._at].token_type == kind
 
     def skip(self, *words: str) -> bool:
-        """Take these words if they come next, and tell whether they did."""
+        """Take these words if they come next, and return whether they did."""
         found = self.next_is(*words)
         self._at += len(words) if found else 0
         return found

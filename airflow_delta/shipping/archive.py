@@ -19,7 +19,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 @cache
 def archive_name() -> str:
-    """The file name of this installation's archive, which tells its content: equal sources have equal names anywhere."""
+    """The file name of this installation's archive, which names its content: equal sources have equal names anywhere."""
     digest = hashlib.sha256()
     for name, path in sorted(_members()):
         digest.update(f"{name}\0{path.stat().st_size}\0".encode())

@@ -17,7 +17,7 @@ def job_scripts() -> list[Path]:
 
 
 def shipped_name(script: Path) -> str:
-    """The file name under which a script is shipped; it tells the content."""
+    """The file name under which a script is shipped; it names the content."""
     return f"{script.stem}-{hashlib.sha256(script.read_bytes()).hexdigest()[:16]}.py"
 
 

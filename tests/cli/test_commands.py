@@ -101,7 +101,7 @@ def test_an_output_that_is_not_unicode_gets_escapes(table):
     assert json.loads(shown)["properties"]["owner"] == "Jürgen 日本"
 
 
-def test_detail_tells_of_the_version_asked_for(table):
+def test_detail_describes_the_requested_version(table):
     (latest,), (first,) = run_json("detail", table), run_json("detail", table, "--version", 0)
     assert (latest["version"], latest["numFiles"], latest["name"]) == (2, 2, "shop")
     assert (first["version"], first["numFiles"], first["partitionColumns"]) == (0, 1, ["p"])
@@ -134,7 +134,7 @@ def test_a_checkpoint_is_written(table):
     assert DeltaLog.for_table(table).snapshot().segment.checkpoint.version == 2
 
 
-def test_vacuum_deletes_only_when_told(table):
+def test_vacuum_deletes_only_with_run(table):
     (dry,) = run_json("vacuum", table, "--retention-hours", 0, "--force")
     assert (dry["dryRun"], dry["files"]) == (True, 1)
     assert "nothing was, add --run" in run("vacuum", table, "--retention-hours", 0, "--force")
@@ -189,7 +189,7 @@ def test_the_doctor_examines_this_installation():
 
 
 @pytest.mark.parametrize("as_json", [True, False])
-def test_our_errors_are_told_in_their_own_words_on_the_error_output(tmp_path, capsys, as_json):
+def test_our_errors_are_reported_in_their_own_words_on_the_error_output(tmp_path, capsys, as_json):
     with pytest.raises(SystemExit) as caught:
         main(["history", str(tmp_path / "nothing"), *(["--json"] if as_json else [])])
     out, err = capsys.readouterr()
@@ -213,7 +213,7 @@ def test_a_storage_option_that_is_no_json_is_named_without_its_value(capsys):
 
 
 @pytest.mark.parametrize("as_json", [True, False])
-def test_a_storage_that_gives_no_answer_is_told_without_a_traceback(monkeypatch, table, capsys, as_json):
+def test_a_storage_that_gives_no_answer_is_reported_without_a_traceback(monkeypatch, table, capsys, as_json):
     def unplugged(*_):
         raise OSError("s3://bucket/table: could not connect")
 

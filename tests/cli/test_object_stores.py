@@ -25,7 +25,7 @@ def test_storage_options_are_texts_truths_and_json_objects(s3):  # noqa: F811 - 
     assert [entry["version"] for entry in map(json.loads, result.output.splitlines())] == [0]
 
 
-def test_a_refusal_of_the_storage_is_told_in_its_own_words(s3, capsys):  # noqa: F811 - the fixture
+def test_a_refusal_of_the_storage_is_reported_in_its_own_words(s3, capsys):  # noqa: F811 - the fixture
     options = [argument for name, value in s3.options.items() for argument in ("-o", f"{name}={value}")]
     with pytest.raises(SystemExit):
         main(["history", "s3://no-such-bucket-here/table", "--json", *options])

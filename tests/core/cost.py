@@ -25,7 +25,7 @@ class Cost:
 
 
 def cost_of(work, *arguments, timeout=60):
-    """Runs ``work``, a function of a module, and tells what it cost."""
+    """Runs ``work``, a function of a module, and reports what it cost."""
     receiver, sender = _SERVER.Pipe(duplex=False)
     process = _SERVER.Process(target=_measure, args=(sender, work, arguments))
     process.start()

@@ -1,4 +1,4 @@
-"""A proxy in front of an object store that answers, or loses answers, as a test tells it."""
+"""A proxy in front of an object store that answers, or loses answers, as a test configures it."""
 
 import http.client
 import threading

@@ -1,4 +1,4 @@
-"""The code waits where clusters find it, under names that tell its content."""
+"""The code waits where clusters find it, under names that show its content."""
 
 import json
 import zipfile
@@ -53,5 +53,5 @@ def test_a_scheme_that_nobody_knows_is_an_error_that_says_so():
 
 
 def test_the_command_tells_what_it_has_put(tmp_path):
-    told = CliRunner().invoke(app, ["ship", str(tmp_path), "--json"], catch_exceptions=False).stdout
-    assert [json.loads(line)["uri"] for line in told.splitlines()] == ship(str(tmp_path))
+    reported = CliRunner().invoke(app, ["ship", str(tmp_path), "--json"], catch_exceptions=False).stdout
+    assert [json.loads(line)["uri"] for line in reported.splitlines()] == ship(str(tmp_path))

@@ -48,7 +48,7 @@ def change_feed(
     Raises:
         InvalidPredicateError: The predicate cannot be decided exactly here.
         SchemaMismatchError: A column is not in the table.
-        ChangeDataNotRecordedError: A removed file does not tell its partition. Raised while the reader is consumed, as are
+        ChangeDataNotRecordedError: A removed file has no partition values. Raised while the reader is consumed, as are
             CorruptLogError and CorruptDataFileError.
     """
     feed = StructType((*snapshot.schema.fields, *CHANGE_FIELDS))

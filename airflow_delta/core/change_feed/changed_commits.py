@@ -1,4 +1,4 @@
-"""What each commit of a range changed, told by the log alone: no data file is opened."""
+"""What each commit of a range changed, read from the log alone: no data file is opened."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def changed_commits(snapshot: Snapshot, covered: ChangedRange) -> Iterator[Chang
         covered: The versions; ``check_recorded`` has allowed them.
 
     Raises:
-        ChangeDataNotRecordedError: A removed file does not tell its partition.
+        ChangeDataNotRecordedError: A removed file has no partition values.
         CorruptLogError: A commit cannot be read, is missing, or has an impossible time.
     """
     file_times = monotonised(list_log(snapshot.store).commits)
@@ -52,7 +52,7 @@ def changed_commits(snapshot: Snapshot, covered: ChangedRange) -> Iterator[Chang
         files = changed_files(actions)
         if snapshot.partition_columns and files["partition_values"].null_count:
             path = files["path"].filter(pc.is_null(files["partition_values"]))[0]
-            detail = f"the removed file {path} does not tell its partition"
+            detail = f"the removed file {path} has no partition values"
             raise ChangeDataNotRecordedError(table=snapshot.table_uri, version=version, detail=detail)
         yield ChangedCommit(version=version, time=_moment(snapshot.table_uri, version, time), files=files)
 

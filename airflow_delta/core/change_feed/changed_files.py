@@ -34,8 +34,8 @@ _MERGED_ROWS = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsD
 def changed_files(actions: CommitActions) -> pa.Table:
     """The files (``CHANGED_FILE``) whose rows say what the commit changed.
 
-    A commit with change data files says it by these alone. Otherwise the added and removed files that changed data tell: a path
-    that is in both only got another deletion vector.
+    A commit with change data files states it by these alone. Otherwise the added and removed files that changed data count:
+    a path that is in both only got another deletion vector.
     """
     if len(actions.changes):
         return _changes(actions.changes)

@@ -1,4 +1,4 @@
-"""Files in which Spark 2 (or a later one, told to) wrote dates and times of the old Julian calendar.
+"""Files in which Spark 2 (or a later one, configured so) wrote dates and times of the old Julian calendar.
 
 Their newer values mean the same in both calendars, and nearly all tables hold no others, so such a file is read until it shows
 a value from before the change. Spark's own reader has the rules to move those.

@@ -59,7 +59,7 @@ def open_data_file(
         batch_rows: Upper bound of the rows in a batch.
         by_id: Whether columns that have an id are found by it, at every level (column mapping in mode ``id``); otherwise they
             are found by their physical name, or when they have none by their name in any case.
-        with_row_index: Whether a last column ``ROW_INDEX`` tells each row's position in the file.
+        with_row_index: Whether a last column ``ROW_INDEX`` holds each row's position in the file.
         use_threads: Whether columns are decoded in parallel; Spark's workers own one core each.
         table: Name of the table, for errors.
         backoff: How often the file is opened again, to go on at the row reached, while the storage does not answer.
@@ -96,7 +96,7 @@ def open_data_file(
 
 
 def _with_retries(opened: _DataFile, batch_rows: int, backoff: Backoff, *, use_threads: bool) -> Iterator[pa.RecordBatch]:
-    """The batches of the file; where the storage stops answering, it is opened again and its first rows are passed over."""
+    """The batches of the file; where the storage stops answering, it is reopened and the rows already read are skipped."""
     rows = 0
     for number in backoff.numbers():
         position = 0
@@ -161,5 +161,5 @@ class _DataFile:
 
 
 def _countable(schema: pa.Schema) -> list[str]:
-    """The column that tells how many rows there are, the cheapest; a footer alone may say any number."""
+    """The column to count rows by, the cheapest; a footer alone may say any number."""
     return sorted(schema.names, key=lambda name: pa.types.is_nested(schema.field(name).type))[:1]

@@ -33,7 +33,7 @@ Buffer: TypeAlias = bytes | memoryview
 
 
 class _Container(NamedTuple):
-    """Up to 2**16 neighbouring rows as they are stored."""
+    """Up to 2**16 neighboring rows as they are stored."""
 
     rows: int
     is_run: bool

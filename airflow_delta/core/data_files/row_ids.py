@@ -55,7 +55,7 @@ class RowIds:
         return tuple(StructField(name, LONG) for name in (self.id_column, self.version_column) if name)
 
     def columns(self, rows: pa.RecordBatch, base_row_id: int | None, default_version: int | None) -> list[pa.Int64Array]:
-        """Id and version of each row; NULL where the log does not tell them.
+        """Id and version of each row; NULL where the log does not record them.
 
         Args:
             rows: With ``fields`` and ``ROW_INDEX``.

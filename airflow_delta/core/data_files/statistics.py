@@ -1,7 +1,7 @@
-"""Statistics of a data file, as the log's JSON: from its footer, plus what only the rows tell.
+"""Statistics of a data file, as the log's JSON: from its footer, plus what only the rows show.
 
 A Parquet writer keeps least and greatest values, and counts NULLs, while it encodes: reading them from the footer costs
-nothing beside the writing. What footers do not tell is observed in the batches: how many lists and maps are NULL, and whether
+nothing beside the writing. What footers lack is computed from the batches: how many lists and maps are NULL, and whether
 floats are NaN, which Spark orders above all numbers and Arrow's footers pass over.
 
 Protocol: PROTOCOL.md, "Per-file Statistics".
@@ -34,7 +34,7 @@ class RowObserver:
     Args:
         schema: The columns of the file.
         selection: The table's choice of columns.
-        unbounded: Leaf columns (physical paths) of which the footer does not tell the bounds: they are taken from the rows.
+        unbounded: Leaf columns (physical paths) whose bounds the footer lacks: they are taken from the rows.
     """
 
     def __init__(self, schema: StructType, selection: StatisticsSelection, unbounded: Collection[Path] = ()) -> None:

@@ -47,7 +47,7 @@
     ├── AppendOnlyTableError           a change of a table that only takes appends
     ├── DuplicateActionError           one commit that names a file twice
     ├── InvalidCommitError             one commit that breaks a rule of the protocol
-    ├── MissingRecordCountError        an added file that must tell how many rows it has
+    ├── MissingRecordCountError        an added file lacks its number of rows
     ├── MultipleSourceRowsMatchedError a MERGE that is ambiguous
     ├── ExpectationFailedError         a gate in front of the commit said no
     ├── RetentionTooShortError         a vacuum that would break readers
@@ -68,7 +68,7 @@
     │   ├── ConcurrentDeleteReadError
     │   └── ConcurrentDeleteDeleteError
     ├── CommitAttemptsExhaustedError   others were faster each time                 (retryable)
-    └── CommitStateUnknownError        the answer was lost, and the log did not tell (retryable)
+    └── CommitStateUnknownError        the answer was lost, and the log did not show the outcome (retryable)
 
 Errors above the core (jobs, Airflow) hang off the same root. Each error is a keyword-only dataclass: its fields are what a
 program asks for, its text is what a person reads and ends in a remedy, and both survive pickling and the JSON of a job's

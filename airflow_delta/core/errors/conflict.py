@@ -49,7 +49,7 @@ class CommitConflictError(DeltaError):
 
     @property
     def winning_run(self) -> dict[str, Any]:
-        """The task run that made the winner, as ``run_of`` tells."""
+        """The task run that made the winner, as returned by ``run_of``."""
         return run_of(self.winner)
 
     def claim(self) -> str:
@@ -63,7 +63,7 @@ class CommitConflictError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class ConcurrentWriteError(CommitConflictError):
-    """Somebody committed while an operation ran that passes nobody (restore, clone, convert).
+    """A commit arrived during an operation that is never rebased (restore, clone, convert).
 
     Spark: ``ConcurrentWriteException``.
     """

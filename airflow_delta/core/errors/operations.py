@@ -9,7 +9,7 @@ from airflow_delta.core.errors.base import DeltaError
 
 @dataclass(kw_only=True, eq=False)
 class VacuumLiteImpossibleError(DeltaError):
-    """Commits that tell what a lite vacuum is to delete were cleaned up. Spark: ``DELTA_CANNOT_VACUUM_LITE``.
+    """Commits that a lite vacuum needs were cleaned up. Spark: ``DELTA_CANNOT_VACUUM_LITE``.
 
     Attributes:
         version: The first of these commits.

@@ -128,7 +128,7 @@ class InvalidCommitError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class MissingRecordCountError(DeltaError):
-    """An added file does not tell how many rows it has. Spark: ``DELTA_ROW_ID_ASSIGNMENT_WITHOUT_STATS``.
+    """The statistics of an added file lack its number of rows. Spark: ``DELTA_ROW_ID_ASSIGNMENT_WITHOUT_STATS``.
 
     Attributes:
         path: The file, as in the log.

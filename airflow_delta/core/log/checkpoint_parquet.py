@@ -130,7 +130,7 @@ class _RowGroup:
             return present
         return (actions.filter(mask) for actions, mask in zip(present, self.masks, strict=True))
 
-    # -- what the footer tells
+    # -- what the footer holds
 
     @cached_property
     def _leaves(self) -> list[tuple[str, str]]:

@@ -1,7 +1,7 @@
 """From a checkpoint of any kind to actions: only the columns that are needed, file actions as columns.
 
-Protocol: PROTOCOL.md, "Checkpoints", "V2 Checkpoint Table Feature", "Sidecar Files". A checkpoint that tells sidecars has its
-file actions there, whatever its name; its other actions are in the file itself, which is Parquet or JSON.
+Protocol: PROTOCOL.md, "Checkpoints", "V2 Checkpoint Table Feature", "Sidecar Files". A checkpoint that references sidecars has
+its file actions there, whatever its name; its other actions are in the file itself, which is Parquet or JSON.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class InCommitTimestamps:
 
     @classmethod
     def of(cls, metadata: Metadata) -> InCommitTimestamps:
-        """As the table's properties tell; without an enablement version the whole history has them."""
+        """As recorded in the table's properties; without an enablement version the whole history has them."""
         properties = metadata.configuration
         if properties.get("delta.enableInCommitTimestamps", "").lower() != "true":
             return cls(enabled_at=None)

@@ -59,7 +59,7 @@ def file_actions(table: str, texts: Sequence[LogText]) -> FileActions:
     versions = _versions(texts)
     try:
         return _parsed(lines, versions)
-    except UNREADABLE as error:  # where many threads parse, Arrow does not tell the line
+    except UNREADABLE as error:  # where many threads parse, Arrow does not report the line
         number, cause = _first_corrupt_line(lines, versions) or (len(lines) - 1, error)
         text, of_text = _place(texts, number)
         raise text.corrupt(table, of_text, described(cause)) from cause

@@ -66,7 +66,7 @@ class LogReplay:
         Args:
             store: The table.
             version: The version wanted.
-            broken: Checkpoints that turned out to be unreadable, and are passed over.
+            broken: Checkpoints that turned out to be unreadable, and are skipped.
 
         Raises:
             TableNotFoundError: There is no table.

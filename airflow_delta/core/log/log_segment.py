@@ -32,7 +32,7 @@ class Checkpoint:
 
     Attributes:
         files: All its parts in order; one file unless it is a multi-part checkpoint. Sidecars are not among them: only the
-            file (of a v2 checkpoint, whatever its name) tells them.
+            file (of a v2 checkpoint, whatever its name) references them.
     """
 
     version: int
@@ -81,7 +81,7 @@ class LogListing:
     def earliest_readable_version(self) -> int:
         """The oldest version that can be rebuilt: 0 or a checkpoint, with every later commit there.
 
-        Where there is none, the newest version; asking for it then tells what is missing.
+        Where there is none, the newest version; opening it then raises what is missing.
         """
         latest = self.latest_version or 0
         starts = sorted({0 if 0 in self.commits else latest, *(checkpoint.version for checkpoint in self.checkpoints)})

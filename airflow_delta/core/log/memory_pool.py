@@ -1,4 +1,4 @@
-"""How Arrow gets the memory of a large checkpoint."""
+"""The Arrow memory pool for reading large checkpoints."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 
 class _MemoryPool:
-    """jemalloc instead of mimalloc while anybody reads.
+    """Uses jemalloc instead of mimalloc while anybody reads.
 
     mimalloc, Arrow's default, asks for huge pages, which the kernel has to make room for: reading a million files takes 0.4 or
     1.1 s by how fragmented the machine's memory is, with jemalloc 0.45 s. Arrow lets nobody choose for one reader, only for the
@@ -47,4 +47,4 @@ def _jemalloc_pool() -> pa.MemoryPool | None:
 
 
 memory_pool = _MemoryPool()
-"""A context in which Arrow allocates steadily: ``with memory_pool(): ...``."""
+"""A context in which Arrow allocates from jemalloc: ``with memory_pool(): ...``."""

@@ -14,14 +14,14 @@ import pyarrow.compute as pc
 from airflow_delta.core.json_text import parse_json
 
 NUM_RECORDS = pa.field("num_records", pa.int64())
-"""Physical rows of a file; null where its statistics do not tell. Not a column of the log, but asked for like one."""
+"""Physical rows of a file; null where its statistics lack them. Not a column of the log, but selected like one."""
 
 _FIRST_MEMBER = r'^\s*\{\s*"numRecords"\s*:\s*(?P<count>[0-9]{1,18})\s*[,}]'
 """Where every known writer puts it; elsewhere the whole text is parsed."""
 
 
 def record_counts(statistics: pa.Array) -> pa.Array:
-    """Physical rows of each file; null where the statistics do not tell.
+    """Physical rows of each file; null where the statistics lack them.
 
     Args:
         statistics: JSON texts as in the log.

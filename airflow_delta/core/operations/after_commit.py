@@ -1,6 +1,6 @@
 """What follows a commit of ours: the checkpoint that is due, the checksum of its version, log cleanup, and manifests.
 
-Each is a hook of its own: what fails is told in the commit's result, and never fails the commit nor the other hooks.
+Each is a hook of its own: a failure is reported in the commit's result, and never fails the commit nor the other hooks.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.transaction.table_properties import transaction_retention
 
-_MOST_TOLD = 1_000  # applications or domains: every commit writes all of them again
+_MAX_LISTED = 1_000  # applications or domains: every commit writes all of them again
 
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
 _IN_MIB = (1, 2, *range(4, 41, 4), *range(48, 121, 8), *range(124, 145, 4), *range(160, 577, 16), *range(640, 1409, 64))
@@ -40,7 +40,7 @@ _NO_FILES = {
 
 
 def next_checksum(previous: VersionChecksum | None, actions: CommitActions) -> VersionChecksum | None:
-    """The checksum of the version that ``actions`` made; None where it cannot be told for certain.
+    """The checksum of the version that ``actions`` made; None where it is uncertain.
 
     Args:
         previous: Of the version before; None for the first version.
@@ -110,8 +110,8 @@ def _merged(before: tuple[Any, ...] | None, news: tuple[Any, ...], key: str) -> 
     if before is None:
         return None
     latest = {getattr(action, key): action for action in (*before, *news)}
-    told = tuple(action for action in latest.values() if not getattr(action, "removed", False))
-    return told if len(told) <= _MOST_TOLD else None
+    kept = tuple(action for action in latest.values() if not getattr(action, "removed", False))
+    return kept if len(kept) <= _MAX_LISTED else None
 
 
 def _moved(histogram: Mapping[str, Any] | None, added: list[int], removed: list[int]) -> Mapping[str, Any] | None:

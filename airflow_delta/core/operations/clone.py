@@ -34,7 +34,7 @@ from airflow_delta.core.transaction.operation import Operation
 
 _logger = logging.getLogger(__name__)
 
-# What tells of the source's own history, of which the clone has none.
+# The source's own history, of which the clone has none.
 _OF_THE_SOURCE = frozenset(
     {
         "delta.inCommitTimestampEnablementVersion",

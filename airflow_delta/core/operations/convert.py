@@ -1,7 +1,7 @@
 """A directory of Parquet files becomes a Delta table, in place.
 
 Follows ``ConvertToDeltaCommand`` of Delta Spark, with these differences: statistics come from the footers, not from the rows;
-partition values are taken apart once for each directory; and all that does not fit is told at once.
+partition values are taken apart once for each directory; and everything that does not fit is reported at once.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from airflow_delta.core.transaction.operation import Operation
 
 _THREADS = 8
 _READ_AT_ONCE = 4096  # footers; what is kept of one is its statistics
-_PROBLEMS = 100  # told at once
+_PROBLEMS = 100  # reported at once
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _HIDDEN = r"(^|/)[_.][^/=]*(/|$)|(^|/)[_.][^/]*$"  # a directory that names a partition is not hidden, a file is
 _KEPT = "/:@!$&'()*+,;=~"
@@ -99,7 +99,7 @@ def convert(
         origin: The run that asks for it.
 
     Raises:
-        NotConvertibleError: The files do not make up one table; it tells everything that does not fit.
+        NotConvertibleError: The files do not make up one table; it lists everything that does not fit.
         PathOutsideTableError: One of them is a link to a file that lies elsewhere.
         InvalidTablePropertyError: There is no such property, or it cannot have the value.
         InvalidTableDefinitionError: No table can have such columns.

@@ -66,7 +66,7 @@ def drop_feature(log: TableLog, name: str, *, truncate_history: bool = False, or
         FeatureDropError: The table does not have the feature, or uses it.
         UnsupportedWriterFeatureError: The feature is not known here.
         InvalidTablePropertyError: That retention is not understood.
-        A checkpoint that fails after the drop is told in the result's ``hook_failures``.
+        A checkpoint that fails after the drop is reported in the result's ``hook_failures``.
     """
     feature = feature_named(name, log.table_uri)
     is_in_history = FEATURES[feature].for_readers and feature not in _HARMLESS_IN_HISTORY

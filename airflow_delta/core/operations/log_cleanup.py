@@ -151,7 +151,7 @@ def _delete(store: LogStore, paths: Sequence[str]) -> None:
 
 
 def _unreferenced_sidecars(store: LogStore, before: int) -> Iterator[str]:
-    """Sidecars last changed before that time which no checkpoint names; none where a checkpoint does not tell what it names."""
+    """Sidecars last changed before that time which no checkpoint names; none where a checkpoint's references cannot be read."""
     old = [file.path for file in store.list_from(SIDECAR_DIRECTORY) if file.modification_time < before]
     if not old:
         return

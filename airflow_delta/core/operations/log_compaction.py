@@ -21,7 +21,7 @@ from airflow_delta.core.table_features.support import check_writable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionResult:
-    """What became of a compaction.
+    """The outcome of a compaction.
 
     Attributes:
         start: First of the commits.

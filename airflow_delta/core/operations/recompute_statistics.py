@@ -1,7 +1,7 @@
 """Statistics of files that have none, or not those that the table's properties now ask for.
 
 Follows ``StatisticsCollection.recompute`` of Delta Spark, but reads footers, and rows only of columns that a footer does not
-tell everything about (INT96, floats that may be NaN, lists, maps, columns stored in another type). Files with a deletion vector
+cover (INT96, floats that may be NaN, lists, maps, columns stored in another type). Files with a deletion vector
 get bounds of all their rows, deleted ones too, and say so (``tightBounds``).
 
 Protocol: PROTOCOL.md, "Per-file Statistics".
@@ -112,7 +112,7 @@ def recompute_statistics(
 
 
 def without_statistics(files: pa.Table) -> pa.ChunkedArray:
-    """For each file whether its statistics do not even tell its rows, so that no predicate on data columns can skip it."""
+    """For each file whether its statistics lack even the number of rows, so that no predicate on data columns can skip it."""
     return pc.invert(pc.match_substring(pc.fill_null(files["stats"], ""), '"numRecords"'))
 
 
@@ -207,7 +207,7 @@ class _Reader:
 
 
 def unknown_leaves(stats: Mapping[str, Any], leaves: tuple[tuple[Path, DataType], ...]) -> Iterator[Path]:
-    """The leaf columns of which these statistics (parsed) do not tell all: NULLs, or bounds though there are values."""
+    """The leaf columns for which these statistics (parsed) are incomplete: NULLs, or bounds though there are values."""
     for path, kind in leaves:
         null_count = _leaf(stats["nullCount"], path)
         without_bounds = has_bounds(kind) and null_count != stats["numRecords"] and _leaf(stats["minValues"], path) is None

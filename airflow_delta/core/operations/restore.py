@@ -90,7 +90,7 @@ def restore(
     dry_run: bool = False,
     origin: Origin,
 ) -> RestoreResult:
-    """Make the table as it was at a version or a time, by one commit that passes no other.
+    """Make the table as it was at a version or a time, by one commit that is never rebased over another.
 
     Schema, properties, partitioning and clustering come back; the protocol is never lowered, and neither the numbers given to
     rows nor those of identity columns are given again.

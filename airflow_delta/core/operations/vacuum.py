@@ -1,7 +1,7 @@
 """Deletion of files that no reader needs any more.
 
 Follows ``VacuumCommand`` of Delta Spark (FULL, LITE, USING INVENTORY), with these differences: a given retention is always
-honoured (Spark's newest version ignores every number of hours but 0), another table below the root is left alone, empty
+honored (Spark's newest version ignores every number of hours but 0), another table below the root is left alone, empty
 directories stay (``numVacuumedDirectories`` is 0), and the protocol is checked once more right before the deletion.
 """
 
@@ -54,7 +54,7 @@ class VacuumResult:
     Attributes:
         paths: Paths below the table's root, not percent-encoded. Of a lite vacuum, some may have been gone before.
         files: Their number.
-        bytes: Their size; of a lite vacuum as far as the log tells.
+        bytes: Their size; of a lite vacuum as far as the log records it.
         version: Version of the commit that recorded the end; None where nothing was deleted or nothing is recorded.
         pins: The unexpired pins: every file of their versions stays, as long as the log can open the version.
         damaged_pins: Files among the pins that are none, what is wrong with each, and what it still protects.
@@ -140,7 +140,7 @@ def vacuum(
     Raises:
         InvalidTablePropertyError: The table's retention is not understood.
         RetentionTooShortError: Readers or writers at work could lose files.
-        VacuumLiteImpossibleError: Commits that tell what a lite vacuum is to delete were cleaned up.
+        VacuumLiteImpossibleError: Commits that a lite vacuum needs were cleaned up.
         VacuumIncompleteError: The storage did not delete all; a repeated vacuum goes on.
         VersionNotFoundError: A version to protect is not in the log.
         UnsupportedWriterFeatureError: The table needs writers that know more.
@@ -165,14 +165,14 @@ def vacuum(
         candidates, due = hands.listed(snapshot), newest_due_commit(snapshot.store, in_commit, cutoff)
     snapshot = _writable(log.refresh())  # after the listing: what was committed while it ran is kept
     needed = named_paths([*_needed_files(snapshot, cutoff), *protected], table=snapshot.table_uri)
-    doomed = unneeded_files(candidates, needed, _partition_names(snapshot), cutoff)
+    files_to_delete = unneeded_files(candidates, needed, _partition_names(snapshot), cutoff)
     now = log.clock()
     pins = read_pin_folder(log.store)
     kept = pins.versions(now)
-    doomed = _without_pinned(log, doomed, kept)
-    result = _result(doomed, pins, now, dry_run=dry_run)
+    files_to_delete = _without_pinned(log, files_to_delete, kept)
+    result = _result(files_to_delete, pins, now, dry_run=dry_run)
     if not dry_run and result.files:
-        result = _deleted(log, snapshot, doomed, pins, retention, origin=replace(origin, token=None), hands=hands)
+        result = _delete(log, snapshot, files_to_delete, pins, retention, origin=replace(origin, token=None), hands=hands)
     if not dry_run:
         release_expired(log.store, log.clock())
         if not protected:  # what only a protected or pinned version keeps was removed after it, and is still to be deleted
@@ -193,18 +193,20 @@ def _needed_files(snapshot: Snapshot, cutoff: int) -> list[pa.Table]:
     return [files.select(["path", "deletion_vector"]) for files in (snapshot.files(), recent)]
 
 
-def _without_pinned(log: TableLog, doomed: pa.Table, versions: Iterable[int]) -> pa.Table:
+def _without_pinned(log: TableLog, files_to_delete: pa.Table, versions: Iterable[int]) -> pa.Table:
     """Those of the files that no pinned version names; one version after the other, as each may have a million files."""
     snapshot = log.refresh()
     for version in sorted(versions):
-        if not len(doomed):
+        if not len(files_to_delete):
             break
         try:
             pinned = log.snapshot(version).files().select(["path", "deletion_vector"])
         except VersionNotFoundError:  # nobody can open it
             continue
-        doomed = unneeded_files(doomed, named_paths([pinned], table=snapshot.table_uri), _partition_names(snapshot), _ANY_TIME)
-    return doomed
+        files_to_delete = unneeded_files(
+            files_to_delete, named_paths([pinned], table=snapshot.table_uri), _partition_names(snapshot), _ANY_TIME
+        )
+    return files_to_delete
 
 
 def _partition_names(snapshot: Snapshot) -> set[str]:
@@ -213,11 +215,11 @@ def _partition_names(snapshot: Snapshot) -> set[str]:
     return {*snapshot.partition_columns, *map(physical_name, fields)}
 
 
-def _result(doomed: pa.Table, pins: PinFolder, now: int, *, dry_run: bool) -> VacuumResult:
-    size = pc.sum(doomed["size"], min_count=0).as_py()
+def _result(files_to_delete: pa.Table, pins: PinFolder, now: int, *, dry_run: bool) -> VacuumResult:
+    size = pc.sum(files_to_delete["size"], min_count=0).as_py()
     return VacuumResult(
-        paths=doomed["path"].combine_chunks(),
-        files=len(doomed),
+        paths=files_to_delete["path"].combine_chunks(),
+        files=len(files_to_delete),
         bytes=size,
         dry_run=dry_run,
         pins=pins.live(now),
@@ -225,10 +227,10 @@ def _result(doomed: pa.Table, pins: PinFolder, now: int, *, dry_run: bool) -> Va
     )
 
 
-def _deleted(
+def _delete(
     log: TableLog,
     snapshot: Snapshot,
-    doomed: pa.Table,
+    files_to_delete: pa.Table,
     pins: PinFolder,
     retention: Retention,
     *,
@@ -243,15 +245,15 @@ def _deleted(
             "specifiedRetentionMillis": retention.milliseconds if retention.specified else None,
             "defaultRetentionMillis": retention.default,
         }
-        found = _result(doomed, pins, log.clock(), dry_run=False)
+        found = _result(files_to_delete, pins, log.clock(), dry_run=False)
         _record(log, "VACUUM START", parameters, {"numFilesToDelete": found.files, "sizeOfDataToDelete": found.bytes}, origin)
     latest = _writable(log.refresh())
     if latest.version > snapshot.version + is_logged:  # what somebody has brought back (RESTORE) stays
         named = named_paths([latest.files()], table=snapshot.table_uri)
-        doomed = doomed.filter(pc.invert(pc.is_in(doomed["path"], named)))
+        files_to_delete = files_to_delete.filter(pc.invert(pc.is_in(files_to_delete["path"], named)))
     now, latest_pins = log.clock(), read_pin_folder(log.store)
-    doomed = _without_pinned(log, doomed, latest_pins.versions(now) - pins.versions(now))
-    result = _result(doomed, pins.followed_by(latest_pins), now, dry_run=False)
+    files_to_delete = _without_pinned(log, files_to_delete, latest_pins.versions(now) - pins.versions(now))
+    result = _result(files_to_delete, pins.followed_by(latest_pins), now, dry_run=False)
     try:
         hands.delete(snapshot.store, result.paths)
     except BaseException:

@@ -47,7 +47,7 @@ class OwnHands:
 
 
 def incomplete(table: str, paths: pa.Array, failed: Sequence[FailedDelete]) -> VacuumIncompleteError:
-    """The error that tells what is left of these paths."""
+    """The error for the paths that were not deleted."""
     left = sum(failure.number for failure in failed)
     first = failed[0]
     return VacuumIncompleteError(table=table, deleted=len(paths) - left, left=left, example=first.example, detail=first.detail)

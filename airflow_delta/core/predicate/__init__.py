@@ -1,4 +1,4 @@
-"""Predicates: parsed from Spark SQL, told for files from the log, applied to rows exactly.
+"""Predicates: parsed from Spark SQL, decided for files from the log, applied to rows exactly.
 
 The SQL parser is loaded when there is something to parse: DAG files, and tasks that only look at a log, do not wait for it.
 """
@@ -75,7 +75,7 @@ def parse_predicate(sql: str, schema: StructType, table: str, *, time_zone: str 
 
 
 def named_columns(sql: str) -> frozenset[tuple[str, ...]] | None:
-    """Paths of the columns that the expression names; None when it cannot be told."""
+    """Paths of the columns that the expression names; None when they are unknown."""
     paths: frozenset[tuple[str, ...]] | None = import_module("airflow_delta.core.predicate.expression_columns").named_columns(
         sql
     )

@@ -1,4 +1,4 @@
-"""What a predicate is for the rows of each file, told without opening one: partition values exactly, statistics as bounds.
+"""What a predicate is for the rows of each file, decided without opening one: partition values exactly, statistics as bounds.
 
 For each leaf two questions are asked of all files at once: may it be TRUE for some row, and may it be anything else for some
 row. AND, OR and the answers follow from these; a wrong "may" costs time, never a row.
@@ -193,7 +193,7 @@ def _certainly_in(literals: tuple[Literal, ...], bounds: ColumnBounds, never: An
 
 
 def _certainly_not_in(literals: tuple[Literal, ...], bounds: ColumnBounds, never: Any) -> Any:
-    """Every value of the list lies outside the bounds; a long list is taken as ranges of neighbours."""
+    """Every value of the list lies outside the bounds; a long list is taken as ranges of neighbors."""
     known = [literal for literal in literals if literal.value is not None]
     if any(literal.value != literal.value for literal in known):
         return never

@@ -164,7 +164,7 @@ def _joined(operands: Iterable[Expression], kind: type[And | Or], *, neutral: Li
 
 
 def decidable_columns(expression: Expression) -> frozenset[Column]:
-    """The columns that statistics can tell something about: those of leaves that are not opaque, with their nested paths."""
+    """The columns that statistics can decide: those of leaves that are not opaque, with their nested paths."""
     return frozenset(leaf.column for leaf in _leaves(expression) if not isinstance(leaf, Opaque | Literal))
 
 

@@ -212,7 +212,7 @@ def _beside_integers(literal: Literal, column_type: DataType) -> Literal | None:
         exact = _decimal_literal(Decimal(value))
         small = exact is not None and len(exact.value.as_tuple().digits) <= _MAX_DIGITS_BESIDE_INTEGERS
         return exact if small else None
-    # Beyond the range of a long Spark's analyser answers without looking at the rows, TRUE even for NULL.
+    # Beyond the range of a long Spark's analyzer answers without looking at the rows, TRUE even for NULL.
     return next((Literal(int(value), kind) for kind in (column_type, LONG) if _fits(int(value), kind)), None)
 
 

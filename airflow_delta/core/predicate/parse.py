@@ -1,6 +1,6 @@
 """SQL text to predicates: Spark's dialect, read by sqlglot.
 
-sqlglot is no analyser. What is not one of the shapes of ``expression`` with types that compare without doubt becomes
+sqlglot is no analyzer. What is not one of the shapes of ``expression`` with types that compare without doubt becomes
 ``Opaque``: never wrong, only undecided.
 """
 

@@ -38,7 +38,7 @@ def mapping_mode(configuration: Mapping[str, str]) -> MappingMode:
     """The mode that a table's properties say.
 
     Raises:
-        InvalidSchemaError: No mode of this name is known, so nobody can tell which column is which.
+        InvalidSchemaError: No mode of this name is known, so the columns cannot be identified.
     """
     text = configuration.get(MODE_PROPERTY, MappingMode.NONE)
     try:

@@ -72,7 +72,7 @@ class Snapshot:
         if not in_commit.holds_for(self.version):
             return file.modification_time if file else 0
         if commit is None and self.checksum and self.checksum.in_commit_timestamp is not None:
-            return self.checksum.in_commit_timestamp  # nothing else is left that could tell
+            return self.checksum.in_commit_timestamp  # the only source left
         return commit_timestamp(self.version, file.modification_time if file else 0, self.commit_info, in_commit)
 
     @cached_property
@@ -103,7 +103,7 @@ class Snapshot:
 
     @property
     def commit_info(self) -> CommitInfo | None:
-        """Who made this version; None when the log does not tell."""
+        """Who made this version; None when the log does not record it."""
         return self.replay.commit_info
 
     @cached_property
@@ -154,7 +154,7 @@ class Snapshot:
 
         Args:
             where: Which rows; all when None.
-            columns: Names of ``ADD_FILE`` and ``num_records`` (physical rows; null where the statistics do not tell), in this
+            columns: Names of ``ADD_FILE`` and ``num_records`` (physical rows; null where the statistics lack them), in this
                 order; those of ``ADD_FILE`` when None. What is not asked for is not read.
 
         Raises:
@@ -190,7 +190,7 @@ class Snapshot:
         Args:
             columns: Names of the columns wanted, in this order; all when None.
             where: Which rows; all when None.
-            with_row_ids: Whether the last columns ``__row_id`` and ``__row_commit_version`` tell which row is which and which
+            with_row_ids: Whether the last columns ``__row_id`` and ``__row_commit_version`` identify each row and which
                 version last changed it, on a table that tracks its rows.
 
         Raises:

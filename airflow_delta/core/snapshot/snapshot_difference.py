@@ -21,7 +21,7 @@ class FileTotals:
     """Files taken together.
 
     Attributes:
-        rows: Rows that are not deleted; None where a file does not tell.
+        rows: Rows that are not deleted; None where a file's statistics lack them.
     """
 
     files: int

@@ -35,7 +35,7 @@ class StoredVectors:
         return [_NO_ROWS if descriptor is None else self._rows(descriptor) for descriptor in vectors.to_pylist()]
 
     def write(self, rows: Sequence[RowBitmap]) -> pa.StructArray:
-        """Store the deleted rows of files, and give the vectors (``DELETION_VECTOR``) that tell where."""
+        """Store the deleted rows of files, and return their deletion vectors (``DELETION_VECTOR``)."""
         filesystem, root = self._store.data_filesystem()
         return write_deletion_vectors(filesystem, root, rows)
 

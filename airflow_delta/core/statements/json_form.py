@@ -187,10 +187,10 @@ def _rebuilt(value: Any, changed: Callable[[str, Any], Any]) -> Any:
 def _encode(value: Any, *, with_defaults: bool) -> Any:
     if is_statement_value(value):
         require_rendered(value)
-        told = [field.name for field in fields(value) if with_defaults or not _says_nothing(value, field)]
+        names = [field.name for field in fields(value) if with_defaults or not _says_nothing(value, field)]
         return {
             TYPE_KEY: _NAMES[type(value)],
-            **{name: _encode(getattr(value, name), with_defaults=with_defaults) for name in told},
+            **{name: _encode(getattr(value, name), with_defaults=with_defaults) for name in names},
         }
     if isinstance(value, Mapping):
         if TYPE_KEY in value or not all(isinstance(key, str) for key in value):

@@ -27,7 +27,7 @@ def ambient_options(location: ObjectLocation) -> Mapping[str, Any]:
     Raises:
         InvalidStatementError: The variable holds no JSON object of objects.
     """
-    options = _told().get(location.service, {})
+    options = _ambient().get(location.service, {})
     return options if are_for(options, location) else {}
 
 
@@ -54,21 +54,21 @@ def parsed_prefixes(value: object, name: str) -> tuple[str, ...]:
 def ambient_secrets() -> set[str]:
     """The secrets among the options of the environment, so that they can be taken out of texts."""
     try:
-        return secrets_of(_told())
+        return secrets_of(_ambient())
     except InvalidStatementError:
         return set()
 
 
-def _told() -> Mapping[str, Mapping[str, Any]]:
+def _ambient() -> Mapping[str, Mapping[str, Any]]:
     text = os.environ.get(VARIABLE) or "{}"
     try:
-        told = json.loads(text)
+        ambient = json.loads(text)
     except ValueError:
-        told = None
-    if not isinstance(told, dict) or not all(isinstance(options, dict) for options in told.values()):
+        ambient = None
+    if not isinstance(ambient, dict) or not all(isinstance(options, dict) for options in ambient.values()):
         # Never shown: it holds secrets.
         raise InvalidStatementError(statement=VARIABLE, detail='it must be JSON such as {"s3": {"key": "..."}}') from None
-    return told
+    return ambient
 
 
 def are_for(options: Mapping[str, Any], location: ObjectLocation) -> bool:

@@ -36,7 +36,7 @@ _NOT_FOR_ARROW = frozenset(
 )
 _GOOGLE_PATIENCE = timedelta(seconds=20)  # else Arrow tries for 15 minutes, also where there are no credentials
 _AMBIENT_GOOGLE = (None, "google_default", "cache", "cloud")
-_NEVER = datetime(9999, 1, 1, tzinfo=UTC)  # Arrow wants to be told when a token ends; the service will tell
+_NEVER = datetime(9999, 1, 1, tzinfo=UTC)  # Arrow requires an expiry of the token; the service enforces the real one
 
 
 class _ArrowCannotError(Exception):
@@ -125,8 +125,8 @@ def _gcs_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _azure_arguments(location: ObjectLocation, options: Mapping[str, Any]) -> dict[str, Any]:
     _only(options, ("connection_string", "account_host", "anon", *_AZURE))
-    told = {name: options.get(name) or _environment(f"AZURE_STORAGE_{name.upper()}") for name in _AZURE}
-    names = {name: value for name, value in told.items() if value}
+    settings = {name: options.get(name) or _environment(f"AZURE_STORAGE_{name.upper()}") for name in _AZURE}
+    names = {name: value for name, value in settings.items() if value}
     host = options.get("account_host")
     if connection := options.get("connection_string") or _environment("AZURE_STORAGE_CONNECTION_STRING"):
         names, host = _connected(connection)

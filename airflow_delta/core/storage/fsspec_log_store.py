@@ -72,7 +72,7 @@ class FsspecLogStore(ABC):
 
     A create is one conditional request. That the store knows the condition is tried once for each bucket and process, before
     the first create. Nothing that was listed is remembered. Requests without an answer are sent again where that does no harm;
-    else they are the caller's to clear up, as only the log can tell whose commit is there.
+    else they are the caller's to clear up, as only the log shows whose commit is there.
     """
 
     deleted_at_once: int
@@ -142,7 +142,7 @@ class FsspecLogStore(ABC):
         return True
 
     def status(self, path: str) -> FileStatus | None:
-        """The object as a listing would show it now: by a listing, because services tell times less exactly elsewhere."""
+        """The object as a listing would show it now: by a listing, because services report times less exactly elsewhere."""
         directory, _, name = path.rpartition("/")
         first = next(self.list_from(directory, name), None)
         return first if first and first.path == path else None
@@ -153,7 +153,7 @@ class FsspecLogStore(ABC):
         Raises:
             FileExistsError: The path is held; possibly by this very call.
             OSError: Whether the object is there is unknown.
-            StorageAccessError: The service refuses. Nothing was written, as far as its last answer tells.
+            StorageAccessError: The service refuses. Nothing was written, as far as its last answer shows.
             UnsupportedStorageError: The service ignores the condition. Nothing was written.
         """
         if self._options.get(ALLOW_UNSAFE):
@@ -352,7 +352,7 @@ class FsspecLogStore(ABC):
             FileNotFoundError: There is no such object.
             FileExistsError: The object was not created: it is there.
             BlockingIOError: Nothing was done, as somebody else writes the object right now.
-            OSError: No answer that tells what was done.
+            OSError: No answer that shows what was done.
             StorageAccessError: The service refuses.
             UnsupportedStorageError: The service does not know a part of the request.
         """

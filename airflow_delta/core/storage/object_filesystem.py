@@ -58,7 +58,7 @@ def object_filesystem(location: ObjectLocation, storage_options: Mapping[str, An
 
 
 def secrets_of(storage_options: Mapping[str, Any]) -> set[str]:
-    """The secrets among storage options, also those inside others, in each form in which a text may tell them."""
+    """The secrets among storage options, also those inside others, in each form in which a text may contain them."""
     found: set[str] = set()
     for name, value in storage_options.items():
         if isinstance(value, Mapping):

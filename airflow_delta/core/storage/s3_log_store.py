@@ -63,8 +63,8 @@ class S3LogStore(FsspecLogStore):
     @property
     def _endpoint(self) -> str:
         client = self._options.get("client_kwargs") or {}
-        told = self._options.get("endpoint_url") or client.get("endpoint_url")
-        return str(told or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or "")
+        endpoint = self._options.get("endpoint_url") or client.get("endpoint_url")
+        return str(endpoint or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or "")
 
     async def _body(self, key: str, **how: Any) -> tuple[bytes, dict[str, Any]]:
         answer = await self._call("get_object", Key=key, **how)

@@ -28,7 +28,7 @@ class Meaning(Enum):
     UNSUPPORTED = auto()
     """The service does not know a part of the request, as the condition of a create."""
     UNKNOWN = auto()
-    """No answer, or one that does not tell whether the request was carried out."""
+    """No answer, or one that does not show whether the request was carried out."""
 
 
 _BY_CODE = {

@@ -1,4 +1,4 @@
-"""From the errors of any filesystem to ours: the one place that tells the weather of a storage from the content of a file."""
+"""From the errors of any filesystem to ours: the one place that separates storage failures from bad file content."""
 
 from __future__ import annotations
 

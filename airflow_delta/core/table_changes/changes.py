@@ -23,7 +23,7 @@ from airflow_delta.core.transaction.optimistic_transaction import OptimisticTran
 class TableChanges:
     """What can be changed about a table: every method reads the latest version and makes one commit.
 
-    A change passes commits that only write data. It loses against another change of the table's metadata or protocol
+    A change is rebased over commits that only write data. It loses against another change of the table's metadata or protocol
     (``MetadataChangedError``, ``ProtocolChangedError``): run it again, and it is decided anew on what the table is then.
     Where a table is so already, nothing is committed.
 
@@ -86,7 +86,7 @@ class TableChanges:
 
         Raises:
             InvalidTablePropertyError: A property does not exist or cannot have its value.
-            MissingRecordCountError: Row tracking needs the number of rows of a file, which its statistics do not tell.
+            MissingRecordCountError: Row tracking needs the number of rows of a file, which its statistics lack.
         """
         return self.together(properties_set(properties))
 

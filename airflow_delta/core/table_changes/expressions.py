@@ -26,7 +26,7 @@ def check_constraints(configuration: Mapping[str, str]) -> dict[str, str]:
 
 
 def columns_in(sql: str) -> frozenset[ColumnPath] | None:
-    """Paths that the expression names; None when it cannot be told."""
+    """Paths that the expression names; None when they are unknown."""
     return named_columns(sql)
 
 

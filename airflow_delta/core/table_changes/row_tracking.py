@@ -27,7 +27,7 @@ def backfill(start: Callable[[], OptimisticTransaction], origin: Origin | None =
     """Write all files that lack row ids again; the transaction gives the ids, as the table supports the feature.
 
     Raises:
-        MissingRecordCountError: The statistics of a file do not tell how many rows it has.
+        MissingRecordCountError: The statistics of a file lack its number of rows.
         InvalidTableChangeError: Somebody suspended row tracking meanwhile.
     """
     _write_again(start, BACKFILL, lambda files: pc.is_null(files["base_row_id"]), origin)

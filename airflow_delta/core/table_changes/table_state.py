@@ -50,7 +50,7 @@ class TableState:
         return self.configuration.get(name, "").lower() == "true"
 
     def clustering(self) -> tuple[ColumnPath, ...]:
-        """The columns that the table is clustered by. Raises ``CorruptLogError`` where the log does not tell."""
+        """The columns that the table is clustered by. Raises ``CorruptLogError`` where the log cannot be read."""
         return clustering_columns(self.uri, self.schema, self.domains)
 
     def with_schema(self, schema: StructType) -> Metadata:

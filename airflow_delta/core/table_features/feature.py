@@ -48,7 +48,7 @@ class Feature:
 
     @property
     def shows_in_metadata(self) -> bool:
-        """Whether metadata alone tells if a table uses it."""
+        """Whether metadata alone shows if a table uses it."""
         return self.in_use is not _always
 
     def is_needed(self, metadata: Metadata) -> bool:

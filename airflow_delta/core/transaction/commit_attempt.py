@@ -21,17 +21,17 @@ NO_PATHS = pa.nulls(0, pa.string())
 
 SettleAdded: TypeAlias = Callable[[pa.Table], pa.Table]
 """Of files (``ADD_FILE``) that a winner added and whose statistics admit rows that the attempt looked for: those that really
-hold one, as a look into them tells."""
+hold one, confirmed by reading them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CommitAttempt:
-    """One transaction at the moment it commits, and as it stands after each winner that it passed.
+    """One transaction at the moment it commits, and as rebased over each winner.
 
     Attributes:
         table: URI of the table, for errors.
         read_version: Version it was computed from; -1 for a table that is to be created.
-        protocol: Protocol of the table as far as the attempt knows it (winners that it passed included).
+        protocol: Protocol of the table as far as the attempt knows it (winners that it was rebased over included).
         metadata: Metadata of the table, likewise.
         schema: The schema in ``metadata``.
         actions: What it writes.
@@ -40,8 +40,8 @@ class CommitAttempt:
         read_files: Paths it used, as in the log.
         read_whole_table: Whether it depends on every file there was.
         read_app_ids: Applications whose progress it asked for.
-        passes_winners: Whether it may follow other commits than the one it read.
-        row_wise: Whether what becomes of a row depends on this row alone, and always in the same way: a DELETE or UPDATE with a
+        may_rebase: Whether it may be rebased over commits after the one it read.
+        row_wise: Whether the outcome for a row depends on this row alone, and always in the same way: a DELETE or UPDATE with a
             deterministic condition and nothing like a subquery. Rows that others delete then do not matter to it.
         row_id_high_water_mark: The highest row id that was given out as far as it knows; -1 for none.
         settle_added: See ``SettleAdded``.
@@ -61,7 +61,7 @@ class CommitAttempt:
     read_files: pa.Array = field(default_factory=lambda: NO_PATHS)
     read_whole_table: bool = False
     read_app_ids: frozenset[str] = frozenset()
-    passes_winners: bool = True
+    may_rebase: bool = True
     row_wise: bool = False
     row_id_high_water_mark: int = -1
     settle_added: SettleAdded | None = None

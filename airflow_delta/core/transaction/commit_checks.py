@@ -38,7 +38,7 @@ def check_commit(
         DuplicateActionError: A file, application or domain is named twice.
         InvalidCommitError: A rule of the protocol is broken.
         AppendOnlyTableError: Rows would go from a table that only takes appends.
-        MissingRecordCountError: A file with a deletion vector does not tell how many rows it has.
+        MissingRecordCountError: A file with a deletion vector lacks its number of rows.
         InvalidProtocolError: The protocol contradicts itself.
         UnsupportedReaderFeatureError: The table cannot be read here.
         UnsupportedWriterFeatureError: The table needs writers that know more.

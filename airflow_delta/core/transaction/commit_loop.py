@@ -1,4 +1,4 @@
-"""The optimistic protocol: write the next version if nobody has; else see who has, and whether that matters."""
+"""The optimistic protocol: write the next version; if it is taken, check the winners for conflicts and rebase over them."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from airflow_delta.core.errors import CommitAttemptsExhaustedError, CommitStateU
 from airflow_delta.core.log.commit_writer import commit_json
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.transaction.commit_attempt import CommitAttempt
-from airflow_delta.core.transaction.commit_result import passed
+from airflow_delta.core.transaction.commit_result import resolved_conflict
 from airflow_delta.core.transaction.conflict_checker import check_conflicts
 from airflow_delta.core.transaction.in_commit_timestamps import get_enabled
 from airflow_delta.core.transaction.retrying_log_writer import RetryingLogWriter
 from airflow_delta.core.transaction.winning_commit import WinningCommit
 
 RETRIES = Backoff(tries=4, first=0.02, most=1.0)
-"""For requests without an answer, and for attempts that others overtake again and again."""
+"""For requests without an answer, and for attempts that lose to concurrent commits repeatedly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitOutcome:
-    """How it ended: a commit that stands, or nothing left to commit.
+    """The outcome of a commit attempt: a commit, or nothing left to commit.
 
     Attributes:
-        version: Of the commit; where nothing was left, the last version looked at.
-        info: Its commit info: ours, or that of another try of the same task.
-        actions: What it says, as written.
+        version: Of the commit; where nothing was left, the last version read.
+        info: Its commit info: ours, or that of a duplicate attempt of the same task.
+        actions: The actions as written.
         metadata: The table's metadata with it.
         attempts: How often a version was tried.
-        conflicts: The winners that were passed on the way.
-        by_duplicate_attempt: Whether another try of the same task made it.
+        conflicts: The concurrent commits that the attempt was rebased over.
+        by_duplicate_attempt: Whether another attempt of the same task made it.
         lost_bins: Ordinals of the bins that were left out.
         committed: Whether there is a commit.
     """
@@ -52,13 +52,13 @@ def commit(attempt: CommitAttempt, store: LogStore, *, max_attempts: int, backof
     """Write ``attempt`` as the first free version after what it read.
 
     Every winner is first searched for the attempt's ``txn_id`` (our own commit, whose answer was lost) and for its token
-    (another try of the same task, which may go on although its task is believed dead): either way the work is done.
+    (a duplicate attempt of the same task, which may run on although its task is believed dead): either way the work is done.
 
     Raises:
         CommitConflictError: A winner forbids the attempt. Nothing was written.
         TableExistsError: The table to be created is there. Nothing was written.
         CommitAttemptsExhaustedError: Others were faster ``max_attempts`` times. Nothing was written.
-        CommitStateUnknownError: The storage did not answer, nor tell afterwards what had happened.
+        CommitStateUnknownError: The storage neither answered nor showed afterwards whether the write succeeded.
         StorageAccessError: The storage refuses, or is full. Nothing was written.
         UnfinishedCommitError: Somebody has left the next version half written. Nothing was written.
     """
@@ -99,7 +99,7 @@ def commit(attempt: CommitAttempt, store: LogStore, *, max_attempts: int, backof
         before = attempt.actions
         for winner in winners:
             attempt = check_conflicts(attempt, winner)
-            conflicts.append(passed(winner))
+            conflicts.append(resolved_conflict(winner))
             if attempt.bins and attempt.bins.is_empty:
                 return outcome(attempt.actions, info, version=winner.version, attempts=attempts, committed=False)
         content = content if attempt.actions is before else commit_json(attempt.actions)
@@ -108,7 +108,7 @@ def commit(attempt: CommitAttempt, store: LogStore, *, max_attempts: int, backof
 
 
 def _own_commit(winner: WinningCommit, info: CommitInfo) -> CommitInfo | None:
-    """The winner's commit info when the winner is this attempt, or another try of its task."""
+    """The winner's commit info when the winner is this attempt, or a duplicate attempt of its task."""
     theirs = winner.actions.commit_info
     if theirs is None:
         return None

@@ -31,7 +31,7 @@ def prepared(attempt: CommitAttempt, *, after: int, keeps_row_ids: bool) -> Comm
         keeps_row_ids: Whether rows that it took from other files carry their ids with them.
 
     Raises:
-        MissingRecordCountError: Rows are numbered here, and a new file does not tell how many it has.
+        MissingRecordCountError: Rows are numbered here, and the statistics of a new file lack its number of rows.
     """
     version = attempt.read_version + 1
     actions = attempt.actions

@@ -13,7 +13,7 @@ from airflow_delta.core.transaction.winning_commit import WinningCommit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitResult:
-    """What became of one transaction.
+    """The outcome of one transaction.
 
     Attributes:
         version: Version of the commit; ``read_version`` when there was nothing to commit.
@@ -41,8 +41,8 @@ class CommitResult:
     hook_failures: tuple[str, ...] = ()
 
 
-def passed(winner: WinningCommit) -> dict[str, Any]:
-    """A winner that did no harm, as ``CommitResult.conflicts`` lists it."""
+def resolved_conflict(winner: WinningCommit) -> dict[str, Any]:
+    """A winner that did not conflict, as ``CommitResult.conflicts`` lists it."""
     return _entry(winner.version, winner.info, None)
 
 

@@ -67,7 +67,7 @@ def check_conflicts(attempt: CommitAttempt, winner: WinningCommit) -> CommitAtte
     Raises:
         CommitConflictError: The winner forbids the attempt; the error names the rule.
         UnsupportedFeatureError: The winner gave the table a protocol that is not known here.
-        MissingRecordCountError: The winner made the table number its rows, and the attempt does not tell how many it adds.
+        MissingRecordCountError: The winner made the table number its rows, and the attempt's files lack their number of rows.
         DuplicateActionError: After all changes the attempt names a file twice.
     """
     before = attempt.actions

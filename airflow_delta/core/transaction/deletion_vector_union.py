@@ -26,7 +26,7 @@ class VectorFiles(Protocol):
         ...
 
     def write(self, rows: Sequence[RowBitmap]) -> pa.StructArray:
-        """Store the deleted rows of files, and give the vectors (``DELETION_VECTOR``) that tell where."""
+        """Store the deleted rows of files, and return their deletion vectors (``DELETION_VECTOR``)."""
         ...
 
 

@@ -116,7 +116,7 @@ def _keeps_timestamps(before: Metadata, after: Metadata, protocol: Protocol) -> 
 
 
 _PASSES: Mapping[str, Callable[[Metadata, Metadata, Protocol], bool]] = {
-    # Rows without ids in their files get ids from the log; the commit tells that it did not keep any.
+    # Rows without ids in their files get ids from the log; the commit records that it did not keep any.
     ROW_TRACKING_ENABLED: _tracks_rows,
     "delta.rowTracking.materializedRowIdColumnName": _tracks_rows,
     "delta.rowTracking.materializedRowCommitVersionColumnName": _tracks_rows,

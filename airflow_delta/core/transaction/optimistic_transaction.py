@@ -61,7 +61,7 @@ _logger = logging.getLogger(__name__)
 class OptimisticTransaction:
     """One read and one commit on top of it, safe against every other writer.
 
-    What the transaction reads must be read through it, or told to it: the conflict rules can only protect what they know.
+    What the transaction reads must be read through it, or reported to it: the conflict rules can only protect what they know.
     Make it with ``DeltaLog.start_transaction`` or ``DeltaLog.create_transaction``; it commits at most once.
     """
 
@@ -194,7 +194,7 @@ class OptimisticTransaction:
             removes: Files to remove, columns ``REMOVE_FILE``.
             changes: Files that hold the changes, columns ``CHANGE_FILE``.
             transactions: Progress of applications. A commit without data change must not carry any: it would lose its
-                right to pass appends.
+                right to be rebased over appends.
             domains: Metadata domains to set.
             operation: What the history shows.
             metrics: Delta's operation metrics.
@@ -202,12 +202,12 @@ class OptimisticTransaction:
             origin: The run that asks for it. Its token stands for one commit: any commit with it counts as this one.
             max_attempts: Versions to try before giving up against faster writers.
             allow_empty: Commit even when there is nothing to write; otherwise nothing is committed then.
-            resolve_conflicts: Whether to pass winners that do no harm; an operation that replaces the table's state as a whole
-                (restore, clone, convert) passes nobody.
-            row_wise: Whether what becomes of a row depends on this row alone and always in the same way, as of a DELETE or
+            resolve_conflicts: Whether to be rebased over winners that do not conflict; an operation that replaces
+                the table's state as a whole (restore, clone, convert) is never rebased.
+            row_wise: Whether the outcome for a row depends on this row alone and always in the same way, as of a DELETE or
                 UPDATE with a deterministic condition without subquery: then rows that others deleted do not matter, and
                 deletion vectors of one file that mark different rows are united.
-            settle_added: Tells which of the added files that may matter really do. It is asked for files whose statistics admit
+            settle_added: Decides which of the added files that may matter really do. It gets files whose statistics admit
                 rows that the transaction looked for, and must know everything that it looked for.
 
         Raises:
@@ -220,7 +220,7 @@ class OptimisticTransaction:
             AppendOnlyTableError: Rows would go from a table that only takes appends.
             DuplicateActionError: A file, application or domain is named twice.
             InvalidCommitError: A rule of the protocol is broken.
-            MissingRecordCountError: A file must tell how many rows it has, and does not.
+            MissingRecordCountError: The statistics of a file lack its required number of rows.
             UnsupportedWriterFeatureError: The table needs writers that know more, or that enforce what this one did not name.
         """
         actions = CommitActions(
@@ -240,7 +240,7 @@ class OptimisticTransaction:
         return self._commit(
             replace(
                 attempt,
-                passes_winners=resolve_conflicts,
+                may_rebase=resolve_conflicts,
                 row_wise=row_wise,
                 vectors=self._vectors,
                 settle_added=settle_added,
@@ -267,7 +267,7 @@ class OptimisticTransaction:
             max_attempts: Versions to try before giving up against faster writers.
 
         Returns:
-            ``lost_bins`` tells which were left out; ``committed`` is False when nothing was left.
+            ``lost_bins`` lists those left out; ``committed`` is False when nothing was left.
 
         Raises:
             MetadataChangedError: Schema, partitioning or features have changed.

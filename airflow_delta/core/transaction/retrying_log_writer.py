@@ -1,4 +1,4 @@
-"""What the commit loop asks of the storage, and asks again while there is no answer."""
+"""The log requests of the commit loop, retried while the storage does not answer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryingLogWriter:
-    """The commits of a table as one writes the next of them.
+    """Writes the next commit of a table and reads those of others, with retries.
 
     Attributes:
         store: The table.
@@ -35,15 +35,15 @@ class RetryingLogWriter:
     backoff: Backoff
 
     def wait_before(self, attempt: int) -> None:
-        """Let others go before the attempt of this number; who has lost but once goes on at once."""
+        """Pause before the attempt of this number; the second attempt starts at once."""
         if attempt > _LOST_ONCE:
             self.backoff.pause(attempt - _LOST_ONCE - 1)
 
     def write(self, version: int, content: bytes) -> bool:
-        """Whether the version is ours; False when it is taken, perhaps by this very content.
+        """Try to create the commit of this version; False when it exists already, perhaps with this very content.
 
         Raises:
-            OSError: No answer, and the version is still free as far as the storage tells.
+            OSError: No answer, and the version is still free as far as the storage shows.
             StorageAccessError: The storage refuses to write, and the version is free.
         """
         try:
@@ -74,17 +74,16 @@ class RetryingLogWriter:
         ]
 
     def _read_back(self, question: Callable[[], Answer]) -> Answer:
-        """The answer to a question after a write. To refuse it is no answer: what became of the write is not known."""
+        """The answer to a read that decides whether a write succeeded; a refused read leaves the outcome unknown."""
         try:
             return self._with_retries(question)
         except StorageAccessError as error:
             raise OSError(str(error)) from error
 
     def _with_retries(self, request: Callable[[], Answer]) -> Answer:
-        """The answer to a request that is sent again while there is none.
+        """Send a request, again after each failure, up to ``backoff.tries`` times.
 
-        To create a file may be sent again: should the first request have arrived, the next finds the file, and whose it is can
-        be read in it.
+        A create may be repeated: if the first request succeeded, the next finds the file, and its content shows whose it is.
         """
         for number in self.backoff.numbers():
             try:
@@ -98,10 +97,11 @@ class RetryingLogWriter:
 
 
 def _whole_commit(store: LogStore, version: int) -> CommitActions:
-    """What the commit says. Raises ``UnfinishedCommitError`` also where it says nothing: one does not build upon that."""
+    """The actions of the commit. Raises ``UnfinishedCommitError`` also for an empty commit: nothing may be based on it."""
     actions = read_commit(store, version)
     if actions.commit_info is None and is_empty(actions):
-        raise UnfinishedCommitError(table=store.table_uri, file=commit_path(version), detail="it says nothing")
+        detail = "it exists but is empty; another writer may still be writing it"
+        raise UnfinishedCommitError(table=store.table_uri, file=commit_path(version), detail=detail)
     return actions
 
 

@@ -41,7 +41,7 @@ def is_enabled(metadata: Metadata) -> bool:
 
 
 def high_water_mark(domains: Iterable[DomainMetadata], table: str) -> int | None:
-    """The highest row id given out, as these domains tell; None where they do not.
+    """The highest row id given out, as recorded in these domains; None where they do not.
 
     Raises:
         CorruptLogError: The domain's text is not what the protocol says.
@@ -73,7 +73,7 @@ def with_row_ids(
         lost_version: The version that it was to take before.
 
     Raises:
-        MissingRecordCountError: The statistics of a new file do not tell how many rows it has.
+        MissingRecordCountError: The statistics of a new file lack its number of rows.
     """
     adds = actions.adds
     ids, versions = (adds[name].combine_chunks() for name in _IDS)

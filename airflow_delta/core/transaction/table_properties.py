@@ -1,4 +1,4 @@
-"""The table properties that writers and maintenance must honour, read from the metadata's configuration.
+"""The table properties that writers and maintenance must honor, read from the metadata's configuration.
 
 Times are milliseconds. A property that cannot be read does not make a table unusable, and never costs rows: a retention counts
 as for ever, a switch as whatever protects.

@@ -43,7 +43,7 @@ _REPLACING = frozenset(
 
 def any_winner(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
     """An operation that replaces the table's state as a whole follows what it read, and nothing else."""
-    if not attempt.passes_winners:
+    if not attempt.may_rebase:
         raise conflict(ConcurrentWriteError, attempt, winner)
     return attempt
 
@@ -81,7 +81,7 @@ def dropped_feature_used(attempt: CommitAttempt, winner: WinningCommit) -> Commi
 def metadata_changed(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
     """A change of the metadata forbids every commit that was computed before it, except for a few that make nothing wrong.
 
-    These are taken over, if the table can still be written. Where row ids are enabled, the attempt tells that it has not kept
+    These are taken over, if the table can still be written. Where row ids are enabled, the attempt records that it has not kept
     any.
     """
     theirs = winner.actions.metadata
@@ -130,7 +130,7 @@ def row_ids_given(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttemp
 
     Raises:
         ProtocolChangedError: The winner gives ids to all files and the attempt takes them away.
-        MissingRecordCountError: The statistics of a new file do not tell how many rows it has.
+        MissingRecordCountError: The statistics of a new file lack its number of rows.
     """
     theirs = winner.actions
     takes_away = _operation(attempt) == UNBACKFILL or "rowTracking" in attempt.dropped_features

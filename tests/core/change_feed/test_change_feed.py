@@ -99,7 +99,7 @@ def test_a_range_that_the_table_does_not_have_is_refused(table, start, end, erro
         table.changes(start, end)
 
 
-def test_a_version_that_is_not_there_is_told_with_those_that_are(table, tmp_path):
+def test_a_version_that_is_not_there_is_reported_with_those_that_are(table, tmp_path):
     table.checkpoint()
     for version in range(3):
         (tmp_path / commit_path(version)).unlink()

@@ -1,4 +1,4 @@
-"""Mapped columns in data files: which is which is told by ids or physical names, never by what users call them."""
+"""Mapped columns in data files: identified by ids or physical names, never by what users call them."""
 
 import json
 

@@ -86,7 +86,7 @@ def test_without_runs_the_bytes_are_those_of_any_other_writer(rows):
     assert len(content) == len(other)
 
 
-def test_neighbouring_rows_take_no_space():
+def test_neighboring_rows_take_no_space():
     assert len(of(range(1_000_000)).serialize()) < 400
 
 
@@ -105,7 +105,7 @@ def test_a_difference_has_the_rows_of_one_only(one, other):
 
 
 @given(ROWS | DENSE, st.integers(0, 200_000), st.integers(0, 100_000))
-def test_a_mask_tells_which_rows_of_a_stretch_are_in_the_set(rows, first, length):
+def test_a_mask_shows_which_rows_of_a_stretch_are_in_the_set(rows, first, length):
     mask = of(rows).mask(first, length)
     assert len(mask) == length
     assert {first + index for index, inside in enumerate(mask.to_pylist()) if inside} == {

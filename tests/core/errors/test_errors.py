@@ -37,7 +37,7 @@ def test_an_error_survives_a_pickle_and_a_result_document(error):
 
 
 @pytest.mark.parametrize("error", ALL)
-def test_an_error_tells_its_code_and_ends_in_a_remedy(error):
+def test_an_error_shows_its_code_and_ends_in_a_remedy(error):
     text = str(example_of(error))
     assert text.startswith(f"[{error.code}] ")
     assert ". Remedy: " in text
@@ -45,12 +45,12 @@ def test_an_error_tells_its_code_and_ends_in_a_remedy(error):
     assert "('" not in text
 
 
-def test_several_features_are_told_as_text():
+def test_several_features_are_reported_as_text():
     error = UnsupportedReaderFeatureError(table="t", features=("columnMapping", "v2Checkpoint"))
     assert "it needs columnMapping; v2Checkpoint, which" in str(error)
 
 
-def test_a_check_on_the_whole_result_tells_its_answer_and_no_number_of_rows():
+def test_a_check_on_the_whole_result_shows_its_answer_and_no_number_of_rows():
     error = ExpectationFailedError(table="t", expectation="SELECT false", rows=None, example="Row(false=False)")
     assert "the commit to t: its answer is Row(false=False). Remedy" in str(error)
 

@@ -34,7 +34,7 @@ def kill_at(root, number):
 
 
 def child(request):
-    """Runs the operation; the exit status tells how many events there were."""
+    """Runs the operation; the exit status shows how many events there were."""
     counted = kill_at(request["root"], request["number"])
     scenario = BY_NAME[request["scenario"]]
     try:

@@ -139,7 +139,7 @@ class Case:
         self.answers = Counter()
 
     def ask(self, random):
-        """The latest state always; then the rows if they were mutated, else one more question: most would tell the same."""
+        """The latest state always; then the rows if they were mutated, else one more question: most would show the same."""
         every, commits = versions(self.files)
         newest = max(every, default=None)
         log = DeltaLog.for_table(str(self.root))

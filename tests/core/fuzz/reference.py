@@ -316,7 +316,7 @@ def _file_action(document, *, is_add):
 
 
 def file_key(action):
-    """Path and deletion vector, by which file actions are told apart."""
+    """Path and deletion vector, by which file actions are distinguished."""
     path = re.sub("^file:/+", "/", action["path"])
     vector = action.get("deletionVector")
     if not vector:

@@ -44,11 +44,11 @@ def _worker(seed, start, end):
         ):
             current = None
             for line in process.stdout:
-                told = json.loads(line)
-                current = told.get("begins", current)
-                if "fails" in told:
-                    failures[told["fails"]] = told["why"]
-                answers += Counter(told.get("answers", {}))
+                reported = json.loads(line)
+                current = reported.get("begins", current)
+                if "fails" in reported:
+                    failures[reported["fails"]] = reported["why"]
+                answers += Counter(reported.get("answers", {}))
             if process.wait() == 0:
                 return failures, answers
             errors.seek(0)

@@ -13,14 +13,14 @@ SEED = int(os.environ.get("FUZZ_SEED", "20240229"))
 CASES = int(os.environ.get("FUZZ_CASES", "100000"))
 
 
-def told(failures, seed):
+def reported(failures, seed):
     repeat = f"python -m tests.core.fuzz.run --seed {seed} --case"
     return "\n".join(f"--- {repeat} {number}\n{why}" for number, why in sorted(failures.items())[:20])
 
 
 def test_a_sample_of_mutated_tables_is_refused_by_a_typed_error_or_read_right():
     failures, answers = run(SEED, 1000)
-    assert not failures, told(failures, SEED)
+    assert not failures, reported(failures, SEED)
     assert answers["latest answered"] > 300
     assert answers["rows answered"] > 100
     assert answers["latest refused"] > 100
@@ -29,4 +29,4 @@ def test_a_sample_of_mutated_tables_is_refused_by_a_typed_error_or_read_right():
 @pytest.mark.slow
 def test_many_mutated_tables_are_refused_by_a_typed_error_or_read_right():
     failures, _ = run(SEED + 1, CASES)
-    assert not failures, told(failures, SEED + 1)
+    assert not failures, reported(failures, SEED + 1)

@@ -1,6 +1,6 @@
 """A process that runs cases in little memory and little time: ``python -m tests.core.fuzz.worker SEED CASE...``.
 
-It tells on its output which case begins, and what was wrong. Whatever ends the process is a failure of the case it was in.
+It reports on its output which case begins, and what was wrong. Whatever ends the process is a failure of the case it was in.
 """
 
 import json
@@ -26,19 +26,19 @@ def main(seed, numbers):
         for number in (signal.SIGALRM, signal.SIGPROF):
             signal.signal(number, signal.SIG_DFL)  # ends the process, also when it hangs outside Python
         for number in numbers:
-            tell({"begins": number})
+            report({"begins": number})
             signal.alarm(SECONDS_AT_REST)
             signal.setitimer(signal.ITIMER_PROF, SECONDS)
             try:
                 answers += bench.run(seed, number)
             except Exception:  # noqa: BLE001 - whatever it is, it is the finding
-                tell({"fails": number, "why": traceback.format_exc()[-6000:]})
+                report({"fails": number, "why": traceback.format_exc()[-6000:]})
             signal.setitimer(signal.ITIMER_PROF, 0)
             signal.alarm(0)
-    tell({"answers": answers})
+    report({"answers": answers})
 
 
-def tell(document):
+def report(document):
     sys.stdout.write(json.dumps(document) + "\n")
     sys.stdout.flush()
 

@@ -153,7 +153,7 @@ def test_numbers_of_records_come_from_parsed_statistics_where_all_are_there(seco
 
 
 def test_int96_times_of_parsed_statistics_are_instants(tmp_path):
-    """What Spark writes by default: a type that does not tell whether its times are instants, but that only instants have."""
+    """What Spark writes by default: a type that does not show whether its times are instants, but that only instants have."""
     parsed = pa.array([{"minValues": {"ts": dt.datetime(1969, 12, 31, 23, 59, 59, 999_999)}}])  # noqa: DTZ001
     table = pa.table({"add": pa.StructArray.from_arrays([pa.array(["x"]), parsed], ["path", "stats_parsed"])})
     path = tmp_path / checkpoint_path(1)

@@ -117,7 +117,7 @@ def test_a_table_in_pieces_is_written_as_one_whatever_pieces_have_no_rows(pieces
 
 
 @given(st.lists(st.none() | TAGS | PARTITION, max_size=4))
-def test_maps_of_removed_and_changed_files_are_told_apart_when_null_and_when_empty(maps) -> None:
+def test_maps_of_removed_and_changed_files_are_distinguished_when_null_and_when_empty(maps) -> None:
     removed = [{"path": "r", "data_change": True, "partition_values": mapping} for mapping in maps]
     changed = [
         {"path": "c", "partition_values": mapping or [], "size": 1, "data_change": False, "tags": mapping} for mapping in maps

@@ -73,7 +73,7 @@ def test_a_path_that_leads_elsewhere_is_no_sidecar(path):
         referenced_sidecar(path)
 
 
-def test_a_part_tells_its_number_and_the_number_of_parts():
+def test_a_part_shows_its_number_and_the_number_of_parts():
     path = checkpoint_part_path(1, 2, 3)
     assert path == "_delta_log/00000000000000000001.checkpoint.0000000002.0000000003.parquet"
     assert parse_name(path.removeprefix("_delta_log/")) == LogFileName(

@@ -232,7 +232,7 @@ def test_no_checkpoint_is_written_of_two_live_files_of_one_path(last):
 
 
 @pytest.mark.parametrize("action", [protocol(), metadata()])
-def test_two_of_an_action_that_a_commit_may_hold_once_are_told_with_their_line(action):
+def test_two_of_an_action_that_a_commit_may_hold_once_are_reported_with_their_line(action):
     handmade = HandmadeLog().create().commit(action, add("a"), action)
     with pytest.raises(CorruptLogError, match="line 3: a second") as caught:
         handmade.paths()

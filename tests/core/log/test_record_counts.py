@@ -26,5 +26,5 @@ from airflow_delta.core.log.record_counts import record_counts
         (None, None),
     ],
 )
-def test_the_number_of_records_is_told_or_it_is_not_known(statistics, count):
+def test_the_number_of_records_is_reported_or_it_is_not_known(statistics, count):
     assert record_counts(pa.array(['{"numRecords":3}', statistics], pa.string())).to_pylist() == [3, count]

@@ -1,4 +1,4 @@
-"""Checkpoints that tell sidecars, or have all actions in a file of JSON, or lie."""
+"""Checkpoints that show sidecars, or have all actions in a file of JSON, or lie."""
 
 import json
 
@@ -55,7 +55,7 @@ def test_file_actions_are_read_from_the_sidecars(suffix):
 
 
 @SUFFIXES
-def test_sidecars_may_be_told_by_a_whole_uri_and_percent_encoded(suffix):
+def test_sidecars_may_be_referenced_by_a_whole_uri_and_percent_encoded(suffix):
     handmade = log_with_sidecars(suffix, ["s3://elsewhere/t/_delta_log/_sidecars/x%2Eparquet", "y.parquet"])
     assert handmade.paths() == ["a", "b", "d"]
 
@@ -94,7 +94,7 @@ def test_a_classic_checkpoint_may_tell_sidecars_too():
     ],
     ids=["no metadata", "two", "of another version", "two protocols", "two table metadata", "a sidecar elsewhere"],
 )
-def test_a_manifest_that_is_none_is_passed_over_or_told(suffix, actions):
+def test_a_manifest_that_is_none_is_passed_over_or_reported(suffix, actions):
     handmade = whole_log()
     path = manifest(handmade, suffix, V2, metadata(), add("lie"), *actions)
     assert handmade.paths() == ["a", "b", "d"]
@@ -116,7 +116,7 @@ def test_without_a_sidecar_the_commits_serve_and_without_them_the_sidecar_is_nam
     assert handmade.log.snapshot().tombstones()["path"].to_pylist() == ["c"]
 
 
-def test_a_broken_line_of_a_manifest_is_told():
+def test_a_broken_line_of_a_manifest_is_reported():
     handmade = whole_log()
     handmade.store.write(v2_checkpoint_path(1, "u", "json"), b'{"checkpointMetadata":{"version":1}}\n{"add":{"path":')
     handmade.remove_commits(0, 1)

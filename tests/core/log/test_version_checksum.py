@@ -72,7 +72,7 @@ def test_garbage_is_no_checksum(content):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reported"),
     [
         ({}, ()),
         ({"num_files": 3}, ("num_files is 3, not 2",)),
@@ -82,5 +82,5 @@ def test_garbage_is_no_checksum(content):
         ({"domains": None, "in_commit_timestamp": None, "txn_id": "u", "histogram": None}, ()),
     ],
 )
-def test_what_was_counted_otherwise_is_told(change, told):
-    assert differences(CHECKSUM, replace(CHECKSUM, **change)) == told
+def test_what_was_counted_otherwise_is_reported(change, reported):
+    assert differences(CHECKSUM, replace(CHECKSUM, **change)) == reported

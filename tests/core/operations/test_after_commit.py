@@ -36,7 +36,7 @@ def counted(log, version):
     return len(sizes), sum(sizes), dict(snapshot.transactions), dict(snapshot.domains)
 
 
-def told(checksum):
+def reported(checksum):
     return (
         checksum.num_files,
         checksum.table_size,
@@ -58,7 +58,7 @@ def test_every_commit_gets_a_checksum_that_counting_confirms():
         )
     for version in range(13):
         checksum = read_checksum(log.store, version)
-        assert told(checksum) == counted(log, version)
+        assert reported(checksum) == counted(log, version)
         info = log.snapshot(version).commit_info
         assert (checksum.txn_id, checksum.metadata, checksum.protocol) == (
             info.txn_id, log.refresh().metadata, log.refresh().protocol,
@@ -82,9 +82,9 @@ def test_after_a_commit_without_checksum_there_is_none_until_a_checkpoint_counts
     for number in range(8, 12):
         other.start_transaction().commit(adds=files(str(number)), operation=WRITE)
     assert [log.store.exists(checksum_path(version)) for version in range(13)] == [True] * 8 + [False, False] + [True] * 3
-    assert told(read_checksum(log.store, 10)) == counted(log, 10)
+    assert reported(read_checksum(log.store, 10)) == counted(log, 10)
     assert read_checksum(log.store, 10).txn_id == log.snapshot(10).commit_info.txn_id
-    assert told(read_checksum(log.store, 12)) == counted(log, 12)
+    assert reported(read_checksum(log.store, 12)) == counted(log, 12)
 
 
 def test_a_commit_that_says_protocol_and_metadata_anew_does_not_count_from_nothing_where_a_checksum_is_missing():
@@ -104,7 +104,7 @@ def test_the_checksum_of_a_dropped_table_is_not_carried_on_into_the_one_made_at_
     other.start_transaction().commit(adds=files("b", "c"), operation=WRITE)
     log.start_transaction().commit(adds=files("d"), operation=WRITE)
     assert read_checksum(log.store, 2).metadata.configuration == {"note": "the new one"}
-    assert told(read_checksum(log.store, 2)) == counted(log, 2)
+    assert reported(read_checksum(log.store, 2)) == counted(log, 2)
 
 
 def test_a_checksum_does_not_tell_of_applications_that_checkpoints_forget():
@@ -157,7 +157,7 @@ class FailingStore(InMemoryLogStore):
         raise OSError(f"no room for {path}")
 
 
-def test_what_fails_after_a_commit_is_told_and_fails_nothing():
+def test_what_fails_after_a_commit_is_reported_and_fails_nothing():
     log = new_log(FailingStore(), **{"delta.checkpointInterval": "1"})
     result = log.start_transaction().commit(adds=files("a"), operation=WRITE)
     assert (result.version, result.committed) == (1, True)

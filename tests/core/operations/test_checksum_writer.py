@@ -66,16 +66,16 @@ def test_the_first_version_needs_no_other():
     assert checksum.histogram["totalBytes"][:3] == [5, 9_000, 0]
 
 
-def test_nothing_is_told_where_the_version_before_is_not_known():
+def test_nothing_is_reported_where_the_version_before_is_not_known():
     assert next_checksum(None, CommitActions(adds=files(5))) is None
 
 
-def test_nothing_is_told_when_the_size_of_a_removed_file_is_not_known():
+def test_nothing_is_reported_when_the_size_of_a_removed_file_is_not_known():
     removes = gone(files(5)).set_column(5, "size", pa.nulls(1, pa.int64()))
     assert next_checksum(START, CommitActions(removes=removes)) is None
 
 
-def test_nothing_is_told_when_files_may_be_added_that_are_there():
+def test_nothing_is_reported_when_files_may_be_added_that_are_there():
     assert next_checksum(START, CommitActions(adds=files(5, data_change=False))) is None
     rewritten = next_checksum(
         START, CommitActions(adds=files(5, data_change=False), removes=gone(files(10), data_change=False))
@@ -83,7 +83,7 @@ def test_nothing_is_told_when_files_may_be_added_that_are_there():
     assert (rewritten.num_files, rewritten.table_size) == (2, 25)
 
 
-def test_nothing_is_told_when_more_is_gone_than_there_was():
+def test_nothing_is_reported_when_more_is_gone_than_there_was():
     assert next_checksum(START, CommitActions(removes=gone(files(10, 10, 10)))) is None
 
 

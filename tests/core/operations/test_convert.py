@@ -1,4 +1,4 @@
-"""A directory of Parquet files becomes a table that every reader reads, or an error tells all that does not fit."""
+"""A directory of Parquet files becomes a table that every reader reads, or an error shows all that does not fit."""
 
 import datetime as dt
 import json
@@ -168,7 +168,7 @@ def test_a_partition_column_that_the_files_hold_too_is_read_from_the_directory(t
         (["p=1/f"], {"p": "nonsense"}, ["p: 'nonsense' is no type of a partition column"]),
     ],
 )
-def test_directories_that_do_not_fit_are_all_told(tmp_path, paths, schema, problems):
+def test_directories_that_do_not_fit_are_all_reported(tmp_path, paths, schema, problems):
     for path in paths:
         write(tmp_path, path, n=[1])
     with pytest.raises(NotConvertibleError) as caught:
@@ -197,7 +197,7 @@ def test_files_of_several_schemas_become_one(tmp_path):
     ]  # fmt: skip
 
 
-def test_every_type_that_does_not_go_together_is_told(tmp_path):
+def test_every_type_that_does_not_go_together_is_reported(tmp_path):
     write(tmp_path, "1.parquet", a=[1], b=["x"], c=pa.array([{"d": 1}]))
     write(tmp_path, "2.parquet", a=["x"], b=["y"], c=pa.array([{"d": "x"}]))
     (tmp_path / "3.csv").write_text("no Parquet")

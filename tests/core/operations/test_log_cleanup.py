@@ -264,7 +264,7 @@ def test_protected_checkpoints_go_only_together():
     assert table.versions()[0] == 12
 
 
-def test_who_looks_for_a_commit_that_is_gone_is_told_so():
+def test_a_search_for_a_commit_that_is_gone_says_so():
     table = AgingTable().commit(50)
     table.log.checkpoint(10)
     table.log.cleanup_log()

@@ -66,7 +66,7 @@ def test_an_expired_pin_keeps_nothing_and_goes_with_the_vacuum(table):
     assert read_pins(table.store) == ()
 
 
-def test_a_pin_whose_version_another_engine_has_cleaned_up_keeps_nothing_and_is_told(table):
+def test_a_pin_whose_version_another_engine_has_cleaned_up_keeps_nothing_and_is_reported(table):
     register(table.store, pin_of(1))
     table.log.checkpoint()
     table.store.delete([f"_delta_log/{version:020}.json" for version in (0, 1)])

@@ -94,9 +94,9 @@ class Model:
 
     def _vacuum(self, *, lite):
         before, cutoff = self.data(), self.table.now - RETENTION
-        told = self.table.log.vacuum(RETENTION / 3_600_000, enforce_retention=False, lite=lite)
+        reported = self.table.log.vacuum(RETENTION / 3_600_000, enforce_retention=False, lite=lite)
         unexpired = {name: pin for name, pin in self.held.items() if pin.expires > self.table.now}
-        assert {pin.id: pin.version for pin in told.pins} == {name: pin.version for name, pin in unexpired.items()}
+        assert {pin.id: pin.version for pin in reported.pins} == {name: pin.version for name, pin in unexpired.items()}
         pinned = set().union(*(pin.files for pin in unexpired.values()))
         recent = {path for path, time in self.removed.items() if time >= cutoff}
         assert self.data() == before & (self.live | recent | pinned)

@@ -60,9 +60,9 @@ def test_files_get_the_statistics_they_lack_by_a_commit_without_data_change(real
 
 def test_on_request_only_files_without_statistics_are_read(real_table):
     table = real_table()
-    told, bare = table.add("p=a/f.parquet", 1, "a"), table.add("p=b/f.parquet", 2, "b")
+    reported, bare = table.add("p=a/f.parquet", 1, "a"), table.add("p=b/f.parquet", 2, "b")
     bare = bare.set_column(bare.schema.get_field_index("stats"), "stats", pa.nulls(1, pa.string()))
-    table.commit(adds=pa.concat_tables([told, bare]))
+    table.commit(adds=pa.concat_tables([reported, bare]))
     (table.root / "p=a" / "f.parquet").unlink()
     assert table.log.recompute_statistics(missing_only=True) == StatisticsResult(version=2, read=1, changed=1, skipped=0)
     assert table.log.recompute_statistics(missing_only=True) == StatisticsResult(version=2, read=0, changed=0, skipped=0)
@@ -198,7 +198,7 @@ def test_statistics_of_a_table_of_spark_stay_true(shared_table, name):
         assert ours["minValues"] == least
 
 
-def test_a_missing_file_is_told():
+def test_a_missing_file_is_reported():
     log = HandmadeLog().commit(protocol(), metadata(), add("gone"))
     with pytest.raises(CorruptDataFileError) as caught:
         log.log.recompute_statistics()

@@ -64,7 +64,7 @@ def test_only_old_files_that_no_version_within_the_retention_needs_go(real_table
     assert data_files(table.root) == {"active", "removed lately", "stray/young.parquet"}
 
 
-def test_a_dry_run_tells_paths_and_bytes_and_leaves_everything(real_table):
+def test_a_dry_run_shows_paths_and_bytes_and_leaves_everything(real_table):
     table = real_table()
     sizes = [table.file(f"old{number}.parquet", age_days=8).stat().st_size for number in range(3)]
     before = data_files(table.root)
@@ -87,7 +87,7 @@ def test_nothing_to_delete_leaves_no_commit(real_table):
 @pytest.mark.parametrize(
     ("hours", "gone"), [(24 * 40, set()), (24 * 20, {"d30"}), (None, {"d10", "d30"}), (0, {"d1", "d10", "d30"})]
 )
-def test_the_given_retention_is_honoured(real_table, hours, gone):
+def test_the_given_retention_is_honored(real_table, hours, gone):
     table = real_table()
     for days in (1, 10, 30):
         table.file(f"d{days}", age_days=days)
@@ -320,7 +320,7 @@ def test_begin_and_end_are_commits_that_other_engines_show(real_table):
     assert [entry["operation"] for entry in DeltaTable(table.root).history(2)] == ["VACUUM END", "VACUUM START"]
 
 
-def test_a_deletion_that_fails_is_recorded_and_told(real_table, monkeypatch):
+def test_a_deletion_that_fails_is_recorded_and_reported(real_table, monkeypatch):
     table = real_table()
     table.file("old.parquet", age_days=30)
 

@@ -281,7 +281,7 @@ def test_what_a_restore_brings_back_between_decision_and_deletion_is_kept(monkey
     assert "a" in table.files()
 
 
-def test_a_deletion_that_fails_in_part_tells_what_is_left_and_a_repeated_one_ends_it(monkeypatch):
+def test_a_deletion_that_fails_in_part_shows_what_is_left_and_a_repeated_one_ends_it(monkeypatch):
     table = aged_table()
     delete = table.store.delete
 

@@ -23,7 +23,7 @@ def _nested(call: str, end: str, levels: int) -> str:
     ("call", "end"),
     [("date(", ")"), ("struct(", ")"), ("decimal(", ")"), ("int(", ", delay)"), ("`date`(", ")"), ("date(struct(", "))")],
 )
-def test_nested_calls_of_type_names_are_told_at_once_to_be_too_much(call, end, levels):
+def test_nested_calls_of_type_names_are_reported_at_once_to_be_too_much(call, end, levels):
     sql, start = _nested(call, end, levels), time.process_time()
     assert named_columns(sql) is None
     assert time.process_time() - start < _AT_ONCE

@@ -1,4 +1,4 @@
-"""What the log tells about files: partition values exactly, statistics as far as writers keep them."""
+"""What the log shows about files: partition values exactly, statistics as far as writers keep them."""
 
 import json
 
@@ -148,9 +148,9 @@ def test_one_value_only_decides_equality():
         '{"numRecords":0',
     ],
 )
-def test_statistics_that_say_nothing_leave_a_file_open_and_do_no_harm_to_its_neighbours(stats):
-    neighbour = bounds("id", 1, 2)
-    assert verdicts("id > 5", neighbour, stats, neighbour) == [NO, MAYBE, NO]
+def test_statistics_that_say_nothing_leave_a_file_open_and_do_no_harm_to_its_neighbors(stats):
+    neighbor = bounds("id", 1, 2)
+    assert verdicts("id > 5", neighbor, stats, neighbor) == [NO, MAYBE, NO]
 
 
 def test_a_text_of_two_objects_beside_an_empty_one_does_not_shift_the_rest():

@@ -1,4 +1,4 @@
-"""What the log tells about columns that were renamed or got a wider type since the files were written."""
+"""What the log shows about columns that were renamed or got a wider type since the files were written."""
 
 import datetime as dt
 import json

@@ -1,4 +1,4 @@
-"""What the log tells about files, and what Arrow filters, against the rows that duckdb selects."""
+"""What the log shows about files, and what Arrow filters, against the rows that duckdb selects."""
 
 import duckdb
 import pyarrow as pa

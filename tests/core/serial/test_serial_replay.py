@@ -36,7 +36,7 @@ def place(request, tmp_path):
 
 
 def work(place, go, *, processes, statements, seed):
-    """The log after all processes have ended, and the versions that they told."""
+    """The log after all processes have ended, and the versions that they reported."""
     uri, options = place
     log = DeltaLog.for_table(uri, options)
     metadata = Metadata(id="m", schema_string=SCHEMA, partition_columns=("p",), configuration={"delta.checkpointInterval": "7"})
@@ -86,20 +86,20 @@ class Replay:
 
     def _check(self, version, record):
         before, after = self.rows, Counter(row for rows in self.files.values() for row in rows)
-        where, told = record["where"], {name: Counter(map(tuple, record[name])) for name in ("read", "old", "new")}
+        where, reported = record["where"], {name: Counter(map(tuple, record[name])) for name in ("read", "old", "new")}
         if where:
             read = Counter({row: count for row, count in before.items() if matches(where, row)})
-            assert read == told["read"], f"version {version} has not read the state before it: {record}"
-        assert told["old"] <= before, f"version {version} changes rows that are not there: {record}"
-        assert after == before - told["old"] + told["new"], f"version {version} loses or invents rows: {record}"
+            assert read == reported["read"], f"version {version} has not read the state before it: {record}"
+        assert reported["old"] <= before, f"version {version} changes rows that are not there: {record}"
+        assert after == before - reported["old"] + reported["new"], f"version {version} loses or invents rows: {record}"
         if record["kind"] == "compact":
             assert after == before
         self.rows = after
 
 
-def check_serial(log, told):
+def check_serial(log, reported):
     latest = log.refresh()
-    assert sorted(told) == list(range(1, latest.version + 1))
+    assert sorted(reported) == list(range(1, latest.version + 1))
     replay = Replay(log.store)
     for version in range(1, latest.version + 1):
         replay.apply(version)

@@ -1,7 +1,7 @@
 """A process of statements on a shared table: ``python -m tests.core.serial.worker ORDER``; what it read stands in its commits.
 
 The order is JSON: ``uri``, ``options``, ``seed``, ``writer``, ``statements``, ``go`` (a file whose creation starts the work).
-Rows are ``(p, key, value)``; the table is partitioned by ``p``. On its output the process tells the version of each commit.
+Rows are ``(p, key, value)``; the table is partitioned by ``p``. On its output the process reports the version of each commit.
 """
 
 import io
@@ -63,7 +63,7 @@ class Worker:
             except CommitConflictError:
                 continue
             if version is not None:
-                tell(version)
+                report(version)
             return
 
     def attempt(self, kind, where, row, *, is_careful):
@@ -156,14 +156,14 @@ class Worker:
         return pa.Table.from_pylist(adds, schema=ADD_FILE)
 
 
-def tell(what):
+def report(what):
     sys.stdout.write(f"{what}\n")
     sys.stdout.flush()
 
 
 def main(order):
     worker = Worker(order)
-    tell("ready")
+    report("ready")
     while not Path(order["go"]).exists():
         time.sleep(0.01)
     worker.run(order["statements"])

@@ -28,23 +28,23 @@ def test_a_right_checksum_is_right():
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "reported"),
     [
         ({"numFiles": 9, "tableSizeBytes": 1}, ("num_files is 2, not 9", "table_size is 2, not 1")),
         ({"protocol": protocol(3, 7)["protocol"]}, ("it holds another protocol",)),
         ({"setTransactions": [{"appId": "x", "version": 1}]}, ("it holds other transactions",)),
     ],
 )
-def test_a_wrong_checksum_is_told_and_changes_no_answer(changes, told):
+def test_a_wrong_checksum_is_reported_and_changes_no_answer(changes, reported):
     handmade = HandmadeLog().create(add("a"), add("b"))
     handmade.store.write(checksum_path(0), checksum(**changes))
     snapshot = handmade.log.snapshot()
-    assert snapshot.verify_checksum() == told
+    assert snapshot.verify_checksum() == reported
     assert handmade.paths() == ["a", "b"]
     assert (snapshot.protocol.min_reader_version, dict(snapshot.transactions)) == (1, {})
 
 
-def test_where_the_commit_is_gone_the_checksum_tells_its_time():
+def test_where_the_commit_is_gone_the_checksum_shows_its_time():
     handmade = HandmadeLog().create(add("a"), **WITH_TIMES)
     handmade.checkpoint(0, protocol(), metadata(**WITH_TIMES), add("a"))
     handmade.store.write(checksum_path(0), checksum(inCommitTimestampOpt=77))

@@ -106,11 +106,11 @@ def test_history_is_what_spark_describes(name):
     history = {history["version"]: history for history in expected(name)["history"]}
     assert [entry.version for entry in entries] == sorted(history, reverse=True)
     for entry in entries:
-        told, info = history[entry.version], entry.commit_info
-        assert info.operation == told["operation"]
-        assert {key: str(value) for key, value in info.operation_metrics.items()} == told["operationMetrics"]
-        assert (info.isolation_level, info.is_blind_append) == (told["isolationLevel"], told["isBlindAppend"])
-        assert info.origin.user_metadata == told["userMetadata"]
+        reported, info = history[entry.version], entry.commit_info
+        assert info.operation == reported["operation"]
+        assert {key: str(value) for key, value in info.operation_metrics.items()} == reported["operationMetrics"]
+        assert (info.isolation_level, info.is_blind_append) == (reported["isolationLevel"], reported["isBlindAppend"])
+        assert info.origin.user_metadata == reported["userMetadata"]
 
 
 def test_commits_carry_their_times_where_the_table_says_so():

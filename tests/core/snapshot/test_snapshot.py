@@ -22,7 +22,7 @@ from airflow_delta.core.log.file_names import checkpoint_path, commit_path
 from tests.core.builders import HandmadeLog, add, metadata, protocol, remove, vector
 
 
-def test_a_snapshot_tells_what_the_table_is():
+def test_a_snapshot_shows_what_the_table_is():
     handmade = HandmadeLog().create(add("p=1/a", partitionValues={"p": "1"}), partition_columns=("p",), key="value")
     snapshot = handmade.commit({"txn": {"appId": "x", "version": 1}}, remove("p=1/a")).log.snapshot()
     assert (snapshot.table_uri, snapshot.version, snapshot.timestamp) == ("memory://handmade", 1, 2000)

@@ -33,11 +33,11 @@ def test_without_the_variable_there_are_none(monkeypatch):
     assert options_at("s3://b/t") == {}
 
 
-@pytest.mark.parametrize("told", [{"account_name": "mine"}, {"connection_string": "AccountName=mine;AccountKey=k=="}])
-def test_those_of_one_azure_account_are_for_no_other(set_options, told):
-    set_options(azure=told)
-    assert options_at("abfss://c@mine.dfs.core.windows.net/t") == told
-    assert options_at("az://c/t") == told
+@pytest.mark.parametrize("reported", [{"account_name": "mine"}, {"connection_string": "AccountName=mine;AccountKey=k=="}])
+def test_those_of_one_azure_account_are_for_no_other(set_options, reported):
+    set_options(azure=reported)
+    assert options_at("abfss://c@mine.dfs.core.windows.net/t") == reported
+    assert options_at("az://c/t") == reported
     assert options_at("abfss://c@theirs.dfs.core.windows.net/t") == {}
 
 

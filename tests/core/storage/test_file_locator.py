@@ -169,7 +169,7 @@ def test_an_absolute_path_into_the_table_itself_is_read_by_whatever_way_it_leads
     assert rows(root) == rows(link) == [1, 2, 3]
 
 
-def test_an_allowed_prefix_is_read_and_its_neighbour_is_not(place):
+def test_an_allowed_prefix_is_read_and_its_neighbor_is_not(place):
     root = place / "table"
     commit(root, 1, add(f"{place}/secret/f.parquet", size=1))
     assert rows(root, allowed_prefixes=[f"file://{place}/secret/"]) == [1, 2, 3, 41, 42]

@@ -9,7 +9,7 @@ from airflow_delta.core.storage.object_location import ObjectLocation
     ("raised", "expected"),
     [(ConnectionError, OSError), (ValueError, UnsupportedStorageError), (Exception, UnsupportedStorageError)],
 )
-def test_what_goes_wrong_with_credentials_is_told_without_them(monkeypatch, raised, expected):
+def test_what_goes_wrong_with_credentials_is_reported_without_them(monkeypatch, raised, expected):
     def refuse(**options):
         raise raised(f"no answer from /tokeninfo?access_token={options['token']}")
 

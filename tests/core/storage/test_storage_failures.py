@@ -109,7 +109,7 @@ def failing(error, at):
         (ABSENT, MissingDataFileError, False),
     ],
 )
-def test_what_a_service_answers_is_told_from_the_content_of_a_file(store, texts, kind, retryable):
+def test_answers_of_a_service_are_distinguished_from_the_content_of_a_file(store, texts, kind, retryable):
     for text in texts:
         store.failures = failing(pa.ArrowException(text) if text.startswith("Unknown error") else OSError(text), range(1 << 20))
         with pytest.raises(kind) as caught:

@@ -83,7 +83,7 @@ def test_when_the_other_put_under_way_wins_the_version_is_taken(store, proxy, bu
     assert store.read(COMMIT) == b"theirs"
 
 
-def test_a_put_that_is_put_off_for_ever_ends_in_an_error_that_tells_nothing(store, proxy, pauses):
+def test_a_put_that_is_put_off_for_ever_ends_in_an_error_that_says_nothing(store, proxy, pauses):
     proxy.faults = [Fault("PUT", COMMIT, times=FOR_EVER, answer=CONFLICT)]
     with pytest.raises(OSError, match="409 ConditionalRequestConflict") as caught:
         store.write_if_absent(COMMIT, b"mine")

@@ -125,7 +125,7 @@ def test_a_path_leads_to_a_member():
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("", "the text ends"),
         ("a", "the text ends where a type"),
@@ -144,6 +144,6 @@ def test_a_path_leads_to_a_member():
         ("a " + "ARRAY<" * 9_999, "nested too deeply"),
     ],
 )
-def test_what_is_no_column_is_told_with_its_place(text, told):
-    with pytest.raises(InvalidStatementError, match=re.escape(told)):
+def test_what_is_no_column_is_reported_with_its_place(text, reported):
+    with pytest.raises(InvalidStatementError, match=re.escape(reported)):
         parse_struct(text)

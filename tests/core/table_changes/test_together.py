@@ -80,8 +80,8 @@ def test_every_change_can_be_asked_for(table):
     assert "owner" not in table.properties
     assert {"allowColumnDefaults", "checkConstraints", "clustering", "timestampNtz", "typeWidening"} <= table.features
     info = result.commit_info
-    told = [change["operation"] for change in json.loads(info.operation_parameters["changes"])]
-    assert (info.operation, len(told), told[:3]) == (
+    reported = [change["operation"] for change in json.loads(info.operation_parameters["changes"])]
+    assert (info.operation, len(reported), reported[:3]) == (
         "ALTER TABLE",
         13,
         ["ADD CONSTRAINT", "SET TBLPROPERTIES", "CHANGE COLUMN"],
@@ -117,7 +117,7 @@ def test_a_table_that_is_so_already_gets_no_commit(table):
     assert (result.version, result.committed) == (0, False)
 
 
-def test_a_plan_tells_the_result_and_commits_nothing(table):
+def test_a_plan_shows_the_result_and_commits_nothing(table):
     table.create()
     plan = table.alter.plan(step_of(AddColumns("a INT")), step_of(ClusterBy("a")))
     assert ([change["operation"] for change in plan.changes], plan.table.schema.names[-1]) == (

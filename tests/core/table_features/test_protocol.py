@@ -153,7 +153,7 @@ def test_versions_never_go_down():
     assert at_least(listed, reader_version=3, writer_version=7) == listed
 
 
-def test_what_requires_a_feature_is_told():
+def test_what_requires_a_feature_is_reported():
     table = upgraded(protocol(1, 2), ["rowTracking", "clustering"])
     assert dependents(table, "domainMetadata") == ("clustering", "rowTracking")
     assert dependents(table, "clustering") == ()

@@ -126,12 +126,12 @@ def test_a_lost_answer_whose_version_somebody_else_took_first_is_a_race_like_any
     assert versions(faulty) == [["other"], ["other", "b"]]
 
 
-def test_our_own_commit_is_recognised_behind_a_winner_that_would_forbid_it(faulty, added):
-    """A twin that went on after its task was given up: its commit counts, whatever else has happened since."""
-    late, twin = faulty.start_transaction(), faulty.start_transaction()
+def test_our_own_commit_is_recognized_behind_a_winner_that_would_forbid_it(faulty, added):
+    """A duplicate attempt that went on after its task was given up: its commit counts, whatever else has happened since."""
+    late, duplicate = faulty.start_transaction(), faulty.start_transaction()
     late.files("day = '1'")
     faulty.start_transaction().commit(adds=added(("other", "1", None)), operation=WRITE)
-    twin.commit(adds=added(("a", "2", None)), operation=WRITE, origin=Origin(token="t"))
+    duplicate.commit(adds=added(("a", "2", None)), operation=WRITE, origin=Origin(token="t"))
     result = late.commit(adds=added(("a2", "2", None)), operation=WRITE, origin=Origin(token="t"))
     assert (result.version, result.already_committed, result.conflicts) == (2, True, ())
     assert faulty.refresh().version == 2

@@ -1,4 +1,4 @@
-"""The conflict rules, one by one, each with what its error says; then what a passed winner leaves behind."""
+"""The conflict rules, one by one, each with what its error says; then the attempt after being rebased over a winner."""
 
 import json
 from dataclasses import replace

@@ -236,7 +236,7 @@ def test_every_so_many_commits_a_checkpoint_follows(metadata, clock, added, inte
     assert sorted(names) == [f"_delta_log/{version:020d}.checkpoint.parquet" for version in checkpoints]
 
 
-def test_a_failing_checkpoint_does_not_fail_the_commit_and_is_told(metadata, clock, added):
+def test_a_failing_checkpoint_does_not_fail_the_commit_and_is_reported(metadata, clock, added):
     log = DeltaLog(NoCheckpoints(clock=clock), clock=clock)
     log.create_transaction(replace(metadata, configuration={"delta.checkpointInterval": "1"})).commit(operation=WRITE)
     result = log.start_transaction().commit(adds=added(("a", "1", None)), operation=WRITE)
@@ -432,11 +432,11 @@ def test_the_commit_that_enables_times_says_so_in_the_metadata(metadata, clock, 
     assert configuration["delta.inCommitTimestampEnablementTimestamp"] == str(result.timestamp)
 
 
-@pytest.mark.parametrize("told", [{}, {"delta.inCommitTimestampEnablementVersion": "0"}])
-def test_metadata_in_the_place_of_other_metadata_still_says_since_when_commits_carry_times(metadata, clock, told):
+@pytest.mark.parametrize("reported", [{}, {"delta.inCommitTimestampEnablementVersion": "0"}])
+def test_metadata_in_the_place_of_other_metadata_still_says_since_when_commits_carry_times(metadata, clock, reported):
     log = modern_table(metadata, clock, "inCommitTimestamp")
     enabled = {"delta.enableInCommitTimestamps": "true"}
-    for configuration in (enabled, enabled | told):  # the second as of a replaced table, or of an older version
+    for configuration in (enabled, enabled | reported):  # the second as of a replaced table, or of an older version
         transaction = log.start_transaction()
         transaction.set_metadata(replace(metadata, configuration=configuration))
         transaction.commit(operation=Operation(name="SET TBLPROPERTIES"))

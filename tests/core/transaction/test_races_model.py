@@ -42,7 +42,7 @@ PROTOCOL = Protocol(
 
 @dataclass(frozen=True)
 class Statement:
-    """Rows ``(day, key, value)`` with a key in ``low..high`` of one day: what becomes of them."""
+    """Rows ``(day, key, value)`` with a key in ``low..high`` of one day: the outcome for them."""
 
     kind: str
     day: str

@@ -188,10 +188,10 @@ def test_a_killed_writer_leaves_each_commit_whole_or_not_at_all(make_table):
         writer.stdout.readline()  # in the middle of the second commit, or thereabouts
         time.sleep(0.003 * writer_number)
         writer.send_signal(signal.SIGKILL)
-        told = [int(line) for line in writer.communicate()[0].split()]
+        reported = [int(line) for line in writer.communicate()[0].split()]
 
         version = DeltaLog.for_table(table.uri).refresh().version
-        assert version >= max(told, default=0)
+        assert version >= max(reported, default=0)
         files = DeltaLog.for_table(table.uri).refresh().files()
         assert len(files) == version  # every commit added one file
         assert DeltaTable(table.uri).version() == version

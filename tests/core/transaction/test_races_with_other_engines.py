@@ -1,4 +1,4 @@
-"""Winners that another engine wrote are understood: its compaction passes, its delete does not."""
+"""Winners that another engine wrote are understood: its compaction is resolved, its delete conflicts."""
 
 import pytest
 from deltalake import DeltaTable

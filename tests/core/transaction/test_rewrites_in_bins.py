@@ -152,9 +152,9 @@ def test_no_bins_are_no_commit(filled):
 
 
 def test_the_twin_of_a_rewrite_is_found_behind_a_winner_that_took_its_files(filled, bins):
-    twins = [filled.start_transaction() for _ in range(2)]
+    attempts = [filled.start_transaction() for _ in range(2)]
     origin = Origin(token="t")
-    results = [twin.commit_rewrites(bins(twin), operation=OPTIMIZE, origin=origin) for twin in twins]
+    results = [attempt.commit_rewrites(bins(attempt), operation=OPTIMIZE, origin=origin) for attempt in attempts]
     assert [(result.version, result.already_committed) for result in results] == [(2, False), (2, True)]
 
 

@@ -1,4 +1,4 @@
-"""The rules about the table as a whole, and what a passed winner makes of the attempt."""
+"""The rules about the table as a whole, and the attempt rebased over a winner."""
 
 import json
 from dataclasses import replace
@@ -98,7 +98,7 @@ def test_a_conflict_names_its_rule_and_the_task_run_that_won_and_no_token():
     fields = {"operation": "MERGE", "job": job, "airflowDelta": {**record, "token": "our own business"}}
     info = CommitInfo.from_json(fields)
     with pytest.raises(ConcurrentWriteError) as caught:
-        check_conflicts(make_attempt(passes_winners=False), WinningCommit(version=5, actions=CommitActions(commit_info=info)))
+        check_conflicts(make_attempt(may_rebase=False), WinningCommit(version=5, actions=CommitActions(commit_info=info)))
     error = caught.value
     assert (error.rule, error.winning_run) == ("any_winner", record)
     assert "made by daily.load, run r1" in str(error)
@@ -273,17 +273,17 @@ def test_two_changes_of_metadata_conflict_however_harmless():
 def test_files_may_be_rearranged_while_properties_change_but_not_while_the_schema_does(added, removed):
     moves = CommitActions(adds=added(("b", "1", (0, 1)), data_change=False), removes=removed("a", data_change=False))
     attempt = make_attempt(actions=moves)
-    passed = check_conflicts(attempt, won(metadata=table_metadata(**{"delta.logRetentionDuration": "interval 1 day"})))
-    assert passed.metadata.configuration == {"delta.logRetentionDuration": "interval 1 day"}
+    rebased = check_conflicts(attempt, won(metadata=table_metadata(**{"delta.logRetentionDuration": "interval 1 day"})))
+    assert rebased.metadata.configuration == {"delta.logRetentionDuration": "interval 1 day"}
     with pytest.raises(MetadataChangedError):
         check_conflicts(attempt, won(metadata=table_metadata(schema_string({"comment": "x"}))))
 
 
-def test_rows_written_without_ids_while_these_were_enabled_are_told(added, removed):
+def test_rows_written_without_ids_while_these_were_enabled_are_reported(added, removed):
     rewrite = CommitActions(adds=added(("b", "1", (0, 1))), removes=removed("a"))
-    passed = check_conflicts(make_attempt(actions=rewrite), won(metadata=table_metadata(**TRACKING)))
-    assert passed.actions.commit_info.tags == {"delta.rowTracking.preserved": "false"}
-    assert passed.actions.commit_info.to_json()["tags"] == {"delta.rowTracking.preserved": "false"}
+    rebased = check_conflicts(make_attempt(actions=rewrite), won(metadata=table_metadata(**TRACKING)))
+    assert rebased.actions.commit_info.tags == {"delta.rowTracking.preserved": "false"}
+    assert rebased.actions.commit_info.to_json()["tags"] == {"delta.rowTracking.preserved": "false"}
 
 
 # -- domains
@@ -302,8 +302,8 @@ def test_the_mark_of_row_ids_is_no_conflict_and_other_domains_are():
 def test_a_replaced_table_ends_the_domains_that_a_winner_brought(operation, ended):
     theirs = DomainMetadata(domain="theirs", configuration="2")
     gone = DomainMetadata(domain="gone", configuration="", removed=True)
-    passed = check_conflicts(make_attempt(operation=operation), won(domains=(theirs, gone)))
-    assert passed.actions.domains == ((replace(theirs, removed=True),) if ended else ())
+    rebased = check_conflicts(make_attempt(operation=operation), won(domains=(theirs, gone)))
+    assert rebased.actions.domains == ((replace(theirs, removed=True),) if ended else ())
 
 
 # -- row ids
@@ -314,19 +314,19 @@ def test_new_rows_get_ids_behind_those_of_the_winner_and_known_ids_stay(added):
     adds = adds.set_column(8, adds.schema.field(8), [[10, 4, None]]).set_column(9, adds.schema.field(9), [[5, 2, None]])
     attempt = make_attempt(actions=CommitActions(adds=adds, domains=(mark(13),)), row_id_high_water_mark=9)
 
-    passed = check_conflicts(attempt, won(5, domains=(mark(99),)))
+    rebased = check_conflicts(attempt, won(5, domains=(mark(99),)))
 
-    assert ids(passed.actions) == {"new": (100, 6), "copied": (4, 2), "other": (102, 6)}
-    assert mark_of(passed.actions) == [103]
-    again = check_conflicts(passed, won(6))
+    assert ids(rebased.actions) == {"new": (100, 6), "copied": (4, 2), "other": (102, 6)}
+    assert mark_of(rebased.actions) == [103]
+    again = check_conflicts(rebased, won(6))
     assert ids(again.actions) == {"new": (100, 7), "copied": (4, 2), "other": (102, 7)}
     assert (mark_of(again.actions), again.row_id_high_water_mark) == ([103], 99)
 
 
 def test_row_tracking_that_begins_with_the_winner_numbers_the_attempt(added):
     attempt = make_attempt(protocol=without("rowTracking"), actions=CommitActions(adds=added(("a", "1", (0, 1)))))
-    passed = check_conflicts(attempt, won(5, protocol=MODERN))
-    assert (ids(passed.actions), mark_of(passed.actions)) == ({"a": (0, 6)}, [1])
+    rebased = check_conflicts(attempt, won(5, protocol=MODERN))
+    assert (ids(rebased.actions), mark_of(rebased.actions)) == ({"a": (0, 6)}, [1])
     with pytest.raises(MissingRecordCountError) as caught:
         check_conflicts(replace(attempt, actions=CommitActions(adds=added(("a", "1", None)))), won(5, protocol=MODERN))
     assert caught.value.path == "a"
@@ -349,13 +349,13 @@ def test_files_that_a_backfill_has_numbered_keep_these_ids_in_what_replaces_them
     rewrite = CommitActions(adds=added(("new", "1", (0, 1))), removes=removed("f"))
     backfilled = with_ids(added(("f", "1", (0, 1)), ("g", "1", (0, 1)), data_change=False), 40, 5)
 
-    passed = check_conflicts(
+    rebased = check_conflicts(
         make_attempt(actions=rewrite), won(5, "ROW TRACKING BACKFILL", adds=backfilled, domains=(mark(50),))
     )
 
-    assert ids(passed.actions) == {"new": (51, 6)}
-    assert passed.actions.removes["base_row_id"].to_pylist() == [40]
-    assert ids(check_conflicts(passed, won(6)).actions) == {"new": (51, 7)}
+    assert ids(rebased.actions) == {"new": (51, 6)}
+    assert rebased.actions.removes["base_row_id"].to_pylist() == [40]
+    assert ids(check_conflicts(rebased, won(6)).actions) == {"new": (51, 7)}
 
 
 def test_a_backfill_leaves_out_what_the_winner_has_named(added, removed):
@@ -364,9 +364,9 @@ def test_a_backfill_leaves_out_what_the_winner_has_named(added, removed):
         actions=CommitActions(adds=added(("a", "1", (0, 1)), ("b", "1", (0, 1)), ("c", "1", (0, 1)), data_change=False)),
     )
     attempt = replace(attempt, read_files=attempt.actions.adds["path"].combine_chunks())
-    passed = check_conflicts(attempt, won(adds=added(("b", "1", (0, 1))), removes=removed("a"), domains=(mark(1),)))
-    assert ids(passed.actions) == {"c": (2, 6)}
-    assert passed.read_files.to_pylist() == ["c"]
+    rebased = check_conflicts(attempt, won(adds=added(("b", "1", (0, 1))), removes=removed("a"), domains=(mark(1),)))
+    assert ids(rebased.actions) == {"c": (2, 6)}
+    assert rebased.read_files.to_pylist() == ["c"]
 
 
 def test_an_unbackfill_takes_the_ids_of_the_winner_away_and_does_not_meet_a_backfill(added):
@@ -374,9 +374,9 @@ def test_an_unbackfill_takes_the_ids_of_the_winner_away_and_does_not_meet_a_back
     suspended = table_metadata(**{"delta.rowTrackingSuspended": "true"})
     attempt = make_attempt(suspended, operation="ROW TRACKING UNBACKFILL", actions=CommitActions(adds=bare))
     theirs = with_ids(added(("b", "1", (0, 1)), ("c", "1", (0, 1))), 7, 5)
-    passed = check_conflicts(attempt, won(adds=theirs))
-    assert ids(passed.actions) == dict.fromkeys("abc", (None, None))
-    assert passed.actions.adds["data_change"].to_pylist() == [False] * 3
+    rebased = check_conflicts(attempt, won(adds=theirs))
+    assert ids(rebased.actions) == dict.fromkeys("abc", (None, None))
+    assert rebased.actions.adds["data_change"].to_pylist() == [False] * 3
     with pytest.raises(ProtocolChangedError):
         check_conflicts(attempt, won(operation="ROW TRACKING BACKFILL", adds=theirs))
 
@@ -397,9 +397,9 @@ def test_type_changes_name_the_version_that_the_commit_takes():
 
 @pytest.mark.parametrize(("theirs", "ours"), [(70, 100), (100, 101), (500, 501)])
 def test_a_commit_with_a_time_is_later_than_the_winner(theirs, ours):
-    passed = check_conflicts(make_attempt(table_metadata(**TIMES)), won(in_commit_timestamp=theirs))
-    assert passed.actions.commit_info.in_commit_timestamp == ours
-    assert next(iter(passed.actions.commit_info.to_json())) == "inCommitTimestamp"
+    rebased = check_conflicts(make_attempt(table_metadata(**TIMES)), won(in_commit_timestamp=theirs))
+    assert rebased.actions.commit_info.in_commit_timestamp == ours
+    assert next(iter(rebased.actions.commit_info.to_json())) == "inCommitTimestamp"
 
 
 def test_without_the_property_commits_carry_no_time():
@@ -407,20 +407,20 @@ def test_without_the_property_commits_carry_no_time():
 
 
 def test_times_that_the_winner_has_enabled_are_kept_by_the_attempt():
-    passed = check_conflicts(make_attempt(), won(metadata=table_metadata(**TIMES), in_commit_timestamp=300))
-    assert passed.actions.commit_info.in_commit_timestamp == 301
-    assert passed.actions.metadata is None
+    rebased = check_conflicts(make_attempt(), won(metadata=table_metadata(**TIMES), in_commit_timestamp=300))
+    assert rebased.actions.commit_info.in_commit_timestamp == 301
+    assert rebased.actions.metadata is None
 
 
-def test_the_commit_that_enables_times_tells_its_own_version_and_time():
+def test_the_commit_that_enables_times_shows_its_own_version_and_time():
     attempt = make_attempt(actions=CommitActions(metadata=table_metadata(**{"delta.enableInCommitTimestamps": "true"})))
-    passed = check_conflicts(attempt, won(5, file_time=900))
-    assert passed.actions.metadata.configuration == {
+    rebased = check_conflicts(attempt, won(5, file_time=900))
+    assert rebased.actions.metadata.configuration == {
         "delta.enableInCommitTimestamps": "true",
         "delta.inCommitTimestampEnablementVersion": "6",
         "delta.inCommitTimestampEnablementTimestamp": "901",
     }
-    assert passed.actions.commit_info.in_commit_timestamp == 901
+    assert rebased.actions.commit_info.in_commit_timestamp == 901
 
 
 def test_what_a_rule_has_added_must_not_name_a_file_twice(added):

@@ -1,4 +1,4 @@
-"""Two transactions on one table: both pass, one is told why not, or one finds that the other has done its work."""
+"""Two transactions on one table: both pass, one gets the reason why not, or one finds that the other has done its work."""
 
 from dataclasses import replace
 
@@ -57,8 +57,8 @@ def test_a_conflict_names_the_rule_and_can_be_listed(table, added):
         late.commit(adds=added(("b", "1", None)), operation=MERGE)
 
     assert caught.value.path == "a"
-    told = {"version": 1, "operation": "WRITE", "rule": "DELTA_CONCURRENT_APPEND", "job": None, "run": None}
-    assert redone(caught.value) == told
+    reported = {"version": 1, "operation": "WRITE", "rule": "DELTA_CONCURRENT_APPEND", "job": None, "run": None}
+    assert redone(caught.value) == reported
     assert paths(table) == ["a"]
 
 
@@ -146,7 +146,7 @@ def test_removing_rows_without_saying_what_was_read_counts_as_having_read_everyt
         overwrite.commit(adds=added(("c", "1", None)), removes=tombstones(files), operation=WRITE)
 
 
-def test_write_serializable_is_honoured_where_the_table_asks_for_it(table, metadata, added):
+def test_write_serializable_is_honored_where_the_table_asks_for_it(table, metadata, added):
     transaction = table.start_transaction()
     transaction.set_metadata(replace(metadata, configuration={"delta.isolationLevel": "WriteSerializable"}))
     transaction.commit(adds=added(("a", "1", None)), operation=WRITE)
@@ -241,22 +241,22 @@ def test_an_operation_on_the_whole_state_passes_nobody(table, added):
 
 
 def test_the_twin_of_a_restore_is_not_taken_for_a_conflict(table, added):
-    twins = [table.start_transaction() for _ in range(2)]
+    attempts = [table.start_transaction() for _ in range(2)]
     restores = {"operation": Operation(name="RESTORE"), "origin": Origin(token="t1"), "resolve_conflicts": False}
-    results = [twin.commit(adds=added(("a", "1", None)), **restores) for twin in twins]
+    results = [attempt.commit(adds=added(("a", "1", None)), **restores) for attempt in attempts]
     assert [(result.version, result.already_committed) for result in results] == [(1, False), (1, True)]
 
 
 def test_the_twin_of_a_task_that_committed_returns_the_same_version(table, added):
     origin = Origin(token="t1")
-    twins = [table.start_transaction() for _ in range(2)]
-    for twin in twins:
-        twin.files("day = '1'")
+    attempts = [table.start_transaction() for _ in range(2)]
+    for attempt in attempts:
+        attempt.files("day = '1'")
     table.start_transaction().commit(adds=added(("other", "1", None)), operation=WRITE)  # forbids both
     orphan = table.start_transaction()
     done = orphan.commit(adds=added(("a", "1", None)), operation=MERGE, metrics={"numTargetFilesAdded": 1}, origin=origin)
 
-    result = twins[0].commit(adds=added(("b", "1", None)), operation=MERGE, origin=origin)
+    result = attempts[0].commit(adds=added(("b", "1", None)), operation=MERGE, origin=origin)
 
     assert (result.version, result.committed, result.already_committed) == (done.version, True, True)
     assert result.commit_info.operation_metrics == {"numTargetFilesAdded": "1"}

@@ -87,7 +87,7 @@ def write_checkpoint(
     Raises:
         UnsupportedWriterFeatureError: The table needs writers that know more.
         InvalidStatementError: The table does not allow this kind, or there is no such kind.
-        CorruptLogError: The log does not tell the files.
+        CorruptLogError: The log does not contain the files.
     """
     check_writable(snapshot.table_uri, snapshot.protocol, snapshot.metadata)
     asked: CheckpointKind | None = converted_value("checkpoint", "kind", kind, CheckpointKind | None)

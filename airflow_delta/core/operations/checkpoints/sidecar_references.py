@@ -20,7 +20,7 @@ def sidecars_of(store: LogStore, checkpoints: Iterable[str]) -> Iterator[str]:
     """Paths below the table's root of the sidecars that these files of checkpoints name.
 
     Raises:
-        CorruptLogError: A file does not tell.
+        CorruptLogError: A file is unreadable.
     """
     for path in checkpoints:
         with blamed_on(store.table_uri, path):

@@ -1,4 +1,4 @@
-"""What is wrong with a table, what will be soon, and what to do about it. Nothing is changed."""
+"""Health check of a table: what is wrong, what will be soon, and the remedies. Nothing is changed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Finding", "Severity", "TableHealth", "check_health"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableHealth:
-    """What an examination found.
+    """The result of a health check.
 
     Attributes:
         version: The latest version; None where the log does not open.
@@ -40,11 +40,11 @@ class TableHealth:
 
 
 def check_health(log: TableLog, *, list_files: bool = True) -> TableHealth:
-    """Look at the log, and at the data files if ``list_files``: one flat listing of the whole table.
+    """Check the log, and the data files if ``list_files``: one flat listing of the whole table.
 
     Raises:
         TableNotFoundError: There is no table.
-        StorageAccessError: The storage does not let us look.
+        StorageAccessError: The storage refuses access.
     """
     table = InspectedTable(log, with_files=list_files)
     findings = [finding for check in CHECKS for finding in check(table)]

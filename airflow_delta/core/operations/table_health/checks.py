@@ -1,4 +1,4 @@
-"""The checks of an examination: each looks at the table and says what it finds. ``CHECKS`` is the table of contents."""
+"""The checks of the health check; each yields its findings. ``CHECKS`` is the table of contents."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Check: TypeAlias = Callable[[InspectedTable], Iterator[Finding]]
 
 
 def unreadable(table: InspectedTable) -> Iterator[Finding]:
-    """The table does not open."""
+    """The table cannot be opened."""
     if table.error:
         yield _of_error(table.error, Severity.ERROR)
 
@@ -58,13 +58,13 @@ def gaps(table: InspectedTable) -> Iterator[Finding]:
         yield _warning(
             "COMMITS_MISSING",
             f"{len(holes)} commits are missing between others: right after them, only a checkpoint's version can be read",
-            "restore the commit files from a backup; if nobody needs these versions, nothing is to be done",
+            "restore the commit files from a backup; if nobody needs these versions, no action is needed",
             tuple(holes[:_EXAMPLES]),
         )
 
 
 def broken_checkpoints(table: InspectedTable) -> Iterator[Finding]:
-    """Checkpoints were passed over when the table was opened and its files were read."""
+    """Checkpoints were skipped as unreadable when the table was opened and its files were read."""
     for broken in table.snapshot.replay.broken_checkpoints if table.snapshot else ():
         yield _warning(
             "CHECKPOINT_UNREADABLE",
@@ -75,12 +75,12 @@ def broken_checkpoints(table: InspectedTable) -> Iterator[Finding]:
 
 
 def wrong_checksum(table: InspectedTable) -> Iterator[Finding]:
-    """The checksum file says otherwise than the log; engines that believe it answer wrongly."""
+    """The checksum file contradicts the log; engines that trust it return wrong results."""
     if table.snapshot and (differences := table.snapshot.verify_checksum()):
         yield _warning(
             "CHECKSUM_WRONG",
-            f"the checksum of version {table.snapshot.version} says otherwise than the log: {'; '.join(differences)}",
-            "delete the file",
+            f"the checksum file of version {table.snapshot.version} contradicts the log: {'; '.join(differences)}",
+            "delete the checksum file",
             (checksum_path(table.snapshot.version),),
         )
 
@@ -115,7 +115,7 @@ def overdue_checkpoint(table: InspectedTable) -> Iterator[Finding]:
 
 
 def stray_log_files(table: InspectedTable) -> Iterator[Finding]:
-    """Files in the log's directory that are none of the log: every listing pays for them."""
+    """Files in the log's directory that do not belong to the log and slow down every listing."""
     if table.listed is None:
         return
     paths = table.listed["path"]
@@ -124,8 +124,8 @@ def stray_log_files(table: InspectedTable) -> Iterator[Finding]:
     if len(stray) > _MANY_FILES:
         yield _hint(
             "STRAY_LOG_FILES",
-            f"{len(stray)} files in {LOG_DIRECTORY} are none of the log",
-            "delete them when no writer is at work",
+            f"{len(stray)} files in {LOG_DIRECTORY} do not belong to the log",
+            "delete them while no writer is running",
             tuple(stray[:_EXAMPLES]),
         )
 
@@ -155,7 +155,7 @@ def missing_files(table: InspectedTable) -> Iterator[Finding]:
     if len(missing):
         yield _error(
             "MISSING_DATA_FILES",
-            f"{len(missing)} of {len(names)} live data files are not there: every read that needs them fails",
+            f"{len(missing)} of {len(names)} live data files are missing: every read that needs them fails",
             "restore them from a backup, or restore the table to a version that does not need them",
             tuple(missing[:_EXAMPLES].to_pylist()),
         )
@@ -164,7 +164,7 @@ def missing_files(table: InspectedTable) -> Iterator[Finding]:
     if len(changed):
         yield _warning(
             "DATA_FILES_CHANGED",
-            f"{len(changed)} data files have another size than the log says: something else wrote them",
+            f"{len(changed)} data files differ in size from the log: something else overwrote them",
             "restore them from a backup, or rewrite them by OPTIMIZE if their rows are right",
             tuple(changed[:_EXAMPLES].to_pylist()),
         )
@@ -215,13 +215,13 @@ def short_retention(table: InspectedTable) -> Iterator[Finding]:
     if retention < _DAY:
         yield _warning(
             "RETENTION_SHORT",
-            f"delta.deletedFileRetentionDuration is {retention / 3_600_000:g} hours: a vacuum takes files from readers at work",
+            f"delta.deletedFileRetentionDuration is {retention / 3_600_000:g} hours: a vacuum can delete files in use",
             "set it longer than the longest job takes",
         )
 
 
 def unreadable_retention(table: InspectedTable) -> Iterator[Finding]:
-    """Nothing is deleted while nobody knows how long it must stay."""
+    """Vacuum and log cleanup delete nothing while a retention property is invalid."""
     if table.snapshot is None:
         return
     for name in (DELETED_FILE_RETENTION, LOG_RETENTION):

@@ -1,4 +1,4 @@
-"""What an examination looks at."""
+"""The table as the health check reads it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ SMALL_FILE = 16 << 20
 
 
 class InspectedTable:
-    """What the checks look at.
+    """The state of a table that the checks share, read once.
 
     Attributes:
-        snapshot: The latest version; None where it does not open, and ``error`` then says why.
+        snapshot: The latest version; None where it cannot be opened, with the reason in ``error``.
         files: Its live files, columns ``ADD_FILE``; only with a snapshot.
         listed: Every file below the root, columns ``LISTED_FILE``; None where they are not listed.
         unneeded: Those that a vacuum with the table's own retention would delete; None where that is not known.
@@ -78,7 +78,7 @@ def _cutoff(snapshot: Snapshot, now: int) -> int:
 
 
 def _needed(snapshot: Snapshot, now: int) -> pa.ChunkedArray:
-    """The paths that a vacuum keeps. Raises ``CorruptLogError`` where the log cannot tell."""
+    """The paths that a vacuum keeps. Raises ``CorruptLogError`` where the log cannot be read."""
     tombstones = snapshot.tombstones()
     recent = tombstones.filter(pc.greater_equal(tombstones["deletion_timestamp"], _cutoff(snapshot, now)))
     files = [files.select(["path", "deletion_vector"]) for files in (snapshot.files(), recent)]

@@ -27,7 +27,7 @@ SHARED_TABLES = Path(__file__).parents[5] / "shared" / "tables"
 
 
 def only_the_checkpoint(source, target, version):
-    """A copy of the table in which nothing but the checkpoint can tell of earlier versions."""
+    """A copy of the table in which nothing but the checkpoint can show of earlier versions."""
     shutil.copytree(source, target)
     for path in (target / "_delta_log").iterdir():
         if path.name.startswith("0") and path.name[:20] < f"{version:020d}":
@@ -43,7 +43,7 @@ def in_memory(schema_string='{"type":"struct","fields":[]}', *, protocol=None, *
 
 
 def reopened(log, version):
-    """The table as the checkpoint alone tells it."""
+    """The table as the checkpoint alone shows it."""
     log.store.delete([commit_path(commit_version) for commit_version in range(version)])
     return DeltaLog(log.store, clock=log.clock).snapshot(version)
 
@@ -225,7 +225,7 @@ def test_a_broken_checkpoint_is_no_reason_to_write_none_while_the_commits_are_th
 # -- the hint
 
 
-def test_the_hint_tells_version_and_sizes_the_first_three_fields_first():
+def test_the_hint_shows_version_and_sizes_the_first_three_fields_first():
     log = in_memory()
     result = log.checkpoint()
     hint = json.loads(log.store.read(LAST_CHECKPOINT))

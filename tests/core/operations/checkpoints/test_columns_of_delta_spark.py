@@ -18,7 +18,7 @@ ONLY_WHERE_ASKED_FOR = ("stats_parsed", "partitionValues_parsed")
 
 
 def leaves(path):
-    """For each leaf how often it may be null or repeated: what tells optional from required."""
+    """For each leaf how often it may be null or repeated: what distinguishes optional from required."""
     schema = pq.ParquetFile(path).schema
     columns = (schema.column(index) for index in range(len(schema)))
     return {column.path: (column.max_definition_level, column.max_repetition_level) for column in columns}
