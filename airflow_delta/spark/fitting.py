@@ -15,8 +15,8 @@ from airflow_delta.core.schema.differences import schema_differences
 from airflow_delta.spark.all_nullable import all_nullable
 from airflow_delta.spark.promises.identity import NumberedRows
 from airflow_delta.spark.promises.values import completed, has_value_when_missing, refused_value
+from airflow_delta.spark.schema_conversion import from_spark, to_spark
 from airflow_delta.spark.session import session_settings
-from airflow_delta.spark.spark_schema import from_spark, to_spark
 
 _SETTINGS = {"spark.sql.caseSensitive": "false"}  # otherwise a name in another case would count as missing, and become NULL
 

@@ -18,8 +18,8 @@ from airflow_delta.core.schema.column_mapping import MappingMode, physical_name,
 from airflow_delta.core.schema.data_types import BOOLEAN, STRING
 from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.spark.data_paths import file_uri
+from airflow_delta.spark.schema_conversion import quoted, to_spark
 from airflow_delta.spark.session import session_settings
-from airflow_delta.spark.spark_schema import quoted, to_spark
 from airflow_delta.spark.table_files import READ_MARK, TableFiles
 
 _READER_OPTIONS = {

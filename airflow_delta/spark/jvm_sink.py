@@ -14,8 +14,8 @@ from airflow_delta.core.data_files.compression import asked_codec
 from airflow_delta.core.schema import ArrayType, MapType, StructField, StructType
 from airflow_delta.core.schema.column_mapping import PHYSICAL_NAME_KEY
 from airflow_delta.spark.footers import read_footers
+from airflow_delta.spark.schema_conversion import in_files, quoted
 from airflow_delta.spark.session import session_settings
-from airflow_delta.spark.spark_schema import in_files, quoted
 from airflow_delta.spark.staging import StagingArea
 from airflow_delta.spark.sunk_rows import SUNK_FILE, SunkRows
 

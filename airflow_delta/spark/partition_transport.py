@@ -20,7 +20,7 @@ from airflow_delta.core.errors import InvalidPartitionValueError
 from airflow_delta.core.schema import DataType, StructField, physical_name, serialize
 from airflow_delta.core.schema.data_types import DATE, DOUBLE, FLOAT, TIMESTAMP, TIMESTAMP_NTZ
 from airflow_delta.spark.errors import StagedFilesError
-from airflow_delta.spark.spark_schema import quoted
+from airflow_delta.spark.schema_conversion import quoted
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _ID = "id"

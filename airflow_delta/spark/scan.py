@@ -27,9 +27,9 @@ from airflow_delta.spark.arrow_scan import arrow_scan, no_rows
 from airflow_delta.spark.data_paths import file_uri
 from airflow_delta.spark.jvm_scan import jvm_scan
 from airflow_delta.spark.predicates import predicate_of
+from airflow_delta.spark.schema_conversion import quoted, to_spark
 from airflow_delta.spark.session import is_case_sensitive
-from airflow_delta.spark.spark_schema import quoted, to_spark
-from airflow_delta.spark.supported import check_scannable
+from airflow_delta.spark.supported_features import check_scannable
 from airflow_delta.spark.table_files import TableFiles
 
 SCANNED_COLUMNS = ("path", "partition_values", "deletion_vector")

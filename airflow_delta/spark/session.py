@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_delta.spark.spark_schema import quoted
+from airflow_delta.spark.schema_conversion import quoted
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from airflow_delta.core.table_features.feature import FEATURES
 from airflow_delta.core.table_features.support import READABLE, WRITABLE
-from airflow_delta.spark import supported
+from airflow_delta.spark import supported_features as supported
 
 PAGES = Path(__file__).parents[1]
 REGION = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)

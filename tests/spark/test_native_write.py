@@ -6,15 +6,16 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from airflow_delta.spark.io import footers
+from airflow_delta.spark.statement import staged_rows
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from airflow_delta.core.actions import Metadata
 from airflow_delta.core.errors import CommitStateUnknownError, DeltaError, InvalidPartitionValueError, TableNotFoundError
 from airflow_delta.core.schema import schema_json
-from airflow_delta.spark import footers, native_write
 from airflow_delta.spark.errors import StagedFilesError
 from airflow_delta.spark.native_write import write_rows
-from airflow_delta.spark.spark_schema import from_spark
+from airflow_delta.spark.schema_conversion import from_spark
 from airflow_delta.spark.staging import StagingArea
 
 pytestmark = pytest.mark.spark
@@ -127,7 +128,7 @@ def test_a_directory_that_no_row_belongs_to_is_noticed(rows, table, monkeypatch)
 
 
 def test_two_partitions_of_one_hash_are_not_mixed(rows, table, monkeypatch):
-    monkeypatch.setattr(native_write.PartitionTransport, "directory_id", lambda _self: F.lit(7))
+    monkeypatch.setattr(staged_rows.PartitionTransport, "directory_id", lambda _self: F.lit(7))
     with pytest.raises(StagedFilesError, match="hash 7"), StagingArea(table) as staging:
         write_rows(rows, staging, metadata_of(rows, "p"))
 

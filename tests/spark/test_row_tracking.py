@@ -23,7 +23,7 @@ from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.merge.merge import merge
 from airflow_delta.spark.optimize.optimize import optimize
-from airflow_delta.spark.spark_schema import from_spark
+from airflow_delta.spark.schema_conversion import from_spark
 from airflow_delta.spark.write.write import write
 
 TABLE = Path(__file__).resolve().parents[3] / "shared" / "tables" / "row_tracking"

@@ -20,8 +20,8 @@ from airflow_delta.core.schema import StructField, StructType, without_column_ma
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.spark.arrow_scan import marked_listing, no_rows
 from airflow_delta.spark.change_feed.reader import ChangeReader
-from airflow_delta.spark.spark_schema import to_spark
-from airflow_delta.spark.supported import check_scannable
+from airflow_delta.spark.schema_conversion import to_spark
+from airflow_delta.spark.supported_features import check_scannable
 from airflow_delta.spark.table_files import TableFiles
 
 _TASKS_PER_CORE = 8

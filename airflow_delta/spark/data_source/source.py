@@ -15,8 +15,8 @@ from airflow_delta.spark.data_source.options import ReadOptions, WriteOptions
 from airflow_delta.spark.data_source.reader import ChangesReader, RowsReader
 from airflow_delta.spark.data_source.write_plan import plan_write
 from airflow_delta.spark.data_source.writer import DeltaWriter
-from airflow_delta.spark.spark_schema import from_spark, to_spark
-from airflow_delta.spark.supported import check_scannable
+from airflow_delta.spark.schema_conversion import from_spark, to_spark
+from airflow_delta.spark.supported_features import check_scannable
 
 
 class DeltaDataSource(DataSource):  # type: ignore[misc] # PySpark is not typed here

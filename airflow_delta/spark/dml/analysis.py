@@ -16,7 +16,7 @@ from airflow_delta.spark.dml.clauses import BoundClauses, ClauseKind, of_source
 from airflow_delta.spark.dml.mentions import TARGET
 from airflow_delta.spark.promises.column_rules import default_text
 from airflow_delta.spark.promises.values import default_value
-from airflow_delta.spark.spark_schema import from_spark, to_spark
+from airflow_delta.spark.schema_conversion import from_spark, to_spark
 from airflow_delta.spark.sql_expression import sql_expression
 
 

@@ -29,7 +29,7 @@ from airflow_delta.spark.native_write import StagedRows, write_change_rows, writ
 from airflow_delta.spark.rewrite import FileRewrite, Rewritten
 from airflow_delta.spark.row_changes import DROP, LIVES_ON, OUTPUT, ROW
 from airflow_delta.spark.row_tracking import row_id_column
-from airflow_delta.spark.spark_schema import quoted, to_spark
+from airflow_delta.spark.schema_conversion import quoted, to_spark
 from airflow_delta.spark.staging import StagingArea
 from airflow_delta.spark.target_reads import TargetReads
 

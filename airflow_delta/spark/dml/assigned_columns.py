@@ -14,7 +14,7 @@ from airflow_delta.core.table_changes.column_path import ColumnPath, overlap, pa
 from airflow_delta.core.table_changes.refusal import Refusal
 from airflow_delta.spark.dml.mentions import TARGET
 from airflow_delta.spark.promises.assignments import is_default
-from airflow_delta.spark.spark_schema import quoted
+from airflow_delta.spark.schema_conversion import quoted
 
 _MOST_LISTED = 20
 

@@ -28,7 +28,7 @@ from airflow_delta.spark.dml.mentions import SOURCE, TARGET, mentioned_columns
 from airflow_delta.spark.promises.assignments import inserted, of_star, updated
 from airflow_delta.spark.promises.identity import NumberedRows, numbered
 from airflow_delta.spark.promises.values import with_generated
-from airflow_delta.spark.spark_schema import quoted, to_spark
+from airflow_delta.spark.schema_conversion import quoted, to_spark
 from airflow_delta.spark.sql_expression import sql_expression
 
 

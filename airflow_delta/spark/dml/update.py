@@ -18,7 +18,7 @@ from airflow_delta.spark.dml.row_marks import hides_rows
 from airflow_delta.spark.dml.selected_rows import RowChange, change_selected_rows
 from airflow_delta.spark.dml.selection import Selection
 from airflow_delta.spark.promises.violations import row_rules
-from airflow_delta.spark.supported import check_rows_writable
+from airflow_delta.spark.supported_features import check_rows_writable
 
 
 def update(

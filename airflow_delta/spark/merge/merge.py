@@ -29,10 +29,10 @@ from airflow_delta.spark.merge.source import materialise
 from airflow_delta.spark.outcome import with_sources
 from airflow_delta.spark.predicates import predicate_of
 from airflow_delta.spark.promises.violations import row_rules
+from airflow_delta.spark.schema_conversion import from_spark
 from airflow_delta.spark.sources import open_source
-from airflow_delta.spark.spark_schema import from_spark
 from airflow_delta.spark.sql_expression import sql_expression
-from airflow_delta.spark.supported import check_rows_writable
+from airflow_delta.spark.supported_features import check_rows_writable
 from airflow_delta.spark.target_reads import TargetReads
 
 

@@ -29,7 +29,7 @@ from airflow_delta.spark.merge.source import MergeSource
 from airflow_delta.spark.outcome import result_of, uncommitted
 from airflow_delta.spark.promises.identity import identity_tags, with_marks
 from airflow_delta.spark.staging import StagingArea
-from airflow_delta.spark.supported import ENFORCED
+from airflow_delta.spark.supported_features import ENFORCED
 from airflow_delta.spark.target_reads import TargetReads
 
 

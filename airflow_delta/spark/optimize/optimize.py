@@ -22,7 +22,7 @@ from airflow_delta.spark.outcome import earlier_result, uncommitted
 from airflow_delta.spark.predicates import predicate_of
 from airflow_delta.spark.rewrite import FileRewrite, Rewritten
 from airflow_delta.spark.staging import StagingArea
-from airflow_delta.spark.supported import check_rows_writable
+from airflow_delta.spark.supported_features import check_rows_writable
 
 _NAME = "OPTIMIZE"
 

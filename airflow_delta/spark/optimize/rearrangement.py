@@ -17,7 +17,7 @@ from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.core.transaction.rewrite_bins import FileRewriteBin
 from airflow_delta.spark.outcome import uncommitted
 from airflow_delta.spark.rewrite import Rewritten
-from airflow_delta.spark.supported import ENFORCED
+from airflow_delta.spark.supported_features import ENFORCED
 
 
 def commit_rearrangement(

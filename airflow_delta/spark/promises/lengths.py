@@ -16,7 +16,7 @@ from pyspark.sql import types as spark_types
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.schema.char_columns import CHAR_VARCHAR
 from airflow_delta.spark.errors import TableRuleUnreadableError
-from airflow_delta.spark.spark_schema import quoted
+from airflow_delta.spark.schema_conversion import quoted
 
 
 def violations(schema: StructType) -> dict[str, Column]:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 
 from airflow_delta.core.schema import ArrayType, DataType, MapType, StructType
 from airflow_delta.core.schema.data_types import BINARY, STRING
-from airflow_delta.spark.spark_schema import quoted
+from airflow_delta.spark.schema_conversion import quoted
 
 
 def violations(schema: StructType, partition_columns: tuple[str, ...] = ()) -> dict[str, Column]:

@@ -12,7 +12,7 @@ from airflow_delta.core.schema import StructField, StructType
 from airflow_delta.spark.promises.column_rules import Identity, default_text, generation_text
 from airflow_delta.spark.promises.identity import NumberedRows, numbered
 from airflow_delta.spark.promises.violations import readable
-from airflow_delta.spark.spark_schema import quoted, to_spark
+from airflow_delta.spark.schema_conversion import quoted, to_spark
 
 
 def has_value_when_missing(field: StructField) -> bool:

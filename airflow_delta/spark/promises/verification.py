@@ -13,7 +13,7 @@ from airflow_delta.spark.dml.mentions import mentioned_columns
 from airflow_delta.spark.errors import TableRuleRefusedError, TableRuleUnreadableError
 from airflow_delta.spark.promises.violations import readable, row_text
 from airflow_delta.spark.scan import read_table
-from airflow_delta.spark.spark_schema import to_spark
+from airflow_delta.spark.schema_conversion import to_spark
 
 
 def check_rows(spark: SparkSession, snapshot: Snapshot, constraint: str, sql: str) -> None:

@@ -17,7 +17,7 @@ from airflow_delta.spark.errors import TableRuleUnreadableError
 from airflow_delta.spark.promises import lengths, not_null
 from airflow_delta.spark.promises.column_rules import conditions, generation_text
 from airflow_delta.spark.promises.permitted import permitted_expression
-from airflow_delta.spark.spark_schema import quoted, to_spark
+from airflow_delta.spark.schema_conversion import quoted, to_spark
 
 _MAX_TEXT = 400
 

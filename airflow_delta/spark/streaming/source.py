@@ -21,7 +21,7 @@ from airflow_delta.core.schema import StructType
 from airflow_delta.core.schema.column_mapping import without_column_mapping
 from airflow_delta.spark.change_feed.reader import ChangeReader
 from airflow_delta.spark.errors import StreamSchemaChangedError
-from airflow_delta.spark.spark_schema import to_spark
+from airflow_delta.spark.schema_conversion import to_spark
 from airflow_delta.spark.streaming.admission import Admission
 from airflow_delta.spark.streaming.change_tail import ChangeTail
 from airflow_delta.spark.streaming.log_tail import LogTail

@@ -19,7 +19,7 @@ from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.hadoop.table_log import table_log
 from airflow_delta.spark.scan import read_table
-from airflow_delta.spark.spark_schema import from_spark, to_spark
+from airflow_delta.spark.schema_conversion import from_spark, to_spark
 from airflow_delta.spark.table.answers import detail_row, history_rows, restore_row
 from airflow_delta.spark.table.expressions import Expression, Names, as_text
 from airflow_delta.spark.table.identifiers import hadoop_options, path_in, path_or_identifier

@@ -19,7 +19,7 @@ from airflow_delta.core.table_changes import NewTable
 from airflow_delta.core.table_changes.columns import COMMENT, generated, identity
 from airflow_delta.core.table_changes.ddl import parse_struct
 from airflow_delta.spark.hadoop.table_log import table_log
-from airflow_delta.spark.spark_schema import from_spark, quoted
+from airflow_delta.spark.schema_conversion import from_spark, quoted
 from airflow_delta.spark.table.identifiers import path_in, path_or_identifier
 from airflow_delta.spark.table.optimize_builder import names_in
 

@@ -32,9 +32,9 @@ from airflow_delta.spark.outcome import earlier_result, result_of, with_sources
 from airflow_delta.spark.promises.identity import identity_tags, only_numbers_differ
 from airflow_delta.spark.promises.violations import as_stored, example_of
 from airflow_delta.spark.scan import SCANNED_COLUMNS, read_files
+from airflow_delta.spark.schema_conversion import from_spark
 from airflow_delta.spark.session import session_settings
 from airflow_delta.spark.sources import OpenSource, open_source
-from airflow_delta.spark.spark_schema import from_spark
 from airflow_delta.spark.staging import StagingArea
 from airflow_delta.spark.table_files import TableFiles
 from airflow_delta.spark.target_reads import TargetReads, at_version_read

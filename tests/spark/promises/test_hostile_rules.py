@@ -18,7 +18,7 @@ from airflow_delta.spark.errors import TableRuleRefusedError
 from airflow_delta.spark.promises.permitted import FUNCTIONS, permitted_expression
 from airflow_delta.spark.promises.violations import readable
 from airflow_delta.spark.scan import read_table
-from airflow_delta.spark.spark_schema import to_spark
+from airflow_delta.spark.schema_conversion import to_spark
 
 TABLE = "s3://lake/flights"
 COLUMNS = StructType((StructField("id", LONG), StructField("s", STRING)))

@@ -19,7 +19,7 @@ from airflow_delta.core.storage.table_filesystems import TableFilesystems
 from airflow_delta.spark import row_sink
 from airflow_delta.spark.arrow_sink_worker import ArrowSinkWorker
 from airflow_delta.spark.native_write import write_rows
-from airflow_delta.spark.spark_schema import from_spark
+from airflow_delta.spark.schema_conversion import from_spark
 from airflow_delta.spark.staging import StagingArea
 
 pytestmark = pytest.mark.spark
