@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.spark.scan import read_table
+from airflow_delta.spark.io.scan import read_table
 from benchmarks.spark_ops.__main__ import CONFS, session
 from benchmarks.spark_ops.inputs import KEYS, TIMESTAMPS, Size, make_base
 

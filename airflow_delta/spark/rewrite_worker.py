@@ -18,9 +18,9 @@ from airflow_delta.core.data_files.changed_rows import CHANGE_TYPE_FIELD
 from airflow_delta.core.data_files.compression import ending
 from airflow_delta.core.data_files.row_ids import RowIds
 from airflow_delta.core.schema import StructType
+from airflow_delta.spark.io.table_files import TableFiles
+from airflow_delta.spark.io.worker_values import from_ipc, with_typed_errors
 from airflow_delta.spark.row_changes import OUTPUT, RowChanges, changed_rows, with_changes
-from airflow_delta.spark.table_files import TableFiles
-from airflow_delta.spark.worker_values import from_ipc, with_typed_errors
 
 RESULT = pa.schema(
     [

@@ -13,7 +13,7 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import FileSource, Source, SqlSource, TableSource
 from airflow_delta.spark.errors import SourceUnreadableError
 from airflow_delta.spark.hadoop.table_log import table_log, table_place
-from airflow_delta.spark.scan import read_table
+from airflow_delta.spark.io.scan import read_table
 from airflow_delta.spark.session import temporary_views
 from airflow_delta.spark.target_reads import VIEW_OF_TARGET
 

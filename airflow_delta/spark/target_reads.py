@@ -32,8 +32,8 @@ from airflow_delta.core.transaction.optimistic_transaction import OptimisticTran
 from airflow_delta.spark.data_source.options import ReadOptions
 from airflow_delta.spark.dml.mentions import without_qualifier
 from airflow_delta.spark.hadoop.table_log import table_place
-from airflow_delta.spark.predicates import predicate_of
-from airflow_delta.spark.table_files import READ_MARK
+from airflow_delta.spark.io.predicates import predicate_of
+from airflow_delta.spark.io.table_files import READ_MARK
 
 VIEW_OF_TARGET = "airflow_delta_target"
 """Alias that a statement's own view of its target has in plans: conditions right above it are about the table's columns."""

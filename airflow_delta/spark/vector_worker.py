@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 
 from airflow_delta.core.data_files.deletion_vector_writer import write_deletion_vectors
 from airflow_delta.core.data_files.row_bitmap import RowBitmap
-from airflow_delta.spark.table_files import TableFiles
-from airflow_delta.spark.worker_values import from_ipc, with_typed_errors
+from airflow_delta.spark.io.table_files import TableFiles
+from airflow_delta.spark.io.worker_values import from_ipc, with_typed_errors
 
 VECTORS = pa.schema(
     [

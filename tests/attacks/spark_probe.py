@@ -31,8 +31,8 @@ from airflow_delta.jobs.errors import JobFailedError
 from airflow_delta.jobs.run import run
 from airflow_delta.jobs.session import job_session
 from airflow_delta.jobs.spec import JobSpec
-from airflow_delta.spark.scan import read_table
-from airflow_delta.spark.worker_values import typed_worker_errors
+from airflow_delta.spark.io.scan import read_table
+from airflow_delta.spark.io.worker_values import typed_worker_errors
 from tests.attacks.attacks import ATTACKS
 from tests.attacks.core_statements import LeakError
 from tests.attacks.hostile_table import CANARY, HostileTable

@@ -17,8 +17,8 @@ from airflow_delta.core.statements import (
 from airflow_delta.spark.change_feed.read import read_changes
 from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.dml.update import update
+from airflow_delta.spark.io.scan import read_table
 from airflow_delta.spark.merge.merge import merge
-from airflow_delta.spark.scan import read_table
 from airflow_delta.spark.session import session_settings, temporary_views
 
 pytestmark = pytest.mark.spark
@@ -62,7 +62,7 @@ def rows(frame):
 def test_the_jvm_and_python_read_the_same(spark, log, monkeypatch, pads, wanted):
     with session_settings(spark, {"spark.sql.readSideCharPadding": pads}):
         assert rows(read_table(spark, log.snapshot())) == sorted(wanted, key=str)
-        monkeypatch.setattr("airflow_delta.spark.scan.suits_jvm", lambda _: False)
+        monkeypatch.setattr("airflow_delta.spark.io.scan.suits_jvm", lambda _: False)
         assert rows(read_table(spark, log.snapshot())) == sorted(wanted, key=str)
 
 

@@ -10,7 +10,7 @@ from deltalake import write_deltalake
 
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import PathOutsideTableError
-from airflow_delta.spark.scan import read_table
+from airflow_delta.spark.io.scan import read_table
 from airflow_delta.spark.table.delta_table import DeltaTable
 from tests.core.builders import add
 
@@ -60,7 +60,7 @@ def test_an_allowed_prefix_is_read_by_both_readers(spark, hostile, monkeypatch):
     root = hostile("{outside}/f.parquet")
     table = DeltaTable.forPath(spark, str(root), allowed_prefixes=[str(root.parent / "outside")])
     assert sorted(row.n for row in table.toDF().collect()) == [1, 2, 3, 41, 42]
-    monkeypatch.setattr("airflow_delta.spark.scan.suits_jvm", lambda _: False)
+    monkeypatch.setattr("airflow_delta.spark.io.scan.suits_jvm", lambda _: False)
     snapshot = DeltaLog.for_table(str(root), allowed_prefixes=[str(root.parent / "outside")]).snapshot()
     assert sorted(row.n for row in read_table(spark, snapshot).collect()) == [1, 2, 3, 41, 42]
 

@@ -1,6 +1,6 @@
 """Names of files as Hadoop takes them."""
 
-from airflow_delta.spark.data_paths import file_uri, hadoop_uri
+from airflow_delta.spark.io.data_paths import file_uri, hadoop_uri
 
 
 def test_a_parent_is_that_of_what_a_link_leads_to(tmp_path):

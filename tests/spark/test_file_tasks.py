@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
-from airflow_delta.spark.file_tasks import spread_by_file, task_count
+from airflow_delta.spark.io.file_tasks import spread_by_file, task_count
 
 pytestmark = pytest.mark.spark  # of two cores
 

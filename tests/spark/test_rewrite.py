@@ -62,7 +62,7 @@ def test_rows_change_by_their_position_over_all_inputs_and_only_asked_outputs_ar
 
 @pytest.mark.parametrize("few", [64, 1], ids=["few", "many"])
 def test_some_outputs_of_many_are_written_each_once_with_its_changes(spark, table, monkeypatch, few):
-    monkeypatch.setattr("airflow_delta.spark.file_tasks._FEW_FILES", few)
+    monkeypatch.setattr("airflow_delta.spark.io.file_tasks._FEW_FILES", few)
     for first in range(0, 60, 10):
         write_deltalake(table, pa.table({"id": [first, first + 1], "v": ["x", "y"]}), mode="append")
     asked = changes(spark, [(5, 0, True, None), (1, 1, False, "new"), (3, 0, False, "news")], ", v string")

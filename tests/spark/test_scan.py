@@ -8,7 +8,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from airflow_delta.spark.io import jvm_scan, scan
 from deltalake import write_deltalake
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
@@ -17,9 +16,10 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import CorruptDataFileError
 from airflow_delta.core.schema import MappingMode, StructField, StructType, without_column_mapping
 from airflow_delta.core.schema.data_types import LONG
-from airflow_delta.spark.scan import read_files, read_table
+from airflow_delta.spark.io import jvm_scan, scan
+from airflow_delta.spark.io.scan import read_files, read_table
+from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.schema_conversion import from_spark
-from airflow_delta.spark.table_files import TableFiles
 
 TABLES = Path(__file__).resolve().parents[3] / "shared" / "tables"
 NAMES = [

@@ -14,9 +14,9 @@ from airflow_delta.core.statements import (
 )
 from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.dml.update import update
+from airflow_delta.spark.io.scan import read_table
 from airflow_delta.spark.merge.merge import merge
 from airflow_delta.spark.optimize.optimize import optimize
-from airflow_delta.spark.scan import read_table
 from airflow_delta.spark.session import session_settings
 
 pytestmark = pytest.mark.spark
@@ -80,7 +80,7 @@ def test_replaced_rows_and_clauses_by_source_are_those_that_spark_finds(spark, p
 
 
 def test_a_function_of_the_session_before_sparks_own_is_left_to_spark(spark, log):
-    from airflow_delta.spark.predicates import predicate_of  # noqa: PLC0415 - so that the other tests run on older code
+    from airflow_delta.spark.io.predicates import predicate_of  # noqa: PLC0415 - so that the other tests run on older code
 
     schema, where = log.snapshot().schema, "startswith(p, 'p')"
     assert is_exact(predicate_of(spark, where, schema, "t"))

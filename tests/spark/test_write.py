@@ -23,7 +23,7 @@ from airflow_delta.core.errors import (
 from airflow_delta.core.statements import FileSource, SqlSource, TableSource, WriteStatement
 from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.spark.errors import SourceUnreadableError
-from airflow_delta.spark.scan import read_table
+from airflow_delta.spark.io.scan import read_table
 from airflow_delta.spark.write.write import write
 
 pytestmark = pytest.mark.spark
@@ -347,7 +347,7 @@ def during_staging(spark, monkeypatch):
             action()
             return self.entrust()
 
-        monkeypatch.setattr("airflow_delta.spark.staging.StagingArea.entrust", once)
+        monkeypatch.setattr("airflow_delta.spark.io.staging.StagingArea.entrust", once)
 
     return arrange
 

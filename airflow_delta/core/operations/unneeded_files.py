@@ -22,7 +22,7 @@ from airflow_delta.core.storage.log_store import LogStore
 LISTED_FILE = pa.schema([("path", pa.string()), ("size", pa.int64()), ("modification_time", pa.int64())])
 """Columns of listed files: path below the root (not percent-encoded), bytes, milliseconds since the epoch."""
 
-# What a killed statement leaves in its staging area (spark/staging.py): all of it may go, the hidden names of Spark too.
+# What a killed statement leaves in its staging area (spark/io/staging.py): all of it may go, the hidden names of Spark too.
 _STAGED = r"(?s)^write-[0-9a-f]{32}/.*$"
 # Paths that may mean a file of this table without being its path below the root: absolute ones, and those with dot segments.
 _ODD_PATH = r"^/|^[A-Za-z][A-Za-z0-9+.-]*:|(^|/)\.{0,2}(/|$)"

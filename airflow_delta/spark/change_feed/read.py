@@ -18,11 +18,11 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import SchemaMismatchError
 from airflow_delta.core.schema import StructField, StructType, without_column_mapping
 from airflow_delta.core.snapshot.snapshot import Snapshot
-from airflow_delta.spark.arrow_scan import marked_listing, no_rows
 from airflow_delta.spark.change_feed.reader import ChangeReader
+from airflow_delta.spark.io.arrow_scan import marked_listing, no_rows
+from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.schema_conversion import to_spark
 from airflow_delta.spark.supported_features import check_scannable
-from airflow_delta.spark.table_files import TableFiles
 
 _TASKS_PER_CORE = 8
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from airflow_delta.core.data_files.changed_rows import ChangedRows
 from airflow_delta.core.schema import StructType
-from airflow_delta.spark.table_files import TableFiles
+from airflow_delta.spark.io.table_files import TableFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,8 +17,8 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from airflow_delta.core.schema import StructType
+from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.schema_conversion import to_spark
-from airflow_delta.spark.table_files import TableFiles
 
 if TYPE_CHECKING:  # workers import this module, and need no parser of predicates
     from airflow_delta.core.delta_log import DeltaLog

@@ -25,10 +25,10 @@ from airflow_delta.core.errors import CommitStateUnknownError, ConstraintViolate
 from airflow_delta.core.schema import arrow_schema, physical_name, serialized_values
 from airflow_delta.core.schema.data_types import DOUBLE, FLOAT
 from airflow_delta.core.storage.table_filesystems import TableFilesystems
-from airflow_delta.spark.all_nullable import all_nullable
-from airflow_delta.spark.data_paths import hadoop_uri
 from airflow_delta.spark.data_source.write_plan import WritePlan, commit_files, text_limits
-from airflow_delta.spark.table_files import schema_of
+from airflow_delta.spark.io.all_nullable import all_nullable
+from airflow_delta.spark.io.data_paths import hadoop_uri
+from airflow_delta.spark.io.table_files import schema_of
 
 _FILE_BYTES = 1 << 30
 _OPEN_FILES = 32

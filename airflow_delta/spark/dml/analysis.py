@@ -14,10 +14,10 @@ from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.schema.differences import schema_differences
 from airflow_delta.spark.dml.clauses import BoundClauses, ClauseKind, of_source
 from airflow_delta.spark.dml.mentions import TARGET
+from airflow_delta.spark.io.sql_expression import sql_expression
 from airflow_delta.spark.promises.column_rules import default_text
 from airflow_delta.spark.promises.values import default_value
 from airflow_delta.spark.schema_conversion import from_spark, to_spark
-from airflow_delta.spark.sql_expression import sql_expression
 
 
 def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:

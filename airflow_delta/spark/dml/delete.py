@@ -30,8 +30,8 @@ from airflow_delta.spark.dml.selected_rows import (
     written_metrics,
 )
 from airflow_delta.spark.dml.selection import Selection
+from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.outcome import result_of, uncommitted
-from airflow_delta.spark.staging import StagingArea
 from airflow_delta.spark.supported_features import ENFORCED, check_rows_writable
 
 _NAME, _COUNTER = "DELETE", "numDeletedRows"

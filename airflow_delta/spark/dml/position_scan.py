@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from airflow_delta.core.data_files import ROW_INDEX
 from airflow_delta.core.data_files.row_ids import ROW_ID, RowIds
 from airflow_delta.core.schema import StructType, arrow_schema
-from airflow_delta.spark.table_files import TableFiles
-from airflow_delta.spark.worker_values import from_ipc, with_typed_errors
+from airflow_delta.spark.io.table_files import TableFiles
+from airflow_delta.spark.io.worker_values import from_ipc, with_typed_errors
 
 FILE = "__airflow_delta_file"
 """Column of staged rows: ordinal of the target row's file among the candidates; NULL for a source row without match."""

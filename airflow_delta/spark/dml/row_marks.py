@@ -16,11 +16,11 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.table_features.feature import DELETION_VECTORS, reader_features
 from airflow_delta.spark.dml.clauses import ClauseKind
 from airflow_delta.spark.dml.position_scan import FILE, ROW
-from airflow_delta.spark.file_tasks import spread_by_file
-from airflow_delta.spark.staging import StagingArea
-from airflow_delta.spark.table_files import TableFiles
+from airflow_delta.spark.io.file_tasks import spread_by_file
+from airflow_delta.spark.io.staging import StagingArea
+from airflow_delta.spark.io.table_files import TableFiles
+from airflow_delta.spark.io.worker_values import to_ipc, typed_worker_errors
 from airflow_delta.spark.vector_worker import VECTORS, VECTORS_DDL, VectorWorker
-from airflow_delta.spark.worker_values import to_ipc, typed_worker_errors
 
 if TYPE_CHECKING:  # which rows are staged depends on whether the table hides them
     from airflow_delta.spark.dml.effects import RowEffects

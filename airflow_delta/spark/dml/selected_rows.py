@@ -20,8 +20,8 @@ from airflow_delta.spark.dml.application import AppliedChanges, apply_changes, c
 from airflow_delta.spark.dml.clauses import BoundClauses
 from airflow_delta.spark.dml.effects import count_effects
 from airflow_delta.spark.dml.selection import Selection
+from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.outcome import result_of, uncommitted
-from airflow_delta.spark.staging import StagingArea
 from airflow_delta.spark.supported_features import ENFORCED
 from airflow_delta.spark.target_reads import TargetReads
 

@@ -23,8 +23,8 @@ from airflow_delta.spark.dml.clauses import BoundClauses
 from airflow_delta.spark.dml.mentions import TARGET, mentioned_columns, unqualified
 from airflow_delta.spark.dml.position_scan import FILE, ROW
 from airflow_delta.spark.dml.staged_changes import StagedChanges, columns_needed, scan_positions, stage
-from airflow_delta.spark.predicates import predicate_of
-from airflow_delta.spark.sql_expression import sql_expression
+from airflow_delta.spark.io.predicates import predicate_of
+from airflow_delta.spark.io.sql_expression import sql_expression
 from airflow_delta.spark.target_reads import TargetReads, holds_subquery
 
 _ALL = "TRUE"

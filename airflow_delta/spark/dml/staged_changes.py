@@ -20,11 +20,11 @@ from airflow_delta.spark.dml.clauses import BoundClauses, ClauseKind
 from airflow_delta.spark.dml.mentions import TARGET, mentioned_columns
 from airflow_delta.spark.dml.position_scan import FILE, ROW, PositionScan
 from airflow_delta.spark.dml.row_marks import hides_rows
-from airflow_delta.spark.file_tasks import task_count
+from airflow_delta.spark.io.file_tasks import task_count
+from airflow_delta.spark.io.table_files import TableFiles
+from airflow_delta.spark.io.worker_values import to_ipc, typed_worker_errors
 from airflow_delta.spark.schema_conversion import quoted, to_spark
-from airflow_delta.spark.table_files import TableFiles
 from airflow_delta.spark.target_reads import TargetReads
-from airflow_delta.spark.worker_values import to_ipc, typed_worker_errors
 
 CHOICE = "__airflow_delta_choice"
 """Column of staged rows: ordinal of the clause that applies; NULL for none."""

@@ -20,9 +20,9 @@ from airflow_delta.core.storage.data_filesystem import data_filesystem
 from airflow_delta.core.storage.log_store import FileStatus
 from airflow_delta.core.storage.log_store_filesystem import log_store_filesystem
 from airflow_delta.core.storage.table_uri import scheme_of
-from airflow_delta.spark.data_paths import hadoop_uri
 from airflow_delta.spark.hadoop.java_files import JavaInput, JavaOutput, as_os_errors
 from airflow_delta.spark.hadoop.listed_statuses import ListedStatus, listed_statuses
+from airflow_delta.spark.io.data_paths import hadoop_uri
 
 HADOOP_SCHEMES = ("hdfs", "viewfs")
 """Filesystems whose rename is one step that refuses a name that is held, and that only Hadoop knows here."""

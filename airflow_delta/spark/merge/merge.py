@@ -21,17 +21,17 @@ from airflow_delta.spark.dml.clauses import bind_clauses
 from airflow_delta.spark.dml.mentions import SOURCE, unqualified
 from airflow_delta.spark.dml.rounds import in_rounds
 from airflow_delta.spark.dml.row_marks import hides_rows
+from airflow_delta.spark.io.predicates import predicate_of
+from airflow_delta.spark.io.sql_expression import sql_expression
 from airflow_delta.spark.merge.condition import parse_condition
 from airflow_delta.spark.merge.growth import definition_after
 from airflow_delta.spark.merge.one_side import about_one_side
 from airflow_delta.spark.merge.round import MergePlan, run_round
 from airflow_delta.spark.merge.source import materialise
 from airflow_delta.spark.outcome import with_sources
-from airflow_delta.spark.predicates import predicate_of
 from airflow_delta.spark.promises.violations import row_rules
 from airflow_delta.spark.schema_conversion import from_spark
 from airflow_delta.spark.sources import open_source
-from airflow_delta.spark.sql_expression import sql_expression
 from airflow_delta.spark.supported_features import check_rows_writable
 from airflow_delta.spark.target_reads import TargetReads
 

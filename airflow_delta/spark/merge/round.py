@@ -23,12 +23,12 @@ from airflow_delta.spark.dml.application import apply_changes, check_new_rows
 from airflow_delta.spark.dml.clauses import BoundClauses, ClauseKind
 from airflow_delta.spark.dml.effects import RowEffects, count_effects
 from airflow_delta.spark.dml.staged_changes import stage
+from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.merge.disjoint import decides_row_by_row, settle_by_keys
 from airflow_delta.spark.merge.match import FROM_SOURCE, join
 from airflow_delta.spark.merge.source import MergeSource
 from airflow_delta.spark.outcome import result_of, uncommitted
 from airflow_delta.spark.promises.identity import identity_tags, with_marks
-from airflow_delta.spark.staging import StagingArea
 from airflow_delta.spark.supported_features import ENFORCED
 from airflow_delta.spark.target_reads import TargetReads
 

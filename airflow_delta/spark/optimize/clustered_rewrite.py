@@ -24,7 +24,9 @@ from airflow_delta.core.log.record_counts import record_counts
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.spark.errors import StagedFilesError
-from airflow_delta.spark.file_tasks import task_count
+from airflow_delta.spark.io.file_tasks import task_count
+from airflow_delta.spark.io.table_files import TableFiles
+from airflow_delta.spark.io.worker_values import to_ipc, typed_worker_errors
 from airflow_delta.spark.optimize.boxes import ONE_BOX, learn_boxes
 from airflow_delta.spark.optimize.sampling import GROUP, SAMPLE_DDL, STEP, Paths, SampleWorker, unpacked
 from airflow_delta.spark.optimize.scattering import (
@@ -38,8 +40,6 @@ from airflow_delta.spark.optimize.scattering import (
 )
 from airflow_delta.spark.rewrite import Rewritten
 from airflow_delta.spark.rewrite_worker import INPUT_COLUMNS
-from airflow_delta.spark.table_files import TableFiles
-from airflow_delta.spark.worker_values import to_ipc, typed_worker_errors
 
 _SAMPLED_FILES = 256
 _SAMPLED_ROWS_PER_FILE = 1_000  # files become uneven by about 3 %

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from airflow_delta.core.data_files.conform import find_fields
 from airflow_delta.core.storage.storage_failures import read_data
-from airflow_delta.spark.table_files import TableFiles
-from airflow_delta.spark.worker_values import typed_worker_errors, with_typed_errors
+from airflow_delta.spark.io.table_files import TableFiles
+from airflow_delta.spark.io.worker_values import typed_worker_errors, with_typed_errors
 
 _THREADS = 8
 _DRIVER_FILES = 2_000  # a footer takes about a millisecond, a Spark job with Python workers a second to start

@@ -13,15 +13,15 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OperationResult, OptimizeStatement
 from airflow_delta.core.table_changes.column_path import path_text
 from airflow_delta.core.transaction.operation import Operation
+from airflow_delta.spark.io.predicates import predicate_of
+from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.optimize.candidates import named_partitions
 from airflow_delta.spark.optimize.clustered_rewrite import ClusteredRewrite
 from airflow_delta.spark.optimize.cubes import tagged
 from airflow_delta.spark.optimize.plan import OptimizePlan, plan_of
 from airflow_delta.spark.optimize.rearrangement import commit_rearrangement, planned_metrics
 from airflow_delta.spark.outcome import earlier_result, uncommitted
-from airflow_delta.spark.predicates import predicate_of
 from airflow_delta.spark.rewrite import FileRewrite, Rewritten
-from airflow_delta.spark.staging import StagingArea
 from airflow_delta.spark.supported_features import check_rows_writable
 
 _NAME = "OPTIMIZE"

@@ -17,15 +17,15 @@ from airflow_delta.core.schema import MappingMode, StructType, reading_schema
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OperationResult, ReorgStatement
 from airflow_delta.core.transaction.operation import Operation
+from airflow_delta.spark.io.predicates import predicate_of
+from airflow_delta.spark.io.staging import StagingArea
+from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.optimize.candidates import named_partitions
 from airflow_delta.spark.optimize.dropped_columns import DroppedColumns
 from airflow_delta.spark.optimize.rearrangement import commit_rearrangement, planned_metrics
 from airflow_delta.spark.outcome import earlier_result, uncommitted
-from airflow_delta.spark.predicates import predicate_of
 from airflow_delta.spark.rewrite import FileRewrite, Rewritten
-from airflow_delta.spark.staging import StagingArea
 from airflow_delta.spark.supported_features import check_rows_writable
-from airflow_delta.spark.table_files import TableFiles
 
 _NAME = "REORG"
 _CARRIED = ("tags", "clustering_provider")

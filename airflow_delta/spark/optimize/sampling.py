@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from airflow_delta.core.schema import StructType
+from airflow_delta.spark.io.table_files import TableFiles
+from airflow_delta.spark.io.worker_values import from_ipc, with_typed_errors
 from airflow_delta.spark.optimize.ordered_values import OrderedColumn
 from airflow_delta.spark.rewrite_worker import INPUT_COLUMNS, copied_rows
-from airflow_delta.spark.table_files import TableFiles
-from airflow_delta.spark.worker_values import from_ipc, with_typed_errors
 
 GROUP = "group"
 """Column of files: those of one number are put in order together."""

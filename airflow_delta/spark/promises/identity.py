@@ -20,9 +20,9 @@ from airflow_delta.core.actions import Metadata
 from airflow_delta.core.errors import ConstraintViolatedError
 from airflow_delta.core.schema import StructField, StructType, parse_schema, schema_json
 from airflow_delta.core.table_changes.columns import IDENTITY_HIGH_WATER_MARK
+from airflow_delta.spark.io.worker_values import typed_worker_errors
 from airflow_delta.spark.promises.column_rules import Identity
 from airflow_delta.spark.schema_conversion import quoted
-from airflow_delta.spark.worker_values import typed_worker_errors
 
 IDENTITY_TAGS: Mapping[str, str] = MappingProxyType({"delta.identity.schemaUpdate": "true"})
 """Tag of a commit whose metadata only moves high water marks: Delta Spark lets others pass it."""

@@ -25,7 +25,7 @@ from airflow_delta.core.predicate.syntax import MAX_WORK_OF_TABLE
 from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.spark.dml.mentions import tokens_of
 from airflow_delta.spark.errors import TableRuleRefusedError
-from airflow_delta.spark.sql_expression import column_of, parsed_expression
+from airflow_delta.spark.io.sql_expression import column_of, parsed_expression
 
 MAX_LENGTH = MAX_WORK_OF_TABLE
 """Characters of an expression; Spark's analysis takes its nested parts one inside the other."""

@@ -11,8 +11,8 @@ from airflow_delta.core.table_changes import verification
 from airflow_delta.core.table_changes.refusal import Refusal
 from airflow_delta.spark.dml.mentions import mentioned_columns
 from airflow_delta.spark.errors import TableRuleRefusedError, TableRuleUnreadableError
+from airflow_delta.spark.io.scan import read_table
 from airflow_delta.spark.promises.violations import readable, row_text
-from airflow_delta.spark.scan import read_table
 from airflow_delta.spark.schema_conversion import to_spark
 
 

@@ -31,13 +31,13 @@ from airflow_delta.spark.errors import (
     StreamSchemaChangedError,
     StreamTableReplacedError,
 )
-from airflow_delta.spark.scan import SCANNED_COLUMNS
+from airflow_delta.spark.io.scan import SCANNED_COLUMNS
+from airflow_delta.spark.io.table_files import TableFiles, schema_of
 from airflow_delta.spark.streaming.admission import Admission
 from airflow_delta.spark.streaming.offsets import StreamOffset
 from airflow_delta.spark.streaming.options import LATEST, StreamOptions
 from airflow_delta.spark.streaming.stream_schema import stream_schema
 from airflow_delta.spark.supported_features import check_scannable
-from airflow_delta.spark.table_files import TableFiles, schema_of
 
 _STREAMED = (*SCANNED_COLUMNS, "size")
 

@@ -21,13 +21,13 @@ from airflow_delta.core.schema import StructType
 from airflow_delta.core.schema.column_mapping import without_column_mapping
 from airflow_delta.spark.change_feed.reader import ChangeReader
 from airflow_delta.spark.errors import StreamSchemaChangedError
+from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.schema_conversion import to_spark
 from airflow_delta.spark.streaming.admission import Admission
 from airflow_delta.spark.streaming.change_tail import ChangeTail
 from airflow_delta.spark.streaming.log_tail import LogTail
 from airflow_delta.spark.streaming.offsets import StreamOffset
 from airflow_delta.spark.streaming.options import StreamOptions
-from airflow_delta.spark.table_files import TableFiles
 
 FORMAT = "delta_stream"
 """Name of the data source."""

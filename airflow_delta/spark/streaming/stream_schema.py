@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.schema.column_mapping import ID_KEY, PHYSICAL_NAME_KEY
-from airflow_delta.spark.all_nullable import all_nullable
+from airflow_delta.spark.io.all_nullable import all_nullable
 
 _FOUND_BY = (ID_KEY, PHYSICAL_NAME_KEY)
 

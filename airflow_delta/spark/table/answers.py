@@ -17,7 +17,7 @@ from airflow_delta.core.statements import OperationResult
 from airflow_delta.core.table_changes.clustering import clustering_columns
 from airflow_delta.core.table_changes.column_path import path_text
 from airflow_delta.core.table_features.feature import writer_features
-from airflow_delta.spark.data_paths import hadoop_uri
+from airflow_delta.spark.io.data_paths import hadoop_uri
 
 _HISTORY = """version BIGINT, timestamp TIMESTAMP, userId STRING, userName STRING, operation STRING,
 operationParameters MAP<STRING, STRING>,

@@ -18,7 +18,7 @@ from airflow_delta.core.table_changes.ddl import parse_struct
 from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.hadoop.table_log import table_log
-from airflow_delta.spark.scan import read_table
+from airflow_delta.spark.io.scan import read_table
 from airflow_delta.spark.schema_conversion import from_spark, to_spark
 from airflow_delta.spark.table.answers import detail_row, history_rows, restore_row
 from airflow_delta.spark.table.expressions import Expression, Names, as_text

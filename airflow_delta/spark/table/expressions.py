@@ -21,7 +21,7 @@ from airflow_delta.core.predicate.syntax import CLOSING, OPENING
 from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.spark.dml.mentions import SOURCE, TARGET, tokens_of
 from airflow_delta.spark.errors import ExpressionNotTextError
-from airflow_delta.spark.sql_expression import sql_expression
+from airflow_delta.spark.io.sql_expression import sql_expression
 
 Expression: TypeAlias = "str | Column"
 """Spark SQL, or what ``pyspark.sql.functions`` make."""

@@ -16,7 +16,7 @@ from airflow_delta.core.operations.bulk_delete import undeleted
 from airflow_delta.core.operations.unneeded_files import LISTED_FILE
 from airflow_delta.core.storage.resolve import log_store_for
 from airflow_delta.core.storage.table_filesystems import TableFilesystems
-from airflow_delta.spark.worker_values import with_typed_errors
+from airflow_delta.spark.io.worker_values import with_typed_errors
 
 LISTED_DDL = "path string, size bigint, modification_time bigint"
 FAILED = pa.schema([("example", pa.string()), ("number", pa.int64()), ("detail", pa.string())])

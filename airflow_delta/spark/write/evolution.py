@@ -29,7 +29,7 @@ from airflow_delta.core.table_changes.column_path import ColumnPath
 from airflow_delta.core.table_changes.definition import Definition, changed_definition
 from airflow_delta.core.table_changes.expressions import check_not_used
 from airflow_delta.core.table_changes.refusal import refusals
-from airflow_delta.spark.all_nullable import all_nullable, nullable_field
+from airflow_delta.spark.io.all_nullable import all_nullable, nullable_field
 
 _TYPE_WIDENING = "delta.enableTypeWidening"
 _KEPT_COLUMN_METADATA = ("comment", CHAR_VARCHAR)

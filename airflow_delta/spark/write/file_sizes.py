@@ -16,7 +16,7 @@ from airflow_delta.core.schema import ArrayType, DataType, DecimalType, MapType,
 from airflow_delta.core.schema.data_types import BINARY, BOOLEAN, BYTE, DATE, FLOAT, INTEGER, SHORT, STRING
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.transaction.table_properties import optimizes_writes, target_file_size
-from airflow_delta.spark.table_files import schema_of
+from airflow_delta.spark.io.table_files import schema_of
 
 _BALANCED_SIZE = 128 << 20
 _WIDTHS: dict[DataType, int] = {BOOLEAN: 1, BYTE: 1, SHORT: 2, INTEGER: 4, DATE: 4, FLOAT: 4}

@@ -26,9 +26,9 @@ from airflow_delta.spark.dml.clauses import bind_clauses
 from airflow_delta.spark.dml.effects import count_effects
 from airflow_delta.spark.dml.mentions import unqualified
 from airflow_delta.spark.dml.selection import Selection
-from airflow_delta.spark.predicates import predicate_of
-from airflow_delta.spark.sql_expression import sql_expression
-from airflow_delta.spark.staging import StagingArea
+from airflow_delta.spark.io.predicates import predicate_of
+from airflow_delta.spark.io.sql_expression import sql_expression
+from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.write.partitions import in_partitions_of, partitions_predicate
 
 _CHANGE_FEED = "delta.enableChangeDataFeed"

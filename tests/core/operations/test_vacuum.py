@@ -23,7 +23,7 @@ from airflow_delta.core.errors import (
 from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.operations.unneeded_files import named_paths, unneeded_files
 from airflow_delta.core.transaction.operation import Operation
-from airflow_delta.spark.staging import StagingArea
+from airflow_delta.spark.io.staging import StagingArea
 
 NAMED_TEXT = "R!d7:<%0gFV.CDqHrD0:"
 NAMED_VECTOR = "a7662111-e622-43dc-b3a2-c65286cb99a9"  # as that text says it

@@ -11,8 +11,8 @@ from deltalake import write_deltalake
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.schema import StructType
 from airflow_delta.spark.dml.position_scan import FILE, ROW, PositionScan
-from airflow_delta.spark.table_files import TableFiles
-from airflow_delta.spark.worker_values import to_ipc
+from airflow_delta.spark.io.table_files import TableFiles
+from airflow_delta.spark.io.worker_values import to_ipc
 
 DAY = dt.date(2020, 1, 1)
 COLUMNS = {

@@ -10,9 +10,9 @@ from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.jobs.run import run
 from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.spark.hadoop.hadoop_log_store import HadoopLogStore
-from airflow_delta.spark.hadoop.known_filesystems import hadoop_knows
 from airflow_delta.spark.hadoop.table_log import lies_on_hadoop, table_log
-from airflow_delta.spark.scan import read_table
+from airflow_delta.spark.io.known_filesystems import hadoop_knows
+from airflow_delta.spark.io.scan import read_table
 
 pytestmark = pytest.mark.spark
 

@@ -15,7 +15,7 @@ from airflow_delta.core.statements import (
     SqlSource,
     WriteStatement,
 )
-from airflow_delta.spark.scan import read_table
+from airflow_delta.spark.io.scan import read_table
 from airflow_delta.spark.write.write import write
 
 pytestmark = pytest.mark.spark

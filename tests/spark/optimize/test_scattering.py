@@ -8,12 +8,12 @@ from deltalake import write_deltalake
 
 from airflow_delta.core.data_files import StatisticsSelection
 from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.spark.io.table_files import TableFiles
+from airflow_delta.spark.io.worker_values import to_ipc
 from airflow_delta.spark.optimize.boxes import learn_boxes
 from airflow_delta.spark.optimize.sampling import GROUP, STEP, SampleWorker, unpacked
 from airflow_delta.spark.optimize.scattering import CopiedColumns, GatherWorker, Placement, ScatterWorker
 from airflow_delta.spark.rewrite_worker import INPUT_COLUMNS
-from airflow_delta.spark.table_files import TableFiles
-from airflow_delta.spark.worker_values import to_ipc
 
 
 def test_rows_are_sampled_scattered_and_gathered(tmp_path):

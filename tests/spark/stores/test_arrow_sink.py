@@ -16,11 +16,11 @@ from airflow_delta.core.errors import ConstraintViolatedError, SchemaMismatchErr
 from airflow_delta.core.schema import StructField, StructType, schema_json
 from airflow_delta.core.schema.data_types import LONG
 from airflow_delta.core.storage.table_filesystems import TableFilesystems
-from airflow_delta.spark import row_sink
-from airflow_delta.spark.arrow_sink_worker import ArrowSinkWorker
+from airflow_delta.spark.io import row_sink
+from airflow_delta.spark.io.arrow_sink_worker import ArrowSinkWorker
+from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.native_write import write_rows
 from airflow_delta.spark.schema_conversion import from_spark
-from airflow_delta.spark.staging import StagingArea
 
 pytestmark = pytest.mark.spark
 

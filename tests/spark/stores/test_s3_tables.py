@@ -25,11 +25,11 @@ from airflow_delta.core.statements import (
 from airflow_delta.core.storage.ambient_options import VARIABLE
 from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.dml.update import update
+from airflow_delta.spark.io.scan import read_table
+from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.merge.merge import merge
 from airflow_delta.spark.native_write import write_rows
 from airflow_delta.spark.optimize.optimize import optimize
-from airflow_delta.spark.scan import read_table
-from airflow_delta.spark.staging import StagingArea
 from airflow_delta.spark.write.write import write
 
 pytestmark = pytest.mark.spark

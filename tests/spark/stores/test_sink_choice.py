@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from airflow_delta.spark.row_sink import suits_jvm_sink
+from airflow_delta.spark.io.row_sink import suits_jvm_sink
 
 pytestmark = pytest.mark.spark
 

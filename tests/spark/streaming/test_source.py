@@ -11,7 +11,7 @@ from pyspark.errors import StreamingQueryException
 
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import InvalidStatementError, TableNotFoundError
-from airflow_delta.spark.scan import read_table
+from airflow_delta.spark.io.scan import read_table
 from airflow_delta.spark.streaming import read_stream
 from airflow_delta.spark.streaming.admission import Admission
 from airflow_delta.spark.streaming.log_tail import LogTail

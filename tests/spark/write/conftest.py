@@ -32,6 +32,6 @@ def during_staging(monkeypatch):
             action()
             return self.entrust()
 
-        monkeypatch.setattr("airflow_delta.spark.staging.StagingArea.entrust", once)
+        monkeypatch.setattr("airflow_delta.spark.io.staging.StagingArea.entrust", once)
 
     return arrange

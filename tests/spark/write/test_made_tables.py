@@ -9,7 +9,7 @@ from airflow_delta.core.errors import (
     SchemaMismatchError,
     TableExistsError,
 )
-from airflow_delta.spark.scan import read_table
+from airflow_delta.spark.io.scan import read_table
 
 pytestmark = pytest.mark.spark
 
@@ -53,7 +53,7 @@ def test_two_writers_that_make_one_mapped_table_both_write_into_it(put, seen, la
         put("SELECT 1 AS id", properties=properties)
         return self.entrust()
 
-    monkeypatch.setattr("airflow_delta.spark.staging.StagingArea.entrust", after_another)
+    monkeypatch.setattr("airflow_delta.spark.io.staging.StagingArea.entrust", after_another)
     result = put("SELECT 2 AS id", properties=properties)
 
     assert seen() == [(1,), (2,)]

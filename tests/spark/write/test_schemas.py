@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from airflow_delta.core.errors import InvalidTableDefinitionError, MetadataChangedError, SchemaMismatchError
-from airflow_delta.spark.scan import read_table
+from airflow_delta.spark.io.scan import read_table
 
 pytestmark = pytest.mark.spark
 

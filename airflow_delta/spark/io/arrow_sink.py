@@ -17,13 +17,13 @@ from airflow_delta.core.data_files.compression import codec_for_arrow
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.storage.table_filesystems import TableFilesystems
 from airflow_delta.core.transaction.table_properties import target_file_size
-from airflow_delta.spark.all_nullable import all_nullable
-from airflow_delta.spark.arrow_sink_worker import FILE_BYTES, RESULT, RESULT_DDL, ArrowSinkWorker
-from airflow_delta.spark.data_paths import hadoop_uri
+from airflow_delta.spark.io.all_nullable import all_nullable
+from airflow_delta.spark.io.arrow_sink_worker import FILE_BYTES, RESULT, RESULT_DDL, ArrowSinkWorker
+from airflow_delta.spark.io.data_paths import hadoop_uri
+from airflow_delta.spark.io.staging import StagingArea
+from airflow_delta.spark.io.worker_values import typed_worker_errors
+from airflow_delta.spark.io.written_files import SUNK_FILE, SunkRows
 from airflow_delta.spark.schema_conversion import quoted
-from airflow_delta.spark.staging import StagingArea
-from airflow_delta.spark.sunk_rows import SUNK_FILE, SunkRows
-from airflow_delta.spark.worker_values import typed_worker_errors
 
 
 def write_in_workers(

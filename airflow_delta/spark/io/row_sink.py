@@ -14,11 +14,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.table_uri import scheme_of
-from airflow_delta.spark.arrow_sink import write_in_workers
-from airflow_delta.spark.hadoop.known_filesystems import hadoop_knows
-from airflow_delta.spark.jvm_sink import write_in_jvm
-from airflow_delta.spark.staging import StagingArea
-from airflow_delta.spark.sunk_rows import SunkRows
+from airflow_delta.spark.io.arrow_sink import write_in_workers
+from airflow_delta.spark.io.jvm_sink import write_in_jvm
+from airflow_delta.spark.io.known_filesystems import hadoop_knows
+from airflow_delta.spark.io.staging import StagingArea
+from airflow_delta.spark.io.written_files import SunkRows
 
 _JVM_SCHEMES = ("file", "hdfs", "viewfs")
 

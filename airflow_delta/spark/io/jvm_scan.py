@@ -17,10 +17,10 @@ from airflow_delta.core.schema.char_columns import without_char
 from airflow_delta.core.schema.column_mapping import MappingMode, physical_name, physical_schema, without_column_mapping
 from airflow_delta.core.schema.data_types import BOOLEAN, STRING
 from airflow_delta.core.storage.table_uri import scheme_of
-from airflow_delta.spark.data_paths import file_uri
+from airflow_delta.spark.io.data_paths import file_uri
+from airflow_delta.spark.io.table_files import READ_MARK, TableFiles
 from airflow_delta.spark.schema_conversion import quoted, to_spark
 from airflow_delta.spark.session import session_settings
-from airflow_delta.spark.table_files import READ_MARK, TableFiles
 
 _READER_OPTIONS = {
     "recursiveFileLookup": "true",  # no partition values out of paths

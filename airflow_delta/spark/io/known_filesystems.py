@@ -6,7 +6,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from airflow_delta.core.storage.table_uri import scheme_of
-from airflow_delta.spark.data_paths import hadoop_uri
+from airflow_delta.spark.io.data_paths import hadoop_uri
 
 
 def hadoop_knows(spark: SparkSession, uri: str) -> bool:

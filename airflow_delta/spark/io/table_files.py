@@ -18,7 +18,7 @@ from airflow_delta.core.schema.column_mapping import MappingMode, mapping_mode, 
 from airflow_delta.core.storage.file_locator import FileLocator
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.table_filesystems import TableFilesystems
-from airflow_delta.spark.data_paths import hadoop_uri
+from airflow_delta.spark.io.data_paths import hadoop_uri
 from airflow_delta.spark.session import pads_char
 
 if TYPE_CHECKING:  # workers import this module, and need no parser of predicates

@@ -17,7 +17,7 @@ from airflow_delta.core.storage.file_locator import FileLocator
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.object_location import ObjectLocation
 from airflow_delta.core.storage.resolve import log_store_for
-from airflow_delta.spark.data_paths import hadoop_uri, log_path
+from airflow_delta.spark.io.data_paths import hadoop_uri, log_path
 
 _log = logging.getLogger(__name__)
 

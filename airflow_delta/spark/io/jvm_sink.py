@@ -13,11 +13,11 @@ from pyspark.sql import types as spark_types
 from airflow_delta.core.data_files.compression import asked_codec
 from airflow_delta.core.schema import ArrayType, MapType, StructField, StructType
 from airflow_delta.core.schema.column_mapping import PHYSICAL_NAME_KEY
-from airflow_delta.spark.footers import read_footers
+from airflow_delta.spark.io.footers import read_footers
+from airflow_delta.spark.io.staging import StagingArea
+from airflow_delta.spark.io.written_files import SUNK_FILE, SunkRows
 from airflow_delta.spark.schema_conversion import in_files, quoted
 from airflow_delta.spark.session import session_settings
-from airflow_delta.spark.staging import StagingArea
-from airflow_delta.spark.sunk_rows import SUNK_FILE, SunkRows
 
 _OPTIONS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # Spark's default is INT96: no statistics, no order

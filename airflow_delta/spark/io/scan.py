@@ -23,14 +23,14 @@ from airflow_delta.core.snapshot.rows import refuse_deletion_vectors
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.core.table_features.feature import DELETION_VECTORS, reader_features
-from airflow_delta.spark.arrow_scan import arrow_scan, no_rows
-from airflow_delta.spark.data_paths import file_uri
-from airflow_delta.spark.jvm_scan import jvm_scan
-from airflow_delta.spark.predicates import predicate_of
+from airflow_delta.spark.io.arrow_scan import arrow_scan, no_rows
+from airflow_delta.spark.io.data_paths import file_uri
+from airflow_delta.spark.io.jvm_scan import jvm_scan
+from airflow_delta.spark.io.predicates import predicate_of
+from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.schema_conversion import quoted, to_spark
 from airflow_delta.spark.session import is_case_sensitive
 from airflow_delta.spark.supported_features import check_scannable
-from airflow_delta.spark.table_files import TableFiles
 
 SCANNED_COLUMNS = ("path", "partition_values", "deletion_vector")
 """The columns of ``ADD_FILE`` that a scan needs."""

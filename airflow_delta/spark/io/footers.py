@@ -13,7 +13,7 @@ from airflow_delta.core.data_files import StatisticsSelection, describe_file
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.table_filesystems import TableFilesystems
-from airflow_delta.spark.data_paths import hadoop_uri
+from airflow_delta.spark.io.data_paths import hadoop_uri
 
 FOOTERS = pa.schema([("path", pa.string()), ("num_records", pa.int64()), ("stats", pa.string())])
 """One row per file; ``path`` as it was given."""

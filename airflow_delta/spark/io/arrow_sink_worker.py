@@ -20,7 +20,7 @@ from airflow_delta.core.data_files import DataFileWriter, StatisticsSelection
 from airflow_delta.core.data_files.compression import DEFAULT, ending
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.storage.table_filesystems import TableFilesystems
-from airflow_delta.spark.worker_values import with_typed_errors
+from airflow_delta.spark.io.worker_values import with_typed_errors
 
 RESULT = pa.schema(
     [

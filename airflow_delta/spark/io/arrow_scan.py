@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 
 from airflow_delta.core.schema import StructType
-from airflow_delta.spark.table_files import READ_MARK, TableFiles
-from airflow_delta.spark.worker_values import with_typed_errors
+from airflow_delta.spark.io.table_files import READ_MARK, TableFiles
+from airflow_delta.spark.io.worker_values import with_typed_errors
 
 _TASKS_PER_CORE = 8
 
