@@ -9,8 +9,8 @@ from deltalake import write_deltalake
 
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import ConstraintViolatedError, CorruptDataFileError
-from airflow_delta.spark.rewrite import FileRewrite
-from airflow_delta.spark.row_changes import DROP, OUTPUT, ROW
+from airflow_delta.spark.rewrite.rewrite import FileRewrite
+from airflow_delta.spark.rewrite.row_changes import DROP, OUTPUT, ROW
 
 pytestmark = pytest.mark.spark
 

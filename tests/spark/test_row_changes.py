@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_delta.spark.row_changes import DROP, NO_ROW, OUTPUT, ROW, RowChanges, with_changes
+from airflow_delta.spark.rewrite.row_changes import DROP, NO_ROW, OUTPUT, ROW, RowChanges, with_changes
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("tags", pa.list_(pa.string()))])
 CHANGES = pa.schema(

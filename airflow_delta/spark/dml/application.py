@@ -28,8 +28,8 @@ from airflow_delta.spark.expectations import check_expectations
 from airflow_delta.spark.io.row_tracking import row_id_column
 from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.native_write import StagedRows, write_change_rows, write_rows
-from airflow_delta.spark.rewrite import FileRewrite, Rewritten
-from airflow_delta.spark.row_changes import DROP, LIVES_ON, OUTPUT, ROW
+from airflow_delta.spark.rewrite.rewrite import FileRewrite, Rewritten
+from airflow_delta.spark.rewrite.row_changes import DROP, LIVES_ON, OUTPUT, ROW
 from airflow_delta.spark.schema_conversion import quoted, to_spark
 from airflow_delta.spark.target_reads import TargetReads
 

@@ -20,7 +20,7 @@ from airflow_delta.spark.io.file_tasks import spread_by_file
 from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.io.worker_values import to_ipc, typed_worker_errors
-from airflow_delta.spark.vector_worker import VECTORS, VECTORS_DDL, VectorWorker
+from airflow_delta.spark.rewrite.deletion_vector_worker import VECTORS, VECTORS_DDL, VectorWorker
 
 if TYPE_CHECKING:  # which rows are staged depends on whether the table hides them
     from airflow_delta.spark.dml.effects import RowEffects

@@ -38,8 +38,8 @@ from airflow_delta.spark.optimize.scattering import (
     Placement,
     ScatterWorker,
 )
-from airflow_delta.spark.rewrite import Rewritten
-from airflow_delta.spark.rewrite_worker import INPUT_COLUMNS
+from airflow_delta.spark.rewrite.rewrite import Rewritten
+from airflow_delta.spark.rewrite.rewrite_worker import INPUT_COLUMNS
 
 _SAMPLED_FILES = 256
 _SAMPLED_ROWS_PER_FILE = 1_000  # files become uneven by about 3 %

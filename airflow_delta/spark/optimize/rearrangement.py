@@ -16,7 +16,7 @@ from airflow_delta.core.statements import OperationResult
 from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.core.transaction.rewrite_bins import FileRewriteBin
 from airflow_delta.spark.outcome import uncommitted
-from airflow_delta.spark.rewrite import Rewritten
+from airflow_delta.spark.rewrite.rewrite import Rewritten
 from airflow_delta.spark.supported_features import ENFORCED
 
 

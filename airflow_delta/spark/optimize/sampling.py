@@ -16,7 +16,7 @@ from airflow_delta.core.schema import StructType
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.io.worker_values import from_ipc, with_typed_errors
 from airflow_delta.spark.optimize.ordered_values import OrderedColumn
-from airflow_delta.spark.rewrite_worker import INPUT_COLUMNS, copied_rows
+from airflow_delta.spark.rewrite.rewrite_worker import INPUT_COLUMNS, copied_rows
 
 GROUP = "group"
 """Column of files: those of one number are put in order together."""

@@ -26,7 +26,7 @@ from airflow_delta.spark.io.worker_values import from_ipc, with_typed_errors
 from airflow_delta.spark.optimize.boxes import Boxes
 from airflow_delta.spark.optimize.ordered_values import OrderedColumn, Values
 from airflow_delta.spark.optimize.sampling import GROUP, Paths
-from airflow_delta.spark.rewrite_worker import INPUT_COLUMNS, copied_rows
+from airflow_delta.spark.rewrite.rewrite_worker import INPUT_COLUMNS, copied_rows
 
 SCATTERED_DDL = "output int, cell int, rows bigint, content binary"
 GATHERED = pa.schema(

@@ -13,7 +13,7 @@ from airflow_delta.spark.io.worker_values import to_ipc
 from airflow_delta.spark.optimize.boxes import learn_boxes
 from airflow_delta.spark.optimize.sampling import GROUP, STEP, SampleWorker, unpacked
 from airflow_delta.spark.optimize.scattering import CopiedColumns, GatherWorker, Placement, ScatterWorker
-from airflow_delta.spark.rewrite_worker import INPUT_COLUMNS
+from airflow_delta.spark.rewrite.rewrite_worker import INPUT_COLUMNS
 
 
 def test_rows_are_sampled_scattered_and_gathered(tmp_path):

@@ -20,7 +20,7 @@ from airflow_delta.core.data_files.row_ids import RowIds
 from airflow_delta.core.schema import StructType
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.io.worker_values import from_ipc, with_typed_errors
-from airflow_delta.spark.row_changes import OUTPUT, RowChanges, changed_rows, with_changes
+from airflow_delta.spark.rewrite.row_changes import OUTPUT, RowChanges, changed_rows, with_changes
 
 RESULT = pa.schema(
     [

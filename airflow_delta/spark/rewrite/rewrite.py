@@ -27,8 +27,8 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.spark.io.file_tasks import spread_by_file
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.io.worker_values import to_ipc, typed_worker_errors
-from airflow_delta.spark.rewrite_worker import INPUT_COLUMNS, RESULT, RESULT_DDL, RewriteWorker
-from airflow_delta.spark.row_changes import DROP, MARKS, NO_ROW, OUTPUT, ROW
+from airflow_delta.spark.rewrite.rewrite_worker import INPUT_COLUMNS, RESULT, RESULT_DDL, RewriteWorker
+from airflow_delta.spark.rewrite.row_changes import DROP, MARKS, NO_ROW, OUTPUT, ROW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
