@@ -40,6 +40,7 @@ from airflow_delta.jobs.redaction import redact
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.jobs.table_stats import attach_table_stats
+from airflow_delta.spark.constraints.verification import check_rows
 from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.hadoop.table_log import table_log
@@ -48,7 +49,6 @@ from airflow_delta.spark.merge.merge import merge
 from airflow_delta.spark.optimize.auto_compaction import compacted_after
 from airflow_delta.spark.optimize.optimize import optimize
 from airflow_delta.spark.optimize.reorg import reorg
-from airflow_delta.spark.promises.verification import check_rows
 from airflow_delta.spark.upkeep.checkpoint import checkpoint
 from airflow_delta.spark.upkeep.vacuum import SparkHands
 from airflow_delta.spark.write.write import write

@@ -12,9 +12,9 @@ from airflow_delta.core.errors import SchemaMismatchError
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.schema.differences import schema_differences
+from airflow_delta.spark.constraints.identity import NumberedRows
+from airflow_delta.spark.constraints.values import completed, has_value_when_missing, refused_value
 from airflow_delta.spark.io.all_nullable import all_nullable
-from airflow_delta.spark.promises.identity import NumberedRows
-from airflow_delta.spark.promises.values import completed, has_value_when_missing, refused_value
 from airflow_delta.spark.schema_conversion import from_spark, to_spark
 from airflow_delta.spark.session import session_settings
 

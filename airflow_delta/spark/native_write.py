@@ -20,6 +20,7 @@ from airflow_delta.core.actions import ADD_FILE, CHANGE_FILE, NO_ADDS, Metadata
 from airflow_delta.core.data_files.changed_rows import CHANGE_TYPE_FIELD
 from airflow_delta.core.errors import ConstraintViolatedError
 from airflow_delta.core.schema import StructType
+from airflow_delta.spark.constraints.violations import as_stored, example_of, violations
 from airflow_delta.spark.errors import StagedFilesError
 from airflow_delta.spark.io.partition_transport import PartitionTransport, partition_maps
 from airflow_delta.spark.io.row_sink import write_files
@@ -27,7 +28,6 @@ from airflow_delta.spark.io.row_tracking import statistics_of
 from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.io.table_files import schema_of
 from airflow_delta.spark.io.written_files import SunkRows
-from airflow_delta.spark.promises.violations import as_stored, example_of, violations
 
 _ROWS, _PARTITIONS, _VIOLATIONS, _EXAMPLE = "__rows", "__partitions", "__violations", "__example"
 _NO_COLUMNS = StructType(())

@@ -29,8 +29,8 @@ from airflow_delta.core.predicate import TRUE, Expression, conjunction
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.place import Place
 from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
+from airflow_delta.spark.constraints.column_references import without_qualifier
 from airflow_delta.spark.data_source.options import ReadOptions
-from airflow_delta.spark.dml.mentions import without_qualifier
 from airflow_delta.spark.hadoop.table_log import table_place
 from airflow_delta.spark.io.predicates import predicate_of
 from airflow_delta.spark.io.table_files import READ_MARK

@@ -12,11 +12,11 @@ from airflow_delta.core.errors import SchemaMismatchError
 from airflow_delta.core.schema import DataType, StructField, StructType
 from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.schema.differences import schema_differences
+from airflow_delta.spark.constraints.column_references import TARGET
+from airflow_delta.spark.constraints.column_rules import default_text
+from airflow_delta.spark.constraints.values import default_value
 from airflow_delta.spark.dml.clauses import BoundClauses, ClauseKind, of_source
-from airflow_delta.spark.dml.mentions import TARGET
 from airflow_delta.spark.io.sql_expression import sql_expression
-from airflow_delta.spark.promises.column_rules import default_text
-from airflow_delta.spark.promises.values import default_value
 from airflow_delta.spark.schema_conversion import from_spark, to_spark
 
 

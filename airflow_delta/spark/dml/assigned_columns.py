@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from airflow_delta.core.schema import DataType, StructField, StructType
 from airflow_delta.core.table_changes.column_path import ColumnPath, overlap, parse_path, path_text
 from airflow_delta.core.table_changes.refusal import Refusal
-from airflow_delta.spark.dml.mentions import TARGET
-from airflow_delta.spark.promises.assignments import is_default
+from airflow_delta.spark.constraints.assignments import is_default
+from airflow_delta.spark.constraints.column_references import TARGET
 from airflow_delta.spark.schema_conversion import quoted
 
 _MOST_LISTED = 20

@@ -23,12 +23,12 @@ from airflow_delta.core.statements import (
     NotMatchedBySourceDelete,
     NotMatchedBySourceUpdate,
 )
+from airflow_delta.spark.constraints.assignments import inserted, of_star, updated
+from airflow_delta.spark.constraints.column_references import SOURCE, TARGET, mentioned_columns
+from airflow_delta.spark.constraints.identity import NumberedRows, numbered
+from airflow_delta.spark.constraints.values import with_generated
 from airflow_delta.spark.dml.assigned_columns import assigned_columns
-from airflow_delta.spark.dml.mentions import SOURCE, TARGET, mentioned_columns
 from airflow_delta.spark.io.sql_expression import sql_expression
-from airflow_delta.spark.promises.assignments import inserted, of_star, updated
-from airflow_delta.spark.promises.identity import NumberedRows, numbered
-from airflow_delta.spark.promises.values import with_generated
 from airflow_delta.spark.schema_conversion import quoted, to_spark
 
 

@@ -10,11 +10,11 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 
 from airflow_delta.core.data_files.row_ids import ROW_ID
 from airflow_delta.core.errors import ConstraintViolatedError, MultipleSourceRowsMatchedError
+from airflow_delta.spark.constraints.not_null import violations
+from airflow_delta.spark.constraints.violations import row_text, row_violations
 from airflow_delta.spark.dml.clauses import ClauseKind
 from airflow_delta.spark.dml.position_scan import FILE, ROW
 from airflow_delta.spark.dml.staged_changes import CHOICE, MOVED, StagedChanges
-from airflow_delta.spark.promises.not_null import violations
-from airflow_delta.spark.promises.violations import row_text, row_violations
 
 _BY_SOURCE, _BROKEN = "by_source_", "broken_"
 _ROWS_OF_A_TASK = 200_000  # so many are counted sooner by one task than by several with a shuffle behind them

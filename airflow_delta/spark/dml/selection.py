@@ -18,9 +18,9 @@ from airflow_delta.core.predicate import (
 )
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.spark.constraints.column_references import TARGET, mentioned_columns, unqualified
 from airflow_delta.spark.dml.analysis import no_rows
 from airflow_delta.spark.dml.clauses import BoundClauses
-from airflow_delta.spark.dml.mentions import TARGET, mentioned_columns, unqualified
 from airflow_delta.spark.dml.position_scan import FILE, ROW
 from airflow_delta.spark.dml.staged_changes import StagedChanges, columns_needed, scan_positions, stage
 from airflow_delta.spark.io.predicates import predicate_of

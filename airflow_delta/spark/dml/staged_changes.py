@@ -16,8 +16,8 @@ from airflow_delta.core.data_files.row_ids import ROW_ID, RowIds
 from airflow_delta.core.schema import StructField, StructType, without_column_mapping
 from airflow_delta.core.schema.data_types import LONG
 from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.spark.constraints.column_references import TARGET, mentioned_columns
 from airflow_delta.spark.dml.clauses import BoundClauses, ClauseKind
-from airflow_delta.spark.dml.mentions import TARGET, mentioned_columns
 from airflow_delta.spark.dml.position_scan import FILE, ROW, PositionScan
 from airflow_delta.spark.dml.row_marks import hides_rows
 from airflow_delta.spark.io.file_tasks import task_count

@@ -11,13 +11,13 @@ from airflow_delta.core.actions import Origin
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import MatchedUpdate, OperationResult, UpdateStatement
+from airflow_delta.spark.constraints.violations import row_rules
 from airflow_delta.spark.dml.analysis import analyse, no_rows
 from airflow_delta.spark.dml.clauses import bind_clauses
 from airflow_delta.spark.dml.rounds import in_rounds
 from airflow_delta.spark.dml.row_marks import hides_rows
 from airflow_delta.spark.dml.selected_rows import RowChange, change_selected_rows
 from airflow_delta.spark.dml.selection import Selection
-from airflow_delta.spark.promises.violations import row_rules
 from airflow_delta.spark.supported_features import check_rows_writable
 
 

@@ -15,7 +15,7 @@ from sqlglot import Token, TokenType, exp
 from airflow_delta.core.predicate.syntax import CLOSING, OPENING, UNPARSABLE, parsed
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.schema.column_names import name_key
-from airflow_delta.spark.dml.mentions import TARGET, tokens_of, unqualified
+from airflow_delta.spark.constraints.column_references import TARGET, tokens_of, unqualified
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import Clause, MatchedUpdate, MergeStatement, NotMatchedInsert
 from airflow_delta.core.table_changes.definition import Definition
-from airflow_delta.spark.dml.mentions import TARGET
+from airflow_delta.spark.constraints.column_references import TARGET
 from airflow_delta.spark.write.evolution import evolved_definition, extended
 
 _TYPE_WIDENING = "delta.enableTypeWidening"

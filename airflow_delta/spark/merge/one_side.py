@@ -8,8 +8,8 @@ from dataclasses import replace
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.statements import Clause, NotMatchedBySourceDelete, NotMatchedBySourceUpdate, NotMatchedInsert
-from airflow_delta.spark.dml.mentions import SOURCE, TARGET, qualified
-from airflow_delta.spark.promises.assignments import is_default
+from airflow_delta.spark.constraints.assignments import is_default
+from airflow_delta.spark.constraints.column_references import SOURCE, TARGET, qualified
 
 
 def about_one_side(clauses: Iterable[Clause], schema: StructType, source_columns: Iterable[str]) -> Iterator[Clause]:

@@ -19,7 +19,7 @@ from sqlglot import Token, TokenType
 
 from airflow_delta.core.predicate.syntax import CLOSING, OPENING
 from airflow_delta.core.schema.column_names import name_key
-from airflow_delta.spark.dml.mentions import SOURCE, TARGET, tokens_of
+from airflow_delta.spark.constraints.column_references import SOURCE, TARGET, tokens_of
 from airflow_delta.spark.errors import ExpressionNotTextError
 from airflow_delta.spark.io.sql_expression import sql_expression
 

@@ -20,11 +20,11 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import MatchedDelete, WriteMode, WriteStatement
 from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
 from airflow_delta.core.transaction.table_properties import is_append_only
+from airflow_delta.spark.constraints.column_references import unqualified
 from airflow_delta.spark.dml.analysis import no_rows
 from airflow_delta.spark.dml.application import AppliedChanges, apply_changes
 from airflow_delta.spark.dml.clauses import bind_clauses
 from airflow_delta.spark.dml.effects import count_effects
-from airflow_delta.spark.dml.mentions import unqualified
 from airflow_delta.spark.dml.selection import Selection
 from airflow_delta.spark.io.predicates import predicate_of
 from airflow_delta.spark.io.sql_expression import sql_expression

@@ -10,7 +10,7 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import ConstraintViolatedError
 from airflow_delta.core.statements import AddConstraint, AlterStatement, MatchedUpdate, NotMatchedInsert
 from airflow_delta.jobs.core_statements import execute_in_core
-from airflow_delta.spark.promises.verification import check_rows
+from airflow_delta.spark.constraints.verification import check_rows
 
 pytestmark = pytest.mark.spark
 

@@ -14,10 +14,10 @@ from airflow_delta.core.schema.data_types import LONG, STRING
 from airflow_delta.core.statements import MatchedUpdate, NotMatchedInsert
 from airflow_delta.core.table_changes.columns import generated, with_default
 from airflow_delta.core.transaction.operation import Operation
+from airflow_delta.spark.constraints.permitted import FUNCTIONS, permitted_expression
+from airflow_delta.spark.constraints.violations import readable
 from airflow_delta.spark.errors import TableRuleRefusedError
 from airflow_delta.spark.io.scan import read_table
-from airflow_delta.spark.promises.permitted import FUNCTIONS, permitted_expression
-from airflow_delta.spark.promises.violations import readable
 from airflow_delta.spark.schema_conversion import to_spark
 
 TABLE = "s3://lake/flights"

@@ -9,7 +9,7 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import ConstraintViolatedError, InvalidTableChangeError
 from airflow_delta.core.statements import AddColumns, AddConstraint, AlterStatement
 from airflow_delta.jobs.core_statements import execute_in_core
-from airflow_delta.spark.promises.verification import check_rows
+from airflow_delta.spark.constraints.verification import check_rows
 
 pytestmark = pytest.mark.spark
 

@@ -7,8 +7,8 @@ from deltalake import write_deltalake
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.predicate import TRUE
 from airflow_delta.core.statements import SqlSource, TableSource
+from airflow_delta.spark.constraints.column_references import without_qualifier
 from airflow_delta.spark.data_source import register
-from airflow_delta.spark.dml.mentions import without_qualifier
 from airflow_delta.spark.sources import open_source
 from airflow_delta.spark.table.delta_table import DeltaTable
 from airflow_delta.spark.target_reads import TargetReads

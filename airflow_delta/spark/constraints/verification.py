@@ -9,10 +9,10 @@ from airflow_delta.core.errors import ConstraintViolatedError
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.table_changes import verification
 from airflow_delta.core.table_changes.refusal import Refusal
-from airflow_delta.spark.dml.mentions import mentioned_columns
+from airflow_delta.spark.constraints.column_references import mentioned_columns
+from airflow_delta.spark.constraints.violations import readable, row_text
 from airflow_delta.spark.errors import TableRuleRefusedError, TableRuleUnreadableError
 from airflow_delta.spark.io.scan import read_table
-from airflow_delta.spark.promises.violations import readable, row_text
 from airflow_delta.spark.schema_conversion import to_spark
 
 

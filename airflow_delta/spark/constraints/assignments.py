@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from airflow_delta.core.schema import StructField, StructType
 from airflow_delta.core.schema.column_names import name_key
-from airflow_delta.spark.dml.mentions import mentioned_columns
-from airflow_delta.spark.promises.column_rules import Identity, default_text, generation_text
-from airflow_delta.spark.promises.values import has_value_when_missing, refused_value
+from airflow_delta.spark.constraints.column_references import mentioned_columns
+from airflow_delta.spark.constraints.column_rules import Identity, default_text, generation_text
+from airflow_delta.spark.constraints.values import has_value_when_missing, refused_value
 
 DEFAULT = "DEFAULT"
 """A value that stands for the column's default. Spark: ``ResolveDefaultColumns``."""

@@ -9,9 +9,9 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 from pyspark.sql import types as spark_types
 
 from airflow_delta.core.schema import StructField, StructType
-from airflow_delta.spark.promises.column_rules import Identity, default_text, generation_text
-from airflow_delta.spark.promises.identity import NumberedRows, numbered
-from airflow_delta.spark.promises.violations import readable
+from airflow_delta.spark.constraints.column_rules import Identity, default_text, generation_text
+from airflow_delta.spark.constraints.identity import NumberedRows, numbered
+from airflow_delta.spark.constraints.violations import readable
 from airflow_delta.spark.schema_conversion import quoted, to_spark
 
 

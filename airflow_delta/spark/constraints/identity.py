@@ -20,8 +20,8 @@ from airflow_delta.core.actions import Metadata
 from airflow_delta.core.errors import ConstraintViolatedError
 from airflow_delta.core.schema import StructField, StructType, parse_schema, schema_json
 from airflow_delta.core.table_changes.columns import IDENTITY_HIGH_WATER_MARK
+from airflow_delta.spark.constraints.column_rules import Identity
 from airflow_delta.spark.io.worker_values import typed_worker_errors
-from airflow_delta.spark.promises.column_rules import Identity
 from airflow_delta.spark.schema_conversion import quoted
 
 IDENTITY_TAGS: Mapping[str, str] = MappingProxyType({"delta.identity.schemaUpdate": "true"})

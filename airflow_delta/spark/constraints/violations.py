@@ -12,11 +12,11 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 from airflow_delta.core.actions import Metadata
 from airflow_delta.core.schema import StructField, StructType, parse_schema
 from airflow_delta.core.schema.data_types import BINARY, STRING
-from airflow_delta.spark.dml.mentions import mentioned_columns
+from airflow_delta.spark.constraints import lengths, not_null
+from airflow_delta.spark.constraints.column_references import mentioned_columns
+from airflow_delta.spark.constraints.column_rules import conditions, generation_text
+from airflow_delta.spark.constraints.permitted import permitted_expression
 from airflow_delta.spark.errors import TableRuleUnreadableError
-from airflow_delta.spark.promises import lengths, not_null
-from airflow_delta.spark.promises.column_rules import conditions, generation_text
-from airflow_delta.spark.promises.permitted import permitted_expression
 from airflow_delta.spark.schema_conversion import quoted, to_spark
 
 _MAX_TEXT = 400

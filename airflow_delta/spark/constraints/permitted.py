@@ -23,7 +23,7 @@ from sqlglot import TokenType
 
 from airflow_delta.core.predicate.syntax import MAX_WORK_OF_TABLE
 from airflow_delta.core.schema.column_names import name_key
-from airflow_delta.spark.dml.mentions import tokens_of
+from airflow_delta.spark.constraints.column_references import tokens_of
 from airflow_delta.spark.errors import TableRuleRefusedError
 from airflow_delta.spark.io.sql_expression import column_of, parsed_expression
 
