@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from airflow_delta.spark.statement import staged_rows
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from airflow_delta.core.actions import Metadata
@@ -15,8 +14,9 @@ from airflow_delta.core.schema import schema_json
 from airflow_delta.spark.errors import StagedFilesError
 from airflow_delta.spark.io import footers
 from airflow_delta.spark.io.staging import StagingArea
-from airflow_delta.spark.native_write import write_rows
 from airflow_delta.spark.schema_conversion import from_spark
+from airflow_delta.spark.statement import staged_rows
+from airflow_delta.spark.statement.staged_rows import write_rows
 
 pytestmark = pytest.mark.spark
 

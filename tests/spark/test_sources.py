@@ -5,7 +5,7 @@ import pytest
 from airflow_delta.core.errors import TableNotFoundError, VersionNotFoundError
 from airflow_delta.core.statements import FileSource, SqlSource, TableSource
 from airflow_delta.spark.errors import SourceUnreadableError
-from airflow_delta.spark.sources import Pin, open_source
+from airflow_delta.spark.statement.sources import Pin, open_source
 
 pytestmark = pytest.mark.spark
 

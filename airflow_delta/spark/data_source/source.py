@@ -11,11 +11,11 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWrite
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.schema import struct_from_arrow, without_column_mapping
 from airflow_delta.core.snapshot.snapshot import Snapshot
-from airflow_delta.spark.data_source.options import ReadOptions, WriteOptions
 from airflow_delta.spark.data_source.reader import ChangesReader, RowsReader
 from airflow_delta.spark.data_source.write_plan import plan_write
 from airflow_delta.spark.data_source.writer import DeltaWriter
 from airflow_delta.spark.schema_conversion import from_spark, to_spark
+from airflow_delta.spark.statement.format_options import ReadOptions, WriteOptions
 from airflow_delta.spark.supported_features import check_scannable
 
 

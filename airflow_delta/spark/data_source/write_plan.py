@@ -21,10 +21,10 @@ from airflow_delta.core.table_changes.definition import Definition
 from airflow_delta.core.table_features.support import ROW_FEATURES, check_writable
 from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
-from airflow_delta.spark.data_source.options import WriteOptions
-from airflow_delta.spark.fitting import repeated_names
 from airflow_delta.spark.io.data_paths import log_path
-from airflow_delta.spark.write.evolution import as_new
+from airflow_delta.spark.statement.conform import repeated_names
+from airflow_delta.spark.statement.format_options import WriteOptions
+from airflow_delta.spark.statement.schema_evolution import as_new
 
 _WRITTEN = frozenset(
     {

@@ -24,14 +24,14 @@ from airflow_delta.spark.dml.position_scan import ROW as POSITION
 from airflow_delta.spark.dml.row_marks import hides_rows, mark_rows
 from airflow_delta.spark.dml.staged_changes import MOVED, StagedChanges
 from airflow_delta.spark.errors import StagedFilesError
-from airflow_delta.spark.expectations import check_expectations
 from airflow_delta.spark.io.row_tracking import row_id_column
 from airflow_delta.spark.io.staging import StagingArea
-from airflow_delta.spark.native_write import StagedRows, write_change_rows, write_rows
 from airflow_delta.spark.rewrite.rewrite import FileRewrite, Rewritten
 from airflow_delta.spark.rewrite.row_changes import DROP, LIVES_ON, OUTPUT, ROW
 from airflow_delta.spark.schema_conversion import quoted, to_spark
-from airflow_delta.spark.target_reads import TargetReads
+from airflow_delta.spark.statement.expectations import check_expectations
+from airflow_delta.spark.statement.staged_rows import StagedRows, write_change_rows, write_rows
+from airflow_delta.spark.statement.target_reads import TargetReads
 
 _INSERTED_ROWS_PER_TASK = 1_000_000
 

@@ -18,7 +18,6 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import DeleteStatement, MatchedDelete, OperationResult
 from airflow_delta.spark.dml.application import hidden_rows
 from airflow_delta.spark.dml.clauses import bind_clauses
-from airflow_delta.spark.dml.rounds import in_rounds
 from airflow_delta.spark.dml.row_marks import hides_rows, marked_files, write_vectors
 from airflow_delta.spark.dml.selected_rows import (
     NO_FILE_WRITTEN,
@@ -31,7 +30,8 @@ from airflow_delta.spark.dml.selected_rows import (
 )
 from airflow_delta.spark.dml.selection import Selection
 from airflow_delta.spark.io.staging import StagingArea
-from airflow_delta.spark.outcome import result_of, uncommitted
+from airflow_delta.spark.statement.conflict_retry import in_rounds
+from airflow_delta.spark.statement.outcome import result_of, uncommitted
 from airflow_delta.spark.supported_features import ENFORCED, check_rows_writable
 
 _NAME, _COUNTER = "DELETE", "numDeletedRows"

@@ -21,9 +21,9 @@ from airflow_delta.spark.dml.clauses import BoundClauses
 from airflow_delta.spark.dml.effects import count_effects
 from airflow_delta.spark.dml.selection import Selection
 from airflow_delta.spark.io.staging import StagingArea
-from airflow_delta.spark.outcome import result_of, uncommitted
+from airflow_delta.spark.statement.outcome import result_of, uncommitted
+from airflow_delta.spark.statement.target_reads import TargetReads
 from airflow_delta.spark.supported_features import ENFORCED
-from airflow_delta.spark.target_reads import TargetReads
 
 NO_FILE_WRITTEN = {
     "numAddedFiles": 0,

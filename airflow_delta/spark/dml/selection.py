@@ -25,7 +25,7 @@ from airflow_delta.spark.dml.position_scan import FILE, ROW
 from airflow_delta.spark.dml.staged_changes import StagedChanges, columns_needed, scan_positions, stage
 from airflow_delta.spark.io.predicates import predicate_of
 from airflow_delta.spark.io.sql_expression import sql_expression
-from airflow_delta.spark.target_reads import TargetReads, holds_subquery
+from airflow_delta.spark.statement.target_reads import TargetReads, holds_subquery
 
 _ALL = "TRUE"
 

@@ -24,7 +24,7 @@ from airflow_delta.spark.io.file_tasks import task_count
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.io.worker_values import to_ipc, typed_worker_errors
 from airflow_delta.spark.schema_conversion import quoted, to_spark
-from airflow_delta.spark.target_reads import TargetReads
+from airflow_delta.spark.statement.target_reads import TargetReads
 
 CHOICE = "__airflow_delta_choice"
 """Column of staged rows: ordinal of the clause that applies; NULL for none."""

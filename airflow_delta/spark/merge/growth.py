@@ -10,7 +10,7 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import Clause, MatchedUpdate, MergeStatement, NotMatchedInsert
 from airflow_delta.core.table_changes.definition import Definition
 from airflow_delta.spark.constraints.column_references import TARGET
-from airflow_delta.spark.write.evolution import evolved_definition, extended
+from airflow_delta.spark.statement.schema_evolution import evolved_definition, extended
 
 _TYPE_WIDENING = "delta.enableTypeWidening"
 

@@ -15,12 +15,10 @@ from airflow_delta.core.predicate import TRUE, Expression, conjunction, disjunct
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import MergeStatement, OperationResult
 from airflow_delta.core.table_changes.definition import Definition
-from airflow_delta.spark.application_progress import done_before
 from airflow_delta.spark.constraints.column_references import SOURCE, unqualified
 from airflow_delta.spark.constraints.violations import row_rules
 from airflow_delta.spark.dml.analysis import analyse, no_rows
 from airflow_delta.spark.dml.clauses import bind_clauses
-from airflow_delta.spark.dml.rounds import in_rounds
 from airflow_delta.spark.dml.row_marks import hides_rows
 from airflow_delta.spark.io.predicates import predicate_of
 from airflow_delta.spark.io.sql_expression import sql_expression
@@ -29,11 +27,13 @@ from airflow_delta.spark.merge.growth import definition_after
 from airflow_delta.spark.merge.one_side import about_one_side
 from airflow_delta.spark.merge.round import MergePlan, run_round
 from airflow_delta.spark.merge.source import materialise
-from airflow_delta.spark.outcome import with_sources
 from airflow_delta.spark.schema_conversion import from_spark
-from airflow_delta.spark.sources import open_source
+from airflow_delta.spark.statement.application_progress import done_before
+from airflow_delta.spark.statement.conflict_retry import in_rounds
+from airflow_delta.spark.statement.outcome import with_sources
+from airflow_delta.spark.statement.sources import open_source
+from airflow_delta.spark.statement.target_reads import TargetReads
 from airflow_delta.spark.supported_features import check_rows_writable
-from airflow_delta.spark.target_reads import TargetReads
 
 
 def merge(

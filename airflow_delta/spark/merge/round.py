@@ -18,7 +18,6 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import MergeStatement, OperationResult
 from airflow_delta.core.table_changes.definition import Definition
 from airflow_delta.core.transaction.operation import Operation
-from airflow_delta.spark.application_progress import progress
 from airflow_delta.spark.constraints.identity import identity_tags, with_marks
 from airflow_delta.spark.dml.application import apply_changes, check_new_rows
 from airflow_delta.spark.dml.clauses import BoundClauses, ClauseKind
@@ -28,9 +27,10 @@ from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.merge.disjoint import decides_row_by_row, settle_by_keys
 from airflow_delta.spark.merge.match import FROM_SOURCE, join
 from airflow_delta.spark.merge.source import MergeSource
-from airflow_delta.spark.outcome import result_of, uncommitted
+from airflow_delta.spark.statement.application_progress import progress
+from airflow_delta.spark.statement.outcome import result_of, uncommitted
+from airflow_delta.spark.statement.target_reads import TargetReads
 from airflow_delta.spark.supported_features import ENFORCED
-from airflow_delta.spark.target_reads import TargetReads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -19,7 +19,7 @@ from airflow_delta.spark.constraints.column_references import SOURCE, TARGET
 from airflow_delta.spark.io.sql_expression import sql_expression
 from airflow_delta.spark.merge.condition import KeyEquality, MergeCondition
 from airflow_delta.spark.schema_conversion import from_spark, quoted
-from airflow_delta.spark.target_reads import TargetReads
+from airflow_delta.spark.statement.target_reads import TargetReads
 
 _SIMPLE = (*INTEGERS, STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ)
 _MAX_KEYS = 1_000_000

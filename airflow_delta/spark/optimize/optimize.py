@@ -20,8 +20,8 @@ from airflow_delta.spark.optimize.clustered_rewrite import ClusteredRewrite
 from airflow_delta.spark.optimize.cubes import tagged
 from airflow_delta.spark.optimize.plan import OptimizePlan, plan_of
 from airflow_delta.spark.optimize.rearrangement import commit_rearrangement, planned_metrics
-from airflow_delta.spark.outcome import earlier_result, uncommitted
 from airflow_delta.spark.rewrite.rewrite import FileRewrite, Rewritten
+from airflow_delta.spark.statement.outcome import earlier_result, uncommitted
 from airflow_delta.spark.supported_features import check_rows_writable
 
 _NAME = "OPTIMIZE"

@@ -15,8 +15,8 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OperationResult
 from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.core.transaction.rewrite_bins import FileRewriteBin
-from airflow_delta.spark.outcome import uncommitted
 from airflow_delta.spark.rewrite.rewrite import Rewritten
+from airflow_delta.spark.statement.outcome import uncommitted
 from airflow_delta.spark.supported_features import ENFORCED
 
 

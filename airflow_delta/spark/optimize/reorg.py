@@ -23,8 +23,8 @@ from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.optimize.candidates import named_partitions
 from airflow_delta.spark.optimize.dropped_columns import DroppedColumns
 from airflow_delta.spark.optimize.rearrangement import commit_rearrangement, planned_metrics
-from airflow_delta.spark.outcome import earlier_result, uncommitted
 from airflow_delta.spark.rewrite.rewrite import FileRewrite, Rewritten
+from airflow_delta.spark.statement.outcome import earlier_result, uncommitted
 from airflow_delta.spark.supported_features import check_rows_writable
 
 _NAME = "REORG"

@@ -16,7 +16,7 @@ from airflow_delta.core.table_changes.create import table_definition
 from airflow_delta.core.table_changes.definition import Definition, changed_definition
 from airflow_delta.core.table_changes.definition_rules import check_clustering
 from airflow_delta.core.table_changes.refusal import refusals
-from airflow_delta.spark.write.evolution import as_new
+from airflow_delta.spark.statement.schema_evolution import as_new
 
 Domains = tuple[DomainMetadata, ...]
 

@@ -20,8 +20,8 @@ from airflow_delta.core.table_changes.expressions import check_constraints
 from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
 from airflow_delta.spark.constraints.identity import with_marks
 from airflow_delta.spark.io.table_files import schema_of
+from airflow_delta.spark.statement.schema_evolution import evolved_definition, extended
 from airflow_delta.spark.supported_features import ENFORCED, check_rows_writable
-from airflow_delta.spark.write.evolution import evolved_definition, extended
 from airflow_delta.spark.write.new_table import definition_of, new_table, overwritten_table
 
 

@@ -24,20 +24,20 @@ from airflow_delta.core.schema import StructType
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OperationResult, WriteMode, WriteStatement
 from airflow_delta.core.transaction.commit_result import redone
-from airflow_delta.spark.application_progress import done_before, progress
 from airflow_delta.spark.constraints.identity import identity_tags, only_numbers_differ
 from airflow_delta.spark.constraints.violations import as_stored, example_of
-from airflow_delta.spark.expectations import check_expectations
-from airflow_delta.spark.fitting import fitted
 from airflow_delta.spark.io.scan import SCANNED_COLUMNS, read_files
 from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.io.table_files import TableFiles
-from airflow_delta.spark.native_write import StagedRows, write_change_rows, write_rows
-from airflow_delta.spark.outcome import earlier_result, result_of, with_sources
 from airflow_delta.spark.schema_conversion import from_spark
 from airflow_delta.spark.session import session_settings
-from airflow_delta.spark.sources import OpenSource, open_source
-from airflow_delta.spark.target_reads import TargetReads, at_version_read
+from airflow_delta.spark.statement.application_progress import done_before, progress
+from airflow_delta.spark.statement.conform import fitted
+from airflow_delta.spark.statement.expectations import check_expectations
+from airflow_delta.spark.statement.outcome import earlier_result, result_of, with_sources
+from airflow_delta.spark.statement.sources import OpenSource, open_source
+from airflow_delta.spark.statement.staged_rows import StagedRows, write_change_rows, write_rows
+from airflow_delta.spark.statement.target_reads import TargetReads, at_version_read
 from airflow_delta.spark.write.file_sizes import balanced, size_settings
 from airflow_delta.spark.write.history import metrics_of, operation_of
 from airflow_delta.spark.write.room import Room, make_room, outside, range_of

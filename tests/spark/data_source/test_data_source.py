@@ -20,9 +20,9 @@ from airflow_delta.core.schema.char_columns import CHAR_VARCHAR
 from airflow_delta.core.schema.data_types import LONG, STRING
 from airflow_delta.core.table_changes import NewTable
 from airflow_delta.spark import DeltaTable
-from airflow_delta.spark.data_source.options import ReadOptions, WriteOptions
 from airflow_delta.spark.data_source.write_plan import commit_files, plan_write
 from airflow_delta.spark.data_source.writer import DeltaWriter, WrittenFiles
+from airflow_delta.spark.statement.format_options import ReadOptions, WriteOptions
 
 ALL_TYPES = """SELECT 1L AS id, CAST(2 AS TINYINT) AS b, 1.5F AS f, CAST('NaN' AS DOUBLE) AS d, 1.50BD AS m, 'x' AS s,
     X'01' AS bin, true AS ok, DATE'1000-01-02' AS day,

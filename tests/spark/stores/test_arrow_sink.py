@@ -19,8 +19,8 @@ from airflow_delta.core.storage.table_filesystems import TableFilesystems
 from airflow_delta.spark.io import row_sink
 from airflow_delta.spark.io.arrow_sink_worker import ArrowSinkWorker
 from airflow_delta.spark.io.staging import StagingArea
-from airflow_delta.spark.native_write import write_rows
 from airflow_delta.spark.schema_conversion import from_spark
+from airflow_delta.spark.statement.staged_rows import write_rows
 
 pytestmark = pytest.mark.spark
 

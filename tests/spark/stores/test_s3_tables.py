@@ -28,8 +28,8 @@ from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.io.scan import read_table
 from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.merge.merge import merge
-from airflow_delta.spark.native_write import write_rows
 from airflow_delta.spark.optimize.optimize import optimize
+from airflow_delta.spark.statement.staged_rows import write_rows
 from airflow_delta.spark.write.write import write
 
 pytestmark = pytest.mark.spark

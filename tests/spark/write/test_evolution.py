@@ -21,7 +21,7 @@ from airflow_delta.core.schema.data_types import (
     StructType,
 )
 from airflow_delta.core.table_changes.definition import Definition
-from airflow_delta.spark.write.evolution import evolution, evolved, extended
+from airflow_delta.spark.statement.schema_evolution import evolution, evolved, extended
 
 
 def struct(**columns):

@@ -11,7 +11,7 @@ from airflow_delta.core.errors import ExpectationFailedError
 from airflow_delta.core.statements import Expectation
 from airflow_delta.spark.errors import ExpectationUnreadableError
 from airflow_delta.spark.session import temporary_views
-from airflow_delta.spark.target_reads import TargetReads
+from airflow_delta.spark.statement.target_reads import TargetReads
 
 STAGED = "staged"
 """Name of the view that holds the rows to be committed."""

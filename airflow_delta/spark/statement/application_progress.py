@@ -11,7 +11,7 @@ from airflow_delta.core.actions import SetTransaction
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OperationResult
 from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
-from airflow_delta.spark.outcome import uncommitted
+from airflow_delta.spark.statement.outcome import uncommitted
 
 
 def done_before(snapshot: Snapshot, operation: str, txn: tuple[str, int] | None) -> OperationResult | None:

@@ -16,8 +16,8 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OperationResult
 from airflow_delta.core.transaction.commit_result import redone
 from airflow_delta.spark.constraints.identity import only_numbers_differ
-from airflow_delta.spark.outcome import earlier_result
-from airflow_delta.spark.target_reads import at_version_read
+from airflow_delta.spark.statement.outcome import earlier_result
+from airflow_delta.spark.statement.target_reads import at_version_read
 
 MAX_ROUNDS = 20
 """How often the work is done before a conflict becomes the caller's."""

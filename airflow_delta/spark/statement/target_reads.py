@@ -30,10 +30,10 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.place import Place
 from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
 from airflow_delta.spark.constraints.column_references import without_qualifier
-from airflow_delta.spark.data_source.options import ReadOptions
 from airflow_delta.spark.hadoop.table_log import table_place
 from airflow_delta.spark.io.predicates import predicate_of
 from airflow_delta.spark.io.table_files import READ_MARK
+from airflow_delta.spark.statement.format_options import ReadOptions
 
 VIEW_OF_TARGET = "airflow_delta_target"
 """Alias that a statement's own view of its target has in plans: conditions right above it are about the table's columns."""

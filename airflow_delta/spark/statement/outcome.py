@@ -12,7 +12,7 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OperationResult
 from airflow_delta.core.transaction.commit_result import CommitResult
-from airflow_delta.spark.sources import Pin
+from airflow_delta.spark.statement.sources import Pin
 
 
 def earlier_result(log: DeltaLog, origin: Origin, start_version: int | None) -> OperationResult | None:

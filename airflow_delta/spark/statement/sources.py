@@ -15,7 +15,7 @@ from airflow_delta.spark.errors import SourceUnreadableError
 from airflow_delta.spark.hadoop.table_log import table_log, table_place
 from airflow_delta.spark.io.scan import read_table
 from airflow_delta.spark.session import temporary_views
-from airflow_delta.spark.target_reads import VIEW_OF_TARGET
+from airflow_delta.spark.statement.target_reads import VIEW_OF_TARGET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
