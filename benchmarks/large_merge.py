@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.statements import FileSource, MatchedUpdate, MergeStatement, NotMatchedInsert
-from airflow_delta.spark.merge.merge import merge
+from airflow_delta.spark.dml.merge.merge import merge
 
 LIMIT = 2 << 30
 """Bytes that an executor, or the driver, may have resident."""

@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.statements import FileSource, MergeStatement, SqlSource, WriteStatement
-from airflow_delta.spark.merge.merge import merge
+from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.write.write import write
 from benchmarks.process_tree import Meter
 

@@ -19,8 +19,8 @@ from airflow_delta.core.statements import (
     WriteStatement,
 )
 from airflow_delta.spark.dml.delete import delete
+from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.update import update
-from airflow_delta.spark.merge.merge import merge
 from airflow_delta.spark.optimize.optimize import optimize
 from airflow_delta.spark.write.write import write
 from benchmarks.spark_ops.inputs import RANGE, SPREAD, data_files

@@ -16,9 +16,9 @@ from airflow_delta.core.statements import (
 )
 from airflow_delta.spark.change_feed.read import read_changes
 from airflow_delta.spark.dml.delete import delete
+from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.io.scan import read_table
-from airflow_delta.spark.merge.merge import merge
 from airflow_delta.spark.session import session_settings, temporary_views
 
 pytestmark = pytest.mark.spark

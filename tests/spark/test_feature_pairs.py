@@ -23,8 +23,8 @@ from airflow_delta.core.statements import (
 )
 from airflow_delta.spark import DeltaTable
 from airflow_delta.spark.dml.delete import delete
+from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.update import update
-from airflow_delta.spark.merge.merge import merge
 from airflow_delta.spark.optimize.optimize import optimize
 from airflow_delta.spark.write.write import write
 from tests.spark.feature_pairs import FEATURES, ROWS_OF_FILE, SHAPES, Case, covering, fit

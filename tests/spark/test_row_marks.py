@@ -20,9 +20,9 @@ from airflow_delta.core.statements import (
 )
 from airflow_delta.core.table_changes import NewTable
 from airflow_delta.spark.dml.delete import delete
+from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.io.scan import read_table
-from airflow_delta.spark.merge.merge import merge
 from airflow_delta.spark.optimize.optimize import optimize
 from airflow_delta.spark.write.write import write
 

@@ -26,8 +26,8 @@ from airflow_delta.core.statements import (
     WriteMode,
     WriteStatement,
 )
+from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.hadoop.table_log import table_log
-from airflow_delta.spark.merge.merge import merge
 from airflow_delta.spark.session import temporary_views
 from airflow_delta.spark.write.write import write
 

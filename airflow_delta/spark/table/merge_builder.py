@@ -23,7 +23,7 @@ from airflow_delta.core.statements import (
 )
 from airflow_delta.spark.constraints.assignments import DEFAULT, is_default
 from airflow_delta.spark.constraints.column_references import TARGET
-from airflow_delta.spark.merge.merge import merge
+from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.session import temporary_views
 from airflow_delta.spark.table.answers import merge_row
 from airflow_delta.spark.table.expressions import Expression, Names, as_text

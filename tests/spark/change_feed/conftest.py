@@ -19,8 +19,8 @@ from airflow_delta.core.statements import (
 from airflow_delta.core.table_changes import NewTable
 from airflow_delta.spark.change_feed.read import read_changes
 from airflow_delta.spark.dml.delete import delete
+from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.update import update
-from airflow_delta.spark.merge.merge import merge
 from airflow_delta.spark.write.write import write
 
 SCHEMA = StructType((StructField("id", LONG), StructField("p", STRING), StructField("v", LONG)))

@@ -17,7 +17,7 @@ from airflow_delta.core.statements import (
     WriteMode,
     WriteStatement,
 )
-from airflow_delta.spark.merge.merge import merge
+from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.optimize.optimize import optimize
 from airflow_delta.spark.write.write import write
 

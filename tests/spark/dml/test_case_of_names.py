@@ -16,9 +16,9 @@ from airflow_delta.core.statements import (
     UpdateStatement,
 )
 from airflow_delta.spark.dml.delete import delete
+from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.io.scan import read_table
-from airflow_delta.spark.merge.merge import merge
 from airflow_delta.spark.session import session_settings
 
 pytestmark = pytest.mark.spark

@@ -14,8 +14,8 @@ from airflow_delta.core.statements import (
     UpdateStatement,
 )
 from airflow_delta.spark.dml.delete import delete
+from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.update import update
-from airflow_delta.spark.merge.merge import merge
 
 pytestmark = pytest.mark.spark
 

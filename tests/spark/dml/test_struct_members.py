@@ -15,8 +15,8 @@ from airflow_delta.core.statements import (
 )
 from airflow_delta.spark import DeltaTable
 from airflow_delta.spark.change_feed.read import read_changes
+from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.update import update
-from airflow_delta.spark.merge.merge import merge
 from airflow_delta.spark.write.write import write
 
 pytestmark = pytest.mark.spark

@@ -11,7 +11,7 @@ import pytest
 
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.statements import MergeStatement, SqlSource
-from airflow_delta.spark.merge.merge import merge
+from airflow_delta.spark.dml.merge.merge import merge
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pytest
 
 from airflow_delta.core.schema import PrimitiveType, StructField, StructType
 from airflow_delta.spark.constraints.column_references import mentioned_columns, qualified, unqualified
-from airflow_delta.spark.merge.condition import parse_condition
+from airflow_delta.spark.dml.merge.condition import parse_condition
 
 SCHEMA = StructType(tuple(StructField(name, PrimitiveType("long")) for name in ("id", "day", "x", "a b")))
 

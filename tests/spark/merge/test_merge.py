@@ -29,8 +29,8 @@ from airflow_delta.core.statements import (
     NotMatchedInsert,
     SqlSource,
 )
+from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.staged_changes import scan_positions
-from airflow_delta.spark.merge.merge import merge
 
 pytestmark = pytest.mark.spark
 
@@ -193,7 +193,7 @@ KEYS = pa.table(
 
 @pytest.mark.parametrize("most_keys", [1_000_000, 0], ids=["keys at hand", "too many keys"])
 def test_keys_of_every_type_match_as_spark_compares_them(run_merge, table, tmp_path, monkeypatch, most_keys):
-    monkeypatch.setattr("airflow_delta.spark.merge.source._MAX_KEYS", most_keys)
+    monkeypatch.setattr("airflow_delta.spark.dml.merge.source._MAX_KEYS", most_keys)
     write_deltalake(table, KEYS, partition_by=["part"])
     source = KEYS.set_column(0, "id", KEYS["id"].cast(pa.int64())).set_column(7, "real", [[float("nan"), 0.0, None]])
     pq.write_table(source, tmp_path / "source.parquet")
@@ -218,7 +218,7 @@ def test_keys_of_every_type_match_as_spark_compares_them(run_merge, table, tmp_p
     ids=["few keys", "partitions", "many keys", "too many keys"],
 )
 def test_keys_beyond_the_columns_range_match_nothing(run_merge, judged, table, monkeypatch, step, most_keys, partition_by):
-    monkeypatch.setattr("airflow_delta.spark.merge.source._MAX_KEYS", most_keys)
+    monkeypatch.setattr("airflow_delta.spark.dml.merge.source._MAX_KEYS", most_keys)
     write_deltalake(table, pa.table({"id": pa.array([0, 7], pa.int32()), "v": ["a", "b"]}), partition_by=partition_by)
 
     keys = f"SELECT id, 'new' AS v FROM range(0, 10000000000, {step})"
@@ -325,7 +325,7 @@ def test_a_merge_that_only_inserts_reads_keys_and_rewrites_nothing(run_merge, ju
         scanned.append((len(files), columns.names))
         return scan_positions(spark, snapshot, files, columns, **options)
 
-    monkeypatch.setattr("airflow_delta.spark.merge.match.scan_positions", scan)
+    monkeypatch.setattr("airflow_delta.spark.dml.merge.join.scan_positions", scan)
     result = run_merge("SELECT id, 'new' AS v FROM range(3, 7)", clauses=NotMatchedInsert(condition="source.id <> 6"))
 
     assert scanned == [(1, ("id",))]

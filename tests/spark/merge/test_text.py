@@ -6,7 +6,7 @@ from deltalake import write_deltalake
 
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.merge_text import merge_statement
-from airflow_delta.spark.merge.merge import merge
+from airflow_delta.spark.dml.merge.merge import merge
 
 pytestmark = pytest.mark.spark
 

@@ -9,8 +9,8 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.statements import MergeStatement, SqlSource, UpdateStatement
 from airflow_delta.core.table_changes.create import NewTable
 from airflow_delta.core.table_changes.ddl import parse_struct
+from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.update import update
-from airflow_delta.spark.merge.merge import merge
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "tables"
 

@@ -10,7 +10,7 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import MetadataChangedError
 from airflow_delta.core.statements import UPSERT, MergeStatement, SqlSource, WriteStatement
 from airflow_delta.core.storage.local_log_store import LocalLogStore
-from airflow_delta.spark.merge.merge import merge
+from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.write.write import write
 
 pytestmark = pytest.mark.spark

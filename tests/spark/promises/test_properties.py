@@ -19,8 +19,8 @@ from airflow_delta.core.statements import (
 )
 from airflow_delta.core.table_changes.create import NewTable
 from airflow_delta.core.table_changes.ddl import parse_struct
+from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.update import update
-from airflow_delta.spark.merge.merge import merge
 from airflow_delta.spark.write.write import write
 
 pytestmark = pytest.mark.spark

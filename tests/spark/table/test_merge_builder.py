@@ -10,8 +10,8 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.table_changes.create import NewTable
 from airflow_delta.core.table_changes.ddl import parse_struct
 from airflow_delta.spark import DeltaTable
+from airflow_delta.spark.dml.merge import merge as merge_module
 from airflow_delta.spark.errors import ExpressionNotTextError
-from airflow_delta.spark.merge import merge as merge_module
 
 
 @pytest.fixture

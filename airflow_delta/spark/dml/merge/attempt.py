@@ -22,11 +22,11 @@ from airflow_delta.spark.constraints.identity import identity_tags, with_marks
 from airflow_delta.spark.dml.application import apply_changes, check_new_rows
 from airflow_delta.spark.dml.clauses import BoundClauses, ClauseKind
 from airflow_delta.spark.dml.effects import RowEffects, count_effects
+from airflow_delta.spark.dml.merge.disjoint import decides_row_by_row, settle_by_keys
+from airflow_delta.spark.dml.merge.join import FROM_SOURCE, join
+from airflow_delta.spark.dml.merge.source import MergeSource
 from airflow_delta.spark.dml.staged_changes import stage
 from airflow_delta.spark.io.staging import StagingArea
-from airflow_delta.spark.merge.disjoint import decides_row_by_row, settle_by_keys
-from airflow_delta.spark.merge.match import FROM_SOURCE, join
-from airflow_delta.spark.merge.source import MergeSource
 from airflow_delta.spark.statement.application_progress import progress
 from airflow_delta.spark.statement.outcome import result_of, uncommitted
 from airflow_delta.spark.statement.target_reads import TargetReads

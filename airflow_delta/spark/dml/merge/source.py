@@ -16,8 +16,8 @@ from airflow_delta.core.schema import DecimalType, StructField, StructType, arro
 from airflow_delta.core.schema.char_columns import has_char
 from airflow_delta.core.schema.data_types import BINARY, DATE, INTEGERS, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ
 from airflow_delta.spark.constraints.column_references import SOURCE, TARGET
+from airflow_delta.spark.dml.merge.condition import KeyEquality, MergeCondition
 from airflow_delta.spark.io.sql_expression import sql_expression
-from airflow_delta.spark.merge.condition import KeyEquality, MergeCondition
 from airflow_delta.spark.schema_conversion import from_spark, quoted
 from airflow_delta.spark.statement.target_reads import TargetReads
 

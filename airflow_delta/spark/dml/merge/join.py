@@ -14,9 +14,9 @@ from airflow_delta.core.predicate import TRUE, Expression, exact_part, to_arrow_
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.spark.constraints.column_references import SOURCE, TARGET
 from airflow_delta.spark.dml.clauses import BoundClauses, ClauseKind
+from airflow_delta.spark.dml.merge.source import IN_SOURCE, MergeSource
 from airflow_delta.spark.dml.staged_changes import columns_needed, scan_positions
 from airflow_delta.spark.io.sql_expression import sql_expression
-from airflow_delta.spark.merge.source import IN_SOURCE, MergeSource
 
 FROM_SOURCE = f"{SOURCE}.{IN_SOURCE}"
 """Column of the pairs: NULL where a row of the target stands alone."""

@@ -15,11 +15,11 @@ from airflow_delta.core.schema import StructType
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.transaction.commit_attempt import SettleAdded
 from airflow_delta.spark.dml.clauses import BoundClauses, ClauseKind
+from airflow_delta.spark.dml.merge.source import MergeSource
 from airflow_delta.spark.dml.position_scan import FILE
 from airflow_delta.spark.dml.row_marks import hides_rows
 from airflow_delta.spark.dml.staged_changes import scan_positions
 from airflow_delta.spark.io.worker_values import typed_worker_errors
-from airflow_delta.spark.merge.source import MergeSource
 
 _MAX_BYTES = 16 << 30
 """Of larger files than these together the keys are not read: the statement is done again instead."""
