@@ -18,10 +18,10 @@ from airflow_delta.core.schema import StructType
 from airflow_delta.core.statements import Expectation
 from airflow_delta.spark.change_feed.recording import keep_rows, records_changes
 from airflow_delta.spark.dml.clauses import ClauseKind
+from airflow_delta.spark.dml.deletion_vectors import hides_rows, mark_rows
 from airflow_delta.spark.dml.effects import RowEffects
 from airflow_delta.spark.dml.position_scan import FILE
 from airflow_delta.spark.dml.position_scan import ROW as POSITION
-from airflow_delta.spark.dml.row_marks import hides_rows, mark_rows
 from airflow_delta.spark.dml.staged_changes import MOVED, StagedChanges
 from airflow_delta.spark.errors import StagedFilesError
 from airflow_delta.spark.io.row_tracking import row_id_column

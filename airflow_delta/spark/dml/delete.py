@@ -18,7 +18,7 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import DeleteStatement, MatchedDelete, OperationResult
 from airflow_delta.spark.dml.application import hidden_rows
 from airflow_delta.spark.dml.clauses import bind_clauses
-from airflow_delta.spark.dml.row_marks import hides_rows, marked_files, write_vectors
+from airflow_delta.spark.dml.deletion_vectors import hides_rows, marked_files, write_vectors
 from airflow_delta.spark.dml.selected_rows import (
     NO_FILE_WRITTEN,
     RowChange,

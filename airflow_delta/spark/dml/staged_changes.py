@@ -18,8 +18,8 @@ from airflow_delta.core.schema.data_types import LONG
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.spark.constraints.column_references import TARGET, mentioned_columns
 from airflow_delta.spark.dml.clauses import BoundClauses, ClauseKind
+from airflow_delta.spark.dml.deletion_vectors import hides_rows
 from airflow_delta.spark.dml.position_scan import FILE, ROW, PositionScan
-from airflow_delta.spark.dml.row_marks import hides_rows
 from airflow_delta.spark.io.file_tasks import task_count
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.io.worker_values import to_ipc, typed_worker_errors

@@ -14,7 +14,7 @@ from airflow_delta.core.statements import MatchedUpdate, OperationResult, Update
 from airflow_delta.spark.constraints.violations import row_rules
 from airflow_delta.spark.dml.analysis import analyse, no_rows
 from airflow_delta.spark.dml.clauses import bind_clauses
-from airflow_delta.spark.dml.row_marks import hides_rows
+from airflow_delta.spark.dml.deletion_vectors import hides_rows
 from airflow_delta.spark.dml.selected_rows import RowChange, change_selected_rows
 from airflow_delta.spark.dml.selection import Selection
 from airflow_delta.spark.statement.conflict_retry import in_rounds

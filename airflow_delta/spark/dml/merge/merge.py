@@ -19,12 +19,12 @@ from airflow_delta.spark.constraints.column_references import SOURCE, unqualifie
 from airflow_delta.spark.constraints.violations import row_rules
 from airflow_delta.spark.dml.analysis import analyse, no_rows
 from airflow_delta.spark.dml.clauses import bind_clauses
+from airflow_delta.spark.dml.deletion_vectors import hides_rows
 from airflow_delta.spark.dml.merge.attempt import MergePlan, run_round
 from airflow_delta.spark.dml.merge.condition import parse_condition
 from airflow_delta.spark.dml.merge.evolution import definition_after
 from airflow_delta.spark.dml.merge.single_side import about_one_side
 from airflow_delta.spark.dml.merge.source import materialise
-from airflow_delta.spark.dml.row_marks import hides_rows
 from airflow_delta.spark.io.predicates import predicate_of
 from airflow_delta.spark.io.sql_expression import sql_expression
 from airflow_delta.spark.schema_conversion import from_spark
