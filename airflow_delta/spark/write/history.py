@@ -7,7 +7,7 @@ from typing import Any
 from airflow_delta.core.statements import WriteMode, WriteStatement
 from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.spark.statement.staged_rows import StagedRows
-from airflow_delta.spark.write.room import Room
+from airflow_delta.spark.write.replaced_files import Room
 from airflow_delta.spark.write.target import Target
 
 _REPLACE, _CREATE = "CREATE OR REPLACE TABLE AS SELECT", "CREATE TABLE AS SELECT"

@@ -40,7 +40,7 @@ from airflow_delta.spark.statement.staged_rows import StagedRows, write_change_r
 from airflow_delta.spark.statement.target_reads import TargetReads, at_version_read
 from airflow_delta.spark.write.file_sizes import balanced, size_settings
 from airflow_delta.spark.write.history import metrics_of, operation_of
-from airflow_delta.spark.write.room import Room, make_room, outside, range_of
+from airflow_delta.spark.write.replaced_files import Room, make_room, outside, range_of
 from airflow_delta.spark.write.target import Target
 
 MAX_REDOS = 20

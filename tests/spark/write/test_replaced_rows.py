@@ -17,7 +17,7 @@ from airflow_delta.core.errors import (
 from airflow_delta.core.statements import DeleteStatement
 from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.write import write as write_module
-from airflow_delta.spark.write.room import make_room
+from airflow_delta.spark.write.replaced_files import make_room
 
 pytestmark = pytest.mark.spark
 
