@@ -27,9 +27,9 @@ from airflow_delta.spark.errors import StagedFilesError
 from airflow_delta.spark.io.file_tasks import task_count
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.io.worker_values import to_ipc, typed_worker_errors
-from airflow_delta.spark.optimize.boxes import ONE_BOX, learn_boxes
+from airflow_delta.spark.optimize.partition_tree import ONE_BOX, learn_boxes
 from airflow_delta.spark.optimize.sampling import GROUP, SAMPLE_DDL, STEP, Paths, SampleWorker, unpacked
-from airflow_delta.spark.optimize.scattering import (
+from airflow_delta.spark.optimize.shuffle import (
     GATHERED,
     GATHERED_DDL,
     SCATTERED_DDL,

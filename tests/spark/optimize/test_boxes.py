@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_delta.spark.optimize.boxes import learn_boxes
 from airflow_delta.spark.optimize.ordered_values import OrderedColumn
+from airflow_delta.spark.optimize.partition_tree import learn_boxes
 
 
 def files_of(columns, files, *, cells_per_file=1, sample=slice(None)):

@@ -10,9 +10,9 @@ from airflow_delta.core.data_files import StatisticsSelection
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.io.worker_values import to_ipc
-from airflow_delta.spark.optimize.boxes import learn_boxes
+from airflow_delta.spark.optimize.partition_tree import learn_boxes
 from airflow_delta.spark.optimize.sampling import GROUP, STEP, SampleWorker, unpacked
-from airflow_delta.spark.optimize.scattering import CopiedColumns, GatherWorker, Placement, ScatterWorker
+from airflow_delta.spark.optimize.shuffle import CopiedColumns, GatherWorker, Placement, ScatterWorker
 from airflow_delta.spark.rewrite.rewrite_worker import INPUT_COLUMNS
 
 

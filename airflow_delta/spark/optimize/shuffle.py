@@ -23,8 +23,8 @@ from airflow_delta.core.data_files.row_ids import RowIds
 from airflow_delta.core.schema import StructType, arrow_schema
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.io.worker_values import from_ipc, with_typed_errors
-from airflow_delta.spark.optimize.boxes import Boxes
 from airflow_delta.spark.optimize.ordered_values import OrderedColumn, Values
+from airflow_delta.spark.optimize.partition_tree import Boxes
 from airflow_delta.spark.optimize.sampling import GROUP, Paths
 from airflow_delta.spark.rewrite.rewrite_worker import INPUT_COLUMNS, copied_rows
 
