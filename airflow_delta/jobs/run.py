@@ -41,6 +41,8 @@ from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.jobs.table_stats import attach_table_stats
 from airflow_delta.spark.constraints.verification import check_rows
+from airflow_delta.spark.distributed.checkpoint import checkpoint
+from airflow_delta.spark.distributed.vacuum import SparkHands
 from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.update import update
@@ -49,8 +51,6 @@ from airflow_delta.spark.io.worker_values import typed_worker_errors
 from airflow_delta.spark.optimize.auto_compaction import compacted_after
 from airflow_delta.spark.optimize.optimize import optimize
 from airflow_delta.spark.optimize.reorg import reorg
-from airflow_delta.spark.upkeep.checkpoint import checkpoint
-from airflow_delta.spark.upkeep.vacuum import SparkHands
 from airflow_delta.spark.write.write import write
 
 _WITHOUT_COMMIT = HealthStatement | PinStatement

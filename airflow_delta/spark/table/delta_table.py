@@ -15,6 +15,7 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import CreateMode, DeleteStatement, UpdateStatement
 from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.core.table_changes.ddl import parse_struct
+from airflow_delta.spark.distributed.vacuum import SparkHands
 from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.hadoop.table_log import table_log
@@ -28,7 +29,6 @@ from airflow_delta.spark.table.optimize_builder import DeltaOptimizeBuilder
 from airflow_delta.spark.table.session_settings import checks_retention
 from airflow_delta.spark.table.table_builder import DeltaTableBuilder
 from airflow_delta.spark.table.times import milliseconds
-from airflow_delta.spark.upkeep.vacuum import SparkHands
 
 # ruff: noqa: N802, N803, A002, FBT001, FBT002 - the names and the order of arguments are delta-spark's
 

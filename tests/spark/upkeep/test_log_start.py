@@ -11,8 +11,8 @@ from airflow_delta.core.errors import CorruptLogError, LogGapError
 from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.operations.checkpoints import CheckpointKind
 from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
-from airflow_delta.spark.upkeep.log_pieces import LogPiece, pieces_of, pieces_table, whole_lines
-from airflow_delta.spark.upkeep.log_start import MANY_ACTIONS, LogStart, outgrows_one_process
+from airflow_delta.spark.distributed.log_pieces import LogPiece, pieces_of, pieces_table, whole_lines
+from airflow_delta.spark.distributed.log_start import MANY_ACTIONS, LogStart, outgrows_one_process
 from tests.core.builders import add, metadata, protocol, remove
 
 FEATURES = {"readerFeatures": ["v2Checkpoint"], "writerFeatures": ["v2Checkpoint"]}

@@ -24,8 +24,8 @@ from airflow_delta.core.table_features.feature import reader_features, writer_fe
 from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.jobs.run import run
 from airflow_delta.jobs.spec import JobSpec
-from airflow_delta.spark.upkeep import checkpoint as shared_checkpoint
-from airflow_delta.spark.upkeep.checkpoint import MANY_ACTIONS_SETTING, allowed_kind, checkpoint
+from airflow_delta.spark.distributed import checkpoint as shared_checkpoint
+from airflow_delta.spark.distributed.checkpoint import MANY_ACTIONS_SETTING, allowed_kind, checkpoint
 from airflow_delta.spark.write.write import write
 from tests.core.builders import add, metadata, protocol, remove, schema_string, vector
 from tests.core.conftest import RealTable

@@ -8,8 +8,8 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import UnsupportedStorageError, VacuumIncompleteError
 from airflow_delta.core.operations.vacuum_hands import OwnHands
 from airflow_delta.core.statements import WriteMode
-from airflow_delta.spark.upkeep import vacuum as shared_vacuum
-from airflow_delta.spark.upkeep.vacuum import SparkHands, shared_directories
+from airflow_delta.spark.distributed import vacuum as shared_vacuum
+from airflow_delta.spark.distributed.vacuum import SparkHands, shared_directories
 from tests.core.object_stores import moto_server, s3  # noqa: F401 - fixtures
 from tests.spark.stores.conftest import S3Table
 

@@ -17,9 +17,9 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.object_location import ObjectLocation
 from airflow_delta.core.storage.table_filesystems import TableFilesystems
+from airflow_delta.spark.distributed.vacuum_worker import FAILED, FAILED_DDL, LISTED_DDL, Deleter, Lister, listed
 from airflow_delta.spark.io.data_paths import hadoop_uri
 from airflow_delta.spark.io.worker_values import typed_worker_errors
-from airflow_delta.spark.upkeep.vacuum_worker import FAILED, FAILED_DDL, LISTED_DDL, Deleter, Lister, listed
 
 MANY_FILES = 100_000
 """So many files are worth a Spark job: a listing page of an object store holds a thousand, and takes a tenth of a second."""

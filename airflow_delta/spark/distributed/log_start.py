@@ -13,7 +13,7 @@ from airflow_delta.core.log.blame import blamed_on
 from airflow_delta.core.log.checkpoint_reader import CheckpointHeader, read_header
 from airflow_delta.core.log.log_segment import Checkpoint, LogSegment, find_segment
 from airflow_delta.core.storage.log_store import LogStore
-from airflow_delta.spark.upkeep.log_pieces import LogPiece
+from airflow_delta.spark.distributed.log_pieces import LogPiece
 
 MANY_ACTIONS = 20_000_000
 """With so many actions a checkpoint is written in Spark.

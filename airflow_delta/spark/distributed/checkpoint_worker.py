@@ -32,8 +32,8 @@ from airflow_delta.core.operations.checkpoints.spark_hash import part_numbers
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.resolve import log_store_for
+from airflow_delta.spark.distributed.log_pieces import ADDS, REMOVES, pieces_of
 from airflow_delta.spark.io.worker_values import from_ipc, to_ipc, with_typed_errors
-from airflow_delta.spark.upkeep.log_pieces import ADDS, REMOVES, pieces_of
 
 MESSAGES_DDL = "bucket int, position bigint, is_add boolean, content binary"
 """File actions on the way to their bucket; those of one commit are sent by one worker, in the order of ``position``."""

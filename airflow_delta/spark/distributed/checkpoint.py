@@ -32,9 +32,8 @@ from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.core.table_features.feature import writer_features
 from airflow_delta.core.table_features.support import check_writable
 from airflow_delta.core.transaction.table_properties import protected_before
-from airflow_delta.spark.io.worker_values import typed_worker_errors
-from airflow_delta.spark.upkeep.checkpoint_head import head_parts, head_sidecars
-from airflow_delta.spark.upkeep.checkpoint_worker import (
+from airflow_delta.spark.distributed.checkpoint_head import head_parts, head_sidecars
+from airflow_delta.spark.distributed.checkpoint_worker import (
     LINES_DDL,
     MESSAGES,
     MESSAGES_DDL,
@@ -46,8 +45,9 @@ from airflow_delta.spark.upkeep.checkpoint_worker import (
     Scatterer,
     SmallLinesReader,
 )
-from airflow_delta.spark.upkeep.log_pieces import LogPiece, pieces_table
-from airflow_delta.spark.upkeep.log_start import MANY_ACTIONS, LogStart
+from airflow_delta.spark.distributed.log_pieces import LogPiece, pieces_table
+from airflow_delta.spark.distributed.log_start import MANY_ACTIONS, LogStart
+from airflow_delta.spark.io.worker_values import typed_worker_errors
 
 MANY_ACTIONS_SETTING = "spark.airflow_delta.checkpoint.manyActions"
 """A setting of the session, or of the cluster: with so many actions a checkpoint is written in Spark."""
