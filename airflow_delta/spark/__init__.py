@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from airflow_delta.spark.data_source import DeltaDataSource, configure_spark_with_delta_pip, register
-    from airflow_delta.spark.table.delta_table import DeltaTable
-    from airflow_delta.spark.table.frame_writer import DeltaFrameWriter, delta_writer
-    from airflow_delta.spark.table.merge_builder import DeltaMergeBuilder
-    from airflow_delta.spark.table.optimize_builder import DeltaOptimizeBuilder
-    from airflow_delta.spark.table.table_builder import DeltaTableBuilder, IdentityGenerator
+    from airflow_delta.spark.delta_table.delta_table import DeltaTable
+    from airflow_delta.spark.delta_table.frame_writer import DeltaFrameWriter, delta_writer
+    from airflow_delta.spark.delta_table.merge_builder import DeltaMergeBuilder
+    from airflow_delta.spark.delta_table.optimize_builder import DeltaOptimizeBuilder
+    from airflow_delta.spark.delta_table.table_builder import DeltaTableBuilder, IdentityGenerator
 
 __all__ = [
     "DeltaDataSource",
@@ -32,14 +32,14 @@ __all__ = [
 
 _MODULES = {
     "DeltaDataSource": "data_source",
-    "DeltaFrameWriter": "table.frame_writer",
-    "DeltaMergeBuilder": "table.merge_builder",
-    "DeltaOptimizeBuilder": "table.optimize_builder",
-    "DeltaTable": "table.delta_table",
-    "DeltaTableBuilder": "table.table_builder",
-    "IdentityGenerator": "table.table_builder",
+    "DeltaFrameWriter": "delta_table.frame_writer",
+    "DeltaMergeBuilder": "delta_table.merge_builder",
+    "DeltaOptimizeBuilder": "delta_table.optimize_builder",
+    "DeltaTable": "delta_table.delta_table",
+    "DeltaTableBuilder": "delta_table.table_builder",
+    "IdentityGenerator": "delta_table.table_builder",
     "configure_spark_with_delta_pip": "data_source",
-    "delta_writer": "table.frame_writer",
+    "delta_writer": "delta_table.frame_writer",
     "register": "data_source",
 }
 

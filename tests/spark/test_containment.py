@@ -10,8 +10,8 @@ from deltalake import write_deltalake
 
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import PathOutsideTableError
+from airflow_delta.spark.delta_table.delta_table import DeltaTable
 from airflow_delta.spark.io.scan import read_table
-from airflow_delta.spark.table.delta_table import DeltaTable
 from tests.core.builders import add
 
 pytestmark = pytest.mark.spark

@@ -13,9 +13,9 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import InvalidStatementError, RetentionTooShortError, TableNotFoundError, VersionNotFoundError
 from airflow_delta.spark import DeltaTable
+from airflow_delta.spark.delta_table import delta_table
+from airflow_delta.spark.delta_table.delta_table import DeltaTable as SameClass
 from airflow_delta.spark.errors import ExpressionNotTextError, TableNameUnsupportedError
-from airflow_delta.spark.table import delta_table
-from airflow_delta.spark.table.delta_table import DeltaTable as SameClass
 
 
 def _size(judge):

@@ -6,8 +6,8 @@ from deltalake import DeltaTable as JudgeTable
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import InvalidStatementError, TableExistsError
 from airflow_delta.spark import DeltaTable, delta_writer
+from airflow_delta.spark.delta_table import frame_writer
 from airflow_delta.spark.errors import TableNameUnsupportedError
-from airflow_delta.spark.table import frame_writer
 
 
 def test_the_save_modes_are_those_of_spark(spark, table, judged):

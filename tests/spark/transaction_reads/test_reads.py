@@ -26,11 +26,11 @@ from airflow_delta.core.statements import (
 )
 from airflow_delta.spark import DeltaTable
 from airflow_delta.spark.data_source import register
+from airflow_delta.spark.delta_table.frame_writer import delta_writer
 from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.session import session_settings
-from airflow_delta.spark.table.frame_writer import delta_writer
 from airflow_delta.spark.write.write import write
 
 pytestmark = pytest.mark.spark

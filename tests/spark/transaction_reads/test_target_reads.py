@@ -9,9 +9,9 @@ from airflow_delta.core.predicate import TRUE
 from airflow_delta.core.statements import SqlSource, TableSource
 from airflow_delta.spark.constraints.column_references import without_qualifier
 from airflow_delta.spark.data_source import register
+from airflow_delta.spark.delta_table.delta_table import DeltaTable
 from airflow_delta.spark.statement.sources import open_source
 from airflow_delta.spark.statement.target_reads import TargetReads
-from airflow_delta.spark.table.delta_table import DeltaTable
 
 DAYS = pa.table({"id": [1, 2, 3], "day": ["mon", "mon", "tue"], "in": [{"id": 1}, {"id": 2}, {"id": 3}]})
 

@@ -15,20 +15,20 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import CreateMode, DeleteStatement, UpdateStatement
 from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.core.table_changes.ddl import parse_struct
+from airflow_delta.spark.delta_table.answers import detail_row, history_rows, restore_row
+from airflow_delta.spark.delta_table.expressions import Expression, Names, as_text
+from airflow_delta.spark.delta_table.identifiers import hadoop_options, path_in, path_or_identifier
+from airflow_delta.spark.delta_table.merge_builder import Assignments, DeltaMergeBuilder, assigned
+from airflow_delta.spark.delta_table.optimize_builder import DeltaOptimizeBuilder
+from airflow_delta.spark.delta_table.session_settings import checks_retention
+from airflow_delta.spark.delta_table.table_builder import DeltaTableBuilder
+from airflow_delta.spark.delta_table.times import milliseconds
 from airflow_delta.spark.distributed.vacuum import SparkHands
 from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.hadoop.table_log import table_log
 from airflow_delta.spark.io.scan import read_table
 from airflow_delta.spark.schema_conversion import from_spark, to_spark
-from airflow_delta.spark.table.answers import detail_row, history_rows, restore_row
-from airflow_delta.spark.table.expressions import Expression, Names, as_text
-from airflow_delta.spark.table.identifiers import hadoop_options, path_in, path_or_identifier
-from airflow_delta.spark.table.merge_builder import Assignments, DeltaMergeBuilder, assigned
-from airflow_delta.spark.table.optimize_builder import DeltaOptimizeBuilder
-from airflow_delta.spark.table.session_settings import checks_retention
-from airflow_delta.spark.table.table_builder import DeltaTableBuilder
-from airflow_delta.spark.table.times import milliseconds
 
 # ruff: noqa: N802, N803, A002, FBT001, FBT002 - the names and the order of arguments are delta-spark's
 

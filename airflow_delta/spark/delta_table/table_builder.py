@@ -18,13 +18,13 @@ from airflow_delta.core.statements import CreateMode
 from airflow_delta.core.table_changes import NewTable
 from airflow_delta.core.table_changes.columns import COMMENT, generated, identity
 from airflow_delta.core.table_changes.ddl import parse_struct
+from airflow_delta.spark.delta_table.identifiers import path_in, path_or_identifier
+from airflow_delta.spark.delta_table.optimize_builder import names_in
 from airflow_delta.spark.hadoop.table_log import table_log
 from airflow_delta.spark.schema_conversion import from_spark, quoted
-from airflow_delta.spark.table.identifiers import path_in, path_or_identifier
-from airflow_delta.spark.table.optimize_builder import names_in
 
 if TYPE_CHECKING:
-    from airflow_delta.spark.table.delta_table import DeltaTable
+    from airflow_delta.spark.delta_table.delta_table import DeltaTable
 
 # ruff: noqa: N802, N803 - the names of methods and arguments are delta-spark's
 

@@ -23,11 +23,11 @@ from airflow_delta.core.statements import (
 )
 from airflow_delta.spark.constraints.assignments import DEFAULT, is_default
 from airflow_delta.spark.constraints.column_references import TARGET
+from airflow_delta.spark.delta_table.answers import merge_row
+from airflow_delta.spark.delta_table.expressions import Expression, Names, as_text
+from airflow_delta.spark.delta_table.session_settings import grows_schemas
 from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.session import temporary_views
-from airflow_delta.spark.table.answers import merge_row
-from airflow_delta.spark.table.expressions import Expression, Names, as_text
-from airflow_delta.spark.table.session_settings import grows_schemas
 
 # ruff: noqa: N802, A002 - the names of methods and arguments are delta-spark's
 

@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.statements import OptimizeStatement
+from airflow_delta.spark.delta_table.answers import optimize_row
 from airflow_delta.spark.optimize.optimize import optimize
-from airflow_delta.spark.table.answers import optimize_row
 
 # ruff: noqa: N802 - the method names are delta-spark's
 

@@ -11,12 +11,12 @@ from pyspark.sql import DataFrame
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements import OperationResult, SqlSource, WriteMode, WriteStatement
+from airflow_delta.spark.delta_table.identifiers import path_or_identifier
+from airflow_delta.spark.delta_table.optimize_builder import names_in
+from airflow_delta.spark.delta_table.session_settings import grows_schemas
 from airflow_delta.spark.errors import TableNameUnsupportedError
 from airflow_delta.spark.hadoop.table_log import table_log
 from airflow_delta.spark.session import temporary_views
-from airflow_delta.spark.table.identifiers import path_or_identifier
-from airflow_delta.spark.table.optimize_builder import names_in
-from airflow_delta.spark.table.session_settings import grows_schemas
 from airflow_delta.spark.write.write import write
 
 # ruff: noqa: N802 - the method names are Spark's
