@@ -26,8 +26,8 @@ from airflow_delta.spark.io.scan import read_table
 from airflow_delta.spark.optimize.optimize import optimize
 from airflow_delta.spark.write.write import write
 from tests.spark.properties.generated import Step, changes, kinds, merges, rearrangements, rows, writes
-from tests.spark.properties.judges import check_changes, check_statistics, read_by_others, row_ids
 from tests.spark.properties.model import Model, as_arrow, counted
+from tests.spark.properties.reference_readers import check_changes, check_statistics, read_by_others, row_ids
 
 pytestmark = pytest.mark.spark
 

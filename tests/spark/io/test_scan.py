@@ -21,7 +21,7 @@ from airflow_delta.spark.io.scan import read_files, read_table
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.schema_conversion import from_spark
 
-TABLES = Path(__file__).resolve().parents[3] / "shared" / "tables"
+TABLES = Path(__file__).resolve().parents[4] / "shared" / "tables"
 NAMES = [
     "append_only",
     "cdf",

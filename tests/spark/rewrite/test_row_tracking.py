@@ -26,7 +26,7 @@ from airflow_delta.spark.optimize.optimize import optimize
 from airflow_delta.spark.schema_conversion import from_spark
 from airflow_delta.spark.write.write import write
 
-TABLE = Path(__file__).resolve().parents[3] / "shared" / "tables" / "row_tracking"
+TABLE = Path(__file__).resolve().parents[4] / "shared" / "tables" / "row_tracking"
 TRACKED = {"delta.enableRowTracking": "true"}
 VECTORS = {"delta.enableDeletionVectors": "true"}
 PRESERVED = "delta.rowTracking.preserved"
