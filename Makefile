@@ -1,11 +1,12 @@
 # `make demo` and `make test` need nothing else set up: .ci/setup makes .venv, finds Java, then runs the command.
 RUN := .ci/setup
 
-.PHONY: help demo test test-slow lint types imports check constraints clean
+.PHONY: help demo test test-slow lint types imports check docs constraints clean
 help:
 	@echo "make demo         run the example DAG for three days on local Spark and show what it did"
 	@echo "make test         the tests, without the slow ones (make test-slow runs these)"
 	@echo "make check        tests, linters, types, import contracts"
+	@echo "make docs         build the documentation into build/docs"
 	@echo "make constraints  resolve the pins in constraints.txt anew"
 
 demo:
@@ -31,10 +32,13 @@ imports:
 check:
 	@.ci/run
 
+docs:
+	@$(RUN) docs/site/build
+
 # Needs uv. --universal: one file for every Python and platform, told apart by markers.
 constraints:
 	uv pip compile pyproject.toml --quiet --upgrade --universal --all-extras --python-version 3.11 --no-annotate \
 		--custom-compile-command "make constraints" --output-file constraints.txt
 
 clean:
-	rm -rf .venv .demo
+	rm -rf .venv .demo build

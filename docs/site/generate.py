@@ -1,17 +1,29 @@
-"""Writes what docs/ shows of the code between its marks: `make docs` runs it, and tests/project hold the pages up to date."""  # noqa: INP001
+"""Fills the marked regions of the pages from the code.
+
+As a hook of mkdocs it fills all of them while the site is built. Run by hand it writes those into the pages that are kept in
+the repository, and tests/project hold these up to date.
+"""  # noqa: INP001 - mkdocs loads it by its path
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from textwrap import dedent
+from typing import Any
 
+from airflow.sdk import BaseOperator
+
+from airflow_delta import operators, sensors
 from airflow_delta.core.table_features.feature import FEATURES
 from airflow_delta.core.table_features.support import READABLE, WRITABLE
+from airflow_delta.operators import DeltaJobOperator
 from airflow_delta.spark import supported_features as supported
 
 PAGES = Path(__file__).parents[1]
 REGION = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+EXAMPLE = re.compile(r"::\n\n((?: {4}.*\n|\n)+)")
 
 
 def feature_table() -> Iterator[str]:
@@ -25,12 +37,61 @@ def feature_table() -> Iterator[str]:
         yield f"| `{name}` | {' | '.join(cells)} |"
 
 
-REGIONS: dict[str, Callable[[], Iterator[str]]] = {"features": feature_table}
+def argument_guide() -> Iterator[str]:
+    """A section for each operator and sensor, beginning with what all operators share."""
+    rooms = [(room.__name__, getattr(room, name)) for room in (operators, sensors) for name in room.__all__]
+    classes = [(room, task) for room, task in rooms if inspect.isclass(task) and issubclass(task, BaseOperator)]
+    shared = ("airflow_delta.operators", DeltaJobOperator)
+    for room, task in [shared, *(each for each in classes if each != shared)]:
+        yield from section(room, task)
 
 
-def generated(text: str) -> str:
-    """The page with its marked regions written anew."""
-    return REGION.sub(lambda region: region[1] + "\n".join(REGIONS[region[2]]()) + "\n" + region[3], text)
+def section(room: str, task: type[BaseOperator]) -> Iterator[str]:
+    """What the docstring of an operator says, its arguments as a table with their defaults."""
+    text, *arguments = re.split(r"^:param ", inspect.getdoc(task) or "", flags=re.MULTILINE)
+    yield f"## `{task.__name__}`\n\n`from {room} import {task.__name__}`\n"
+    yield EXAMPLE.sub(lambda example: f":\n\n```python\n{dedent(example[1]).strip()}\n```\n\n", text.replace("``", "`"))
+    if issubclass(task, DeltaJobOperator) and task is not DeltaJobOperator:
+        yield "It also takes [the arguments that all operators share](#deltajoboperator).\n"
+    if not arguments:
+        return
+    yield "| argument | default | meaning |\n|---|---|---|"
+    defaults = {name: each.default for base in reversed(task.__mro__) for name, each in parameters(base).items()}
+    for argument in arguments:
+        name, _, meaning = argument.partition(":")
+        default = defaults.get(name, inspect.Parameter.empty)
+        shown = "" if default is inspect.Parameter.empty or " object at " in repr(default) else f"`{default!r}`"
+        yield f"| `{name}` | {cell(shown)} | {cell(meaning)} |"
+    yield ""
+
+
+def parameters(base: type) -> dict[str, inspect.Parameter]:
+    """The parameters that a class adds to those of its bases."""
+    return dict(inspect.signature(base.__init__).parameters) if "__init__" in vars(base) else {}
+
+
+def cell(text: str) -> str:
+    """Text as it may stand in a cell of a table."""
+    return " ".join(text.split()).replace("``", "`").replace("|", "\\|")
+
+
+REGIONS: dict[str, Callable[[], Iterator[str]]] = {"features": feature_table, "arguments": argument_guide}
+KEPT = frozenset({"features"})
+"""Those that the pages in the repository hold; docstrings change too often for the others."""
+
+
+def generated(text: str, names: frozenset[str] = KEPT) -> str:
+    """The page with the named regions written anew."""
+
+    def written(region: re.Match[str]) -> str:
+        return region[1] + "\n".join(REGIONS[region[2]]()) + "\n" + region[3] if region[2] in names else region[0]
+
+    return REGION.sub(written, text)
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Called by mkdocs with the text of each page."""
+    return generated(markdown, frozenset(REGIONS))
 
 
 if __name__ == "__main__":
