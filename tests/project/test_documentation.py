@@ -6,8 +6,10 @@ from importlib import import_module
 from pathlib import Path
 
 import pendulum
+import pyarrow as pa
 import pytest
 from airflow.sdk import DAG, AssetOrTimeSchedule, BaseOperator, CronTriggerTimetable
+from deltalake import write_deltalake
 
 import airflow_delta
 from airflow_delta import operators
@@ -17,11 +19,13 @@ from airflow_delta.jobs.spec import JobSpec
 from docs.site.generate import generated
 
 ROOT = Path(__file__).parents[2]
+FIRST = ("README.md", "CONTRIBUTING.md", "SECURITY.md")
 PAGES = {
-    path.relative_to(ROOT).as_posix(): path.read_text() for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    path.relative_to(ROOT).as_posix(): path.read_text()
+    for path in (*(ROOT / name for name in FIRST), *sorted((ROOT / "docs").glob("*.md")))
 }
 BASES = {"DeltaError", "CommitConflictError", "UnsupportedFeatureError"}
-NOT_IN_A_DAG = ("DeltaLog", "read_stream")  # tests of their own execute these
+NOT_IN_A_DAG = ("DeltaLog", "read_stream")  # executed below, and in tests/spark/streaming
 
 
 def blocks(language, page=None):
@@ -90,6 +94,20 @@ def test_every_example_of_a_dag_can_be_read(text):
     names |= {"delta_asset": delta_asset, "SlackNotifier": lambda **_: print}
     with DAG("example", schedule=None, start_date=pendulum.datetime(2026, 1, 1)):
         exec(text, names)
+
+
+def test_the_examples_without_spark_run(tmp_path):
+    flights = pa.table({"carrier": ["UA", "AA"], "flight": pa.array([1, 2], pa.int64())})
+    for _ in range(8):
+        write_deltalake(tmp_path, flights, mode="append", configuration={"delta.enableChangeDataFeed": "true"})
+    [example] = [block for block in blocks("python", "docs/scripts.md") if "DeltaLog" in block]
+    frames = []
+    names = {"spark": None, "read_changes": lambda _spark, log, *versions: frames.append((log.table_uri, *versions))}
+    exec(example.replace("/lake/flights", str(tmp_path)), names)
+    assert frames == [(str(tmp_path), 3, 7)]
+    assert names["log"].changes(3, 7).read_all().num_rows == 10
+    [connected] = blocks("python", "docs/object-stores.md")
+    exec(connected, names)
 
 
 def test_the_spec_by_hand_is_one_that_jobs_take():

@@ -16,6 +16,7 @@ def test_the_wheel_holds_every_module_and_the_job_scripts(wheel):
     assert modules <= names
     assert jobs <= names
     assert jobs != set()
+    assert "airflow_delta/py.typed" in names
 
 
 def test_the_wheel_says_where_airflow_finds_the_provider(wheel):
