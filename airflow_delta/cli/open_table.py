@@ -42,7 +42,7 @@ def parsed_options(storage_options: Iterable[str] | None) -> dict[str, Any]:
     for text in storage_options or ():
         key, separator, value = text.partition("=")
         if not separator:
-            raise InvalidStatementError(statement=f"the storage option {key!r}", detail="it is not KEY=VALUE")
+            raise InvalidStatementError(statement=f"the storage option {key!r}", detail="expected KEY=VALUE")
         options[key] = _value(key, value)
     return options
 
@@ -54,7 +54,7 @@ def _value(key: str, text: str) -> Any:
     try:
         return json.loads(text) if text.startswith("{") else text
     except ValueError:
-        detail = "it begins like a JSON object, and is none"
+        detail = "the value begins with '{' but is not valid JSON"
         raise InvalidStatementError(statement=f"the storage option {key!r}", detail=detail) from None
 
 

@@ -117,7 +117,7 @@ class DeltaLog:
             ValueError: Both are given.
         """
         if version is not None and timestamp is not None:
-            raise ValueError("a snapshot is asked for by version or by timestamp, not by both")
+            raise ValueError("give a version or a timestamp, not both")
         if timestamp is not None:
             version = version_at(self.store, milliseconds(timestamp), self._in_commit_timestamps())
         if version is None:

@@ -69,7 +69,7 @@ def _integer(text: str) -> int | str:
 def _unique(members: Members) -> dict[str, Any]:
     document = dict(members)
     if len(document) != len(members):
-        raise ValueError("a name is there twice")
+        raise ValueError("a name occurs twice")
     return document
 
 

@@ -76,7 +76,7 @@ def merge_statement(
     words.end()
     table = table or target_name.uri
     if table is None:
-        raise words.error("the table's URI is not known: names of a catalog mean nothing here")
+        raise words.error("the table's URI is not known: catalog names cannot be resolved; use delta.`<uri>`")
     return MergeStatement(
         table=table,
         source=origin,
@@ -128,7 +128,7 @@ def _clause(words: _Words, sides: _Sides) -> Clause:
         if is_matched:
             return MatchedUpdate(condition=condition, assignments=assigned)
         if assigned is None:
-            raise words.error("where no source row matches there is nothing for UPDATE SET * to take")
+            raise words.error("NOT MATCHED BY SOURCE has no source row, so UPDATE SET * is not possible")
         return NotMatchedBySourceUpdate(condition=condition, assignments=assigned)
     words.expect("INSERT")
     return NotMatchedInsert(condition=condition, assignments=_inserted(words, sides))
@@ -143,7 +143,7 @@ def _assignments(words: _Words, sides: _Sides) -> dict[str, str] | None:
     for assignment in _split(listed, TokenType.COMMA):
         name, *values = _split(assignment, TokenType.EQ, most=1)
         if not values:
-            raise words.error(f"{words.slice(assignment)!r} assigns nothing")
+            raise words.error(f"{words.slice(assignment)!r} is not an assignment (column = expression)")
         _add(assigned, sides.column(name), sides.expression(values[0], "SET"), words)
     return assigned
 
@@ -154,11 +154,11 @@ def _inserted(words: _Words, sides: _Sides) -> dict[str, str] | None:
         words.take()
         return None
     if not words.is_at(TokenType.L_PAREN):
-        raise words.error("INSERT names its columns, or takes all by *")
+        raise words.error("INSERT needs a column list, or *")
     columns = _split(words.parenthesized(), TokenType.COMMA)
     words.expect("VALUES")
     if not words.is_at(TokenType.L_PAREN):
-        raise words.error("VALUES needs its list in parentheses")
+        raise words.error("VALUES needs a list in parentheses")
     values = _split(words.parenthesized(), TokenType.COMMA)
     if len(columns) != len(values):
         raise words.error(f"INSERT has {len(columns)} columns and {len(values)} values")
@@ -204,7 +204,7 @@ class _Words:
         try:
             return cls(text, tokens_of(text))
         except SqlglotError as error:
-            raise InvalidStatementError(statement="MERGE", detail=f"its text is no SQL: {error!s:.200}") from error
+            raise InvalidStatementError(statement="MERGE", detail=f"its text is not valid SQL: {error!s:.200}") from error
 
     def next_is(self, *words: str) -> bool:
         """Whether these words come next."""
@@ -302,20 +302,22 @@ class _Sides:
         self._target = name_key(target or _TARGET)
         self._names = {self._target: _TARGET, name_key(source or _SOURCE): _SOURCE}
         if len(self._names) == 1:
-            raise words.error(f"target and source are both called {self._target!r}: give one an alias")
+            raise words.error(f"target and source have the same alias {self._target!r}: give one an alias")
 
     def expression(self, tokens: Sequence[Token], behind: str) -> str:
         """The expression's own text, with ``target`` and ``source`` in the place of aliases."""
         if not tokens:
-            raise self._words.error(f"an expression is missing behind {behind}")
+            raise self._words.error(f"an expression is missing after {behind}")
         qualifiers = {token.start: name_key(token.text) for token in _qualifiers(tokens)}
         renamed = {
             start: self._names[name] for start, name in qualifiers.items() if name in self._names and name != self._names[name]
         }
         if foreign := {_TARGET, _SOURCE}.intersection(qualifiers.values()) - self._names.keys():
-            raise self._words.error(f"{foreign.pop()!r} is the alias of neither side in {self._words.slice(tokens)!r}")
+            raise self._words.error(
+                f"{foreign.pop()!r} is neither the target's nor the source's alias in {self._words.slice(tokens)!r}"
+            )
         if renamed and _may_shadow(tokens, self._names.keys()):
-            detail = f"an alias may mean something else inside {self._words.slice(tokens)!r}: call the sides target and source"
+            detail = f"an alias is ambiguous inside {self._words.slice(tokens)!r}: use the aliases target and source"
             raise self._words.error(detail)
         return self._words.renamed(tokens, renamed)
 

@@ -136,7 +136,7 @@ def test_sides_may_bear_each_others_names():
         ("MERGE INTO t USING s ON t.id = s.id WHEN NOT MATCHED THEN DELETE", "INSERT is missing"),
         ("MERGE INTO t USING s ON t.id = s.id WHEN NOT MATCHED BY SOURCE THEN UPDATE SET *", "nothing for"),
         ("MERGE INTO t USING s ON t.id = s.id WHEN NOT MATCHED BY THEN DELETE", "TARGET is missing"),
-        ("MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN UPDATE SET a", "assigns nothing"),
+        ("MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN UPDATE SET a", "is not an assignment"),
         ("MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN UPDATE SET a = 1, t.A = 2", "assigned twice"),
         ("MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN UPDATE SET = 1", "a column is missing"),
         ("MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN UPDATE SET a.b = 1, t.A.B = 2", "A.B is assigned twice"),

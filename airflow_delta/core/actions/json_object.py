@@ -17,7 +17,7 @@ class JsonObject:
 
     def __init__(self, document: Any) -> None:
         if not isinstance(document, dict):
-            raise TypeError(f"{document!r:.80} is no object")
+            raise TypeError(f"expected a JSON object, found {document!r:.80}")
         self._members = document
 
     def required(self, name: str, kind: type[Value]) -> Value:

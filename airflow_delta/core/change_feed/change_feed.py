@@ -88,5 +88,5 @@ def _only(rows: pa.RecordBatch, *, going: bool) -> pa.RecordBatch:
 def _named(snapshot: Snapshot, name: str) -> StructField:
     field = snapshot.schema.find(name)
     if field is None:
-        raise SchemaMismatchError(table=snapshot.table_uri, differences=(f"{name}: there is no such column",))
+        raise SchemaMismatchError(table=snapshot.table_uri, differences=(f"{name}: the column does not exist",))
     return field

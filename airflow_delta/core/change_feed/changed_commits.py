@@ -61,4 +61,4 @@ def _moment(table: str, version: int, time: int) -> pa.TimestampScalar:
     try:
         return pa.scalar(time * 1000, pa.timestamp("us", "UTC"))
     except (pa.ArrowException, OverflowError) as error:
-        raise CorruptLogError(table=table, file=commit_path(version), detail=f"its time {time} ms is none") from error
+        raise CorruptLogError(table=table, file=commit_path(version), detail=f"invalid timestamp {time} ms") from error

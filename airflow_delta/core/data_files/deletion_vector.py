@@ -49,7 +49,7 @@ def inline_vector(vector: Mapping[str, Any]) -> RowBitmap:
     size = vector["size_in_bytes"] or 0
     content = z85_decoded(vector["path_or_inline_dv"] or "")
     if not 0 <= len(content) - size < 4:  # noqa: PLR2004 - the padding
-        raise ValueError(f"the deletion vector has not the {size} bytes that the log says")
+        raise ValueError(f"the deletion vector does not have the {size} bytes recorded in the log")
     return _parsed(content[:size], vector)
 
 
@@ -69,7 +69,7 @@ def stored_vector(vector: Mapping[str, Any], filesystem: pafs.FileSystem, path: 
     with filesystem.open_input_file(path) as stream:
         # What lies behind the end of the file is not asked for: the log's word alone allocates no memory.
         if size < 0 or offset < 0 or offset + size + FRAME_BYTES > stream.size():
-            raise ValueError(f"the deletion vector has not the {size} bytes that the log says")
+            raise ValueError(f"the deletion vector does not have the {size} bytes recorded in the log")
         framed = stream.read_at(size + FRAME_BYTES, offset)
     return _parsed(_unframed(framed, size), vector)
 
@@ -82,7 +82,7 @@ def framed_vector(content: bytes) -> bytes:
 def _unframed(framed: bytes, size: int) -> bytes:
     content = framed[4 : 4 + size]
     if len(framed) != size + FRAME_BYTES or struct.unpack_from(">i", framed)[0] != size:
-        raise ValueError(f"the deletion vector has not the {size} bytes that the log says")
+        raise ValueError(f"the deletion vector does not have the {size} bytes recorded in the log")
     if zlib.crc32(content) != struct.unpack_from(">I", framed, 4 + size)[0]:
         raise ValueError("the checksum of the deletion vector does not match")
     return content

@@ -69,7 +69,7 @@ def open_data_file(
         StorageAccessError: The storage refuses, or the credentials have expired.
         StorageUnavailableError: It did not answer any of the tries.
         LegacyCalendarError: It holds dates or times from before the Gregorian calendar, counted by the Julian one.
-        InvalidPartitionValueError: A partition value is none of its column's type.
+        InvalidPartitionValueError: A partition value is not of its column's type.
         UnsupportedTypeError: A column of a type that Arrow does not have.
     """
     target = arrow_schema(schema)

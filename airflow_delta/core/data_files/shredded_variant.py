@@ -122,7 +122,7 @@ def _fields_of(value: bytes, ids: _Ids) -> dict[bytes, bytes]:
     """The fields of an encoded object, by name."""
     header = value[0] >> 2
     if value[0] & 3 != _OBJECT:
-        raise ValueError("a shredded object has a value that is none")
+        raise ValueError("a shredded object has an invalid value")
     count_size, id_size, size = (4 if header >> 4 & 1 else 1), (header >> 2 & 3) + 1, (header & 3) + 1
     count = _numbers(value, 1, 1, count_size)[0]
     numbers = _numbers(value, 1 + count_size, count, id_size)
@@ -183,7 +183,7 @@ def _fixed_width(kind: pa.DataType) -> tuple[bytes, int]:
     if _kinds.is_timestamp(kind) and kind.unit in ("us", "ns"):
         number = (12 if kind.tz else 13) + (6 if kind.unit == "ns" else 0)
     if number is None:
-        raise ValueError(f"no variant is {kind}")
+        raise ValueError(f"{kind} is not a variant type")
     return bytes([number << 2]), kind.bit_width // 8
 
 

@@ -157,7 +157,7 @@ def _chunk_statistics(metadata: pq.FileMetaData, group: int, index: int) -> Any:
     chunk = metadata.row_group(group).column(index)
     # A damaged footer whose types disagree ends the process where Arrow (26) reads the statistics: no error can be caught.
     if chunk.physical_type != metadata.schema.column(index).physical_type:
-        raise ValueError(f"the footer says two types of the column {chunk.path_in_schema}")
+        raise ValueError(f"the footer has two types for the column {chunk.path_in_schema}")
     return chunk.statistics
 
 

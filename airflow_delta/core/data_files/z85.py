@@ -27,7 +27,7 @@ def z85_decoded(text: str) -> bytes:
     except KeyError as error:
         raise ValueError(f"{text[:40]!r} is not Base85") from error
     if len(digits) % 5:
-        raise ValueError(f"{text[:40]!r} is not Base85: its length is no multiple of 5")
+        raise ValueError(f"{text[:40]!r} is not Base85: its length is not a multiple of 5")
     words = [sum(map(int.__mul__, digits[start : start + 5], _POWERS)) for start in range(0, len(digits), 5)]
     if words and max(words) > _MAX_WORD:
         raise ValueError(f"{text[:40]!r} is not Base85: five characters are more than four bytes")

@@ -10,11 +10,11 @@
     ├── TimestampOutOfRangeError       a time before the first or after the last commit
     ├── RunCommitNotFoundError         no commit of the run whose version was asked for
     ├── TableReplacedError             a pinned version that belonged to another table
-    ├── TablesInMotionError            no moment at which all tables stood still     (retryable)
+    ├── TablesInMotionError            no common point in time for all tables        (retryable)
     ├── TokenHistoryLostError          commits among which a task's own could be were cleaned up
     ├── CorruptLogError                a log file that cannot be read for what it should be
     │   ├── LogGapError                a commit file is missing between others
-    │   └── UnfinishedCommitError      a commit file that breaks off                  (retryable)
+    │   └── UnfinishedCommitError      an incomplete commit file                      (retryable)
     ├── CorruptDataFileError           a data file that cannot be read for what the log says
     │   └── MissingDataFileError       a data file that is not there
     ├── ChangeDataNotRecordedError     changes of a version that kept no change data feed
@@ -23,17 +23,17 @@
     ├── UnsupportedFeatureError
     │   ├── UnsupportedReaderFeatureError
     │   └── UnsupportedWriterFeatureError
-    ├── UnsupportedStorageError        a filesystem without the promises that a log needs
+    ├── UnsupportedStorageError        a filesystem without the guarantees that a log needs
     ├── StorageAccessError             a storage that refused: no bucket, no permission
     │   ├── CredentialsExpiredError    credentials that were valid once              (retryable)
     │   └── StorageFullError           no space is left, nothing was written
     ├── PathOutsideTableError          a file outside of the table that names it
     ├── StorageUnavailableError        a storage that does not answer                (retryable)
-    ├── InvalidStatementError          a statement that cannot be meant
+    ├── InvalidStatementError          an invalid statement
     ├── InvalidPredicateError          SQL text that is no predicate on this table, or not decidable here
     ├── AmbiguousColumnError           a name that differs in case from several columns
     ├── InvalidSchemaError             a schema that cannot be read
-    ├── InvalidPartitionValueError     a partition value that is none of its column's type
+    ├── InvalidPartitionValueError     a partition value not of its column's type
     ├── UnsupportedTypeError           a type that Arrow or Delta does not have
     ├── SchemaMismatchError            rows that do not fit the table
     ├── ConstraintViolatedError        rows that break NOT NULL, an invariant or the replaced range
@@ -49,7 +49,7 @@
     ├── InvalidCommitError             one commit that breaks a rule of the protocol
     ├── MissingRecordCountError        an added file lacks its number of rows
     ├── MultipleSourceRowsMatchedError a MERGE that is ambiguous
-    ├── ExpectationFailedError         a gate in front of the commit said no
+    ├── ExpectationFailedError         an expectation failed before the commit
     ├── RetentionTooShortError         a vacuum that would break readers
     ├── VacuumLiteImpossibleError      commits that a lite vacuum needs were cleaned up
     ├── VacuumIncompleteError          the storage did not delete all files         (retryable)

@@ -13,7 +13,7 @@ class ChangeDataNotRecordedError(DeltaError):
 
     code = "DELTA_MISSING_CHANGE_DATA"
     message = "{table} did not record its changes in version {version}: {detail}"
-    remedy = "ask for versions in which delta.enableChangeDataFeed was true all the time, or compare two snapshots"
+    remedy = "read only versions in which delta.enableChangeDataFeed was true throughout, or compare two snapshots"
     table: str
     version: int
     detail: str
@@ -30,7 +30,7 @@ class ChangeSchemaError(DeltaError):
 
     code = "DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_SCHEMA_CHANGE"
     message = "the changes of version {version} of {table} do not fit the schema of version {read_version}: {differences}"
-    remedy = "ask for the versions before and after the change of the schema one after the other"
+    remedy = "read the versions before and after the schema change separately"
     table: str
     version: int
     read_version: int

@@ -1,4 +1,4 @@
-"""Errors of a commit that met others: which one won and which rule said no, or that nobody knows."""
+"""Errors of a commit that met others: which one won and which rule failed, or that the outcome is unknown."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class CommitConflictError(DeltaError):
         read_version: Version the attempt was computed from.
         winning_version: Version of the commit that won.
         winner: The winner's commit info, as in the log but for our token; see ``winning_run``.
-        rule: Name of the rule that said no, as in ``transaction.conflict_checker.RULES``; None where it was none of these.
+        rule: Name of the rule that failed, as in ``transaction.conflict_checker.RULES``; None where it was none of these.
         path: File concerned, as in the log; None where the rule is not about a file.
         partition: The file's partition values; empty where there are none.
     """
@@ -114,7 +114,7 @@ class ConcurrentAppendError(CommitConflictError):
     message = (
         "version {winning_version} of {table} added {path!r}, which this transaction (read at {read_version}) should have read"
     )
-    remedy = "run again from the latest snapshot, or name the partitions in the condition so that other appends do not count"
+    remedy = "run again from the latest snapshot; to avoid it, add the partition columns to the condition"
 
 
 @dataclass(kw_only=True, eq=False)
@@ -141,8 +141,8 @@ class CommitAttemptsExhaustedError(DeltaError):
 
     code = "DELTA_MAX_COMMIT_RETRIES_EXCEEDED"
     retryable = True
-    message = "{attempts} attempts to commit to {table} (read at {read_version}) lost against other writers"
-    remedy = "run again when fewer writers are at work"
+    message = "{attempts} attempts to commit to {table} (read at {read_version}) lost to other writers"
+    remedy = "run again when fewer writers are active, or raise max_attempts"
     table: str
     read_version: int
     attempts: int

@@ -18,7 +18,7 @@ class VacuumLiteImpossibleError(DeltaError):
 
     code = "DELTA_CANNOT_VACUUM_LITE"
     message = "the log of {table} begins at version {earliest}, but a lite vacuum needs it from version {version} on"
-    remedy = "run a full vacuum once; lite ones go on from there"
+    remedy = "run a full vacuum once; later lite ones continue from there"
     table: str
     version: int
     earliest: int
@@ -37,7 +37,7 @@ class VacuumIncompleteError(DeltaError):
     code = "DELTA_VACUUM_INCOMPLETE"
     retryable = True
     message = "vacuum of {table} deleted {deleted} files and left {left}, for example {example!r}: {detail}"
-    remedy = "run it again: it goes on with what is left"
+    remedy = "run it again: it continues with the remaining files"
     table: str
     deleted: int
     left: int
@@ -56,7 +56,7 @@ class DataFilesMissingError(DeltaError):
 
     code = "DELTA_DATA_FILES_MISSING"
     message = "version {version} of {table} cannot be restored: {missing} of its files are gone, for example {examples}"
-    remedy = "restore a younger version, or pass ignore_missing_files and lose the rows of these files"
+    remedy = "restore a later version, or pass ignore_missing_files and lose the rows of these files"
     table: str
     version: int
     missing: int
@@ -68,7 +68,7 @@ class CloneTargetNotEmptyError(DeltaError):
     """A clone would hide the rows of a table. Spark: ``DELTA_UNSUPPORTED_NON_EMPTY_CLONE``."""
 
     code = "DELTA_UNSUPPORTED_NON_EMPTY_CLONE"
-    message = "{table} holds {files} files, and a clone takes only the place of an empty table"
+    message = "{table} has {files} files, but a clone can only replace an empty table"
     remedy = "clone to another path, or delete the rows of the table first"
     table: str
     files: int
@@ -100,8 +100,8 @@ class ManifestUnsupportedError(DeltaError):
     """
 
     code = "DELTA_UNSUPPORTED_MANIFEST_GENERATION"
-    message = "no manifest can be made for {table}: {detail}"
-    remedy = "switch delta.compatibility.symlinkFormatManifest.enabled off, or rewrite the table without the feature"
+    message = "no manifest can be generated for {table}: {detail}"
+    remedy = "set delta.compatibility.symlinkFormatManifest.enabled to false, or rewrite the table without the feature"
     table: str
     detail: str
 
@@ -112,7 +112,7 @@ class PinNotRegisteredError(DeltaError):
 
     code = "DELTA_PIN_NOT_REGISTERED"
     message = "version {version} of {table} cannot be protected from vacuums: {detail}"
-    remedy = "give this identity write access to {table}/_airflow_delta, or leave must_protect out to pin without protection"
+    remedy = "give this identity write access to {table}/_airflow_delta, or set must_protect=False to pin without protection"
     table: str
     version: int
     detail: str

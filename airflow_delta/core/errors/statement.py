@@ -1,4 +1,4 @@
-"""Errors of a statement: one that cannot be meant, or that the table or a gate refuses."""
+"""Errors of a statement: it is invalid, or rejected by the table or an expectation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from airflow_delta.core.errors.base import DeltaError
 
 @dataclass(kw_only=True, eq=False)
 class InvalidStatementError(DeltaError):
-    """A statement, or a part of one, that cannot be meant; found before anything ran."""
+    """The statement is invalid; raised before execution."""
 
     code = "DELTA_INVALID_STATEMENT"
     message = "{statement} is not valid: {detail}"
@@ -51,8 +51,8 @@ class AmbiguousColumnError(DeltaError):
     """A name that is no column's, and differs only in case from those of several. Spark: ``AMBIGUOUS_REFERENCE``."""
 
     code = "DELTA_AMBIGUOUS_COLUMN"
-    message = "the name {column!r} is ambiguous: in other case it may be any of {candidates}"
-    remedy = "spell it exactly as one of them"
+    message = "the name {column!r} is ambiguous: ignoring case, it matches {candidates}"
+    remedy = "use the exact spelling of one of them"
     column: str
     candidates: tuple[str, ...]
 
@@ -81,7 +81,7 @@ class ConstraintViolatedError(DeltaError):
     """
 
     code = "DELTA_CONSTRAINT_VIOLATED"
-    message = "{rows} row(s) for {table} break {constraint}"
+    message = "{rows} row(s) for {table} violate {constraint}"
     remedy = "correct or filter the rows of the source"
     table: str
     constraint: str
@@ -98,7 +98,7 @@ class AppendOnlyTableError(DeltaError):
     """The table only takes appends. Spark: ``DELTA_CANNOT_MODIFY_APPEND_ONLY``."""
 
     code = "DELTA_CANNOT_MODIFY_APPEND_ONLY"
-    message = "{table} only takes appends, but this commit removes rows"
+    message = "{table} is append-only, but this commit removes rows"
     remedy = "set the table property delta.appendOnly to false first"
     table: str
 
@@ -109,7 +109,7 @@ class DuplicateActionError(DeltaError):
 
     code = "DELTA_DUPLICATE_ACTIONS_FOUND"
     message = "the commit to {table} holds two {action} actions for {path!r}"
-    remedy = "report this: a writer made one file twice"
+    remedy = "report this: it is a bug in the writer of the file"
     table: str
     action: str
     path: str
@@ -121,7 +121,7 @@ class InvalidCommitError(DeltaError):
 
     code = "DELTA_INVALID_COMMIT"
     message = "the commit to {table} is not valid: {detail}"
-    remedy = "report this: whoever wrote the files has not followed the protocol"
+    remedy = "report this: it is a bug in the writer of the files"
     table: str
     detail: str
 
@@ -136,7 +136,7 @@ class MissingRecordCountError(DeltaError):
     """
 
     code = "DELTA_MISSING_RECORD_COUNT"
-    message = "{path!r}, to be added to {table}, has no numRecords in its statistics, which {needed_for} need"
+    message = "{path!r}, to be added to {table}, has no numRecords in its statistics; it is required by {needed_for}"
     remedy = "write the file with statistics"
     table: str
     path: str
@@ -152,7 +152,7 @@ class MultipleSourceRowsMatchedError(DeltaError):
 
     code = "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"
     message = "{rows} row(s) of {table} are matched by more than one row of the source (for example {example})"
-    remedy = "make the source unique by the merge condition first"
+    remedy = "deduplicate the source by the merge condition first"
     table: str
     rows: int
     example: str
@@ -178,7 +178,7 @@ class ExpectationFailedError(DeltaError):
 
     def claim(self) -> str:
         """What happened and where."""
-        found = f"its answer is {self.example}" if self.rows is None else f"{self.rows} row(s), for example {self.example}"
+        found = f"its result is {self.example}" if self.rows is None else f"{self.rows} row(s), for example {self.example}"
         return f"{super().claim()}: {found}"
 
 
@@ -187,8 +187,8 @@ class RetentionTooShortError(DeltaError):
     """A vacuum with this retention could delete files that readers and writers still use."""
 
     code = "DELTA_RETENTION_TOO_SHORT"
-    message = "vacuum of {table} with {retention_hours} h would keep less than the table asks for ({minimum_hours} h)"
-    remedy = "use at least the table's delta.deletedFileRetentionDuration, or switch enforce_retention off"
+    message = "vacuum of {table} with {retention_hours} h is less than the required minimum ({minimum_hours} h)"
+    remedy = "use at least the table's delta.deletedFileRetentionDuration, or set enforce_retention=False"
     table: str
     retention_hours: float
     minimum_hours: float

@@ -19,8 +19,8 @@ class StorageAccessError(DeltaError):
     code = "DELTA_STORAGE_ACCESS"
     message = "the storage of {uri} refused: {detail}"
     remedy = (
-        "see that the bucket or directory exists, and that the storage options, the ambient credentials or the user of this "
-        "process are those of an identity that may list and read it, and for writing also create and delete files in it"
+        "check that the bucket or directory exists, and that the storage options, the ambient credentials or the user of this "
+        "process may list and read it, and for writing also create and delete files in it"
     )
     uri: str
     detail: str
@@ -56,9 +56,9 @@ class PathOutsideTableError(DeltaError):
     code = "DELTA_PATH_OUTSIDE_TABLE"
     message = "{table} names the file {path!r}, which lies outside of the table"
     remedy = (
-        "where the table shares files on purpose, as a shallow clone of another engine does, allow their place by "
+        "where the table shares files on purpose, as a shallow clone of another engine does, allow their location by "
         "allowed_prefixes in the extra of the delta connection, or of DeltaLog.for_table and DeltaTable.forPath; otherwise "
-        "somebody has tampered with the table: restore it to a version without the file"
+        "the table may have been tampered with: restore it to a version without the file"
     )
     table: str
     path: str
@@ -66,7 +66,7 @@ class PathOutsideTableError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class StorageUnavailableError(DeltaError, OSError):
-    """The storage did not answer, or asked for fewer requests, each time it was tried. Says nothing about any file.
+    """The storage did not answer, or asked for fewer requests, each time it was tried. Independent of any file.
 
     Attributes:
         uri: The table.
@@ -76,6 +76,6 @@ class StorageUnavailableError(DeltaError, OSError):
     code = "DELTA_STORAGE_UNAVAILABLE"
     retryable = True
     message = "the storage of {uri} did not serve the request: {detail}"
-    remedy = "run it again later; look at the health and the request limits of the storage"
+    remedy = "run it again later; check the health and the request limits of the storage"
     uri: str
     detail: str

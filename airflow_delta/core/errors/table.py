@@ -23,7 +23,7 @@ class TableExistsError(DeltaError):
 
     code = "DELTA_TABLE_EXISTS"
     message = "{table} is a Delta table already (version {version})"
-    remedy = "append to it or overwrite it instead"
+    remedy = "append to the table or overwrite it, or create it at another path"
     table: str
     version: int
 
@@ -51,7 +51,7 @@ class VersionNotFoundError(DeltaError):
 
     code = "DELTA_VERSION_NOT_FOUND"
     message = "{table} has no version {version}; it can be read from {earliest} to {latest}"
-    remedy = "ask for one of these versions, or restore the log files that were cleaned up"
+    remedy = "use one of these versions, or restore the deleted log files from a backup"
     table: str
     version: int
     earliest: int
@@ -64,7 +64,7 @@ class TimestampOutOfRangeError(DeltaError):
 
     code = "DELTA_TIMESTAMP_OUT_OF_RANGE"
     message = "{table} has no version for the time {timestamp} ms; its commits reach from {earliest} ms to {latest} ms"
-    remedy = "ask for a time in this range, or for a version"
+    remedy = "use a time in this range, or a version"
     table: str
     timestamp: int
     earliest: int
@@ -81,7 +81,7 @@ class RunCommitNotFoundError(DeltaError):
 
     code = "DELTA_RUN_COMMIT_NOT_FOUND"
     message = "no commit of {table} was made by {run}; its log can be read from version {earliest} to {latest}"
-    remedy = "see airflow-delta history for the runs that committed, or ask for a version or a time"
+    remedy = "run `airflow-delta history` to see which runs committed, or use a version or a timestamp"
     table: str
     run: str
     earliest: int
@@ -93,7 +93,7 @@ class TableReplacedError(DeltaError):
     """A pinned version is no longer the one that was pinned: another table was made at its place."""
 
     code = "DELTA_TABLE_REPLACED"
-    message = "version {version} of {table} is not the one that was pinned: the table was made anew at its place"
+    message = "version {version} of {table} is not the one that was pinned: the table was replaced by a new one"
     remedy = "run the task that pins with refresh=True to pin the table that is there now"
     table: str
     version: int
@@ -105,7 +105,7 @@ class TablesInMotionError(DeltaError):
 
     code = "DELTA_TABLES_IN_MOTION"
     retryable = True
-    message = "no moment was found at which all of {tables} stood still; they were looked at {looks} times"
+    message = "no common point in time found for {tables}: some changed during each of {looks} reads"
     remedy = "run it again, or pin them at a time: as_of=Timestamp(...)"
     tables: tuple[str, ...]
     looks: int
@@ -121,8 +121,11 @@ class TokenHistoryLostError(DeltaError):
     """
 
     code = "DELTA_TOKEN_HISTORY_LOST"
-    message = "{table} holds no commits between version {after} and {earliest}: that of the task with token {token} may be gone"
-    remedy = "look into the table for the task's rows; clear the task to run it again"
+    message = (
+        "{table} has lost the commits between versions {after} and {earliest}: the commit of the task with token {token} may "
+        "be among them"
+    )
+    remedy = "check whether the task's rows are in the table; if not, clear the task to run it again"
     table: str
     token: str
     after: int
@@ -151,13 +154,13 @@ class LogGapError(CorruptLogError):
 
 @dataclass(kw_only=True, eq=False)
 class UnfinishedCommitError(CorruptLogError):
-    """A commit file breaks off: its writer died on a filesystem without hard links, or is still at work."""
+    """A commit file is incomplete: its writer died on a filesystem without hard links, or is still running."""
 
     code = "DELTA_UNFINISHED_COMMIT"
     retryable = True
-    message = "{file} of {table} is only half written: {detail}"
+    message = "{file} of {table} is incomplete: {detail}"
     remedy = (
-        "wait a moment and run again; where no writer is at work any more, delete the file: nothing of this commit is part of "
+        "wait a moment and run again; if no writer is running any more, delete the file: nothing of this commit is part of "
         "the table, and the next commit takes its version"
     )
 
@@ -192,7 +195,7 @@ class LegacyCalendarError(DeltaError):
 
     code = "DELTA_LEGACY_CALENDAR"
     message = "{file} of {table} holds ancient dates or times that were written by the Julian calendar"
-    remedy = "rewrite the file once with Spark 3 or newer, whose reader moves these values to today's calendar"
+    remedy = "rewrite the file once with Spark 3 or newer, whose reader converts these values to the Gregorian calendar"
     table: str
     file: str
 
@@ -212,8 +215,8 @@ class InvalidPartitionValueError(DeltaError):
     """A partition value is no value of its column's type."""
 
     code = "DELTA_INVALID_PARTITION_VALUE"
-    message = "{value!r} is no partition value of the column {column!r} ({type})"
-    remedy = "rewrite the files of this partition with a proper value"
+    message = "{value!r} is not a valid partition value for the column {column!r} ({type})"
+    remedy = "rewrite the files of this partition with a value of this type"
     column: str
     value: str
     type: str

@@ -16,7 +16,7 @@ class InvalidTableDefinitionError(DeltaError):
     """
 
     code = "DELTA_INVALID_TABLE_DEFINITION"
-    message = "{table} cannot be a table like this: {reasons}"
+    message = "the definition of {table} is not valid: {reasons}"
     remedy = "correct the schema, the partition columns or the clustering columns"
     table: str
     reasons: tuple[str, ...]

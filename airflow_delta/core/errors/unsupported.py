@@ -12,7 +12,7 @@ class UnsupportedFeatureError(DeltaError):
     """The table asks for what this version does not know. Never raised itself."""
 
     code = "DELTA_UNSUPPORTED_FEATURE"
-    message = "{table} uses {features}, which this version of airflow-delta does not know"
+    message = "{table} uses {features}, which this version of airflow-delta does not support"
     remedy = "upgrade airflow-delta, or drop the feature from the table"
     table: str
     features: tuple[str, ...]
@@ -23,15 +23,15 @@ class UnsupportedReaderFeatureError(UnsupportedFeatureError):
     """Reading would give wrong rows. Spark: ``DELTA_UNSUPPORTED_FEATURES_FOR_READ``."""
 
     code = "DELTA_UNSUPPORTED_FEATURES_FOR_READ"
-    message = "{table} cannot be read: it needs {features}, which this version of airflow-delta does not know"
+    message = "{table} cannot be read: it needs {features}, which this version of airflow-delta does not support"
 
 
 @dataclass(kw_only=True, eq=False)
 class UnsupportedWriterFeatureError(UnsupportedFeatureError):
-    """Writing would break a promise of the table. Spark: ``DELTA_UNSUPPORTED_FEATURES_FOR_WRITE``."""
+    """Writing would violate a guarantee of the table. Spark: ``DELTA_UNSUPPORTED_FEATURES_FOR_WRITE``."""
 
     code = "DELTA_UNSUPPORTED_FEATURES_FOR_WRITE"
-    message = "{table} cannot be written: it needs {features}, which this version of airflow-delta does not know"
+    message = "{table} cannot be written: it needs {features}, which this version of airflow-delta does not support"
 
 
 @dataclass(kw_only=True, eq=False)
@@ -43,7 +43,7 @@ class UnsupportedStorageError(DeltaError):
     remedy = "{cure}"
     uri: str
     detail: str
-    cure: str = "use a filesystem with an atomic create, or hand DeltaLog.for_table a LogStore of your own (store=)"
+    cure: str = "use a filesystem with an atomic create, or pass DeltaLog.for_table your own LogStore (store=)"
 
 
 @dataclass(kw_only=True, eq=False)

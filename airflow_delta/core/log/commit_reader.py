@@ -193,4 +193,4 @@ def _text(store: LogStore, version: int, path: str) -> LogText:
     try:
         return LogText.of(path, version, store.read(path))
     except FileNotFoundError as error:
-        raise LogGapError(table=store.table_uri, file=path, detail="it was there a moment ago") from error
+        raise LogGapError(table=store.table_uri, file=path, detail="it was deleted after it was listed") from error

@@ -145,5 +145,5 @@ def referenced_sidecar(path: str) -> str:
     """
     name = unquote(path.rpartition("/")[2])
     if not name or "/" in name or name in (".", ".."):
-        raise ValueError(f"{path!r} is no sidecar's path")
+        raise ValueError(f"{path!r} is not the path of a sidecar")
     return sidecar_path(name)

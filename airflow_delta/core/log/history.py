@@ -230,7 +230,7 @@ def _all_commits_after(store: LogStore, after: int) -> Mapping[int, FileStatus]:
     listing = list_log(store, after + 1)
     for version in range(after + 1, after + 1 if listing.latest_version is None else listing.latest_version + 1):
         if version not in listing.commits:
-            raise LogGapError(table=store.table_uri, file=commit_path(version), detail="there are later ones")
+            raise LogGapError(table=store.table_uri, file=commit_path(version), detail="later commits exist")
     return listing.commits
 
 
@@ -250,5 +250,8 @@ def milliseconds(timestamp: int | str) -> int:
     try:
         time = datetime.fromisoformat(timestamp)
     except ValueError as error:
-        raise InvalidStatementError(statement=f"the timestamp {timestamp!r}", detail="it is no ISO date or time") from error
+        raise InvalidStatementError(
+            statement=f"the timestamp {timestamp!r}",
+            detail="expected an ISO date or time, such as 2024-01-31 or 2024-01-31T12:00:00Z",
+        ) from error
     return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)

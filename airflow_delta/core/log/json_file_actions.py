@@ -129,7 +129,7 @@ def _texts(body: bytes, lines: Sequence[bytes]) -> pa.LargeStringArray:
         ValueError: Arrow's JSON reader cannot be given it: it dies of a line that is ``null``, and takes any bytes for text.
     """
     if any(line[0] != _BRACE and not line.lstrip().startswith(b"{") for line in lines):
-        raise ValueError("the line is no JSON object")
+        raise ValueError("the line is not a JSON object")
     ends = pc.cumulative_sum(pa.array([len(line) + 1 for line in lines], pa.int64()))
     ends = pc.min_element_wise(ends, len(body))  # behind the last line there is no line feed
     offsets = pa.concat_arrays([pa.array([0], pa.int64()), ends])

@@ -119,7 +119,7 @@ class LogSegment:
         first = self.checkpoint.version + 1 if self.checkpoint else 0
         for version in range(first, self.version + 1):
             if version not in self.commits:
-                later = "there are later ones" if version < self.version else "it was asked for"
+                later = "later commits exist" if version < self.version else "it was asked for"
                 raise LogGapError(table=self.table, file=commit_path(version), detail=later)
         if len(self.commits) != self.version + 1 - first:
             raise ValueError(f"commits {min(self.commits)}..{max(self.commits)} do not make up {first}..{self.version}")

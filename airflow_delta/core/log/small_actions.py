@@ -48,7 +48,7 @@ class LogText:
         """The error that names a line, counted from 1; a file that breaks off there is an unfinished one."""
         line = self.lines[number - 1]
         if line.startswith(UNFINISHED) or (number == len(self.lines) and not line.rstrip().endswith(b"}")):
-            return UnfinishedCommitError(table=table, file=self.path, detail=f"it breaks off in line {number}")
+            return UnfinishedCommitError(table=table, file=self.path, detail=f"it is cut off in line {number}")
         return CorruptLogError(table=table, file=self.path, detail=f"line {number}: {detail}")
 
 
@@ -109,7 +109,7 @@ class SmallActions:
         except ValueError as error:
             raise text.corrupt(self._table, number, str(error)) from error
         if not isinstance(document, dict):
-            raise text.corrupt(self._table, number, "the line is no JSON object")
+            raise text.corrupt(self._table, number, "the line is not a JSON object")
         return document
 
     def _build(self, text: LogText, number: int, build: Callable[[dict[str, Any]], Action], document: Any) -> Action:

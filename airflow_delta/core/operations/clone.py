@@ -168,7 +168,9 @@ def cloned_metadata(source: Metadata, there: Metadata | None, properties: Mappin
     }
     configuration |= properties
     if mapping_mode(configuration) is not mapping_mode(source.configuration):
-        raise InvalidStatementError(statement="SHALLOW CLONE", detail="a clone maps its columns as its source does")
+        raise InvalidStatementError(
+            statement="SHALLOW CLONE", detail="a clone has its source's column mapping; it cannot be set"
+        )
     return replace(
         source,
         id=there.id if there else str(uuid.uuid4()),
@@ -216,7 +218,7 @@ def cloned_files(files: pa.Table, source_uri: str) -> pa.Table:
 def _check_same_storage(source: str, target: str) -> None:
     kinds = [_kind_of_storage(uri) for uri in (source, target)]
     if kinds[0] != kinds[1] or kinds[0] == "memory":
-        detail = f"a clone of {source} shares its files, so that both must lie on one kind of storage"
+        detail = f"a clone of {source} shares its files, so both must be on the same kind of storage"
         raise UnsupportedStorageError(uri=target, detail=detail)
 
 

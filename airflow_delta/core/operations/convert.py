@@ -114,14 +114,14 @@ def convert(
         raise NotConvertibleError(table=uri, problems=tables)
     files = _parquet_files(listed)
     if not len(files):
-        raise NotConvertibleError(table=uri, problems=("there is no Parquet file",))
+        raise NotConvertibleError(table=uri, problems=("the directory has no Parquet files",))
     directories = pc.replace_substring_regex(files["path"], "(?s)/?[^/]*$", "").combine_chunks().dictionary_encode()
     partitions = [_partition(directory) for directory in directories.dictionary.to_pylist()]
     fields = _partition_fields(uri, partitions, partition_schema, infer=infer_partitions)
     _check_partitions(uri, directories.dictionary.to_pylist(), partitions, fields)
     wanted = requested(properties, uri)
     if MODE_PROPERTY in wanted.configuration:
-        raise NotConvertibleError(table=uri, problems=(f"{MODE_PROPERTY} can only be set once the table is there",))
+        raise NotConvertibleError(table=uri, problems=(f"{MODE_PROPERTY} can only be set after the table exists",))
     selection = StatisticsSelection.from_properties(wanted.configuration) if statistics else None
     names = tuple(field.name for field in fields)
     schema, stats = _Footers(uri, FileLocator.of(log.store), names, selection).of(files["path"])
@@ -204,7 +204,9 @@ def _type_named(table: str, column: str, text: str) -> DataType:
         kind = parse_schema(json.dumps({"type": "struct", "fields": [field]})).fields[0].type
         typed_values(pa.nulls(1, pa.string()), kind, column=column)
     except (DeltaError, ValueError, LookupError, NotImplementedError) as error:  # the last is Arrow's, for a cast it lacks
-        raise NotConvertibleError(table=table, problems=(f"{column}: {text!r} is no type of a partition column",)) from error
+        raise NotConvertibleError(
+            table=table, problems=(f"{column}: {text!r} is not a type for a partition column",)
+        ) from error
     return kind
 
 
@@ -234,7 +236,7 @@ def _unreadable_values(partitions: Sequence[_Partition], fields: tuple[StructFie
             try:
                 typed_values(pa.array([value], pa.string()), column.type, column=column.name)
             except InvalidPartitionValueError:
-                yield f"{column.name}: {value!r} is no {column.type}"
+                yield f"{column.name}: {value!r} is not a {column.type}"
 
 
 def _limited(problems: list[str]) -> tuple[str, ...]:

@@ -98,7 +98,7 @@ def _check_droppable(log: TableLog, feature: str, *, truncates: bool, may_trunca
         detail = f"{', '.join(needing)} require it"
         raise FeatureDependencyError(table=table, feature=feature, detail=detail, cure=f"drop {', '.join(needing)} first")
     if truncates and not may_truncate:
-        detail = "readers never had to know it, so there is no history to truncate"
+        detail = "it is not a reader feature, so there is no history to truncate"
         raise FeatureDropError(table=table, feature=feature, detail=detail, cure="drop it without truncate_history")
     if truncates:
         check_interval(snapshot.metadata.configuration, _TRUNCATED)

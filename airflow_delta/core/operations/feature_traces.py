@@ -91,7 +91,7 @@ def leftovers(feature: str, metadata: Metadata, domains: Mapping[str, DomainMeta
     ending = {"rowTracking": (ROW_TRACKING_DOMAIN,), "clustering": (CLUSTERING,), "domainMetadata": tuple(domains)}
     owners = [name for name in ending.get(feature, ()) if not name.startswith("delta.")]
     if owners:
-        raise Refusal(f"there are the metadata domains {', '.join(owners)}", "end these domains first")
+        raise Refusal(f"the table has the metadata domains {', '.join(owners)}", "remove these domains first")
     if feature == "clustering" and CLUSTERING in domains and '"clusteringColumns":[]' not in domains[CLUSTERING].configuration:
         raise Refusal("the table has clustering columns", "cluster it by no columns first")
     ended = tuple(replace(domains[name], removed=True) for name in ending.get(feature, ()) if name in domains)

@@ -56,7 +56,9 @@ def compact_log(log: TableLog, *, start: int | None = None, end: int | None = No
     commits, covered = _commits_and_coverage(log.store, last)
     first = covered + 1 if start is None else start
     if start is not None and last < start:
-        raise InvalidStatementError(statement=f"compaction of the commits {start} to {last}", detail="it ends before it starts")
+        raise InvalidStatementError(
+            statement=f"compaction of the commits {start} to {last}", detail="the end is before the start"
+        )
     missing = next((version for version in range(first, last + 1) if version not in commits), None)
     if last > latest.version or missing is not None:
         asked = last if missing is None else missing

@@ -97,9 +97,7 @@ def update_manifests(snapshot: Snapshot, actions: CommitActions) -> ManifestResu
 
 def _listable_files(snapshot: Snapshot) -> pa.Table:
     if mapping_mode(snapshot.metadata.configuration) is not MappingMode.NONE:
-        raise ManifestUnsupportedError(
-            table=snapshot.table_uri, detail="its files know columns by other names (column mapping)"
-        )
+        raise ManifestUnsupportedError(table=snapshot.table_uri, detail="its files use other column names (column mapping)")
     files = snapshot.files()
     if files["deletion_vector"].null_count < len(files):
         raise ManifestUnsupportedError(table=snapshot.table_uri, detail="its files hold deleted rows (deletion vectors)")

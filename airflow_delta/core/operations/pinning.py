@@ -97,7 +97,7 @@ def _version(log: TableLog, as_of: AsOf) -> int:
         case Version(version=int(version)):
             return version
         case Version(version=text):
-            raise InvalidStatementError(statement="PIN", detail=f"the version {text!r} of {log.table_uri} is no number")
+            raise InvalidStatementError(statement="PIN", detail=f"the version {text!r} of {log.table_uri} is not a number")
         case Timestamp(timestamp=timestamp):
             return _version_at(log, milliseconds(timestamp))
         case ProducedBy():
@@ -107,7 +107,7 @@ def _version(log: TableLog, as_of: AsOf) -> int:
 def _version_at(log: TableLog, time: int) -> int:
     """The latest version at a time; for times since the last commit that one (``version_at`` refuses them)."""
     if time > log.clock() + _CLOCKS:
-        detail = f"{time} ms lies in the future: which version will be the latest one then is not known yet"
+        detail = f"{time} ms is in the future; the version at that time is not known yet"
         raise InvalidStatementError(statement="PIN", detail=detail)
     return CommitTimes(log.store, InCommitTimestamps.of(log.refresh().metadata)).last_until(time)
 

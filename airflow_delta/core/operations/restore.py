@@ -113,7 +113,7 @@ def restore(
         UnsupportedWriterFeatureError: The version needs writers that know more.
     """
     if version is None and timestamp is None:
-        raise InvalidStatementError(statement="RESTORE", detail="it needs a version or a time")
+        raise InvalidStatementError(statement="RESTORE", detail="it needs a version or a timestamp")
     target = log.snapshot(version, timestamp)
     transaction = log.start_transaction(enforces=_KEPT_PROMISES)
     latest = transaction.snapshot

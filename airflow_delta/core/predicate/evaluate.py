@@ -68,7 +68,7 @@ def evaluate_files(expression: Expression, files: pa.Table, schema: StructType, 
         partition_columns: Names of the partition columns.
 
     Raises:
-        InvalidPartitionValueError: A partition value that is none of its column's type.
+        InvalidPartitionValueError: A partition value is not of its column's type.
     """
     expression, partitions = with_negation_at_leaves(expression), set(partition_columns)
     on_partitions = partition_part(expression, partitions)

@@ -191,7 +191,7 @@ def _read_json(lines: pa.Array, options: pj.ParseOptions) -> pa.Table:
     text = pc.binary_join(pa.ListArray.from_arrays([0, len(lines)], lines), "\n")[0]
     table = pj.read_json(pa.BufferReader(text.as_buffer()), parse_options=options)
     if len(table) != len(lines):
-        raise ValueError("a text holds more than one object")  # each holds one at least, so equal numbers mean one each
+        raise ValueError("a text has more than one JSON object")  # each holds one at least, so equal numbers mean one each
     return table
 
 

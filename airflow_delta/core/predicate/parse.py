@@ -71,7 +71,9 @@ def parse_predicate(sql: str, schema: StructType, table: str, *, time_zone: str 
         raise InvalidPredicateError(table=table, predicate=sql, detail="it is nested too deeply") from error
     except UNPARSABLE as error:
         detail = str(error).split("\n", 1)[0]
-        raise InvalidPredicateError(table=table, predicate=sql, detail=f"it is not one SQL condition ({detail})") from error
+        raise InvalidPredicateError(
+            table=table, predicate=sql, detail=f"it is not a single SQL condition ({detail})"
+        ) from error
 
 
 def _mark_escaped(tree: Node, sql: str) -> None:
@@ -107,7 +109,7 @@ class _Parser:
             case exp.Column() | exp.Dot():
                 return self._boolean_column(node)
             case exp.Literal():
-                raise self._error("it is not one SQL condition")
+                raise self._error("it is not a single SQL condition")
             case _:
                 negated = bool(node.args.get("negate"))
                 shaped = self._shape(node, {name for name, part in node.args.items() if part and name != "negate"})
@@ -196,9 +198,9 @@ class _Parser:
 
     def _opaque(self, node: Node) -> Opaque:
         if node.find(exp.Query):
-            raise self._error("it holds a subquery")
+            raise self._error("it has a subquery")
         if not isinstance(node, exp.Condition):
-            raise self._error("it is not one SQL condition")
+            raise self._error("it is not a single SQL condition")
         columns = (self._resolved([part.name for part in column.parts])[0] for column in node.find_all(exp.Column))
         return Opaque(node.sql(dialect="spark"), tuple(dict.fromkeys(columns)))
 
@@ -220,7 +222,7 @@ class _Parser:
                 raise self._error(error.claim()) from error
             if field is None:
                 text = ".".join(names)
-                raise self._error(f"there is no column {text!r}; the columns are {', '.join(self.schema.names)}")
+                raise self._error(f"the column {text!r} does not exist; the columns are {', '.join(self.schema.names)}")
             fields.append(field)
             scope = field.type
         return Column(fields[0].name, tuple(field.name for field in fields[1:])), fields[-1]

@@ -39,7 +39,7 @@ def tokens_of(sql: str, *, max_work: int = MAX_WORK) -> list[Token]:
         TokenError: It has unclosed quotes or the like, is too long, or holds half of a character.
     """
     if not sql.isascii() and any("\ud800" <= character <= "\udfff" for character in sql):
-        raise TokenError("it holds a lone surrogate, which is no character")
+        raise TokenError("it holds a lone surrogate, which is not a character")
     if len(sql) > max_work * _CHARACTERS_A_TOKEN:
         raise TokenError(f"its {len(sql):,} characters are too many")
     return SPARK.tokenize(sql)

@@ -44,7 +44,7 @@ def mapping_mode(configuration: Mapping[str, str]) -> MappingMode:
     try:
         return MappingMode(text.lower())
     except ValueError as error:
-        raise InvalidSchemaError(detail=f"{text!r} is no column mapping mode") from error
+        raise InvalidSchemaError(detail=f"unknown column mapping mode {text!r}") from error
 
 
 def physical_name(field: StructField) -> str:

@@ -40,7 +40,7 @@ def parse_schema(text: str) -> StructType:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InvalidSchemaError(detail=f"{type(error).__name__}: {error}") from error
     if not isinstance(schema, StructType):
-        raise InvalidSchemaError(detail=f"a table's schema is a struct, this is {schema}")
+        raise InvalidSchemaError(detail=f"expected a struct, found {schema}")
     return schema
 
 
@@ -69,21 +69,21 @@ def _parse_type(document: Any) -> DataType:
 
 def _decimal(precision: int, scale: int) -> DecimalType:
     if not (1 <= precision <= _MOST_DIGITS and 0 <= scale <= precision):
-        raise ValueError(f"there is no decimal({precision},{scale})")
+        raise ValueError(f"decimal({precision},{scale}) is not a valid type")
     return DecimalType(precision, scale)
 
 
 def _parse_struct(documents: Any) -> StructType:
     fields = tuple(map(_parse_field, documents))
     if len({field.name for field in fields}) < len(fields):
-        raise ValueError("two columns have one name")
+        raise ValueError("two columns have the same name")
     return StructType(fields)
 
 
 def _parse_field(document: dict[str, Any]) -> StructField:
     name, nullable, metadata = document["name"], bool(document.get("nullable", True)), document.get("metadata") or {}
     if not isinstance(name, str) or not isinstance(metadata, dict):
-        raise TypeError(f"{name!r:.80} is no field")
+        raise TypeError(f"expected a field, found {name!r:.80}")
     return StructField(name, _parse_type(document["type"]), nullable, metadata)
 
 

@@ -71,7 +71,7 @@ def values_of_texts(texts: pa.Array, data_type: DataType) -> pa.Array:
         return pc.replace_substring_regex(trimmed, r"^\+?(-?\d+)(\.\d*)?$", r"\1").cast(arrow)
     if data_type in (FLOAT, DOUBLE):
         return trimmed.cast(arrow)
-    raise ValueError(f"no text says a {data_type}")
+    raise ValueError(f"{data_type} has no text form")
 
 
 def _first_that_can(texts: pa.Array, arrow: pa.DataType, parse: Callable[[str], Any]) -> pa.Array:

@@ -102,7 +102,7 @@ def _files(files: pa.Table) -> Iterator[tuple[str, dict[str, str | None], dict[s
 
 def _selected(schema: StructType, columns: Sequence[str], table_uri: str) -> StructType:
     found = {name: schema.find(name) for name in columns}
-    missing = tuple(f"{name}: there is no such column" for name, field in found.items() if field is None)
+    missing = tuple(f"{name}: the column does not exist" for name, field in found.items() if field is None)
     if missing:
         raise SchemaMismatchError(table=table_uri, differences=missing)
     return StructType(tuple(field for field in found.values() if field))

@@ -143,7 +143,7 @@ class SetProperties:
         convert_fields(self)
         require_mapping("SetProperties", "properties", self.properties)
         if not self.properties:
-            raise InvalidStatementError(statement="SetProperties", detail="there is no property")
+            raise InvalidStatementError(statement="SetProperties", detail="it needs one property or more")
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,11 +291,11 @@ class AlterStatement:
             return
         changes = (self.changes,) if isinstance(self.changes, TableChange) else tuple(self.changes)
         if not changes:
-            raise InvalidStatementError(statement="ALTER", detail="it has no change")
+            raise InvalidStatementError(statement="ALTER", detail="it needs one change or more")
         for change in changes:
             require_type("ALTER", "a change", change, TableChange)
         if any(isinstance(change, DropFeature) for change in changes) and (len(changes) > 1 or self.dry_run is True):
-            detail = "DropFeature takes commits of its own: it must be the only change, and cannot be tried"
+            detail = "DropFeature makes its own commits: it must be the only change, and has no dry run"
             raise InvalidStatementError(statement="ALTER", detail=detail)
         object.__setattr__(self, "changes", changes)
 

@@ -85,7 +85,7 @@ class NotMatchedBySourceUpdate:
         convert_fields(self)
         _check_condition(self, self.condition)
         if self.assignments is None:
-            detail = "it needs assignments: there is no source row to take every column from"
+            detail = "it needs assignments: there is no source row to copy columns from"
             raise InvalidStatementError(statement=type(self).__name__, detail=detail)
         _check_assignments(self, self.assignments)
 
@@ -108,7 +108,7 @@ class NotMatchedBySourceDelete:
 
 def _check_condition(clause: object, condition: object) -> None:
     if condition is not None and (not isinstance(condition, str) or not condition.strip()):
-        detail = f"the condition must be a text or None, but is {condition!r}"
+        detail = f"the condition must be a string or None, found {condition!r}"
         raise InvalidStatementError(statement=type(clause).__name__, detail=detail)
 
 
@@ -120,7 +120,7 @@ def _check_assignments(clause: object, assignments: object) -> None:
         or not assignments
         or not all(isinstance(value, str) for value in assignments.values())
     ):
-        detail = f"assignments must map columns to expressions or be None, but are {assignments!r}"
+        detail = f"assignments must map columns to expressions or be None, found {assignments!r}"
         raise InvalidStatementError(statement=type(clause).__name__, detail=detail)
 
 

@@ -25,7 +25,7 @@ def columns_text(statement: str, columns: Columns, *, paths: bool = False) -> st
         return columns
     if isinstance(columns, Mapping) and columns and all(isinstance(part, str) for pair in columns.items() for part in pair):
         return ", ".join(f"{_quoted(name, paths=paths)} {definition}" for name, definition in columns.items())
-    detail = f"columns must be Spark DDL, or map names to types, but are {columns!r}"
+    detail = f"columns must be Spark DDL, or map names to types, found {columns!r}"
     raise InvalidStatementError(statement=statement, detail=detail)
 
 

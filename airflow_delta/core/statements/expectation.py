@@ -28,7 +28,7 @@ class Expectation:
     def __post_init__(self) -> None:
         convert_fields(self)
         if not self.sql.strip():
-            raise InvalidStatementError(statement="Expectation", detail=f"sql must be a text, but is {self.sql!r}")
+            raise InvalidStatementError(statement="Expectation", detail=f"sql must be a string, found {self.sql!r}")
 
     @property
     def is_query(self) -> bool:

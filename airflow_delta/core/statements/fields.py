@@ -81,7 +81,7 @@ def converted_value(statement: str, name: str, value: Any, kind: Any) -> Any:
             return found
     allowed = " or ".join(filter(None, map(_described, alternatives)))
     words = [word for alternative in alternatives for word in _words(alternative)]
-    detail = f"{name} must be {allowed}, but is {shortened(value)}{nearest(value, words)}"
+    detail = f"{name} must be {allowed}, found {shortened(value)}{nearest(value, words)}"
     raise InvalidStatementError(statement=statement, detail=detail)
 
 

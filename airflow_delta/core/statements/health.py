@@ -71,7 +71,7 @@ class MaintenanceStatement:
         for name, limit in least.items():
             value = getattr(self, name)
             if value is not None and is_settled(self, name) and not value >= limit:
-                raise InvalidStatementError(statement="MAINTENANCE", detail=f"{name} is {value}, and must be {limit} or more")
+                raise InvalidStatementError(statement="MAINTENANCE", detail=f"{name} must be {limit} or more, found {value}")
         self.optimize()  # refuses impossible sizes
 
     def optimize(self) -> OptimizeStatement:

@@ -142,7 +142,7 @@ def to_json(value: Any, *, with_defaults: bool = True) -> dict[str, Any]:
     """
     document = _encode(value, with_defaults=with_defaults)
     if not isinstance(document, dict) or TYPE_KEY not in document:
-        raise InvalidStatementError(statement=type(value).__name__, detail="it is no statement")
+        raise InvalidStatementError(statement=type(value).__name__, detail="it is not a statement")
     return document
 
 
@@ -154,7 +154,7 @@ def statement_from_json(document: Any) -> Statement:
     """
     value = _decode(document)
     if not isinstance(value, Statement):
-        raise InvalidStatementError(statement=type(value).__name__, detail="it is no statement")
+        raise InvalidStatementError(statement=type(value).__name__, detail="it is not a statement")
     return value
 
 
@@ -195,7 +195,7 @@ def _encode(value: Any, *, with_defaults: bool) -> Any:
     if isinstance(value, Mapping):
         if TYPE_KEY in value or not all(isinstance(key, str) for key in value):
             raise InvalidStatementError(
-                statement="mapping", detail=f"keys must be texts other than {TYPE_KEY}: {dict(value)!r}"
+                statement="mapping", detail=f"keys must be strings other than {TYPE_KEY}: {dict(value)!r}"
             )
         return {key: _encode(item, with_defaults=with_defaults) for key, item in value.items()}
     if isinstance(value, tuple | list):
@@ -221,7 +221,7 @@ def _decode(document: Any) -> Any:
         return {key: _decode(item) for key, item in document.items()}
     name = document[TYPE_KEY]
     if not isinstance(name, str) or name not in TYPES:
-        raise InvalidStatementError(statement=str(name), detail=f"the type is none of {', '.join(TYPES)}")
+        raise InvalidStatementError(statement=str(name), detail=f"unknown type; expected one of {', '.join(TYPES)}")
     values = {key: _decode(item) for key, item in document.items() if key != TYPE_KEY}
     try:
         value = TYPES[name](**values)

@@ -44,10 +44,10 @@ class OptimizeStatement:
         require_text("OPTIMIZE", "table", self.table)
         object.__setattr__(self, "z_order_by", texts("OPTIMIZE", "z_order_by", self.z_order_by, may_be_empty=True))
         if self.z_order_by and self.full is True:
-            detail = "full is about the table's clustering columns, which exclude z_order_by"
+            detail = "full applies to clustered tables and cannot be combined with z_order_by"
             raise InvalidStatementError(statement="OPTIMIZE", detail=detail)
         if self.z_order_by and self.small_file_size is not None:
-            detail = "z_order_by takes all files of a partition, so that small_file_size means nothing"
+            detail = "z_order_by rewrites all files of a partition, so small_file_size has no effect"
             raise InvalidStatementError(statement="OPTIMIZE", detail=detail)
         for name in ("target_file_size", "small_file_size"):
             size = getattr(self, name)

@@ -60,7 +60,7 @@ class MergeStatement:
 
 def _check_clauses(clauses: tuple[Clause, ...]) -> None:
     if not clauses:
-        raise InvalidStatementError(statement="MERGE", detail="it has no clause, so it would do nothing")
+        raise InvalidStatementError(statement="MERGE", detail="it needs one clause or more")
     for clause in clauses:
         require_type("MERGE", "a clause", clause, Clause)
     for kind in _KINDS:

@@ -53,9 +53,7 @@ class ProducedBy:
         require_text("ProducedBy", "dag_id", self.dag_id)
         require_text("ProducedBy", "task_id", self.task_id)
         if not self.logical_date and not self.run_id:
-            raise InvalidStatementError(
-                statement="ProducedBy", detail="neither logical_date nor run_id says which run is meant"
-            )
+            raise InvalidStatementError(statement="ProducedBy", detail="it needs a logical_date or a run_id")
 
     @property
     def record(self) -> dict[str, str | int]:
@@ -86,7 +84,7 @@ class PinnedTable:
     def __post_init__(self) -> None:
         convert_fields(self)
         if not _ALIAS.fullmatch(self.alias):
-            detail = f"the alias {self.alias!r} is no name of letters, digits, dots, dashes and underscores"
+            detail = f"the alias {self.alias!r} may only contain letters, digits, dots, dashes and underscores"
             raise InvalidStatementError(statement="PIN", detail=detail)
         require_text("PIN", "table", self.table)
         require_type("PIN", "as_of", self.as_of, AsOf | None)
@@ -114,9 +112,9 @@ class PinStatement:
         for table in self.tables:
             require_type("PIN", "a table", table, PinnedTable)
         if not self.tables or len({table.alias for table in self.tables}) < len(self.tables):
-            raise InvalidStatementError(statement="PIN", detail="it needs one table or more, each under an alias of its own")
+            raise InvalidStatementError(statement="PIN", detail="it needs one table or more, each with a unique alias")
         if not self.id.isalnum():
-            raise InvalidStatementError(statement="PIN", detail=f"the id {self.id!r} is no text of letters and digits")
+            raise InvalidStatementError(statement="PIN", detail=f"the id {self.id!r} may only contain letters and digits")
         if is_settled(self, "keep_for_hours") and not self.keep_for_hours > 0:
             raise InvalidStatementError(statement="PIN", detail=f"keep_for_hours is {self.keep_for_hours}")
 

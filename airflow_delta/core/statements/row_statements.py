@@ -61,7 +61,7 @@ class UpdateStatement:
             return
         require_type("UPDATE", "assignments", self.assignments, Mapping)
         if not self.assignments:
-            raise InvalidStatementError(statement="UPDATE", detail="it assigns no column, so it would do nothing")
+            raise InvalidStatementError(statement="UPDATE", detail="it needs one assignment or more")
         for column, value in self.assignments.items():
             require_text("UPDATE", f"the value of {column}", value)
         object.__setattr__(self, "assignments", MappingProxyType(dict(self.assignments)))

@@ -38,7 +38,7 @@ class TableSource:
         """The version as a number, or None for no pin. Raises ``InvalidStatementError`` for text that is no number."""
         if isinstance(self.version, str):
             raise InvalidStatementError(
-                statement="TableSource", detail=f"the version {self.version!r} of {self.table} is no number"
+                statement="TableSource", detail=f"the version {self.version!r} of {self.table} is not a number"
             )
         return self.version
 
@@ -87,7 +87,7 @@ class SqlSource:
         for name, view in self.views.items():
             if not isinstance(view, TableSource | FileSource):
                 raise InvalidStatementError(
-                    statement="SqlSource", detail=f"the view {name!r} is {view!r}, but a view is a TableSource or a FileSource"
+                    statement="SqlSource", detail=f"the view {name!r} must be a TableSource or a FileSource, found {view!r}"
                 )
 
 

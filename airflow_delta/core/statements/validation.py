@@ -13,7 +13,7 @@ from airflow_delta.core.statements.fields import is_template
 def require_text(statement: str, name: str, value: Any) -> None:
     """Raise ``InvalidStatementError`` unless the value is text with something in it."""
     if not isinstance(value, str) or not value.strip():
-        raise InvalidStatementError(statement=statement, detail=f"{name} must be a text, but is {value!r}")
+        raise InvalidStatementError(statement=statement, detail=f"{name} must be a string, found {value!r}")
 
 
 def require_type(statement: str, name: str, value: Any, types: Any) -> None:
@@ -33,20 +33,20 @@ def require_mapping(statement: str, name: str, value: Any) -> None:
     if is_template(value):
         return
     if not isinstance(value, Mapping) or not all(isinstance(part, str) for pair in value.items() for part in pair):
-        raise InvalidStatementError(statement=statement, detail=f"{name} must map texts to texts, but is {value!r}")
+        raise InvalidStatementError(statement=statement, detail=f"{name} must map strings to strings, found {value!r}")
 
 
 def require_point(statement: str, version: Any, timestamp: Any) -> None:
     """Raise ``InvalidStatementError`` unless either a version or a time says which version of a table is meant."""
     if (version is None) == (timestamp is None):
-        raise InvalidStatementError(statement=statement, detail="it needs a version or a timestamp, and not both")
+        raise InvalidStatementError(statement=statement, detail="give either a version or a timestamp")
 
 
 def texts(statement: str, name: str, values: Iterable[str] | str, *, may_be_empty: bool = False) -> tuple[str, ...]:
     """The texts; a single one needs no list. Raises ``InvalidStatementError`` for none, unless that may be, and for others."""
     listed = (values,) if isinstance(values, str) else tuple(values)
     if not listed and not may_be_empty:
-        raise InvalidStatementError(statement=statement, detail=f"{name} are none")
+        raise InvalidStatementError(statement=statement, detail=f"{name} must not be empty")
     for text in listed:
         require_text(statement, f"each of {name}", text)
     return listed

@@ -86,7 +86,7 @@ class WriteStatement:
             ("merge_schema", self.mode in _MADE_ANEW and self.merge_schema),
         ):
             if is_wrong and is_settled(self, "mode", name):
-                raise InvalidStatementError(statement="WRITE", detail=f"{name} does not go with the mode {self.mode}")
+                raise InvalidStatementError(statement="WRITE", detail=f"{name} cannot be combined with the mode {self.mode}")
         object.__setattr__(self, "expect", expectations("WRITE", self.expect))
         require_mapping("WRITE", "properties", self.properties)
         object.__setattr__(self, "txn", _txn(self.txn))
@@ -99,6 +99,6 @@ def _txn(given: Any) -> tuple[str, int] | None:
     app_id, version = given if isinstance(given, tuple | list) and len(given) == 2 else (None, -1)  # noqa: PLR2004
     version = converted_value("WRITE", "the number of txn", version, int)
     if not isinstance(app_id, str) or not app_id.strip() or (not is_template(version) and version < 0):
-        detail = f"txn must be the name of an application and a number from 0, but is {given!r}"
+        detail = f"txn must be an application id and a version from 0, found {given!r}"
         raise InvalidStatementError(statement="WRITE", detail=detail)
     return app_id, version

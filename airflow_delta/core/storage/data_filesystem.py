@@ -69,7 +69,7 @@ def data_filesystem(uri: str, storage_options: Mapping[str, Any] | None = None) 
             return pyarrow.fs.FileSystem.from_uri(f"{scheme}://{authority}/")[0], slash + path
     except (OSError, pa.ArrowException) as error:
         raise UnsupportedStorageError(uri=uri, detail=str(error)) from error
-    raise UnsupportedStorageError(uri=uri, detail=f"data files cannot be read over {scheme}://")
+    raise UnsupportedStorageError(uri=uri, detail=f"data files cannot be read from {scheme}:// URIs")
 
 
 def _object_filesystem(location: ObjectLocation, options: dict[str, Any]) -> pyarrow.fs.FileSystem:

@@ -102,7 +102,7 @@ class FsspecLogStore(ABC):
         """
         location = ObjectLocation.of(uri)
         if location is None:
-            raise UnsupportedStorageError(uri=uri, detail="it names no object store")
+            raise UnsupportedStorageError(uri=uri, detail="the URI does not name an object store")
         self._table_uri = uri.rstrip("/")
         self._location = location
         self._options = dict(storage_options)
@@ -305,7 +305,7 @@ class FsspecLogStore(ABC):
         if not proven:
             raise UnsupportedStorageError(
                 uri=self._table_uri,
-                detail="it lets a second writer replace a commit, as it ignores the condition of a create",
+                detail="it ignores conditional creates, so a second writer could replace a commit",
                 cure=f"use a newer release of the service; for a table with one writer, the storage option {ALLOW_UNSAFE}=True",
             )
 

@@ -83,7 +83,7 @@ class GcsLogStore(FsspecLogStore):
         except FileNotFoundError:
             if keys:
                 raise
-            raise PermissionError("there is no such bucket") from None
+            raise PermissionError("the bucket does not exist") from None
 
 
 def _milliseconds(time: str) -> int:

@@ -59,11 +59,13 @@ class ObjectLocation:
         authority, _, key = uri[len(scheme) + 1 :].removeprefix("//").partition("/")
         container, _, host = authority.partition("@")
         if host and service is not ObjectService.AZURE:  # never shown: it may be a secret
-            raise InvalidStatementError(statement=f"a {scheme}:// URI", detail="credentials belong into the storage options")
+            raise InvalidStatementError(
+                statement=f"a {scheme}:// URI", detail="it must not contain credentials; pass them as storage options"
+            )
         if host and not _AZURE_HOST.fullmatch(host.lower()):
-            raise InvalidStatementError(statement=f"the URI {uri!r}", detail=f"{host} is no host of Azure's")
+            raise InvalidStatementError(statement=f"the URI {uri!r}", detail=f"{host} is not an Azure host")
         if not container:
-            raise InvalidStatementError(statement=f"the URI {uri!r}", detail="it names no bucket or container")
+            raise InvalidStatementError(statement=f"the URI {uri!r}", detail="it does not name a bucket or container")
         return cls(service=service, container=container, key=key.strip("/"), host=host or None)
 
     @property

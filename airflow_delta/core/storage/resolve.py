@@ -51,7 +51,9 @@ def log_store_for(uri: str, storage_options: Mapping[str, Any] | None = None, al
     allowed = (*allowed_prefixes, *ambient_prefixes())
     if scheme == "file":
         if storage_options:
-            raise UnsupportedStorageError(uri=uri, detail=f"a local table takes no storage options ({sorted(storage_options)})")
+            raise UnsupportedStorageError(
+                uri=uri, detail=f"a local table has no storage options, found ({sorted(storage_options)})"
+            )
         return LocalLogStore(uri, allowed_prefixes=allowed)
     if scheme == "memory":
         with _memory_lock:
@@ -59,4 +61,4 @@ def log_store_for(uri: str, storage_options: Mapping[str, Any] | None = None, al
     location = ObjectLocation.of(uri)
     if location:
         return _OBJECT_STORES[location.service](uri, storage_options or ambient_options(location), allowed_prefixes=allowed)
-    raise UnsupportedStorageError(uri=uri, detail=f"no atomic create is known for {scheme}:// here")
+    raise UnsupportedStorageError(uri=uri, detail=f"no atomic create is available for {scheme}://")

@@ -58,6 +58,6 @@ def _logical(schema: StructType, path: Sequence[str]) -> ColumnPath:
         names.append(field.name)
         if depth + 1 < len(path):
             if not isinstance(field.type, StructType):
-                raise Refusal(f"{field.name} is no struct")
+                raise Refusal(f"{field.name} is not a struct")
             struct = field.type
     return tuple(names)

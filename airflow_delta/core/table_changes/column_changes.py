@@ -33,7 +33,7 @@ def add_columns(table: TableState, columns: Sequence[NewColumn]) -> Change:
     schema = table.schema
     for column in columns:
         if any(key in column.metadata for key in _VALUES_FOR_NEW_ROWS):
-            raise Refusal(f"{column.path} would need values in the rows that are there", "add it as it is, then set a default")
+            raise Refusal(f"{column.path} would need values in existing rows", "add it as it is, then set a default")
         schema = schema_edit.add_column(schema, column)
     return Change(parameters={"columns": list(map(_added, columns))}, metadata=table.with_schema(schema))
 
@@ -62,7 +62,7 @@ def drop_columns(table: TableState, paths: Sequence[str]) -> Change:
         found, _ = schema_edit.find_column(schema, path)
         _check_mapped(table)
         if found[0] in table.metadata.partition_columns:
-            raise Refusal(f"{found[0]} is a partition column", "write the rows into a table that is partitioned otherwise")
+            raise Refusal(f"{found[0]} is a partition column", "write the rows to a table with other partition columns")
         if any(overlap(found, clustered) for clustered in table.clustering()):
             raise Refusal(f"the table is clustered by {path_text(found)}", "cluster it by other columns first")
         check_not_used(table.metadata, schema, found, "drop")
@@ -96,11 +96,11 @@ def comment_column(table: TableState, path: str, comment: str) -> Change:
 def set_default(table: TableState, path: str, sql: str | None) -> Change:
     """The table with another default of a column; with none when ``sql`` is None."""
     if len(parse_path(path)) > 1:
-        raise Refusal(f"{path} is no column of its own, only a part of one")
+        raise Refusal(f"{path} is a nested field, not a top-level column")
 
     def change(column: StructField) -> StructField:
         if sql is not None and {GENERATION_EXPRESSION, IDENTITY_START} & column.metadata.keys():
-            raise Refusal(f"{column.name} gets its values otherwise")
+            raise Refusal(f"{column.name} is a generated or identity column")
         return _with_metadata(column, CURRENT_DEFAULT, sql)
 
     return _with_field(table, path, change)
@@ -121,7 +121,7 @@ def sync_identity(table: TableState, path: str, high_water_mark: int) -> Change:
     def change(column: StructField) -> StructField:
         start, step = column.metadata.get(IDENTITY_START), column.metadata.get(IDENTITY_STEP)
         if not isinstance(start, int) or not isinstance(step, int) or not step:
-            raise Refusal(f"{column.name} is no identity column")
+            raise Refusal(f"{column.name} is not an identity column")
         given = column.metadata.get(IDENTITY_HIGH_WATER_MARK)
         before = given if isinstance(given, int) else start - step
         if (high_water_mark - start) % step or (high_water_mark - before) * step < 0:
@@ -154,7 +154,7 @@ def _added(column: NewColumn) -> dict[str, Any]:
 
 def _check_mapped(table: TableState) -> None:
     if mapping_mode(table.configuration) is MappingMode.NONE:
-        raise Refusal("the data files know the columns by their names", "set delta.columnMapping.mode to name first")
+        raise Refusal("the data files identify columns by name", "set delta.columnMapping.mode to name first")
 
 
 def _with_metadata(column: StructField, key: str, value: Any) -> StructField:

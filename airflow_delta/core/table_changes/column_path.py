@@ -27,7 +27,7 @@ def parse_path(text: str) -> ColumnPath:
             return tuple(parts)
         if text[match.end()] != ".":
             break
-    raise Refusal(f"{text!r} is no path of a column")
+    raise Refusal(f"{text!r} is not a column path")
 
 
 def path_text(path: ColumnPath) -> str:

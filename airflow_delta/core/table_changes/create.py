@@ -234,7 +234,7 @@ def _constraints(new: NewTable, table: str) -> dict[str, str]:
     for name, sql in new.constraints.items():
         columns = columns_in(sql)
         if columns is None:
-            raise InvalidTableDefinitionError(table=table, reasons=(f"the constraint {name} ({sql!r}) is no SQL condition",))
+            raise InvalidTableDefinitionError(table=table, reasons=(f"the constraint {name} ({sql!r}) is not a SQL condition",))
         try:
             for path in columns:
                 find_column(new.schema, path)

@@ -81,7 +81,9 @@ def parse_struct(text: str) -> StructType:
     columns = parse_columns(text)
     for column in columns:
         if len(column.path) > 1:
-            raise InvalidStatementError(statement="columns", detail=f"{path_text(column.path)} is only a part of a column")
+            raise InvalidStatementError(
+                statement="columns", detail=f"{path_text(column.path)} is a nested field, not a top-level column"
+            )
     return StructType(tuple(column.field for column in columns))
 
 
@@ -177,7 +179,7 @@ class _Parser:
                 length = self._number()
                 self._expect(")")
                 if length < 1:
-                    raise InvalidStatementError(statement="columns", detail=f"there is no type {word}({length})")
+                    raise InvalidStatementError(statement="columns", detail=f"{word}({length}) is not a valid type")
                 return PrimitiveType(f"{'varchar' if word == 'varchar' else 'char'}({length})")
             case _ if word in _DECIMAL:
                 return self._decimal()
@@ -265,7 +267,7 @@ class _Parser:
 
     def _checked(self, sql: str) -> str:
         if not sql or columns_in(sql) is None:
-            raise InvalidStatementError(statement="columns", detail=f"{sql!r} is no SQL expression")
+            raise InvalidStatementError(statement="columns", detail=f"{sql!r} is not a SQL expression")
         return sql
 
     # -- tokens
@@ -323,8 +325,8 @@ class _Parser:
 
     def _unexpected(self, wanted: str) -> InvalidStatementError:
         token = self._peek()
-        found = "the text ends" if token is None else f"there is {self._text[token.start() :].strip()[:40]!r}"
-        return InvalidStatementError(statement="columns", detail=f"{found} where {wanted} is expected, in {self._text!r}")
+        found = "the end of the text" if token is None else f"{self._text[token.start() :].strip()[:40]!r}"
+        return InvalidStatementError(statement="columns", detail=f"expected {wanted}, found {found}, in {self._text!r}")
 
 
 def _unquoted(text: str) -> str:

@@ -105,18 +105,18 @@ def _schema_reasons(data_type: DataType, path: ColumnPath, *, is_mapped: bool) -
             yield from _schema_reasons(key, (*path, "key"), is_mapped=is_mapped)
             yield from _schema_reasons(value, (*path, "value"), is_mapped=is_mapped)
         case _ if data_type == VOID:
-            yield f"{path_text(path)} has no type: it is only ever NULL"
+            yield f"{path_text(path)} has the type void"
 
 
 def _name_reasons(struct: StructType, path: ColumnPath, *, is_mapped: bool) -> Iterator[str]:
     for name, count in Counter(name_key(member) for member in struct.names).items():
         if count > 1:
-            yield f"the name {path_text((*path, name))} is there more than once"
+            yield f"the name {path_text((*path, name))} occurs more than once"
     for name in struct.names:
         if not name:
             yield f"a column of {path_text(path) or 'the table'} has no name"
         if not is_mapped and any(sign in name for sign in FORBIDDEN_SIGNS):
-            yield f"without column mapping, {path_text((*path, name))!r} cannot hold any of the signs {FORBIDDEN_SIGNS!r}"
+            yield f"without column mapping, {path_text((*path, name))!r} cannot contain any of {FORBIDDEN_SIGNS!r}"
     if path and not struct.fields:
         yield f"{path_text(path)} is a struct without members"
 
@@ -154,7 +154,7 @@ def _rule_reasons(schema: StructType, partition_columns: Sequence[str]) -> Itera
 def _generation_reasons(schema: StructType, field: StructField) -> Iterator[str]:
     columns = columns_in(str(field.metadata[GENERATION_EXPRESSION]))
     if columns is None:
-        yield f"the expression of the generated column {field.name} is no SQL"
+        yield f"the expression of the generated column {field.name} is not valid SQL"
         return
     for name in sorted({path[0] for path in columns}):
         source = schema.find(name)
@@ -187,6 +187,6 @@ def _clustering_reasons(metadata: Metadata, columns: Sequence[ColumnPath]) -> It
         if kind is None:
             yield f"the clustering column {path_text(path)} is not among the columns"
         elif not (kind in ORDERED_TYPES or isinstance(kind, DecimalType)):
-            yield f"{path_text(path)} is {kind}, which has no bounds to cluster by"
+            yield f"{path_text(path)} is {kind}, which has no min/max statistics to cluster by"
         elif folded(path) not in with_statistics:
             yield f"{path_text(path)} has no statistics, which clustering needs (see delta.dataSkippingStatsColumns)"

@@ -218,13 +218,13 @@ def _checked(given: str, value: str) -> str:
     if not lower.startswith(_PREFIX):
         return given
     if lower.startswith(CONSTRAINT_PREFIX):
-        raise InvalidTablePropertyError(name=given, value=value, detail="constraints are added by ADD CONSTRAINT")
+        raise InvalidTablePropertyError(name=given, value=value, detail="add constraints with ADD CONSTRAINT")
     if lower in _INTERNAL:
-        raise InvalidTablePropertyError(name=given, value=value, detail="only the log itself sets it")
+        raise InvalidTablePropertyError(name=given, value=value, detail="it is set by Delta only")
     if lower not in _KNOWN:
         near = difflib.get_close_matches(lower, _KNOWN, n=1)
         hint = f"; did you mean {_KNOWN[near[0]][0]}?" if near else ""
-        raise InvalidTablePropertyError(name=given, value=value, detail=f"there is no property of this name{hint}")
+        raise InvalidTablePropertyError(name=given, value=value, detail=f"unknown property{hint}")
     name, check = _KNOWN[lower]
     problem = check(value) if isinstance(value, str) else "it must be text"
     if problem:

@@ -54,11 +54,11 @@ def unset_properties(table: TableState, names: Sequence[str], *, if_exists: bool
     properties = spelled(names)
     for name in properties:
         if name in INTERNAL:
-            raise Refusal(f"only the log itself sets {name}")
+            raise Refusal(f"{name} is set by Delta only")
         if name.lower().startswith(CONSTRAINT_PREFIX):
-            raise Refusal(f"{name} is a constraint", "drop the constraint")
+            raise Refusal(f"{name} is a constraint", "use DROP CONSTRAINT")
         if name not in table.configuration and not if_exists:
-            raise Refusal(f"{name} is not set", "leave it out, or ask with if_exists")
+            raise Refusal(f"{name} is not set", "leave it out, or use if_exists")
     kept = {key: value for key, value in table.configuration.items() if key not in properties}
     parameters = {"properties": list(properties), "ifExists": if_exists}
     return Change(parameters=parameters, metadata=table.with_configuration(kept))
@@ -75,10 +75,10 @@ def upgrade_protocol(table: TableState, reader_version: int, writer_version: int
 def add_constraint(table: TableState, name: str, sql: str) -> Change:
     """The table with one more CHECK constraint; whether its rows satisfy it is not looked at here."""
     if name_key(name) in map(name_key, check_constraints(table.configuration)):
-        raise Refusal(f"there is a constraint {name} already", "drop it first, or choose another name")
+        raise Refusal(f"the constraint {name} already exists", "drop it first, or choose another name")
     columns = columns_in(sql)
     if columns is None:
-        raise Refusal(f"{sql!r} is no SQL condition")
+        raise Refusal(f"{sql!r} is not a SQL condition")
     for path in columns:
         find_column(table.schema, path)
     configuration = {**table.configuration, f"{CONSTRAINT_PREFIX}{name.lower()}": sql}
@@ -98,7 +98,7 @@ def drop_constraint(table: TableState, name: str, *, if_exists: bool) -> Change:
     if key is None:
         if if_exists:
             return Change(parameters={"name": name, "existed": "false"}, metadata=table.metadata)
-        raise Refusal(f"there is no constraint {name}", "ask with if_exists")
+        raise Refusal(f"the constraint {name} does not exist", "correct the name, or use if_exists")
     kept = {property_name: value for property_name, value in table.configuration.items() if property_name != key}
     parameters = {"name": name, "expr": table.configuration[key], "existed": "true"}
     return Change(parameters=parameters, metadata=table.with_configuration(kept))

@@ -56,7 +56,7 @@ def _write_again(
         if not len(files):
             return
         if left is not None and len(files) >= left:
-            detail = f"{len(files)} files are still as they were"
+            detail = f"{len(files)} files are not rewritten yet"
             raise InvalidTableChangeError(
                 table=transaction.snapshot.table_uri, change=operation, detail=detail, cure="run it again"
             )

@@ -29,7 +29,7 @@ def find_column(schema: StructType, path: ColumnPath) -> tuple[ColumnPath, Struc
     for part in path:
         inner = _members(found.type).find(part)
         if inner is None:
-            raise Refusal(f"there is no column {path_text(path)}")
+            raise Refusal(f"the column {path_text(path)} does not exist")
         spelled.append(inner.name)
         found = inner
     return tuple(spelled), found
@@ -47,7 +47,7 @@ def add_column(schema: StructType, column: NewColumn) -> StructType:
 
     def add(struct: StructType) -> StructType:
         if struct.find(name):
-            raise Refusal(f"there is a column {column.path} already")
+            raise Refusal(f"the column {column.path} already exists")
         return _placed(struct, field, column.position or _last(struct))
 
     return _with_struct(schema, tuple(parents), add)
@@ -64,7 +64,7 @@ def rename_column(schema: StructType, path: ColumnPath, name: str) -> StructType
         field = _member(struct, path)
         taken = struct.find(name)
         if taken is not None and taken is not field:
-            raise Refusal(f"there is a column {path_text((*path[:-1], name))} already")
+            raise Refusal(f"the column {path_text((*path[:-1], name))} already exists")
         return _exchanged(struct, field, replace(field, name=name))
 
     return _with_struct(schema, path[:-1], rename)
@@ -138,7 +138,7 @@ def widen_column(schema: StructType, path: ColumnPath, to: DataType) -> StructTy
     def widen(field: StructField) -> StructField:
         before = field.metadata.get(TYPE_CHANGES, [])
         if not isinstance(before, list):
-            raise Refusal(f"the type changes of {path_text(path)} are no list", "restore the table to an older version")
+            raise Refusal(f"the type changes of {path_text(path)} are not a list", "restore the table to an older version")
         metadata = {**field.metadata, TYPE_CHANGES: [*before, record]}
         return replace(field, type=_at(field.type, inner, lambda _: to), metadata=metadata)
 
@@ -158,7 +158,7 @@ def _depth_of_named(schema: StructType, path: ColumnPath) -> int:
 def _with_struct(schema: StructType, path: ColumnPath, change: Callable[[StructType], StructType]) -> StructType:
     def apply(data_type: DataType) -> DataType:
         if not isinstance(data_type, StructType):
-            raise Refusal(f"{path_text(path)} is {data_type}, which has no named columns")
+            raise Refusal(f"{path_text(path)} is {data_type}, which has no named fields")
         return change(data_type)
 
     changed = _at(schema, path, apply)
@@ -179,7 +179,7 @@ def _at(data_type: DataType, path: ColumnPath, change: Callable[[DataType], Data
         case MapType():
             return replace(data_type, key_type=inner) if member.name == KEY else replace(data_type, value_type=inner)
         case _:
-            raise Refusal(f"there is no column {path_text(path)}")
+            raise Refusal(f"the column {path_text(path)} does not exist")
 
 
 def _members(data_type: DataType) -> StructType:
@@ -198,7 +198,7 @@ def _members(data_type: DataType) -> StructType:
 def _member(struct: StructType, path: ColumnPath) -> StructField:
     field = struct.find(path[-1])
     if field is None:
-        raise Refusal(f"there is no column {path_text(path)}")
+        raise Refusal(f"the column {path_text(path)} does not exist")
     return field
 
 
@@ -215,6 +215,6 @@ def _placed(struct: StructType, field: StructField, position: Position) -> Struc
         return StructType((field, *struct.fields))
     before = struct.find(position.after)
     if before is None:
-        raise Refusal(f"there is no column {position.after} beside {field.name}")
+        raise Refusal(f"the column {position.after}, to place {field.name} after, does not exist")
     index = struct.fields.index(before) + 1
     return StructType((*struct.fields[:index], field, *struct.fields[index:]))

@@ -95,14 +95,14 @@ def _changed_column(change: TableChange) -> Decision:
         case MoveColumn(column, after=after):
             return lambda table: column_changes.move_column(table, column, Position(after=after))
         case _:
-            raise TypeError(f"{type(change).__name__} is no change of a column")
+            raise TypeError(f"{type(change).__name__} is not a column change")
 
 
 def _added(change: AddColumns) -> Decision:
     columns = parse_columns(columns_text("AddColumns", change.columns, paths=True))
     for column in columns:
         if not column.field.nullable:
-            detail = f"{path_text(column.path)} cannot be NOT NULL: it is NULL in the rows that are there"
+            detail = f"{path_text(column.path)} cannot be NOT NULL: existing rows would be NULL"
             raise InvalidStatementError(statement="AddColumns", detail=detail)
 
     def decide(table: TableState) -> Change:

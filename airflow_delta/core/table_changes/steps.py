@@ -68,7 +68,7 @@ def planned(before: TableState, steps: Sequence[Step]) -> Plan:
     for step in steps:
         with refusals(table.uri, step.operation):
             if step.check and table.schema != before.schema:
-                raise Refusal("rows can only be checked by the columns that they have", "let it be the first change")
+                raise Refusal("rows can only be checked against existing columns", "make it the first change")
             change = step.decide(table)
             table = _after(table, change)
         changes.append({"operation": step.operation, "parameters": dict(change.parameters)})

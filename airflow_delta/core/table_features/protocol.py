@@ -88,7 +88,7 @@ def contradictions_in(protocol: Protocol) -> Iterator[str]:
         if version >= listing and features is None:
             yield f"the {name} version {version} needs a list {name}Features"
         if version < listing and features:
-            yield f"the {name} version {version} takes no list {name}Features"
+            yield f"the {name} version {version} must not have a list {name}Features"
     if writer >= FEATURES_WRITER_VERSION:
         yield from _missing_names(protocol)
 

@@ -19,7 +19,7 @@ class Fault:
 
     Attributes:
         number: Which operation, counted from 0.
-        moment: ``before`` it happens, ``after`` it has happened (its answer is lost).
+        moment: ``before`` it happens, ``after`` it has happened (its result is lost).
         lasts: How many operations fail in a row.
         is_kill: Whether the process ends (SIGKILL) instead of seeing an error.
     """

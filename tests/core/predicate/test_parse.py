@@ -221,7 +221,7 @@ def test_a_column_that_is_not_there_is_an_error_that_lists_those_that_are(sql):
     with pytest.raises(InvalidPredicateError) as caught:
         parse(sql)
     assert (caught.value.table, caught.value.predicate) == ("s3://lake/flights", sql)
-    assert "there is no column" in caught.value.detail
+    assert "does not exist; the columns are" in caught.value.detail
     assert "day, Carrier, delay" in caught.value.detail
 
 

@@ -42,7 +42,7 @@ def test_a_table_without_the_property_maps_nothing():
 
 
 def test_an_unknown_mode_is_refused():
-    with pytest.raises(InvalidSchemaError, match="'position' is no column mapping mode"):
+    with pytest.raises(InvalidSchemaError, match="unknown column mapping mode 'position'"):
         mapping_mode({"delta.columnMapping.mode": "position"})
 
 

@@ -46,7 +46,7 @@ def test_a_name_in_another_case_is_found(name, spelled):
 def test_the_exact_name_wins_and_another_case_of_two_names_is_ambiguous():
     schema = struct("Id", "ID", "other")
     assert [schema.find(name).name for name in ("ID", "Id")] == ["ID", "Id"]
-    with pytest.raises(DeltaError, match=r"the name 'id' is ambiguous: in other case it may be any of Id; ID"):
+    with pytest.raises(DeltaError, match=r"the name 'id' is ambiguous: ignoring case, it matches Id; ID"):
         schema.find("id")
     with pytest.raises(InvalidPredicateError, match="the name 'id' is ambiguous"):
         parse_predicate("id = 1", schema, "t")

@@ -73,12 +73,15 @@ def test_a_decimal_without_digits_is_read_as_spark_reads_it():
     ("text", "detail"),
     [
         ("", "JSONDecodeError"),
-        ('"integer"', "a table's schema is a struct, this is int"),
+        ('"integer"', "expected a struct, found int"),
         ('{"type":"struct"}', "KeyError: 'fields'"),
         ('{"type":"struct","fields":[{"type":"integer"}]}', "KeyError: 'name'"),
         ("[1]", "TypeError"),
         ("null", "TypeError"),
-        ('{"type":"struct","fields":[{"name":"a","type":"long"},{"name":"a","type":"long"}]}', "two columns have one name"),
+        (
+            '{"type":"struct","fields":[{"name":"a","type":"long"},{"name":"a","type":"long"}]}',
+            "two columns have the same name",
+        ),
     ],
 )
 def test_a_text_that_is_no_schema_is_a_typed_error(text, detail):

@@ -284,7 +284,7 @@ def test_a_missing_data_file_is_an_error_that_names_it(table_on_disk, tmp_path):
 def test_a_column_that_is_not_there_is_named():
     with pytest.raises(SchemaMismatchError) as caught:
         HandmadeLog().create().log.snapshot().to_arrow(["id", "nope"])
-    assert caught.value.differences == ("nope: there is no such column",)
+    assert caught.value.differences == ("nope: the column does not exist",)
 
 
 def test_a_version_that_is_not_there_is_refused_with_the_range():

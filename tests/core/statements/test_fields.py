@@ -67,21 +67,21 @@ def test_there_are_flags_and_numbers_to_be_checked():
 @pytest.mark.parametrize(("owner", "name"), OF_KIND[bool], ids=lambda part: getattr(part, "__name__", part))
 def test_every_flag_refuses_what_is_neither_true_nor_false(owner, name):
     for text in ["maybe", "", "None", "yes", "no", "2", "t", 2, 1.0, [], {}]:
-        with pytest.raises(InvalidStatementError, match=f"{name} must be true or false, but is "):
+        with pytest.raises(InvalidStatementError, match=f"{name} must be true or false, found "):
             made(owner, **{name: text})
 
 
 @pytest.mark.parametrize(("owner", "name"), OF_KIND[int], ids=lambda part: getattr(part, "__name__", part))
 def test_every_whole_number_refuses_what_is_none(owner, name):
     for text in ["seven", "", "None", "1_000", "\u0667", "0x10", "7.5", 7.5, True, "9" * 5000, [], "nan"]:
-        with pytest.raises(InvalidStatementError, match=f"{name} must be a whole number, but is "):
+        with pytest.raises(InvalidStatementError, match=f"{name} must be a whole number, found "):
             made(owner, **{name: text})
 
 
 @pytest.mark.parametrize(("owner", "name"), OF_KIND[float], ids=lambda part: getattr(part, "__name__", part))
 def test_every_number_refuses_what_is_none(owner, name):
     for text in ["much", "", "None", "1_0.0", "nan", "inf", "1e999", float("nan"), float("inf"), True, []]:
-        with pytest.raises(InvalidStatementError, match=f"{name} must be a number, but is "):
+        with pytest.raises(InvalidStatementError, match=f"{name} must be a number, found "):
             made(owner, **{name: text})
 
 
@@ -123,13 +123,13 @@ def test_words_are_taken_as_texts_and_the_nearest_is_named():
     assert WriteStatement(table="/t", source=FEED, mode="overwrite").mode is WriteMode.OVERWRITE
     assert CheckpointStatement(table="/t", kind="v2-json").kind == "v2-json"
     allowed = "append, overwrite, replace_where, dynamic_overwrite, create, create_or_replace"
-    with pytest.raises(InvalidStatementError, match=f"mode must be one of {allowed}, but is 'apend'; did you mean 'append'?"):
+    with pytest.raises(InvalidStatementError, match=f"mode must be one of {allowed}, found 'apend'; did you mean 'append'?"):
         WriteStatement(table="/t", source=FEED, mode="apend")
     with pytest.raises(InvalidStatementError, match=r"kind must be one of .*; did you mean 'v2-parquet'?"):
         CheckpointStatement(table="/t", kind="v2parquet")
     with pytest.raises(InvalidStatementError, match=r"a step must be one of .*; did you mean 'vacuum'?"):
         MaintenanceStatement(table="/t", steps=["vaccum"])
-    with pytest.raises(InvalidStatementError, match="mode must be one of error, ignore, replace, but is 5"):
+    with pytest.raises(InvalidStatementError, match="mode must be one of error, ignore, replace, found 5"):
         CreateStatement(table="/t", columns="a INT", mode=5)
 
 
@@ -139,7 +139,7 @@ def test_times_are_milliseconds_or_iso_texts(make):
     assert make(" 1767322805000 ").timestamp == 1767322805000
     assert make(0).timestamp == 0
     for time in ("yesterday", "None", "", "2026-13-01", True, 1.5):
-        with pytest.raises(InvalidStatementError, match="timestamp must be an ISO date or time, but is "):
+        with pytest.raises(InvalidStatementError, match="timestamp must be an ISO date or time, found "):
             make(time)
 
 
@@ -155,7 +155,7 @@ def test_a_template_stays_until_it_is_rendered_and_is_checked_then():
     built = map_texts(statement, lambda text: rendered.get(text, text))
     assert (built.mode, built.overwrite_schema, built.dry_run) == (WriteMode.OVERWRITE, False, True)
     rendered |= {"{{ params.mode }}": "append", "{{ params.schema }}": "1"}
-    with pytest.raises(InvalidStatementError, match="overwrite_schema does not go with the mode append"):
+    with pytest.raises(InvalidStatementError, match="overwrite_schema cannot be combined with the mode append"):
         map_texts(statement, lambda text: rendered.get(text, text))
 
 

@@ -107,7 +107,7 @@ def test_the_protocol_asked_for_is_given_and_not_stored(table):
     ("schema", "reason"),
     [
         (struct(a=LONG, A=LONG), "more than once"),
-        (struct(a=ArrayType(struct(x=LONG, X=LONG))), "a.element.x is there more than once"),
+        (struct(a=ArrayType(struct(x=LONG, X=LONG))), "a.element.x occurs more than once"),
         (struct(a=VOID), "a has no type"),
         (struct(a=MapType(STRING, struct(x=VOID))), "a.value.x has no type"),
         (struct(**{"a b": LONG}), "without column mapping"),
@@ -119,7 +119,7 @@ def test_the_protocol_asked_for_is_given_and_not_stored(table):
         (StructType((with_default(identity(column("a")), "1"),)), "more than one"),
         (StructType((generated(column("a"), "b + 1"),)), "needs b, which is not among the columns"),
         (StructType((generated(column("a"), "b"), generated(column("b"), "1"))), "needs b, which is generated too"),
-        (StructType((generated(column("a"), "1 +"),)), "is no SQL"),
+        (StructType((generated(column("a"), "1 +"),)), "is not valid SQL"),
     ],
 )
 def test_a_schema_that_no_table_can_have_is_refused(table, schema, reason):

@@ -72,10 +72,10 @@ def test_values_are_checked(name, good, bad):
     ("name", "hint"),
     [
         ("delta.enableDeletionVector", "did you mean delta.enableDeletionVectors?"),
-        ("delta.zzz", "there is no property of this name"),
-        ("delta.columnMapping.maxColumnId", "only the log itself sets it"),
-        ("delta.inCommitTimestampEnablementVersion", "only the log itself sets it"),
-        ("delta.constraints.c", "constraints are added by ADD CONSTRAINT"),
+        ("delta.zzz", "unknown property"),
+        ("delta.columnMapping.maxColumnId", "it is set by Delta only"),
+        ("delta.inCommitTimestampEnablementVersion", "it is set by Delta only"),
+        ("delta.constraints.c", "add constraints with ADD CONSTRAINT"),
     ],
 )
 def test_a_name_that_cannot_be_set_is_refused(name, hint):

@@ -337,7 +337,7 @@ def test_an_older_version_gets_its_checkpoint_unless_the_table_protects_it(spark
     changed = metadata(schema_string(n="long", p="string"), ("p",), **configuration)
     features = protocol(3, 7, readerFeatures=[], writerFeatures=["checkpointProtection"])
     table.log.store.write(commit_path(11), "\n".join(map(json.dumps, [changed, features])).encode())
-    with pytest.raises(InvalidStatementError, match="before version 8 none may be added"):
+    with pytest.raises(InvalidStatementError, match="no checkpoint may be added before version 8"):
         shared(spark, DeltaLog.for_table(str(table.root)), 7)
     with pytest.raises(VersionNotFoundError):
         shared(spark, DeltaLog.for_table(str(table.root)), 12)

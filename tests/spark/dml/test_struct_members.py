@@ -148,7 +148,7 @@ def test_a_table_that_grows_by_a_merge_gets_null_in_new_members(spark, plain, ta
         ),
         ({"id.a": "1"}, ["id.a: id is bigint, and only members of structs are assigned alone"]),
         ({"s.a": "DEFAULT"}, ["s.a: columns have a DEFAULT, members of structs have none"]),
-        ({"s..a": "1"}, ["s..a: 's..a' is no path of a column"]),
+        ({"s..a": "1"}, ["s..a: 's..a' is not a column path"]),
         ({"s.a": "'text'"}, ["s.a: string in the source, bigint in the table"]),
     ],
 )

@@ -72,7 +72,7 @@ def test_every_difference_is_told_at_once_also_where_the_schema_may_grow(put, la
         put("SELECT 'a' AS id, 5 AS s, true AS day, NULL AS never, 1 AS fine, 2 AS FINE", merge_schema=True)
 
     assert [each.partition(":")[0] for each in caught.value.differences] == ["fine", "id", "s", "day", "never"]
-    with pytest.raises(SchemaMismatchError, match="two columns have one name"):
+    with pytest.raises(SchemaMismatchError, match="two columns have the same name"):
         put("SELECT 1 AS id, 2 AS id")
     with pytest.raises(InvalidTableDefinitionError, match="a b"):
         put("SELECT 1 AS id, 2 AS `a b`", merge_schema=True)

@@ -64,7 +64,7 @@ def checkpoint(log: TableLog, version: int | None = None, *, kind: CheckpointKin
         return write_checkpoint(latest, now=log.clock(), kind=kind)
     protected = protected_before(latest.metadata.configuration)
     if version < protected:
-        detail = f"the table has the feature {CHECKPOINT_PROTECTION}: before version {protected} none may be added"
+        detail = f"the table has the feature {CHECKPOINT_PROTECTION}: no checkpoint may be added before version {protected}"
         raise InvalidStatementError(statement=f"checkpoint of version {version}", detail=detail)
     return write_checkpoint(log.snapshot(version), now=log.clock(), kind=kind)
 

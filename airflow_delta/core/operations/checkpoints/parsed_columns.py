@@ -161,7 +161,7 @@ def _read_json(texts: pa.StringArray, kind: pa.StructType) -> pa.StructArray:
     block = pyarrow.json.ReadOptions(block_size=max(len(lines), 1))
     rows = pyarrow.json.read_json(pa.BufferReader(lines), parse_options=options, read_options=block)
     if len(rows) != len(texts):
-        raise ValueError("a text holds more than one object")
+        raise ValueError("a text has more than one JSON object")
     return rows.to_struct_array().combine_chunks()
 
 

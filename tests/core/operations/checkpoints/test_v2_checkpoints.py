@@ -168,7 +168,7 @@ def test_a_protected_version_gets_no_checkpoint_afterwards():
     log.create_transaction(metadata).commit(operation=WRITE)
     for _ in range(3):
         log.start_transaction().commit(operation=WRITE, allow_empty=True)
-    with pytest.raises(InvalidStatementError, match="before version 2"):
+    with pytest.raises(InvalidStatementError, match="no checkpoint may be added before version 2"):
         log.checkpoint(1)
     assert log.checkpoint(2).version == 2
     assert not log.store.exists(checkpoint_path(1))
