@@ -16,8 +16,8 @@ from typing import Any
 import pyarrow as pa
 
 from airflow_delta.core.actions import ADD_FILE, REMOVE_FILE, DomainMetadata, Metadata, Protocol, SetTransaction
-from airflow_delta.core.log.blame import blamed_on
 from airflow_delta.core.log.checkpoint_parquet import CheckpointFile, Choice
+from airflow_delta.core.log.corrupt_log_errors import corrupt_log_errors
 from airflow_delta.core.log.file_names import referenced_sidecar
 from airflow_delta.core.log.json_file_actions import file_actions
 from airflow_delta.core.log.log_segment import Checkpoint
@@ -67,7 +67,7 @@ def read_header(store: LogStore, checkpoint: Checkpoint) -> CheckpointHeader:
             exactly one protocol and one metadata.
     """
     found = _documents(store, checkpoint, _HEADER)
-    with blamed_on(store.table_uri, checkpoint.files[0].path):
+    with corrupt_log_errors(store.table_uri, checkpoint.files[0].path):
         if checkpoint.is_manifest and [metadata["version"] for metadata in found[CHECKPOINT_METADATA]] != [checkpoint.version]:
             raise ValueError(f"it holds {len(found[CHECKPOINT_METADATA])} checkpointMetadata of version {checkpoint.version}")
         for action in (PROTOCOL, METADATA):
@@ -136,7 +136,7 @@ def _file_actions(store: LogStore, checkpoint: Checkpoint, action: str, schema: 
 
 def _paths(store: LogStore, checkpoint: Checkpoint) -> list[str]:
     """Where file actions may be: the checkpoint's own files, and its sidecars."""
-    with blamed_on(store.table_uri, checkpoint.files[0].path):
+    with corrupt_log_errors(store.table_uri, checkpoint.files[0].path):
         sidecars = [referenced_sidecar(reference["path"]) for reference in _documents(store, checkpoint, [SIDECAR])[SIDECAR]]
         if len(set(sidecars)) < len(sidecars):
             raise ValueError("it names a sidecar twice")
@@ -169,11 +169,11 @@ def _is_json(path: str) -> bool:
 
 def _manifest(store: LogStore, checkpoint: Checkpoint) -> LogText:
     path = checkpoint.files[0].path
-    with blamed_on(store.table_uri, path):
+    with corrupt_log_errors(store.table_uri, path):
         return LogText.of(path, checkpoint.version, store.read(path))
 
 
 @contextmanager
 def _opened(store: LogStore, path: str) -> Iterator[CheckpointFile]:
-    with blamed_on(store.table_uri, path), store.open_input(path) as stream:
+    with corrupt_log_errors(store.table_uri, path), store.open_input(path) as stream:
         yield CheckpointFile(stream)

@@ -17,7 +17,7 @@ import pyarrow.json
 
 from airflow_delta.core.actions import ADD_FILE, CHANGE_FILE, REMOVE_FILE
 from airflow_delta.core.json_text import parse_json
-from airflow_delta.core.log.blame import UNREADABLE, described
+from airflow_delta.core.log.corrupt_log_errors import UNREADABLE, described
 from airflow_delta.core.log.file_columns import file_columns, log_name
 from airflow_delta.core.log.json_maps import map_texts, maps_of
 from airflow_delta.core.log.small_actions import LogText

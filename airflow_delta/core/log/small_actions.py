@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from airflow_delta.core.errors import CorruptLogError, UnfinishedCommitError
 from airflow_delta.core.json_text import parse_json
-from airflow_delta.core.log.blame import UNREADABLE, described
+from airflow_delta.core.log.corrupt_log_errors import UNREADABLE, described
 from airflow_delta.core.storage.log_store import UNFINISHED
 
 COMMIT_INFO, PROTOCOL, METADATA, TRANSACTION, DOMAIN = ("commitInfo", "protocol", "metaData", "txn", "domainMetadata")

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from airflow_delta.core.actions import ADD_FILE, REMOVE_FILE
 from airflow_delta.core.errors import LogGapError
-from airflow_delta.core.log.blame import blamed_on
 from airflow_delta.core.log.checkpoint_parquet import CheckpointFile
+from airflow_delta.core.log.corrupt_log_errors import corrupt_log_errors
 from airflow_delta.core.log.json_file_actions import VERSION, file_actions
 from airflow_delta.core.log.small_actions import LogText
 from airflow_delta.core.storage.log_store import LogStore
@@ -70,7 +70,7 @@ class LogPiece:
             raise LogGapError(table=store.table_uri, file=self.path, detail="it was there a moment ago") from error
 
     def _of_parquet(self, store: LogStore) -> Iterator[pa.Table]:
-        with blamed_on(store.table_uri, self.path), store.open_input(self.path) as stream:
+        with corrupt_log_errors(store.table_uri, self.path), store.open_input(self.path) as stream:
             file = CheckpointFile(stream)
             for action, schema in (("add", ADD_FILE), ("remove", REMOVE_FILE)):
                 for batch in file.files(action, schema, _Range(self.start, self.stop), _BY_SIZE):

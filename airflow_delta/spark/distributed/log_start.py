@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import pyarrow.parquet as pq
 
 from airflow_delta.core.errors import CorruptLogError, LogGapError, VersionNotFoundError
-from airflow_delta.core.log.blame import blamed_on
 from airflow_delta.core.log.checkpoint_reader import CheckpointHeader, read_header
+from airflow_delta.core.log.corrupt_log_errors import corrupt_log_errors
 from airflow_delta.core.log.log_segment import Checkpoint, LogSegment, find_segment
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.spark.distributed.log_pieces import LogPiece
@@ -133,7 +133,7 @@ class LogStart:
 
 def _rows_of_files(store: LogStore, paths: Collection[str]) -> dict[str, int]:
     def rows(path: str) -> int:
-        with blamed_on(store.table_uri, path), store.open_input(path) as stream:
+        with corrupt_log_errors(store.table_uri, path), store.open_input(path) as stream:
             return int(pq.read_metadata(stream).num_rows)
 
     parquet = [path for path in paths if not path.endswith(".json")]

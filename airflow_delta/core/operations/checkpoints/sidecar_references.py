@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from airflow_delta.core.json_text import parse_json
-from airflow_delta.core.log.blame import blamed_on
+from airflow_delta.core.log.corrupt_log_errors import corrupt_log_errors
 from airflow_delta.core.log.file_names import referenced_sidecar
 from airflow_delta.core.storage.log_store import LogStore
 
@@ -23,7 +23,7 @@ def sidecars_of(store: LogStore, checkpoints: Iterable[str]) -> Iterator[str]:
         CorruptLogError: A file is unreadable.
     """
     for path in checkpoints:
-        with blamed_on(store.table_uri, path):
+        with corrupt_log_errors(store.table_uri, path):
             named = _in_json(store, path) if path.endswith(".json") else _in_parquet(store, path)
             sidecars = [*map(referenced_sidecar, named)]
         yield from sidecars
