@@ -22,8 +22,7 @@ from airflow_delta.core.log.file_names import referenced_sidecar
 from airflow_delta.core.log.json_file_actions import file_actions
 from airflow_delta.core.log.log_segment import Checkpoint
 from airflow_delta.core.log.memory_pool import memory_pool
-from airflow_delta.core.log.record_counts import NUM_RECORDS, with_record_counts
-from airflow_delta.core.log.small_actions import (
+from airflow_delta.core.log.non_file_actions import (
     CHECKPOINT_METADATA,
     DOMAIN,
     METADATA,
@@ -31,8 +30,9 @@ from airflow_delta.core.log.small_actions import (
     SIDECAR,
     TRANSACTION,
     LogText,
-    SmallActions,
+    NonFileActions,
 )
+from airflow_delta.core.log.record_counts import NUM_RECORDS, with_record_counts
 from airflow_delta.core.storage.log_store import LogStore
 
 _READERS = 4  # Files of one checkpoint under way at once; each is decoded by all cores.
@@ -153,7 +153,7 @@ def _from_json(text: LogText, table: str, action: str, schema: pa.Schema, choice
 def _documents(store: LogStore, checkpoint: Checkpoint, actions: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
     """The actions of these kinds, of which there are few."""
     if _is_json(checkpoint.files[0].path):
-        small = SmallActions(store.table_uri, [_manifest(store, checkpoint)], actions)
+        small = NonFileActions(store.table_uri, [_manifest(store, checkpoint)], actions)
         return {action: [document for _, document in small.all_of(action, dict)] for action in actions}
     found: dict[str, list[dict[str, Any]]] = {action: [] for action in actions}
     for status in checkpoint.files:

@@ -19,14 +19,14 @@ from airflow_delta.core.log.action_reconciliation import canonical_paths, file_k
 from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.log.json_file_actions import VERSION, FileActions, file_actions
 from airflow_delta.core.log.log_segment import CompactedCommits
-from airflow_delta.core.log.small_actions import (
+from airflow_delta.core.log.non_file_actions import (
     COMMIT_INFO,
     DOMAIN,
     METADATA,
     PROTOCOL,
     TRANSACTION,
     LogText,
-    SmallActions,
+    NonFileActions,
 )
 from airflow_delta.core.storage.log_store import LogStore
 
@@ -142,7 +142,7 @@ def read_commit_info(store: LogStore, version: int) -> CommitInfo | None:
         CorruptLogError: The commit info is no JSON object.
     """
     text = _text(store, version, commit_path(version))
-    infos = SmallActions(store.table_uri, [text], [COMMIT_INFO]).all_of(COMMIT_INFO, CommitInfo.from_json)
+    infos = NonFileActions(store.table_uri, [text], [COMMIT_INFO]).all_of(COMMIT_INFO, CommitInfo.from_json)
     return infos[0][1] if infos else None
 
 
@@ -154,7 +154,7 @@ def read_metadata(store: LogStore, version: int) -> Metadata | None:
         CorruptLogError: The metadata is not what the protocol says.
     """
     text = _text(store, version, commit_path(version))
-    return SmallActions(store.table_uri, [text], [METADATA]).last_of(METADATA, Metadata.from_json)
+    return NonFileActions(store.table_uri, [text], [METADATA]).last_of(METADATA, Metadata.from_json)
 
 
 def _batch(store: LogStore, files: Sequence[tuple[int, str]]) -> CommitBatch:
@@ -162,7 +162,7 @@ def _batch(store: LogStore, files: Sequence[tuple[int, str]]) -> CommitBatch:
     if not files:
         return CommitBatch()
     texts = _texts(store, files)
-    small = SmallActions(store.table_uri, texts, _COMMIT_ACTIONS)
+    small = NonFileActions(store.table_uri, texts, _COMMIT_ACTIONS)
     actions = file_actions(store.table_uri, texts)
     infos = small.all_of(COMMIT_INFO, CommitInfo.from_json)
     return CommitBatch(

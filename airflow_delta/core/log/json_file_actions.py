@@ -20,7 +20,7 @@ from airflow_delta.core.json_text import parse_json
 from airflow_delta.core.log.corrupt_log_errors import UNREADABLE, described
 from airflow_delta.core.log.file_columns import file_columns, log_name
 from airflow_delta.core.log.json_maps import map_texts, maps_of
-from airflow_delta.core.log.small_actions import LogText
+from airflow_delta.core.log.non_file_actions import LogText
 
 VERSION = pa.field("version", pa.int64())
 """Last column of the file actions: the version whose commit holds the action."""

@@ -20,7 +20,7 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import CorruptLogError, InvalidStatementError, UnsupportedStorageError
 from airflow_delta.core.log.commit_reader import CommitBatch
 from airflow_delta.core.log.log_replay import LogReplay
-from airflow_delta.core.log.small_actions import DOMAIN, METADATA, PROTOCOL, TRANSACTION, LogText, SmallActions
+from airflow_delta.core.log.non_file_actions import DOMAIN, METADATA, PROTOCOL, TRANSACTION, LogText, NonFileActions
 from airflow_delta.core.operations.checkpoints import CheckpointKind, CheckpointResult
 from airflow_delta.core.operations.checkpoints.checkpoint_writer import CHECKPOINT_PROTECTION, V2_CHECKPOINT
 from airflow_delta.core.operations.checkpoints.content import CheckpointContent
@@ -157,7 +157,7 @@ class _SharedCheckpoint:
             return head_sidecars(content, kind, self._files(messages, buckets, FileWriter(table=table)))
         by_path = messages.repartitionById(buckets, F.col("bucket"))
         by_part = by_path.mapInArrow(PartScatterer(table=table, parts=buckets), MESSAGES_DDL)
-        writer = FileWriter(table=table, parts=buckets, small=tuple(content.small_actions()))
+        writer = FileWriter(table=table, parts=buckets, small=tuple(content.non_file_actions()))
         return head_parts(content, self._files(by_part.unionAll(self._nothing_for(buckets)), buckets, writer))
 
     def _files(self, messages: DataFrame, buckets: int, writer: FileWriter) -> list[dict[str, object]]:
@@ -184,10 +184,10 @@ class _SharedCheckpoint:
 
     def _snapshot(self, start: LogStart) -> Snapshot:
         """The version, of which all is known but its files."""
-        replay = LogReplay(self._store, start.segment, start.header, self._small_actions(start))
+        replay = LogReplay(self._store, start.segment, start.header, self._non_file_actions(start))
         return Snapshot(self._store, replay)
 
-    def _small_actions(self, start: LogStart) -> CommitBatch:
+    def _non_file_actions(self, start: LogStart) -> CommitBatch:
         """What the commits after the checkpoint say but for files. Raises ``CorruptLogError`` as the core does."""
         if not start.segment.commits:
             return CommitBatch()
@@ -196,7 +196,7 @@ class _SharedCheckpoint:
             lines = self._frame(start.commits()).mapInArrow(reader, LINES_DDL).toArrow().sort_by("version")
         commits = start.segment.commits
         texts = [LogText.of(commits[each["version"]].path, each["version"], each["lines"]) for each in lines.to_pylist()]
-        small = SmallActions(self._store.table_uri, texts, (PROTOCOL, METADATA, TRANSACTION, DOMAIN))
+        small = NonFileActions(self._store.table_uri, texts, (PROTOCOL, METADATA, TRANSACTION, DOMAIN))
         return CommitBatch(
             protocol=small.last_of(PROTOCOL, Protocol.from_json),
             metadata=small.last_of(METADATA, Metadata.from_json),

@@ -48,7 +48,7 @@ def head_sidecars(content: CheckpointContent, kind: CheckpointKind, sidecars: Se
         "sidecarFileSchema": schema_json(struct_from_arrow(content.file_columns)),
     }
     version, store = content.snapshot.version, content.snapshot.store
-    small = [{"checkpointMetadata": {"version": version, "tags": tags}}, *content.small_actions()]
+    small = [{"checkpointMetadata": {"version": version, "tags": tags}}, *content.non_file_actions()]
     actions = [*small, *({"sidecar": each} for each in references)]
     name, is_json = str(uuid.uuid4()), kind is CheckpointKind.V2_JSON
     path = v2_checkpoint_path(version, name, "json" if is_json else "parquet")

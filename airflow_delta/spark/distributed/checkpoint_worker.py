@@ -202,7 +202,7 @@ class FileWriter:
             return
         columns = content.all_columns
         rows: Iterator[pa.Table] = (_widened(piece, columns) for piece in pieces)
-        if bucket == _part_of_small_actions(self.parts):
+        if bucket == _part_of_non_file_actions(self.parts):
             rows = chain([rows_of(self.small, columns)], rows)
         path = checkpoint_part_path(self.table.version, bucket + 1, self.parts)
         yield _written_row(bucket, write_parquet(store, path, columns, rows))
@@ -299,7 +299,7 @@ def _widened(piece: pa.Table, columns: pa.Schema) -> pa.Table:
     )
 
 
-def _part_of_small_actions(parts: int) -> int:
+def _part_of_non_file_actions(parts: int) -> int:
     """Where Spark's hash puts what is about no file, as the core does."""
     nothing = pa.nulls(1, pa.string())
     return int(part_numbers(nothing, nothing, parts)[0].as_py())

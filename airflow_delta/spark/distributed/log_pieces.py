@@ -16,7 +16,7 @@ from airflow_delta.core.errors import LogGapError
 from airflow_delta.core.log.checkpoint_parquet import CheckpointFile
 from airflow_delta.core.log.corrupt_log_errors import corrupt_log_errors
 from airflow_delta.core.log.json_file_actions import VERSION, file_actions
-from airflow_delta.core.log.small_actions import LogText
+from airflow_delta.core.log.non_file_actions import LogText
 from airflow_delta.core.storage.log_store import LogStore
 
 ADDS, REMOVES = ADD_FILE.append(VERSION), REMOVE_FILE.append(VERSION)

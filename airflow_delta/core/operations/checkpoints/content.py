@@ -61,7 +61,7 @@ class CheckpointContent:
         """File actions; tombstones that are left out are counted too."""
         return len(self.snapshot.files(columns=["path"])) + len(self.snapshot.tombstones())
 
-    def small_actions(self) -> list[dict[str, Any]]:
+    def non_file_actions(self) -> list[dict[str, Any]]:
         """All but the file actions, as objects with one member, as a line of a commit has it."""
         snapshot = self.snapshot
         return [

@@ -99,7 +99,7 @@ def write_parts(content: CheckpointContent, parts: int) -> Written:
 def _rows(content: CheckpointContent) -> Iterator[pa.Table]:
     """All actions, columns of a checkpoint that holds everything itself, in pieces of a row group each."""
     columns = content.all_columns
-    yield rows_of(content.small_actions(), columns)
+    yield rows_of(content.non_file_actions(), columns)
     for piece in content.file_actions():
         there = set(piece.column_names)
         yield pa.table(
@@ -135,7 +135,7 @@ def write_v2(content: CheckpointContent, kind: CheckpointKind) -> Written:
         "numOfAddFiles": str(sum(sidecar.files for _, sidecar in sidecars)),
         "sidecarFileSchema": schema_json(struct_from_arrow(content.file_columns)),
     }
-    small = [{"checkpointMetadata": {"version": version, "tags": tags}}, *content.small_actions()]
+    small = [{"checkpointMetadata": {"version": version, "tags": tags}}, *content.non_file_actions()]
     manifest = _write_manifest(store, version, [*small, *({"sidecar": reference} for reference in references)], kind)
     hint = {
         "path": manifest.path.rpartition("/")[2],

@@ -52,7 +52,7 @@ class LogText:
         return CorruptLogError(table=table, file=self.path, detail=f"line {number}: {detail}")
 
 
-class SmallActions:
+class NonFileActions:
     """The actions below some keys in consecutive files; found by these keys, so that no file action is parsed for it.
 
     Of the commit infos only that of the last file counts.
