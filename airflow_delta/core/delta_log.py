@@ -36,7 +36,7 @@ from airflow_delta.core.operations.manifest import ManifestResult, generate_mani
 from airflow_delta.core.operations.recompute_statistics import StatisticsResult, recompute_statistics
 from airflow_delta.core.operations.restore import RestoreResult, restore
 from airflow_delta.core.operations.vacuum import VacuumResult, vacuum
-from airflow_delta.core.operations.vacuum_hands import OwnHands, VacuumHands
+from airflow_delta.core.operations.vacuum_executor import LocalVacuumExecutor, VacuumExecutor
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.snapshot.stored_vectors import StoredVectors
 from airflow_delta.core.statements import CreateMode
@@ -303,7 +303,7 @@ class DeltaLog:
         inventory: pa.Table | str | None = None,
         protect: Iterable[int] = (),
         origin: Origin | None = None,
-        hands: VacuumHands | None = None,
+        executor: VacuumExecutor | None = None,
     ) -> VacuumResult:
         """Delete the files that no version younger than the retention needs. Arguments and errors: ``operations.vacuum``."""
         return vacuum(
@@ -315,7 +315,7 @@ class DeltaLog:
             inventory=inventory,
             protect=protect,
             origin=origin or Origin(),
-            hands=hands or OwnHands(),
+            executor=executor or LocalVacuumExecutor(),
         )
 
     @classmethod

@@ -17,7 +17,7 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.foreign_values import printable_lines
 from airflow_delta.core.operations.recompute_statistics import without_statistics
-from airflow_delta.core.operations.vacuum_hands import VacuumHands
+from airflow_delta.core.operations.vacuum_executor import VacuumExecutor
 from airflow_delta.core.predicate import parse_predicate
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import MaintenanceStatement, OperationResult, OptimizeStatement
@@ -75,7 +75,7 @@ class Maintenance:
     Attributes:
         optimizer: Does the step ``optimize``; None where there is no Spark, and the step is only reported as due.
         start_version: Of the table when the token was generated; see ``committed_result``.
-        hands: Who lists and deletes for the step ``vacuum``; this process when None.
+        executor: Who lists and deletes for the step ``vacuum``; this process when None.
     """
 
     log: DeltaLog
@@ -83,7 +83,7 @@ class Maintenance:
     origin: Origin = field(default_factory=Origin)
     start_version: int | None = None
     optimizer: Optimizer | None = None
-    hands: VacuumHands | None = None
+    executor: VacuumExecutor | None = None
 
     def run(self) -> OperationResult:
         """Do the steps that are due. Each commit stands for itself: a second run does what is left.
@@ -179,7 +179,7 @@ class Maintenance:
     def vacuum(self) -> Step:
         """Delete the files that no version within the retention needs; one listing of the table serves both."""
         dry_run = self.statement.dry_run
-        done = self.log.vacuum(self.statement.retention_hours, dry_run=dry_run, origin=self.origin, hands=self.hands)
+        done = self.log.vacuum(self.statement.retention_hours, dry_run=dry_run, origin=self.origin, executor=self.executor)
         need = needs.of_vacuum(files=done.files, size=done.bytes)
         metrics = {"numFilesToDelete" if dry_run else "numDeletedFiles": done.files, "sizeOfDataToDelete": done.bytes}
         return Step(need=need, done=self._is_to_do(need), version=done.version, metrics=metrics)

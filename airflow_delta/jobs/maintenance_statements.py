@@ -10,7 +10,7 @@ import pyarrow as pa
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.operations.checkpoints import CheckpointResult
-from airflow_delta.core.operations.vacuum_hands import VacuumHands
+from airflow_delta.core.operations.vacuum_executor import VacuumExecutor
 from airflow_delta.core.statements import (
     CheckpointStatement,
     CleanUpLogStatement,
@@ -52,7 +52,7 @@ def execute_maintenance_statement(log: DeltaLog, statement: TableMaintenanceStat
 
 
 def vacuum_table(
-    log: DeltaLog, statement: VacuumStatement, *, origin: Origin, hands: VacuumHands | None = None
+    log: DeltaLog, statement: VacuumStatement, *, origin: Origin, executor: VacuumExecutor | None = None
 ) -> OperationResult:
     """Delete what no version needs; ``details`` has the ``pins`` and ``damaged_pins``, of a dry run also the first ``paths``.
 
@@ -60,7 +60,7 @@ def vacuum_table(
         log: Of the statement's table.
         statement: What to do.
         origin: The task that requests it.
-        hands: Who lists and deletes; this process when None.
+        executor: Who lists and deletes; this process when None.
 
     Raises:
         As ``DeltaLog.vacuum``.
@@ -73,7 +73,7 @@ def vacuum_table(
         lite=statement.lite,
         inventory=statement.inventory,
         origin=origin,
-        hands=hands,
+        executor=executor,
     )
     pins: dict[str, Any] = {"pins": [asdict(pin) for pin in done.pins]} if done.pins else {}
     if done.damaged_pins:

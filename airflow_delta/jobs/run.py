@@ -42,7 +42,7 @@ from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.jobs.table_stats import attach_table_stats
 from airflow_delta.spark.constraints.verification import check_rows
 from airflow_delta.spark.distributed.checkpoint import checkpoint
-from airflow_delta.spark.distributed.vacuum import SparkHands
+from airflow_delta.spark.distributed.vacuum import SparkVacuumExecutor
 from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.update import update
@@ -106,7 +106,7 @@ def _execute(spark: SparkSession, log: DeltaLog, spec: JobSpec) -> OperationResu
         case MaintenanceStatement():
             return _maintain(spark, log, spec, statement)
         case VacuumStatement():
-            return vacuum_table(log, statement, origin=origin, hands=SparkHands(spark))
+            return vacuum_table(log, statement, origin=origin, executor=SparkVacuumExecutor(spark))
         case CheckpointStatement():
             return write_checkpoint(log, statement, writer=partial(checkpoint, spark))
         case PinStatement():
@@ -153,7 +153,7 @@ def _maintain(spark: SparkSession, log: DeltaLog, spec: JobSpec, statement: Main
         origin=spec.origin,
         start_version=spec.start_version,
         optimizer=optimizer,
-        hands=SparkHands(spark),
+        executor=SparkVacuumExecutor(spark),
     ).run()
 
 

@@ -32,7 +32,7 @@ from airflow_delta.core.errors import (
 from airflow_delta.core.operations.parquet_schema import footer_schema, merged_schema
 from airflow_delta.core.operations.table_log import TableLog
 from airflow_delta.core.operations.unneeded_files import other_tables
-from airflow_delta.core.operations.vacuum_candidates import listed_files
+from airflow_delta.core.operations.vacuum_candidates import list_files_below_root
 from airflow_delta.core.schema import DataType, StructField, StructType, parse_schema, schema_json, typed_values
 from airflow_delta.core.schema.column_mapping import MODE_PROPERTY
 from airflow_delta.core.schema.column_names import name_key
@@ -108,7 +108,7 @@ def convert(
     if log.exists():
         return ConvertResult(version=log.snapshot().version, files=0, converted=False)
     uri = log.table_uri
-    listed = listed_files(log.store)
+    listed = list_files_below_root(log.store)
     tables = tuple(f"{directory.rstrip('/')}: it is a table itself" for directory in other_tables(listed["path"]))
     if tables:
         raise NotConvertibleError(table=uri, problems=tables)

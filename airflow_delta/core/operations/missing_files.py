@@ -12,7 +12,7 @@ import pyarrow.fs
 from airflow_delta.core.errors import UnsupportedStorageError
 from airflow_delta.core.operations.absolute_paths import are_absolute
 from airflow_delta.core.operations.unneeded_files import lies_below_the_root, unencoded
-from airflow_delta.core.operations.vacuum_candidates import listed_files
+from airflow_delta.core.operations.vacuum_candidates import list_files_below_root
 from airflow_delta.core.storage.file_locator import FileLocator
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.table_uri import scheme_of
@@ -45,7 +45,7 @@ def _missing_below_the_root(store: LogStore, paths: pa.ChunkedArray) -> pa.Array
     below = lies_below_the_root(names)
     asked = names.filter(below)
     if len(asked) > _ASKED_SINGLY:
-        there = pc.is_in(names, listed_files(store)["path"])
+        there = pc.is_in(names, list_files_below_root(store)["path"])
         asked = names.filter(pc.and_(below, pc.invert(there)))
     else:
         there = pa.repeat(pa.scalar(False), len(names))

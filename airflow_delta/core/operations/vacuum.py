@@ -32,7 +32,7 @@ from airflow_delta.core.operations.vacuum_candidates import (
     note_vacuumed,
     removed_files,
 )
-from airflow_delta.core.operations.vacuum_hands import VacuumHands
+from airflow_delta.core.operations.vacuum_executor import VacuumExecutor
 from airflow_delta.core.schema.column_mapping import physical_name
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.table_uri import scheme_of
@@ -112,7 +112,7 @@ def vacuum(
     inventory: pa.Table | str | None,
     protect: Iterable[int],
     origin: Origin,
-    hands: VacuumHands,
+    executor: VacuumExecutor,
 ) -> VacuumResult:
     """Delete the files below the table's root that are older than the retention and belong to no version younger than it.
 
@@ -135,7 +135,7 @@ def vacuum(
         inventory: Look only at the files that it names; see ``vacuum_candidates.inventoried_files``.
         protect: Versions of which every file stays, however old.
         origin: The run that asks for it; its token is not recorded, as a repeated vacuum simply runs again.
-        hands: Who lists and deletes.
+        executor: Who lists and deletes.
 
     Raises:
         InvalidTablePropertyError: The table's retention is not understood.
@@ -162,7 +162,7 @@ def vacuum(
     elif inventory is not None:
         candidates, due = inventoried_files(inventory, snapshot.table_uri), -1
     else:
-        candidates, due = hands.listed(snapshot), newest_due_commit(snapshot.store, in_commit, cutoff)
+        candidates, due = executor.list_files(snapshot), newest_due_commit(snapshot.store, in_commit, cutoff)
     snapshot = _writable(log.refresh())  # after the listing: what was committed while it ran is kept
     needed = named_paths([*_needed_files(snapshot, cutoff), *protected], table=snapshot.table_uri)
     files_to_delete = unneeded_files(candidates, needed, _partition_names(snapshot), cutoff)
@@ -172,7 +172,7 @@ def vacuum(
     files_to_delete = _without_pinned(log, files_to_delete, kept)
     result = _result(files_to_delete, pins, now, dry_run=dry_run)
     if not dry_run and result.files:
-        result = _delete(log, snapshot, files_to_delete, pins, retention, origin=replace(origin, token=None), hands=hands)
+        result = _delete(log, snapshot, files_to_delete, pins, retention, origin=replace(origin, token=None), executor=executor)
     if not dry_run:
         release_expired(log.store, log.clock())
         if not protected:  # what only a protected or pinned version keeps was removed after it, and is still to be deleted
@@ -235,7 +235,7 @@ def _delete(
     retention: Retention,
     *,
     origin: Origin,
-    hands: VacuumHands,
+    executor: VacuumExecutor,
 ) -> VacuumResult:
     """Delete the files, and record it where Delta does."""
     is_logged = scheme_of(snapshot.table_uri) in _LOGGED_SCHEMES
@@ -255,7 +255,7 @@ def _delete(
     files_to_delete = _without_pinned(log, files_to_delete, latest_pins.versions(now) - pins.versions(now))
     result = _result(files_to_delete, pins.followed_by(latest_pins), now, dry_run=False)
     try:
-        hands.delete(snapshot.store, result.paths)
+        executor.delete(snapshot.store, result.paths)
     except BaseException:
         if is_logged:
             _record(log, "VACUUM END", {"status": "FAILED"}, {}, origin)

@@ -36,7 +36,7 @@ _COMMITS_AT_ONCE = 1000
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 
 
-def listed_files(store: LogStore) -> pa.Table:
+def list_files_below_root(store: LogStore) -> pa.Table:
     """Every file below the root: one flat listing."""
     statuses = iter(store.list_all())
     pieces = iter(lambda: list(islice(statuses, _LISTED_AT_ONCE)), [])

@@ -23,7 +23,7 @@ from airflow_delta.spark.delta_table.optimize_builder import DeltaOptimizeBuilde
 from airflow_delta.spark.delta_table.session_settings import checks_retention
 from airflow_delta.spark.delta_table.table_builder import DeltaTableBuilder
 from airflow_delta.spark.delta_table.times import milliseconds
-from airflow_delta.spark.distributed.vacuum import SparkHands
+from airflow_delta.spark.distributed.vacuum import SparkVacuumExecutor
 from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.hadoop.table_log import table_log
@@ -270,7 +270,7 @@ class DeltaTable:
         that to false in the session to be believed.
         """
         log = self._changeable("VACUUM")
-        log.vacuum(retentionHours, enforce_retention=checks_retention(self._spark), hands=SparkHands(self._spark))
+        log.vacuum(retentionHours, enforce_retention=checks_retention(self._spark), executor=SparkVacuumExecutor(self._spark))
         return self._spark.createDataFrame([], SparkStruct([]))
 
     def optimize(self) -> DeltaOptimizeBuilder:

@@ -1,4 +1,4 @@
-"""A vacuum whose listing and deletion Spark's workers share. What goes, the core decides as for any vacuum."""
+"""A vacuum executor on Spark: workers share the listing and the deletion; the core decides which files are deleted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from airflow_delta.core.errors import UnsupportedStorageError
 from airflow_delta.core.operations.bulk_delete import FailedDelete
 from airflow_delta.core.operations.unneeded_files import LISTED_FILE
-from airflow_delta.core.operations.vacuum_hands import OwnHands, incomplete
+from airflow_delta.core.operations.vacuum_executor import LocalVacuumExecutor, vacuum_incomplete
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.object_location import ObjectLocation
@@ -29,27 +29,27 @@ _MOST_LEVELS = 4
 _THREADS = 16
 
 
-class SparkHands:
+class SparkVacuumExecutor:
     """Lists and deletes in Spark tasks where the table is large and lies in an object store; elsewhere in this process.
 
     A disk is not faster when many ask it, and its workers may see another one. Hadoop's filesystems are the driver's alone.
     """
 
     def __init__(self, spark: SparkSession, *, many: int = MANY_FILES) -> None:
-        """``many``: with fewer files (live ones, for the listing; doomed ones, for the deletion) this process does it."""
+        """``many``: with fewer files (live ones, for the listing; files to delete, for the deletion) this process does it."""
         self._spark = spark
         self._many = many
-        self._own = OwnHands()
+        self._local = LocalVacuumExecutor()
 
-    def listed(self, snapshot: Snapshot) -> pa.Table:
+    def list_files(self, snapshot: Snapshot) -> pa.Table:
         """Every file below the root; each task lists some directories with all that is in them."""
         store = snapshot.store
         if not self._is_shared(store, len(snapshot.files(columns=["size"]))):
-            return self._own.listed(snapshot)
+            return self._local.list_files(snapshot)
         filesystems = TableFilesystems(hadoop_uri(store.table_uri), store.storage_options)
         filesystem, root = filesystems()
         if isinstance(filesystem, pafs.PyFileSystem):  # fsspec's: Arrow learns no times from it, and workers may lack it
-            return self._own.listed(snapshot)
+            return self._local.list_files(snapshot)
         tasks = self._spark.sparkContext.defaultParallelism * _TASKS_PER_CORE
         files, directories = shared_directories(filesystem, root, tasks)
         pieces = [pa.Table.from_batches([listed(files, root)])]
@@ -68,7 +68,7 @@ class SparkHands:
             VacuumIncompleteError: Some are left.
         """
         if not self._is_shared(store, len(paths)):
-            self._own.delete(store, paths)
+            self._local.delete(store, paths)
             return
         tasks = self._spark.sparkContext.defaultParallelism
         frame = self._spark.createDataFrame(pa.table({"path": paths})).repartition(tasks)
@@ -77,10 +77,10 @@ class SparkHands:
             with typed_worker_errors():
                 failed = frame.mapInArrow(worker, FAILED_DDL).toArrow().cast(FAILED)
         except UnsupportedStorageError:
-            self._own.delete(store, paths)
+            self._local.delete(store, paths)
             return
         if len(failed):
-            raise incomplete(store.table_uri, paths, [FailedDelete(**each) for each in failed.to_pylist()])
+            raise vacuum_incomplete(store.table_uri, paths, [FailedDelete(**each) for each in failed.to_pylist()])
 
     def _is_shared(self, store: LogStore, files: int) -> bool:
         return files >= self._many and ObjectLocation.of(store.table_uri) is not None

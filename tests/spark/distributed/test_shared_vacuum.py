@@ -6,10 +6,10 @@ import pytest
 
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import UnsupportedStorageError, VacuumIncompleteError
-from airflow_delta.core.operations.vacuum_hands import OwnHands
+from airflow_delta.core.operations.vacuum_executor import LocalVacuumExecutor
 from airflow_delta.core.statements import WriteMode
 from airflow_delta.spark.distributed import vacuum as shared_vacuum
-from airflow_delta.spark.distributed.vacuum import SparkHands, shared_directories
+from airflow_delta.spark.distributed.vacuum import SparkVacuumExecutor, shared_directories
 from tests.core.object_stores import moto_server, s3  # noqa: F401 - fixtures
 from tests.spark.stores.conftest import S3Table
 
@@ -36,8 +36,8 @@ def told(listed):
 
 def test_workers_find_every_file_that_the_driver_finds(spark, s3_table):
     snapshot = s3_table.log.snapshot()
-    by_driver = told(OwnHands().listed(snapshot))
-    assert told(SparkHands(spark, many=1).listed(snapshot)) == by_driver
+    by_driver = told(LocalVacuumExecutor().list_files(snapshot))
+    assert told(SparkVacuumExecutor(spark, many=1).list_files(snapshot)) == by_driver
     assert {path for path, *_ in by_driver} > set(ODD)
 
 
@@ -45,13 +45,13 @@ def test_the_driver_lists_where_arrow_learns_no_times(spark, s3_table):
     options = s3_table.store.options  # with what only s3fs knows
     options = {**options, "client_kwargs": {**options.get("client_kwargs", {}), "verify": False}}
     snapshot = DeltaLog.for_table(s3_table.uri, options).snapshot()
-    assert told(SparkHands(spark, many=1).listed(snapshot)) == told(OwnHands().listed(snapshot))
+    assert told(SparkVacuumExecutor(spark, many=1).list_files(snapshot)) == told(LocalVacuumExecutor().list_files(snapshot))
 
 
 def test_a_shared_vacuum_deletes_what_any_other_would(spark, s3_table):
     s3_table.put("SELECT 5L AS id, 1L AS p", mode=WriteMode.OVERWRITE)
     alone = s3_table.log.vacuum(0, dry_run=True, enforce_retention=False)
-    together = s3_table.log.vacuum(0, dry_run=False, enforce_retention=False, hands=SparkHands(spark, many=1))
+    together = s3_table.log.vacuum(0, dry_run=False, enforce_retention=False, executor=SparkVacuumExecutor(spark, many=1))
     assert sorted(together.paths.to_pylist()) == sorted(alone.paths.to_pylist())
     assert together.files == alone.files == 5
     kept = set(s3_table.files())
@@ -64,7 +64,7 @@ def test_the_driver_deletes_where_workers_lack_the_package(spark, s3_table, monk
         raise UnsupportedStorageError(uri="s3://x", detail="s3fs is not installed")
 
     monkeypatch.setattr(shared_vacuum, "typed_worker_errors", raising)
-    SparkHands(spark, many=1).delete(s3_table.log.store, pa.array(["deep/er/still/x"]))
+    SparkVacuumExecutor(spark, many=1).delete(s3_table.log.store, pa.array(["deep/er/still/x"]))
     assert "deep/er/still/x" not in s3_table.files()
 
 
@@ -79,14 +79,14 @@ def test_what_workers_could_not_delete_is_told(spark, s3_table, monkeypatch):
 
     monkeypatch.setattr(shared_vacuum, "Deleter", Failing)
     with pytest.raises(VacuumIncompleteError) as caught:
-        SparkHands(spark, many=1).delete(s3_table.log.store, pa.array(["a", "b", "c"]))
+        SparkVacuumExecutor(spark, many=1).delete(s3_table.log.store, pa.array(["a", "b", "c"]))
     assert (caught.value.deleted, caught.value.left, caught.value.example, caught.value.detail) == (0, 3, "a", "no")
 
 
 def test_small_tables_and_local_ones_are_left_to_the_driver(spark, put, table):
     put("SELECT id FROM range(3)")
     snapshot = DeltaLog.for_table(table).snapshot()
-    assert told(SparkHands(spark, many=1).listed(snapshot)) == told(OwnHands().listed(snapshot))
+    assert told(SparkVacuumExecutor(spark, many=1).list_files(snapshot)) == told(LocalVacuumExecutor().list_files(snapshot))
 
 
 def test_directories_are_opened_until_there_are_enough_of_them(tmp_path):

@@ -9,7 +9,7 @@ from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.log.log_segment import LogListing, list_log
 from airflow_delta.core.operations.table_log import TableLog
 from airflow_delta.core.operations.unneeded_files import named_paths, unneeded_files
-from airflow_delta.core.operations.vacuum_candidates import listed_files
+from airflow_delta.core.operations.vacuum_candidates import list_files_below_root
 from airflow_delta.core.schema.column_mapping import physical_name
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.transaction.table_properties import deleted_file_retention
@@ -47,7 +47,7 @@ class InspectedTable:
             self.snapshot = needed = None
         # Last, so that nothing is listed where there is no table, and no file of a commit that came meanwhile is missed.
         if with_files:
-            self.listed = listed_files(log.store)
+            self.listed = list_files_below_root(log.store)
         if self.snapshot and self.listed is not None and needed is not None:
             self.unneeded = _unneeded(self.snapshot, self.listed, needed, now)
 

@@ -1,4 +1,4 @@
-"""Who lists a table for a vacuum, and deletes what the vacuum has decided on."""
+"""Where the files of a vacuum are listed and deleted: in this process, or elsewhere."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import pyarrow as pa
 
 from airflow_delta.core.errors import VacuumIncompleteError
 from airflow_delta.core.operations.bulk_delete import FailedDelete, undeleted
-from airflow_delta.core.operations.vacuum_candidates import listed_files
+from airflow_delta.core.operations.vacuum_candidates import list_files_below_root
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.log_store import LogStore
 
 
-class VacuumHands(Protocol):
-    """What a vacuum asks of the storage. The decision which files go is not theirs."""
+class VacuumExecutor(Protocol):
+    """Lists and deletes the files of a vacuum. Which files are deleted is decided by the vacuum."""
 
-    def listed(self, snapshot: Snapshot) -> pa.Table:
+    def list_files(self, snapshot: Snapshot) -> pa.Table:
         """Every file below the root, at any depth, hidden ones too: columns ``LISTED_FILE``, in no order.
 
-        One that is left out stays; none may be older in the listing than it is.
+        A file that is left out is kept; no file may appear older than it is.
         """
         ...
 
     def delete(self, store: LogStore, paths: pa.Array) -> None:
-        """Delete these files, paths below the root; what fails does not keep the others.
+        """Delete these files, paths below the root; a failure does not stop the deletion of others.
 
         Raises:
             VacuumIncompleteError: Some are left.
@@ -33,20 +33,20 @@ class VacuumHands(Protocol):
         ...
 
 
-class OwnHands:
-    """This process lists and deletes, through the table's store."""
+class LocalVacuumExecutor:
+    """Lists and deletes in this process, through the table's store."""
 
-    def listed(self, snapshot: Snapshot) -> pa.Table:
+    def list_files(self, snapshot: Snapshot) -> pa.Table:
         """One flat listing."""
-        return listed_files(snapshot.store)
+        return list_files_below_root(snapshot.store)
 
     def delete(self, store: LogStore, paths: pa.Array) -> None:
         """Delete many at once."""
         if failed := undeleted(store, paths):
-            raise incomplete(store.table_uri, paths, failed)
+            raise vacuum_incomplete(store.table_uri, paths, failed)
 
 
-def incomplete(table: str, paths: pa.Array, failed: Sequence[FailedDelete]) -> VacuumIncompleteError:
+def vacuum_incomplete(table: str, paths: pa.Array, failed: Sequence[FailedDelete]) -> VacuumIncompleteError:
     """The error for the paths that were not deleted."""
     left = sum(failure.number for failure in failed)
     first = failed[0]
