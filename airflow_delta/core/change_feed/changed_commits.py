@@ -13,7 +13,7 @@ from airflow_delta.core.change_feed.changed_range import ChangedRange
 from airflow_delta.core.errors import ChangeDataNotRecordedError, CorruptLogError
 from airflow_delta.core.log.commit_reader import read_commit
 from airflow_delta.core.log.file_names import commit_path
-from airflow_delta.core.log.history import InCommitTimestamps, commit_timestamp, monotonised
+from airflow_delta.core.log.history import InCommitTimestamps, commit_timestamp, monotonic_times
 from airflow_delta.core.log.log_segment import list_log
 from airflow_delta.core.snapshot.snapshot import Snapshot
 
@@ -44,7 +44,7 @@ def changed_commits(snapshot: Snapshot, covered: ChangedRange) -> Iterator[Chang
         ChangeDataNotRecordedError: A removed file has no partition values.
         CorruptLogError: A commit cannot be read, is missing, or has an impossible time.
     """
-    file_times = monotonised(list_log(snapshot.store).commits)
+    file_times = monotonic_times(list_log(snapshot.store).commits)
     in_commit = InCommitTimestamps.of(snapshot.metadata)
     for version in covered:
         actions = read_commit(snapshot.store, version)

@@ -68,7 +68,7 @@ class InCommitTimestamps:
         return self.enabled_at is not None and version >= self.enabled_at
 
 
-def monotonised(commits: Mapping[int, FileStatus]) -> dict[int, int]:
+def monotonic_times(commits: Mapping[int, FileStatus]) -> dict[int, int]:
     """Strictly ascending times of these commits (by ascending version) from their files' modification times."""
     times: dict[int, int] = {}
     last: int | None = None
@@ -95,7 +95,7 @@ def history(store: LogStore, in_commit: InCommitTimestamps) -> Iterator[HistoryE
     commits = listing.commits
     if listing.latest_version is None:
         raise TableNotFoundError(table=store.table_uri)
-    times = monotonised(commits)
+    times = monotonic_times(commits)
     for version in sorted(commits, reverse=True):
         yield _entry(store, version, times[version], in_commit)
 
@@ -177,7 +177,7 @@ def version_at(store: LogStore, timestamp: int, in_commit: InCommitTimestamps) -
 
 def _times_of_readable(listing: LogListing) -> dict[int, int]:
     earliest = listing.earliest_readable_version()
-    return {version: time for version, time in monotonised(listing.commits).items() if version >= earliest}
+    return {version: time for version, time in monotonic_times(listing.commits).items() if version >= earliest}
 
 
 def find_produced(store: LogStore, in_commit: InCommitTimestamps, wanted: Mapping[str, Any]) -> HistoryEntry | None:

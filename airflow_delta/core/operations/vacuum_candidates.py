@@ -19,7 +19,7 @@ from airflow_delta.core.errors import InvalidStatementError, VacuumLiteImpossibl
 from airflow_delta.core.json_text import parse_json
 from airflow_delta.core.log.commit_reader import read_commit_info, read_commits
 from airflow_delta.core.log.file_names import LOG_DIRECTORY
-from airflow_delta.core.log.history import InCommitTimestamps, commit_timestamp, monotonised
+from airflow_delta.core.log.history import InCommitTimestamps, commit_timestamp, monotonic_times
 from airflow_delta.core.log.log_segment import list_log
 from airflow_delta.core.operations.unneeded_files import LISTED_FILE, lies_below_the_root, unencoded, vector_files
 from airflow_delta.core.storage.data_filesystem import data_filesystem
@@ -119,7 +119,7 @@ def due_commits(store: LogStore, in_commit: InCommitTimestamps, cutoff: int) -> 
         VacuumLiteImpossibleError: Some of them were cleaned up.
     """
     commits = list_log(store).commits
-    end = _newest_at(store, monotonised(commits), in_commit, cutoff)
+    end = _newest_at(store, monotonic_times(commits), in_commit, cutoff)
     start = _last_vacuumed(store) + 1
     missing = next((version for version in range(start, end + 1) if version not in commits), None)
     if missing is not None:
@@ -129,7 +129,7 @@ def due_commits(store: LogStore, in_commit: InCommitTimestamps, cutoff: int) -> 
 
 def newest_due_commit(store: LogStore, in_commit: InCommitTimestamps, cutoff: int) -> int:
     """The newest commit that is older than ``cutoff``; -1 when there is none."""
-    return _newest_at(store, monotonised(list_log(store).commits), in_commit, cutoff)
+    return _newest_at(store, monotonic_times(list_log(store).commits), in_commit, cutoff)
 
 
 def _newest_at(store: LogStore, times: dict[int, int], in_commit: InCommitTimestamps, cutoff: int) -> int:

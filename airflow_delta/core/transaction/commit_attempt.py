@@ -19,7 +19,7 @@ from airflow_delta.core.transaction.rewrite_bins import RewriteBins
 
 NO_PATHS = pa.nulls(0, pa.string())
 
-SettleAdded: TypeAlias = Callable[[pa.Table], pa.Table]
+ConfirmConflictingFiles: TypeAlias = Callable[[pa.Table], pa.Table]
 """Of files (``ADD_FILE``) that a winner added and whose statistics admit rows that the attempt looked for: those that really
 hold one, confirmed by reading them."""
 
@@ -44,7 +44,7 @@ class CommitAttempt:
         row_wise: Whether the outcome for a row depends on this row alone, and always in the same way: a DELETE or UPDATE with a
             deterministic condition and nothing like a subquery. Rows that others delete then do not matter to it.
         row_id_high_water_mark: The highest row id that was given out as far as it knows; -1 for none.
-        settle_added: See ``SettleAdded``.
+        confirm_conflicting_files: See ``ConfirmConflictingFiles``.
         vectors: Where deletion vectors are read and written, for a ``row_wise`` attempt.
         bins: Which of the files belong together, where each group may be lost alone; None where all stand or fall together.
     """
@@ -64,7 +64,7 @@ class CommitAttempt:
     may_rebase: bool = True
     row_wise: bool = False
     row_id_high_water_mark: int = -1
-    settle_added: SettleAdded | None = None
+    confirm_conflicting_files: ConfirmConflictingFiles | None = None
     vectors: VectorFiles | None = None
     bins: RewriteBins | None = None
 

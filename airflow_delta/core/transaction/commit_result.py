@@ -46,7 +46,7 @@ def resolved_conflict(winner: WinningCommit) -> dict[str, Any]:
     return _entry(winner.version, winner.info, None)
 
 
-def redone(error: CommitConflictError) -> dict[str, Any]:
+def retried_conflict(error: CommitConflictError) -> dict[str, Any]:
     """A winner that forced the statement to run again, as ``CommitResult.conflicts`` lists it."""
     return _entry(error.winning_version, error.winner, error.code)
 

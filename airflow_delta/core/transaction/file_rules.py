@@ -49,8 +49,8 @@ def added_files_the_attempt_should_have_read(attempt: CommitAttempt, winner: Win
         if len(added):  # a file that was read and is only described anew has no new row
             described = pc.and_(_among(added["path"], attempt.read_files), pc.invert(added["data_change"]))
             added = added.filter(pc.invert(described))
-        if len(added) and attempt.settle_added:
-            added = attempt.settle_added(added)
+        if len(added) and attempt.confirm_conflicting_files:
+            added = attempt.confirm_conflicting_files(added)
     if len(added):
         raise conflict(ConcurrentAppendError, attempt, winner, **first_file(added))
     return attempt

@@ -38,7 +38,7 @@ from airflow_delta.core.schema import parse_schema
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.transaction import commit_loop
-from airflow_delta.core.transaction.commit_attempt import CommitAttempt, SettleAdded
+from airflow_delta.core.transaction.commit_attempt import CommitAttempt, ConfirmConflictingFiles
 from airflow_delta.core.transaction.commit_checks import check_commit, is_empty
 from airflow_delta.core.transaction.commit_preparation import prepared
 from airflow_delta.core.transaction.commit_result import CommitResult
@@ -183,7 +183,7 @@ class OptimisticTransaction:
         allow_empty: bool = False,
         resolve_conflicts: bool = True,
         row_wise: bool = False,
-        settle_added: SettleAdded | None = None,
+        confirm_conflicting_files: ConfirmConflictingFiles | None = None,
     ) -> CommitResult:
         """Make all of it one version of the table, or nothing.
 
@@ -207,7 +207,7 @@ class OptimisticTransaction:
             row_wise: Whether the outcome for a row depends on this row alone and always in the same way, as of a DELETE or
                 UPDATE with a deterministic condition without subquery: then rows that others deleted do not matter, and
                 deletion vectors of one file that mark different rows are united.
-            settle_added: Decides which of the added files that may matter really do. It gets files whose statistics admit
+            confirm_conflicting_files: Decides which of the added files that may matter really do. It gets files whose statistics admit
                 rows that the transaction looked for, and must know everything that it looked for.
 
         Raises:
@@ -243,7 +243,7 @@ class OptimisticTransaction:
                 may_rebase=resolve_conflicts,
                 row_wise=row_wise,
                 vectors=self._vectors,
-                settle_added=settle_added,
+                confirm_conflicting_files=confirm_conflicting_files,
             ),
             max_attempts,
         )

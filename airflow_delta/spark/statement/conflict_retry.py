@@ -14,7 +14,7 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import CommitConflictError, MetadataChangedError, ProtocolChangedError
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OperationResult
-from airflow_delta.core.transaction.commit_result import redone
+from airflow_delta.core.transaction.commit_result import retried_conflict
 from airflow_delta.spark.constraints.identity import only_numbers_differ
 from airflow_delta.spark.statement.outcome import earlier_result
 from airflow_delta.spark.statement.target_reads import at_version_read
@@ -71,7 +71,7 @@ def in_rounds(
             ):
                 raise
             lost = conflict = error
-            conflicts.append(redone(error))
+            conflicts.append(retried_conflict(error))
         except (PySparkException, Py4JJavaError) as error:
             # An executor is gone, and the rows that it kept with it: the statement starts again.
             if _LOST_ROWS not in str(error):

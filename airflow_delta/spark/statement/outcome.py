@@ -33,7 +33,7 @@ def earlier_result(log: DeltaLog, origin: Origin, start_version: int | None) -> 
 
 
 def result_of(
-    table: str, commit: CommitResult, metrics: Mapping[str, int | str], redone: Iterable[Mapping[str, Any]] = ()
+    table: str, commit: CommitResult, metrics: Mapping[str, int | str], retried: Iterable[Mapping[str, Any]] = ()
 ) -> OperationResult:
     """The result of a transaction that this process committed, or found committed by its twin.
 
@@ -41,23 +41,23 @@ def result_of(
         table: URI of the table.
         commit: What became of the last attempt.
         metrics: Delta's operation metrics.
-        redone: The winners that forced earlier attempts to be redone.
+        retried: The winners that forced earlier attempts to be retried.
     """
-    redone = tuple(redone)
+    retried = tuple(retried)
     if commit.commit_info is None:
         raise ValueError("a transaction without a commit has no result here")
     result = result_of_commit(table, commit.version, commit.commit_info, already_committed=commit.already_committed)
     return replace(
         result,
         metrics=result.metrics if commit.already_committed else dict(metrics),
-        conflicts=(*redone, *commit.conflicts),
-        attempts=commit.attempts + len(redone),
+        conflicts=(*retried, *commit.conflicts),
+        attempts=commit.attempts + len(retried),
         warnings=after_commit_warnings(commit),
     )
 
 
 def uncommitted(
-    snapshot: Snapshot, operation: str, metrics: Mapping[str, int | str], redone: Sequence[Mapping[str, Any]] = ()
+    snapshot: Snapshot, operation: str, metrics: Mapping[str, int | str], retried: Sequence[Mapping[str, Any]] = ()
 ) -> OperationResult:
     """The result of a statement that would change nothing, or that only says what it would do."""
     return OperationResult(
@@ -67,8 +67,8 @@ def uncommitted(
         operation=operation,
         committed=False,
         metrics=metrics,
-        conflicts=tuple(redone),
-        attempts=1 + len(redone),
+        conflicts=tuple(retried),
+        attempts=1 + len(retried),
     )
 
 

@@ -15,7 +15,7 @@ from airflow_delta.core.change_feed.changed_range import ENABLED
 from airflow_delta.core.data_files.changed_rows import CHANGE_FIELDS, INSERT
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import ChangeDataNotRecordedError, InvalidStatementError
-from airflow_delta.core.log.history import InCommitTimestamps, commit_timestamp, monotonised
+from airflow_delta.core.log.history import InCommitTimestamps, commit_timestamp, monotonic_times
 from airflow_delta.core.log.log_segment import list_log
 from airflow_delta.core.schema import StructType
 from airflow_delta.spark.streaming.log_tail import LogTail
@@ -82,7 +82,7 @@ class ChangeTail(LogTail):
     def _time_of(self, version: int, actions: CommitActions) -> int:
         """When the commit was made, in milliseconds since the epoch."""
         if version not in self._file_times:
-            self._file_times = monotonised(list_log(self._log.store).commits)
+            self._file_times = monotonic_times(list_log(self._log.store).commits)
             self._in_commit = InCommitTimestamps.of(self._log.refresh().metadata)
         return commit_timestamp(version, self._file_times[version], actions.commit_info, self._in_commit)
 

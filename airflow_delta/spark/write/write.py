@@ -23,7 +23,7 @@ from airflow_delta.core.errors import (
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OperationResult, WriteMode, WriteStatement
-from airflow_delta.core.transaction.commit_result import redone
+from airflow_delta.core.transaction.commit_result import retried_conflict
 from airflow_delta.spark.constraints.identity import identity_tags, only_numbers_differ
 from airflow_delta.spark.constraints.violations import as_stored, example_of
 from airflow_delta.spark.io.scan import SCANNED_COLUMNS, read_files
@@ -267,7 +267,7 @@ def _recorded(run: _Write, target: Target, staged: StagedRows, room: Room, aside
 
 def _lost_to(error: CommitConflictError | TableExistsError) -> Mapping[str, Any]:
     if isinstance(error, CommitConflictError):
-        return redone(error)
+        return retried_conflict(error)
     return {"version": error.version, "operation": None, "rule": error.code, "job": None}
 
 

@@ -2,7 +2,7 @@ import pytest
 
 from airflow_delta.core.errors import InvalidStatementError, TableNotFoundError, TimestampOutOfRangeError, TokenHistoryLostError
 from airflow_delta.core.log.file_names import commit_path
-from airflow_delta.core.log.history import milliseconds, monotonised
+from airflow_delta.core.log.history import milliseconds, monotonic_times
 from airflow_delta.core.storage.log_store import FileStatus
 from tests.core.builders import HandmadeLog, add, metadata, protocol
 
@@ -79,7 +79,7 @@ def test_a_time_before_the_first_version_that_can_be_rebuilt_is_refused():
 
 
 def test_times_of_commits_ascend_also_where_a_clock_ran_backwards():
-    times = monotonised({version: FileStatus("", 0, time) for version, time in enumerate([5, 3, 3, 9, 8, 20])})
+    times = monotonic_times({version: FileStatus("", 0, time) for version, time in enumerate([5, 3, 3, 9, 8, 20])})
     assert list(times.values()) == [5, 6, 7, 9, 10, 20]
 
 

@@ -368,15 +368,17 @@ def test_a_look_into_the_added_files_settles_what_their_statistics_admit(flat_at
         return look
 
     theirs = winner(adds=added(("far", None, (90, 99)), ("near", None, (0, 9)), ("hit", None, (0, 9))))
-    check_conflicts(flat_attempt("key = 5", settle_added=settle([])), theirs)  # Delta Spark: ConcurrentAppendException
+    check_conflicts(
+        flat_attempt("key = 5", confirm_conflicting_files=settle([])), theirs
+    )  # Delta Spark: ConcurrentAppendException
     with pytest.raises(ConcurrentAppendError) as caught:
-        check_conflicts(flat_attempt("key = 5", settle_added=settle(["hit"])), theirs)
+        check_conflicts(flat_attempt("key = 5", confirm_conflicting_files=settle(["hit"])), theirs)
     assert caught.value.path == "hit"
     assert seen == [["near", "hit"]] * 2
 
 
 def test_whoever_read_everything_is_not_asked_to_look(flat_attempt, added):
-    ours = flat_attempt(read_whole_table=True, settle_added=lambda files: files.slice(0, 0))
+    ours = flat_attempt(read_whole_table=True, confirm_conflicting_files=lambda files: files.slice(0, 0))
     with pytest.raises(ConcurrentAppendError):
         check_conflicts(ours, winner(adds=added(("near", None, (0, 9)))))
 

@@ -303,7 +303,7 @@ class Races(RuleBasedStateMachine):
             transactions=attempt.transactions,
             operation=operation,
             row_wise=statement.is_row_wise,
-            settle_added=self.really_matching(statement) if settles and knows_all else None,
+            confirm_conflicting_files=self.really_matching(statement) if settles and knows_all else None,
         )
 
     @invariant()

@@ -18,7 +18,7 @@ from airflow_delta.core.errors import (
 )
 from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
-from airflow_delta.core.transaction.commit_result import redone
+from airflow_delta.core.transaction.commit_result import retried_conflict
 from airflow_delta.core.transaction.operation import Operation
 
 CREATE = Operation(name="CREATE TABLE")
@@ -58,7 +58,7 @@ def test_a_conflict_names_the_rule_and_can_be_listed(table, added):
 
     assert caught.value.path == "a"
     reported = {"version": 1, "operation": "WRITE", "rule": "DELTA_CONCURRENT_APPEND", "job": None, "run": None}
-    assert redone(caught.value) == reported
+    assert retried_conflict(caught.value) == reported
     assert paths(table) == ["a"]
 
 

@@ -22,7 +22,7 @@ from airflow_delta.spark.constraints.identity import identity_tags, with_marks
 from airflow_delta.spark.dml.application import apply_changes, check_new_rows
 from airflow_delta.spark.dml.clauses import BoundClauses, ClauseKind
 from airflow_delta.spark.dml.effects import RowEffects, count_effects
-from airflow_delta.spark.dml.merge.disjoint import decides_row_by_row, settle_by_keys
+from airflow_delta.spark.dml.merge.disjoint import confirm_by_keys, decides_row_by_row
 from airflow_delta.spark.dml.merge.join import FROM_SOURCE, join
 from airflow_delta.spark.dml.merge.source import MergeSource
 from airflow_delta.spark.dml.staged_changes import stage
@@ -152,7 +152,7 @@ def run_round(
             tags=identity_tags(snapshot.metadata, transaction.metadata),
             origin=plan.origin,
             row_wise=not reads and decides_row_by_row(snapshot, plan.clauses),
-            settle_added=None if reads else settle_by_keys(spark, snapshot, plan.source, plan.clauses),
+            confirm_conflicting_files=None if reads else confirm_by_keys(spark, snapshot, plan.source, plan.clauses),
         )
         if result.already_committed:
             staging.abandon()

@@ -13,7 +13,7 @@ from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.foreign_values import printable_lines
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.snapshot.snapshot import Snapshot
-from airflow_delta.core.transaction.commit_attempt import SettleAdded
+from airflow_delta.core.transaction.commit_attempt import ConfirmConflictingFiles
 from airflow_delta.spark.dml.clauses import BoundClauses, ClauseKind
 from airflow_delta.spark.dml.deletion_vectors import hides_rows
 from airflow_delta.spark.dml.merge.source import MergeSource
@@ -27,7 +27,9 @@ _MAX_BYTES = 16 << 30
 _log = logging.getLogger(__name__)
 
 
-def settle_by_keys(spark: SparkSession, snapshot: Snapshot, source: MergeSource, clauses: BoundClauses) -> SettleAdded | None:
+def confirm_by_keys(
+    spark: SparkSession, snapshot: Snapshot, source: MergeSource, clauses: BoundClauses
+) -> ConfirmConflictingFiles | None:
     """Tells which files that a faster writer added hold a row with a key of the source, by reading their key columns.
 
     Statistics of hashes and UUIDs always overlap. A row that has no key of the source matches nothing, whatever else the
