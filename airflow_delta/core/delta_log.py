@@ -38,7 +38,7 @@ from airflow_delta.core.operations.restore import RestoreResult, restore
 from airflow_delta.core.operations.vacuum import VacuumResult, vacuum
 from airflow_delta.core.operations.vacuum_executor import LocalVacuumExecutor, VacuumExecutor
 from airflow_delta.core.snapshot.snapshot import Snapshot
-from airflow_delta.core.snapshot.stored_vectors import StoredVectors
+from airflow_delta.core.snapshot.stored_deletion_vectors import StoredDeletionVectors
 from airflow_delta.core.statements import CreateMode
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.resolve import log_store_for
@@ -258,7 +258,7 @@ class DeltaLog:
             snapshot,
             hooks=self._after_commit.hooks,
             enforces=enforces,
-            vectors=StoredVectors(self.store),
+            vectors=StoredDeletionVectors(self.store),
             backoff=self.backoff,
         )
 

@@ -23,7 +23,7 @@ FRAME_BYTES = 8
 _UUID_LENGTH = 20  # Characters of an encoded UUID; what stands before them is a directory.
 
 
-def vector_path(vector: Mapping[str, Any]) -> str | None:
+def deletion_vector_path(vector: Mapping[str, Any]) -> str | None:
     """The file of a vector as the log spells paths (percent-encoded); None for one that is in the log itself.
 
     Raises:

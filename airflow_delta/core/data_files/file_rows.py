@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_delta.core.data_files.deletion_vector import inline_vector, stored_vector, vector_path
+from airflow_delta.core.data_files.deletion_vector import deletion_vector_path, inline_vector, stored_vector
 from airflow_delta.core.data_files.reader import open_data_file
 from airflow_delta.core.data_files.row_bitmap import RowBitmap
 from airflow_delta.core.errors import CorruptDataFileError
@@ -95,7 +95,7 @@ class FileRows:
             CorruptDataFileError: It is not what the log says.
         """
         with self._believing_vectors(file):
-            path = vector_path(vector)
+            path = deletion_vector_path(vector)
             if path is None:
                 return inline_vector(vector)
         place = self._locate(path)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_delta.core.actions.file_actions import DELETION_VECTOR
-from airflow_delta.core.data_files.deletion_vector import vector_path
+from airflow_delta.core.data_files.deletion_vector import deletion_vector_path
 from airflow_delta.core.errors import CorruptLogError
 from airflow_delta.core.log.file_names import LOG_DIRECTORY
 from airflow_delta.core.storage.table_uri import ABSOLUTE, local_path, scheme_of
@@ -68,4 +68,4 @@ def absolute_vectors(vectors: pa.ChunkedArray, table_uri: str) -> pa.ChunkedArra
 
 
 def _place(kind: str, text: str) -> str | None:
-    return vector_path({"storage_type": kind, "path_or_inline_dv": text})
+    return deletion_vector_path({"storage_type": kind, "path_or_inline_dv": text})

@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_delta.core.actions import DomainMetadata, Metadata, Origin, Protocol, removes_of
-from airflow_delta.core.data_files.deletion_vector import vector_path
+from airflow_delta.core.data_files.deletion_vector import deletion_vector_path
 from airflow_delta.core.errors import AppendOnlyTableError, DataFilesMissingError, InvalidStatementError
 from airflow_delta.core.log.action_reconciliation import file_keys
 from airflow_delta.core.operations.missing_files import missing_files
 from airflow_delta.core.operations.table_log import TableLog
-from airflow_delta.core.operations.unneeded_files import check_contained, vector_files
+from airflow_delta.core.operations.unneeded_files import check_contained, deletion_vector_files
 from airflow_delta.core.schema import StructField, StructType, parse_schema, schema_json
 from airflow_delta.core.schema.column_mapping import MAX_ID_PROPERTY, physical_name
 from airflow_delta.core.snapshot.snapshot import Snapshot
@@ -234,12 +234,14 @@ def _unreadable(target: Snapshot, files: pa.Table) -> pa.Table:
     """Those of the files that are gone, or whose deletion vectors are. Raises ``PathOutsideTableError``."""
     check_contained(target.store, files)
     vectors = files["deletion_vector"]
-    named = pa.chunked_array([*files["path"].chunks, *vector_files(vectors, table=target.table_uri).chunks], pa.string())
+    named = pa.chunked_array(
+        [*files["path"].chunks, *deletion_vector_files(vectors, table=target.table_uri).chunks], pa.string()
+    )
     gone = missing_files(target.store, pa.chunked_array([named.unique()]))
     if not len(gone):
         return files.slice(0, 0)
     lost = set(gone.to_pylist())
-    without_vector = [vector is not None and vector_path(vector) in lost for vector in vectors.to_pylist()]
+    without_vector = [vector is not None and deletion_vector_path(vector) in lost for vector in vectors.to_pylist()]
     return files.filter(pc.or_(pc.is_in(files["path"], gone), pa.chunked_array([without_vector], pa.bool_())))
 
 

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_delta.core.data_files.deletion_vector import vector_path
+from airflow_delta.core.data_files.deletion_vector import deletion_vector_path
 from airflow_delta.core.errors import CorruptLogError
 from airflow_delta.core.log.file_names import LOG_DIRECTORY
 from airflow_delta.core.storage.file_locator import FileLocator
@@ -63,12 +63,12 @@ def named_paths(files: Iterable[pa.Table], *, table: str) -> pa.ChunkedArray:
     """
     pieces: list[pa.Array] = []
     for table_files in files:
-        pieces += [*table_files["path"].chunks, *vector_files(table_files["deletion_vector"], table=table).chunks]
+        pieces += [*table_files["path"].chunks, *deletion_vector_files(table_files["deletion_vector"], table=table).chunks]
     decoded = (_decoded(piece) for piece in pieces)
     return pa.chunked_array([*pieces, *decoded], pa.string())
 
 
-def vector_files(vectors: pa.ChunkedArray, *, table: str) -> pa.ChunkedArray:
+def deletion_vector_files(vectors: pa.ChunkedArray, *, table: str) -> pa.ChunkedArray:
     """The files of these deletion vectors, as the log spells paths; Python sees each file, which holds many vectors, once.
 
     Raises:
@@ -80,7 +80,7 @@ def vector_files(vectors: pa.ChunkedArray, *, table: str) -> pa.ChunkedArray:
     places = pa.table([pc.struct_field(vectors.drop_null(), key) for key in keys], names=keys)
     places = places.filter(pc.not_equal(places["storage_type"], "i")).group_by(keys).aggregate([])
     try:
-        return pa.chunked_array([pa.array(map(vector_path, places.to_pylist()), pa.string())])
+        return pa.chunked_array([pa.array(map(deletion_vector_path, places.to_pylist()), pa.string())])
     except (ValueError, TypeError) as error:
         raise CorruptLogError(table=table, file=LOG_DIRECTORY, detail=f"a deletion vector: {error}") from error
 
@@ -94,7 +94,7 @@ def check_contained(store: LogStore, files: pa.Table) -> None:
     """
     locate = FileLocator.of(store)
     locate.check(files["path"])
-    locate.check(vector_files(files["deletion_vector"], table=store.table_uri))
+    locate.check(deletion_vector_files(files["deletion_vector"], table=store.table_uri))
 
 
 def lies_below_the_root(paths: pa.ChunkedArray) -> pa.ChunkedArray:

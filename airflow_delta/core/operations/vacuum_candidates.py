@@ -21,7 +21,7 @@ from airflow_delta.core.log.commit_reader import read_commit_info, read_commits
 from airflow_delta.core.log.file_names import LOG_DIRECTORY
 from airflow_delta.core.log.history import InCommitTimestamps, commit_timestamp, monotonic_times
 from airflow_delta.core.log.log_segment import list_log
-from airflow_delta.core.operations.unneeded_files import LISTED_FILE, lies_below_the_root, unencoded, vector_files
+from airflow_delta.core.operations.unneeded_files import LISTED_FILE, deletion_vector_files, lies_below_the_root, unencoded
 from airflow_delta.core.storage.data_filesystem import data_filesystem
 from airflow_delta.core.storage.log_store import FileStatus, LogStore
 from airflow_delta.core.storage.table_uri import local_path, scheme_of
@@ -158,7 +158,7 @@ def removed_files(store: LogStore, commits: CommitRange) -> pa.Table:
         for paths, sizes, times in (
             (unencoded(removes["path"]), removes["size"], removes["deletion_timestamp"]),
             (unencoded(batch.changes["path"]), batch.changes["size"], None),
-            (unencoded(vector_files(removes["deletion_vector"], table=store.table_uri)), None, None),
+            (unencoded(deletion_vector_files(removes["deletion_vector"], table=store.table_uri)), None, None),
         ):
             rows = len(paths)
             columns = [paths, _or_zero(sizes, rows), _or_zero(times, rows)]

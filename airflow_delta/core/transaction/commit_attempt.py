@@ -13,7 +13,7 @@ from airflow_delta.core.actions import CommitActions, Metadata, Protocol
 from airflow_delta.core.predicate import Expression
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.table_features.feature import reader_features, writer_features
-from airflow_delta.core.transaction.deletion_vector_union import VectorFiles
+from airflow_delta.core.transaction.deletion_vector_union import DeletionVectorFiles
 from airflow_delta.core.transaction.isolation_level import IsolationLevel
 from airflow_delta.core.transaction.rewrite_bins import RewriteBins
 
@@ -65,7 +65,7 @@ class CommitAttempt:
     row_wise: bool = False
     row_id_high_water_mark: int = -1
     confirm_conflicting_files: ConfirmConflictingFiles | None = None
-    vectors: VectorFiles | None = None
+    vectors: DeletionVectorFiles | None = None
     bins: RewriteBins | None = None
 
     @property

@@ -18,7 +18,7 @@ from airflow_delta.core.data_files.row_bitmap import RowBitmap
 from airflow_delta.core.log.action_reconciliation import canonical_paths, file_keys
 
 
-class VectorFiles(Protocol):
+class DeletionVectorFiles(Protocol):
     """Deletion vectors, read and written; the conflict rules know no files."""
 
     def read(self, vectors: pa.StructArray) -> list[RowBitmap]:
@@ -46,7 +46,7 @@ def rows_of_both(before: RowBitmap, theirs: RowBitmap, ours: RowBitmap) -> RowBi
     return theirs.union(added) if len(added.minus(theirs)) == len(added) else None
 
 
-def united(ours: CommitActions, theirs: CommitActions, vectors: VectorFiles) -> tuple[CommitActions, CommitActions]:
+def united(ours: CommitActions, theirs: CommitActions, vectors: DeletionVectorFiles) -> tuple[CommitActions, CommitActions]:
     """Settle what the winner did to files from which it only deleted rows, and other rows than the attempt.
 
     Where the attempt deletes rows of such a file too, its vector becomes that of both.

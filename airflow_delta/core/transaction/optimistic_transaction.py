@@ -42,7 +42,7 @@ from airflow_delta.core.transaction.commit_attempt import CommitAttempt, Confirm
 from airflow_delta.core.transaction.commit_checks import check_commit, is_empty
 from airflow_delta.core.transaction.commit_preparation import prepared
 from airflow_delta.core.transaction.commit_result import CommitResult
-from airflow_delta.core.transaction.deletion_vector_union import VectorFiles
+from airflow_delta.core.transaction.deletion_vector_union import DeletionVectorFiles
 from airflow_delta.core.transaction.in_commit_timestamps import are_enabled
 from airflow_delta.core.transaction.isolation_level import commit_isolation_level, table_isolation_level
 from airflow_delta.core.transaction.operation import Operation
@@ -73,7 +73,7 @@ class OptimisticTransaction:
         *,
         hooks: Iterable[PostCommitHook] = (),
         enforces: Iterable[str] = (),
-        vectors: VectorFiles | None = None,
+        vectors: DeletionVectorFiles | None = None,
         backoff: Backoff = commit_loop.RETRIES,
     ) -> None:
         """Stand on ``snapshot``, or before the first version of a table when it is None.

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pytest
 
-from airflow_delta.core.data_files.deletion_vector import framed_vector, inline_vector, stored_vector, vector_path
+from airflow_delta.core.data_files.deletion_vector import deletion_vector_path, framed_vector, inline_vector, stored_vector
 from airflow_delta.core.data_files.row_bitmap import RowBitmap
 from airflow_delta.core.data_files.z85 import z85_encoded
 
@@ -35,7 +35,7 @@ def test_a_frame_is_size_content_and_checksum():
 
 
 def test_a_vector_in_the_log_itself_is_read():
-    assert vector_path(INLINE) is None
+    assert deletion_vector_path(INLINE) is None
     assert inline_vector(INLINE).positions().to_pylist() == ROWS
 
 
@@ -56,13 +56,13 @@ def test_the_inline_example_of_the_protocol_is_read():
     ],
 )
 def test_the_file_of_a_vector_follows_from_its_name(kind, text, path):
-    assert vector_path({"storage_type": kind, "path_or_inline_dv": text}) == path
+    assert deletion_vector_path({"storage_type": kind, "path_or_inline_dv": text}) == path
 
 
 @pytest.mark.parametrize(("kind", "text"), [("x", ""), (None, ""), ("u", "too short"), ("u", None), ("u", "!" * 20 + "\u00fc")])
 def test_what_names_no_file_is_refused(kind, text):
     with pytest.raises(ValueError, match=r"storage type|Base85|16-char"):
-        vector_path({"storage_type": kind, "path_or_inline_dv": text})
+        deletion_vector_path({"storage_type": kind, "path_or_inline_dv": text})
 
 
 @pytest.mark.parametrize(

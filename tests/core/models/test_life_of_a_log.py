@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
 
 from airflow_delta.core.actions import ADD_FILE, DomainMetadata, Metadata, Protocol, SetTransaction, removes_of
-from airflow_delta.core.data_files.deletion_vector import vector_path
+from airflow_delta.core.data_files.deletion_vector import deletion_vector_path
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import DataFilesMissingError, VacuumLiteImpossibleError, VersionNotFoundError
 from airflow_delta.core.operations.checkpoints import CheckpointKind
@@ -57,7 +57,7 @@ class Version:
 
 def key_of(row):
     vector = row["deletion_vector"]
-    return row["path"], None if vector is None else vector_path(vector)
+    return row["path"], None if vector is None else deletion_vector_path(vector)
 
 
 class Life(RuleBasedStateMachine):

@@ -15,7 +15,7 @@ from airflow_delta.core.data_files.row_bitmap import RowBitmap
 from airflow_delta.core.data_files.z85 import z85_encoded
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import ConcurrentAppendError, ConcurrentDeleteDeleteError, ConcurrentDeleteReadError
-from airflow_delta.core.snapshot.stored_vectors import StoredVectors
+from airflow_delta.core.snapshot.stored_deletion_vectors import StoredDeletionVectors
 from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
 from airflow_delta.core.transaction.deletion_vector_union import rows_of_both
 from airflow_delta.core.transaction.operation import Operation
@@ -56,7 +56,7 @@ class Table:
         transaction = transaction or self.log.start_transaction()
         files = transaction.files(where)
         touched = files.filter(pa.array([path in rows for path in files["path"].to_pylist()], pa.bool_()))
-        before = StoredVectors(self.log.store).read(touched["deletion_vector"].combine_chunks())
+        before = StoredDeletionVectors(self.log.store).read(touched["deletion_vector"].combine_chunks())
         after = [bitmap(rows[path]).union(old) for path, old in zip(touched["path"].to_pylist(), before, strict=True)]
         filesystem, root = self.log.store.data_filesystem()
         vectors = write_deletion_vectors(filesystem, root, after)
@@ -254,7 +254,7 @@ def unite(content, rows):
         "size_in_bytes": len(content),
         "cardinality": rows,
     }
-    stored = StoredVectors(InMemoryLogStore("memory://t"))
+    stored = StoredDeletionVectors(InMemoryLogStore("memory://t"))
     before, theirs, ours = stored.read(pa.array([None, vector, None], ADD_FILE.field("deletion_vector").type))
     assert len(rows_of_both(before, theirs, ours)) == rows
 

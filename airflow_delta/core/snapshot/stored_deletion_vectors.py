@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from airflow_delta.core.data_files.deletion_vector import inline_vector, stored_vector, vector_path
+from airflow_delta.core.data_files.deletion_vector import deletion_vector_path, inline_vector, stored_vector
 from airflow_delta.core.data_files.deletion_vector_writer import write_deletion_vectors
 from airflow_delta.core.data_files.row_bitmap import RowBitmap
 from airflow_delta.core.errors import CorruptDataFileError
@@ -19,7 +19,7 @@ _UNREADABLE = "the deletion vector cannot be read: "
 _NO_ROWS = RowBitmap({})
 
 
-class StoredVectors:
+class StoredDeletionVectors:
     """Reads vectors wherever the log says that they are, and writes new ones below the table's root."""
 
     def __init__(self, store: LogStore) -> None:
@@ -42,7 +42,7 @@ class StoredVectors:
     def _rows(self, vector: Mapping[str, Any]) -> RowBitmap:
         table, path = self._store.table_uri, str(vector["path_or_inline_dv"])
         try:
-            located = vector_path(vector)
+            located = deletion_vector_path(vector)
             if located is None:
                 return inline_vector(vector).checked()
         except (TypeError, ValueError) as error:
