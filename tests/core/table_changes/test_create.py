@@ -108,8 +108,8 @@ def test_the_protocol_asked_for_is_given_and_not_stored(table):
     [
         (struct(a=LONG, A=LONG), "more than once"),
         (struct(a=ArrayType(struct(x=LONG, X=LONG))), "a.element.x occurs more than once"),
-        (struct(a=VOID), "a has no type"),
-        (struct(a=MapType(STRING, struct(x=VOID))), "a.value.x has no type"),
+        (struct(a=VOID), "a has the type void"),
+        (struct(a=MapType(STRING, struct(x=VOID))), "a.value.x has the type void"),
         (struct(**{"a b": LONG}), "without column mapping"),
         (struct(st=struct(**{"x=y": LONG})), "without column mapping"),
         (struct(**{"": LONG}), "no name"),
@@ -154,9 +154,9 @@ def test_partition_columns_that_cannot_be_are_refused(table, partition_columns, 
         ({"clustering_columns": ["a", "A"]}, "named twice"),
         ({"clustering_columns": ["z"]}, "not among the columns"),
         ({"clustering_columns": ["st"]}, "not among the columns"),
-        ({"clustering_columns": ["flag"]}, "no bounds"),
+        ({"clustering_columns": ["flag"]}, "no min/max statistics"),
         ({"clustering_columns": ["b"], "properties": {"delta.dataSkippingNumIndexedCols": "1"}}, "no statistics"),
-        ({"clustering_columns": ["a."]}, "no path"),
+        ({"clustering_columns": ["a."]}, "not a column path"),
     ],
 )
 def test_clustering_columns_that_cannot_be_are_refused(table, new, reason):

@@ -66,7 +66,7 @@ def test_a_column_is_not_added_where_it_is_or_where_it_cannot_be(path):
 
 
 def test_a_column_is_not_added_behind_one_that_is_elsewhere():
-    with pytest.raises(Refusal, match="no column x beside new"):
+    with pytest.raises(Refusal, match="the column x, to place new after, does not exist"):
         add_column(SCHEMA, NewColumn(path="new", type=LONG, position=after("x")))
 
 

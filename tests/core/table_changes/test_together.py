@@ -98,7 +98,7 @@ def test_one_change_that_is_refused_keeps_all_from_being_made(table):
 
 def test_rows_are_checked_before_their_columns_change(table):
     table.create()
-    with pytest.raises(InvalidTableChangeError, match="let it be the first change"):
+    with pytest.raises(InvalidTableChangeError, match="make it the first change"):
         together(table, AddColumns("a INT"), AddConstraint("c", "id > 1"))
     assert together(table, AddConstraint("c", "id > 1"), AddConstraint("d", "id > 2"), AddColumns("a INT")).version == 1
 
