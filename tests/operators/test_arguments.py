@@ -105,7 +105,7 @@ def test_the_flags_and_numbers_of_operators_are_found():
         (lambda: DeltaMaintenanceOperator(**T, steps=["vaccum"]), "did you mean 'vacuum'"),
         (lambda: DeltaMaintenanceOperator(**T, min_small_files="1"), "must be 2 or more"),
         (lambda: DeltaTableHealthOperator(**T, fail_on="warn"), "did you mean 'warning'"),
-        (lambda: DeltaMergeOperator(**T, source="/s"), "on must be a text"),
+        (lambda: DeltaMergeOperator(**T, source="/s"), "on must be a string"),
         (lambda: DeltaMergeOperator(**T, source="/s", on="a", sql="MERGE"), "stand in the text of sql"),
         (lambda: DeltaMergeOperator(**T, source="/s", on="a", views={"v": "/v"}), "views go with sql only"),
         (

@@ -236,7 +236,7 @@ def _unreadable_values(partitions: Sequence[_Partition], fields: tuple[StructFie
             try:
                 typed_values(pa.array([value], pa.string()), column.type, column=column.name)
             except InvalidPartitionValueError:
-                yield f"{column.name}: {value!r} is not a {column.type}"
+                yield f"{column.name}: {value!r} is not of the type {column.type}"
 
 
 def _limited(problems: list[str]) -> tuple[str, ...]:

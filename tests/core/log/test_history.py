@@ -156,7 +156,7 @@ def test_a_text_that_is_no_time_is_refused_by_name(text):
 
 
 def test_version_and_time_together_are_a_mistake():
-    with pytest.raises(ValueError, match="not by both"):
+    with pytest.raises(ValueError, match="not both"):
         five_commits().log.snapshot(version=1, timestamp=2000)
 
 

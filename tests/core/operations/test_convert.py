@@ -163,7 +163,7 @@ def test_a_partition_column_that_the_files_hold_too_is_read_from_the_directory(t
     [
         (["f.parquet"], {"p": "int"}, [".: partitioned by [], expected ['p']"]),
         (["a=1/b=2/f", "b=2/a=1/f"], {"a": "int", "b": "int"}, ["b=2/a=1: partitioned by ['b', 'a'], expected ['a', 'b']"]),
-        (["p=x/f", "p=y/f", "p=1/f"], {"p": "int"}, ["p: 'x' is no int", "p: 'y' is no int"]),
+        (["p=x/f", "p=y/f", "p=1/f"], {"p": "int"}, ["p: 'x' is not of the type int", "p: 'y' is not of the type int"]),
         (["p=1/f"], {"p": "array<int>"}, ["p: 'array<int>' is not a type for a partition column"]),
         (["p=1/f"], {"p": "nonsense"}, ["p: 'nonsense' is not a type for a partition column"]),
     ],
