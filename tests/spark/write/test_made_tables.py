@@ -72,7 +72,7 @@ def test_a_table_may_be_made_clustered_and_its_clustering_is_asked_for_or_left_o
 
 
 def test_a_table_that_cannot_be_clustered_so_is_not_made(put, tmp_path):
-    with pytest.raises(SchemaMismatchError, match="has no bounds to cluster by"):
+    with pytest.raises(SchemaMismatchError, match="has no min/max statistics to cluster by"):
         put("SELECT 1 AS id, true AS flag", cluster_by="flag")
 
     assert list(tmp_path.iterdir()) == []
