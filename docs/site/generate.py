@@ -23,6 +23,7 @@ from airflow_delta.spark import supported_features as supported
 
 PAGES = Path(__file__).parents[1]
 REGION = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+COLORS = ("#3f51b5", "#b0bec5")
 EXAMPLE = re.compile(r"::\n\n((?: {4}.*\n|\n)+)")
 
 
@@ -75,6 +76,29 @@ def cell(text: str) -> str:
     return " ".join(text.split()).replace("``", "`").replace("|", "\\|")
 
 
+def benchmark_chart(benchmarks: str) -> str:
+    """The comparison with Delta-Spark of the benchmarks' page as an SVG: two bars for each statement."""
+    table = benchmarks.partition("## Beside Delta-Spark")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (.+?) \| ([\d.]+) \| ([\d.]+) \|$", table, re.MULTILINE)
+    scale = 440 / max(float(seconds) for row in rows for seconds in row[1:])
+    bars = []
+    for number, (name, *both) in enumerate(rows):
+        top = 52 + number * 40
+        bars.append(f'  <text x="250" y="{top + 20}" text-anchor="end">{name}</text>')
+        for offset, seconds, color in zip((0, 15), both, COLORS, strict=True):
+            width = float(seconds) * scale
+            bars.append(f'  <rect x="262" y="{top + offset}" width="{width:.0f}" height="13" fill="{color}"/>')
+            bars.append(f'  <text x="{268 + width:.0f}" y="{top + offset + 11}" font-size="12">{seconds} s</text>')
+    height = 62 + len(rows) * 40
+    legend = [
+        f'  <rect x="{x}" y="18" width="13" height="13" fill="{color}"/><text x="{x + 20}" y="30">{name}</text>'
+        for x, color, name in zip((262, 400), COLORS, ("airflow-delta", "Delta-Spark 4.4"), strict=True)
+    ]
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 780 {height}" font-family="Helvetica, Arial, sans-serif" '
+    back = f'  <rect width="780" height="{height}" fill="#ffffff"/>'
+    return "\n".join([head + 'font-size="14">', back, *legend, *bars, "</svg>"]) + "\n"
+
+
 REGIONS: dict[str, Callable[[], Iterator[str]]] = {"features": feature_table, "arguments": argument_guide}
 KEPT = frozenset({"features"})
 """Those that the pages in the repository hold; docstrings change too often for the others."""
@@ -97,3 +121,4 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 if __name__ == "__main__":
     for page in PAGES.glob("*.md"):
         page.write_text(generated(page.read_text()))
+    (PAGES / "images" / "benchmarks.svg").write_text(benchmark_chart((PAGES / "benchmarks.md").read_text()))

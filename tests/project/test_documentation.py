@@ -16,7 +16,7 @@ from airflow_delta import operators
 from airflow_delta.assets import delta_asset
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.jobs.spec import JobSpec
-from docs.site.generate import generated
+from docs.site.generate import benchmark_chart, generated
 
 ROOT = Path(__file__).parents[2]
 FIRST = ("README.md", "CONTRIBUTING.md", "SECURITY.md")
@@ -171,3 +171,9 @@ def test_the_table_of_features_is_that_of_the_code():
     page = PAGES["docs/support-matrix.md"]
     assert generated(page) == page, "run python docs/site/generate.py"
     assert page.count("\n| `") > 20
+
+
+def test_the_chart_shows_the_figures_of_the_benchmarks():
+    chart = benchmark_chart(PAGES["docs/benchmarks.md"])
+    assert (ROOT / "docs" / "images" / "benchmarks.svg").read_text() == chart, "run python docs/site/generate.py"
+    assert chart.count(" s</text>") == 20
