@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import DeltaError
@@ -41,6 +43,9 @@ SECONDS_AT_MOST = 240
 SUBMIT = (
     "--master local[2] --driver-memory 1g --conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=2 pyspark-shell"
 )
+
+_OF_SPARKS_READER = "[FAILED_READ_FILE"
+"""Where Spark's own reader reads the files of a DataFrame, the user who asks for its rows gets Spark's own error."""
 
 STATEMENTS = {
     "append": lambda table: WriteStatement(table=table, source=SqlSource("SELECT 10L AS id, 'x' AS s")),
@@ -90,6 +95,10 @@ def _run(spark, statement, table):
                 rows = str(read_table(spark, DeltaLog.for_table(table).snapshot()).limit(10).collect())
         except DeltaError as error:
             return type(error).__name__
+        except (PySparkException, Py4JJavaError) as error:
+            if _OF_SPARKS_READER not in str(error):
+                raise
+            return _OF_SPARKS_READER
         if CANARY in rows:
             raise LeakError("the neighbor's rows were read")
         return "done"

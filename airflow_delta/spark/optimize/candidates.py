@@ -58,7 +58,9 @@ def hides_many_rows(files: pa.Table) -> pa.Array:
     """Which files are worth to be written anew for the rows alone that their deletion vectors hide."""
     rows = pa.chunked_array([record_counts(each) for each in files["stats"].chunks], pa.int64())
     hidden = pc.struct_field(files["deletion_vector"], "cardinality")
-    is_worth = pc.greater(pc.cast(hidden, pa.float64()), pc.multiply(pc.cast(rows, pa.float64()), _HIDDEN_SHARE))
+    # Not safe: a file may claim more rows than a double counts exactly.
+    hidden, rows_in_file = (counts.cast(pa.float64(), safe=False) for counts in (hidden, rows))
+    is_worth = pc.greater(hidden, pc.multiply(rows_in_file, _HIDDEN_SHARE))
     is_unknown = pc.and_(files["deletion_vector"].is_valid(), rows.is_null())
     return pc.or_(pc.fill_null(is_worth, fill_value=False), is_unknown)
 

@@ -51,11 +51,12 @@ def test_files_with_many_deleted_rows_are_taken_whatever_their_size():
         add("few", size=900, stats=stats, deletionVector=vector | {"cardinality": 5}),
         add("unknown", size=900, deletionVector=vector),
         add("none", size=900, stats=stats),
+        add("absurd", size=900, stats='{"numRecords":9223372036854775807}', deletionVector=vector | {"cardinality": 2**62 + 1}),
     ]
     snapshot = HandmadeLog().create(*files).log.snapshot()
     found = candidates(snapshot, OptimizeStatement(table="t", target_file_size=100), None)
-    assert sorted(found["path"].to_pylist()) == ["many", "unknown"]
-    assert compaction_bins(found, [], 100)[1].to_pylist() == [0, 1]
+    assert sorted(found["path"].to_pylist()) == ["absurd", "many", "unknown"]
+    assert compaction_bins(found, [], 100)[1].to_pylist() == [0, 1, 2]
 
 
 def test_a_size_of_nothing_is_refused():
