@@ -40,7 +40,7 @@ from airflow_delta.jobs.errors import JobFailedError, ResultMissingError
 from airflow_delta.jobs.result import ResultDocument, newest_document, result_uri, written_results
 from airflow_delta.jobs.spec import JobSpec, statement_digest
 from airflow_delta.jobs.table_stats import attach_table_stats
-from airflow_delta.links import DeltaTableHistoryLink, SparkApplicationLink, push_links
+from airflow_delta.observe.links import DeltaTableHistoryLink, SparkApplicationLink, push_links
 from airflow_delta.operators.asset_events import Emit, declared_outlets, emit_asset_events
 from airflow_delta.operators.openlineage import OpenLineageMethods
 from airflow_delta.operators.submission import check_uploads, driver_python, spec_argument, submit_conf

@@ -21,7 +21,7 @@ from airflow_delta.hooks.pins import PIN_ID, digest_of, keep_pin, kept_pin
 from airflow_delta.hooks.xcoms import push_xcom
 from airflow_delta.jobs.pin_statement import execute_pin
 from airflow_delta.jobs.result import ResultDocument
-from airflow_delta.links import HISTORY_KEY
+from airflow_delta.observe.links import HISTORY_KEY
 from airflow_delta.operators.core import DeltaCoreOperator, Engine
 from airflow_delta.operators.job import Attempt
 

@@ -16,7 +16,7 @@ from fastapi import Depends, FastAPI, Query, Request
 from fastapi.responses import HTMLResponse
 from sqlalchemy import select
 
-from airflow_delta.links import HISTORY_KEY, history_path
+from airflow_delta.observe.links import HISTORY_KEY, history_path
 from airflow_delta.www.pages import history_page, nothing_page, tables_page
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from airflow_delta.core.statements import OperationResult
 from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.jobs.table_stats import attach_table_stats
-from airflow_delta.links import told_history as history_payload
+from airflow_delta.observe.links import told_history as history_payload
 from airflow_delta.watch.commit_filter import CommitFilter
 from airflow_delta.watch.commit_watch import CommitWait, CommitWatch
 from airflow_delta.www.pages import history_page

@@ -17,7 +17,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import update
 
 from airflow_delta import plugin
-from airflow_delta.links import HISTORY_KEY
+from airflow_delta.observe.links import HISTORY_KEY
 from airflow_delta.operators import DeltaVacuumOperator
 
 pytestmark = pytest.mark.airflow

@@ -7,7 +7,7 @@ import pytest
 
 from airflow_delta.core.statements import OperationResult
 from airflow_delta.jobs.result import ResultDocument
-from airflow_delta.links import MAX_BYTES, DeltaTableHistoryLink, SparkApplicationLink, told_history
+from airflow_delta.observe.links import MAX_BYTES, DeltaTableHistoryLink, SparkApplicationLink, told_history
 
 RUN = SimpleNamespace(dag_id="daily", task_id="group.load", run_id="manual__2013-01-01T00:00:00+00:00", map_index=-1)
 

@@ -1,0 +1,1 @@
+"""What shows and reports the work of tasks: links and their pages, metrics, alerts, lineage."""
