@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow.sdk.plugins_manager import AirflowPlugin
 
-from airflow_delta import listener
+from airflow_delta.observe import listener
 from airflow_delta.macros import MACROS
 
 log = logging.getLogger(__name__)
