@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from airflow_delta.jobs.result import ResultDocument
 
-_LINEAGE = "airflow_delta.lineage"
+_LINEAGE = "airflow_delta.observe.lineage"
 """Imported when OpenLineage's listener asks: an operator can be imported where that extra is not installed."""
 
 

@@ -11,7 +11,7 @@ from airflow.sdk.listener import get_listener_manager
 
 from airflow_delta.core.statements import OperationResult
 from airflow_delta.jobs.result import ResultDocument
-from airflow_delta.lineage import lineage_of_outcome, lineage_of_plan
+from airflow_delta.observe.lineage import lineage_of_outcome, lineage_of_plan
 from airflow_delta.operators import DeltaMergeOperator
 
 SCHEMA = {
@@ -120,7 +120,7 @@ def test_a_failed_task_has_written_nothing(monkeypatch):
     (planned,) = operator.get_openlineage_facets_on_failure(None).outputs
     assert "version" not in planned.facets
     assert operator.get_openlineage_facets_on_complete(None) == operator.get_openlineage_facets_on_start()
-    monkeypatch.setitem(sys.modules, "airflow_delta.lineage", None)
+    monkeypatch.setitem(sys.modules, "airflow_delta.observe.lineage", None)
     with pytest.raises(ImportError):
         operator.get_openlineage_facets_on_start()
 
