@@ -101,7 +101,7 @@ def get_provider_info() -> dict[str, Any]:
             }
         ],
         "extra-links": ["airflow_delta.observe.links.DeltaTableHistoryLink", "airflow_delta.observe.links.SparkApplicationLink"],
-        "notifications": ["airflow_delta.notifications.DeltaConflictNotifier"],
+        "notifications": ["airflow_delta.observe.notifications.DeltaConflictNotifier"],
         "plugins": [{"name": "delta", "plugin-class": "airflow_delta.plugin.DeltaPlugin"}],
         "connection-types": [_DELTA_CONNECTION],
         "config": {

@@ -7,7 +7,7 @@ import pytest
 from airflow.sdk import BaseNotifier
 
 from airflow_delta.core.errors import ConcurrentAppendError, ConcurrentDeleteReadError, SchemaMismatchError
-from airflow_delta.notifications import DeltaConflictNotifier
+from airflow_delta.observe.notifications import DeltaConflictNotifier
 
 RUN = {"dag_id": "daily", "task_id": "load", "run_id": "r1"}
 CONFLICT = ConcurrentAppendError(
