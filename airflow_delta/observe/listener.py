@@ -17,7 +17,7 @@ from airflow.sdk.observability import stats
 from airflow_delta.core.errors import CommitAttemptsExhaustedError, CommitConflictError
 from airflow_delta.core.foreign_values import printable_lines
 from airflow_delta.core.statements.result import OperationResult
-from airflow_delta.hooks.commit_statistics import commit_statistics
+from airflow_delta.observe.commit_statistics import commit_statistics
 
 if TYPE_CHECKING:
     from airflow_delta.jobs.result import ResultDocument

@@ -2,7 +2,7 @@
 
 import pytest
 
-from airflow_delta.hooks.commit_statistics import commit_statistics
+from airflow_delta.observe.commit_statistics import commit_statistics
 
 
 @pytest.mark.parametrize(
