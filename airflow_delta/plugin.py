@@ -25,7 +25,7 @@ class DeltaPlugin(AirflowPlugin):
     def fastapi_apps(self) -> list[Any]:  # type: ignore[override]  # Airflow only reads it
         """The pages. Only the API server asks for them, and only there can they be imported; if they cannot, there are none."""
         try:
-            pages = import_module("airflow_delta.www.app")
+            pages = import_module("airflow_delta.observe.www.app")
         except Exception:
             log.exception("The pages of Delta tables are switched off")
             return []

@@ -17,7 +17,7 @@ from fastapi.responses import HTMLResponse
 from sqlalchemy import select
 
 from airflow_delta.observe.links import HISTORY_KEY, history_path
-from airflow_delta.www.pages import history_page, nothing_page, tables_page
+from airflow_delta.observe.www.pages import history_page, nothing_page, tables_page
 
 log = logging.getLogger(__name__)
 

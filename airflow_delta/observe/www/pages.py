@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from airflow_delta.core.foreign_values import json_value, natural_number, printable
 
 _TEMPLATES = Environment(
-    loader=PackageLoader("airflow_delta.www"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    loader=PackageLoader("airflow_delta.observe.www"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
 )
 
 _LONGEST = 1_000  # characters of one text

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from airflow_delta.www.pages import history_page, tables_page
+from airflow_delta.observe.www.pages import history_page, tables_page
 
 EVIL = "<script>alert('x')</script>"
 
