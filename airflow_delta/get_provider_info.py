@@ -100,8 +100,11 @@ def get_provider_info() -> dict[str, Any]:
                 "to_openlineage_converter": "airflow_delta.assets.to_openlineage",
             }
         ],
-        "extra-links": ["airflow_delta.observe.links.DeltaTableHistoryLink", "airflow_delta.observe.links.SparkApplicationLink"],
-        "notifications": ["airflow_delta.observe.notifications.DeltaConflictNotifier"],
+        "extra-links": [
+            "airflow_delta.observe.links.DeltaTableHistoryLink",
+            "airflow_delta.observe.links.SparkApplicationLink",
+        ],
+        "notifications": ["airflow_delta.notifications.DeltaConflictNotifier"],
         "plugins": [{"name": "delta", "plugin-class": "airflow_delta.plugin.DeltaPlugin"}],
         "connection-types": [_DELTA_CONNECTION],
         "config": {

@@ -8,8 +8,8 @@ from typing import Any
 
 from airflow.sdk.plugins_manager import AirflowPlugin
 
-from airflow_delta.observe import listener
 from airflow_delta.macros import MACROS
+from airflow_delta.observe import listener
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from datetime import timedelta
 import pendulum
 from airflow.sdk import DAG, Param
 
-from airflow_delta.observe.notifications import DeltaConflictNotifier
+from airflow_delta.notifications import DeltaConflictNotifier
 from airflow_delta.operators import CommentColumn, DeltaAlterOperator, DeltaCreateOperator, DeltaRestoreOperator
 from flights_demo.conflict_log import log_conflict
 from flights_demo.tables import DEFAULT_ROOT, FLIGHTS_COLUMNS

@@ -107,7 +107,7 @@ def test_airflows_commands_show_it(airflow_database):
         "providers list -o json": "airflow-delta",
         "providers hooks -o json": "airflow_delta.hooks.delta.DeltaHook",
         "providers links -o json": "airflow_delta.observe.links.DeltaTableHistoryLink",
-        "providers notifications -o json": "airflow_delta.observe.notifications.DeltaConflictNotifier",
+        "providers notifications -o json": "airflow_delta.notifications.DeltaConflictNotifier",
         "providers triggers -o json": "airflow_delta.triggers.commit_event",
         "providers widgets -o json": "storage_conn_id",
         "providers behaviours -o json": '"delta"',

@@ -36,7 +36,7 @@ def conflict_report(error: DeltaError) -> dict[str, Any]:
 
 
 @contextmanager
-def conflicts_told(context: Context) -> Iterator[None]:
+def report_conflicts(context: Context) -> Iterator[None]:
     """Leave the report of a conflict that is raised in the body as the task's XCom ``delta_conflict``."""
     try:
         yield

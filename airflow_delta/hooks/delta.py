@@ -88,7 +88,7 @@ class DeltaHook(BaseHook):
             return f"{self.table_root}/{table}"
         return absolute(table, f"the connection {self.delta_conn_id!r} has no table root")
 
-    def placed(self, statement: Placed) -> Placed:
+    def resolve_table_uris(self, statement: Placed) -> Placed:
         """The statement with each name of a table in it made a URI."""
         placed: Placed = map_tables(statement, self.table_uri)
         return placed

@@ -19,9 +19,9 @@ from openlineage.client.generated.storage_dataset import StorageDatasetFacet
 from airflow_delta.assets import lineage_name
 from airflow_delta.core.foreign_values import json_value, natural_number
 from airflow_delta.core.statements import OperationResult
-from airflow_delta.observe.commit_statistics import commit_statistics
 from airflow_delta.jobs.best_effort import BestEffort
 from airflow_delta.jobs.result import ResultDocument
+from airflow_delta.observe.commit_statistics import commit_statistics
 
 Lineage = OperatorLineage[Any, Any]
 

@@ -24,10 +24,10 @@ MAX_BYTES = 48 * 1024
 
 def push_links(document: ResultDocument, context: Context) -> None:
     """Leave what the task saw of the table for the page that the task's link shows: the API server reads no storage."""
-    push_xcom(context, HISTORY_KEY, told_history(document))
+    push_xcom(context, HISTORY_KEY, history_payload(document))
 
 
-def told_history(document: ResultDocument) -> dict[str, Any]:
+def history_payload(document: ResultDocument) -> dict[str, Any]:
     """The table as the task left it: ``table``, ``version``, ``facts``, ``commits`` (newest first, as far as there is room)."""
     result = document.outcome
     if result is None:

@@ -20,7 +20,7 @@ from airflow_delta.jobs.spec import SPEC_FORMAT
 from airflow_delta.operators.submission import LONGEST_ARGUMENT
 from airflow_delta.shipping.ship import shipped_code
 
-GENERATION_KEY = "delta_generation"
+CLEAR_COUNT_KEY = "delta_generation"
 """XCom of the submitting task, by which its result is found; pushed right before it submits."""
 
 _RUN = {
@@ -105,13 +105,13 @@ class DeltaJob:
             arguments=("--spec", spec),
             conf={"spark.driver.memoryOverheadFactor": "0.4", "spark.executor.memoryOverheadFactor": "0.4"},
             environment=dict(environment or {}),
-            pre_execute=push_generation,
+            pre_execute=push_clear_count,
         )
 
 
-def push_generation(context: Context) -> None:
+def push_clear_count(context: Context) -> None:
     """Tell the result's task which run of the submitting task it belongs to. Rendering the arguments tells nobody anything."""
-    push_xcom(context, GENERATION_KEY, context["ti"].max_tries)
+    push_xcom(context, CLEAR_COUNT_KEY, context["ti"].max_tries)
 
 
 def _full(uri: str) -> str:

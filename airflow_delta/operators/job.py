@@ -25,7 +25,7 @@ from airflow_delta.core.statements.fields import is_template
 from airflow_delta.core.statements.json_form import is_statement_value, map_texts
 from airflow_delta.core.storage.table_uri import absolute
 from airflow_delta.hooks.checked_arguments import CheckedArguments, without_run
-from airflow_delta.hooks.conflict_report import conflicts_told
+from airflow_delta.hooks.conflict_report import report_conflicts
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.driver_environment import DriverSubmitHook
 from airflow_delta.hooks.errors import DriverLostError, ScratchUriNeededError, SparkTargetError
@@ -214,7 +214,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
         :raises DeltaError: The statement could not be done; the text says what, where and how to go on.
         """
         hook = self.hook
-        statement = hook.placed(self.statement())
+        statement = hook.resolve_table_uris(self.statement())
         scratch = self.scratch_uri or hook.scratch_uri or conf.get("delta", "scratch_uri", fallback=None) or None
         if scratch is not None:
             absolute(scratch, "driver and worker would look for it in their own working directories")
@@ -233,7 +233,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
         if found is not None:
             self.log.info("The log of %s holds this task's commit; nothing is done again", statement.table)
             return self._deliver(found, context)
-        with conflicts_told(context):
+        with report_conflicts(context):
             document = self._perform(attempt, context)
         return self._deliver(document, context)
 
@@ -328,7 +328,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
         :raises DeltaError: As ``execute``; ``DriverLostError`` when there is neither a result nor a commit.
         """
         hook, base, state = self.hook, event["base"], event["state"]
-        statement = hook.placed(self.statement())
+        statement = hook.resolve_table_uris(self.statement())
         attempt = Attempt(
             statement=statement,
             token=TaskToken(token=event["token"], start_version=event["start_version"], is_new=False),
@@ -337,7 +337,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
         )
         lost = DriverLostError(table=statement.table, detail=ENDINGS.get(state, state))
         failure = None if state in {"document", "succeeded"} else lost
-        with conflicts_told(context):
+        with report_conflicts(context):
             document = self._settled(attempt, base, set(event["before"]), failure, context)
         return self._deliver(document, context)
 

@@ -133,7 +133,7 @@ class DeltaPinOperator(DeltaCoreOperator):
             version = chosen.get(alias, chosen.get(table))
             return PinnedTable(alias=alias, table=table, as_of=as_of if version is None else Version(version))
 
-        return tuple(self.hook.placed(asked(*named)) for named in _named(self.tables, self.as_of))
+        return tuple(self.hook.resolve_table_uris(asked(*named)) for named in _named(self.tables, self.as_of))
 
     def _done_here(self, log: DeltaLog, attempt: Attempt, origin: Origin) -> OperationResult:  # noqa: ARG002
         return execute_pin(cast("PinStatement", attempt.statement), self.hook.delta_log, origin)

@@ -12,13 +12,13 @@ from airflow.sdk import Context
 from airflow_delta.core.committed import result_of_commit
 from airflow_delta.core.errors import TableNotFoundError
 from airflow_delta.core.statements import Statement
-from airflow_delta.hooks.conflict_report import conflicts_told
+from airflow_delta.hooks.conflict_report import report_conflicts
 from airflow_delta.hooks.errors import JobNotSubmittedError
 from airflow_delta.hooks.task_token import TaskToken
 from airflow_delta.jobs.result import ResultDocument, written_results
 from airflow_delta.jobs.table_stats import attach_table_stats
 from airflow_delta.jobs.task_run import TaskRun
-from airflow_delta.operators.delta_job import GENERATION_KEY, DeltaJob
+from airflow_delta.operators.delta_job import CLEAR_COUNT_KEY, DeltaJob
 from airflow_delta.operators.job import Attempt, DeltaJobOperator, visible_head
 
 
@@ -70,7 +70,7 @@ class DeltaResultOperator(DeltaJobOperator):
         """
         self.check_arguments()
         hook, base, run = self.hook, str(self.scratch_uri), self._run(context)
-        statement = hook.placed(self.statement())
+        statement = hook.resolve_table_uris(self.statement())
         token = TaskToken(token=run.key, start_version=None, is_new=False)
         attempt = Attempt(statement=statement, token=token, head=None, scratch=base)
         if self.waits and not written_results(base, run.key, hook.storage_options(base)):
@@ -78,7 +78,7 @@ class DeltaResultOperator(DeltaJobOperator):
                 self._wait_in_triggerer(token, base, set())
             self._wait(base, run)
         self._asked = run
-        with conflicts_told(context):
+        with report_conflicts(context):
             document = self._settled(attempt, base, set(), None, context)
         return self._deliver(document, context)
 
@@ -96,9 +96,9 @@ class DeltaResultOperator(DeltaJobOperator):
         submitter = self.submitted_by or (next(iter(upstream)) if len(upstream) == 1 else None)
         if submitter is None:
             raise JobNotSubmittedError(table=self.table, detail=f"{len(upstream)} tasks are upstream: name one as submitted_by")
-        generation = ti.xcom_pull(task_ids=submitter, key=GENERATION_KEY, map_indexes=ti.map_index)
+        generation = ti.xcom_pull(task_ids=submitter, key=CLEAR_COUNT_KEY, map_indexes=ti.map_index)
         if generation is None:
-            raise JobNotSubmittedError(table=self.table, detail=f"task {submitter} has left no XCom {GENERATION_KEY}")
+            raise JobNotSubmittedError(table=self.table, detail=f"task {submitter} has left no XCom {CLEAR_COUNT_KEY}")
         return TaskRun(
             dag_id=ti.dag_id,
             task_id=submitter,

@@ -48,10 +48,10 @@ def test_a_relative_table_without_a_table_root_is_refused_with_the_way_out(monke
         lambda: hook.table_uri(table),
         lambda: hook.log_store(table),
         lambda: hook.delta_log(table),
-        lambda: hook.placed(OptimizeStatement(table=table)),
-        lambda: hook.placed(MergeStatement(table="/t", source=TableSource(table), on="a = b")),
-        lambda: hook.placed(WriteStatement(table="/t", source=views)),
-        lambda: hook.placed(PinnedTable(alias="a", table=table)),
+        lambda: hook.resolve_table_uris(OptimizeStatement(table=table)),
+        lambda: hook.resolve_table_uris(MergeStatement(table="/t", source=TableSource(table), on="a = b")),
+        lambda: hook.resolve_table_uris(WriteStatement(table="/t", source=views)),
+        lambda: hook.resolve_table_uris(PinnedTable(alias="a", table=table)),
     ):
         with pytest.raises(RelativePathError) as raised:
             refused()
@@ -89,12 +89,12 @@ def test_every_name_of_a_table_in_a_statement_is_placed(connection):
     hook = connection("lake", host="/lake")
     views = {"a": TableSource("a", version=3), "b": TableSource("s3://far/b"), "c": FileSource("c/*.csv", format="csv")}
     merge = MergeStatement(table="flights", source=SqlSource("SELECT * FROM a", views=views), on="target.id = source.id")
-    placed = hook.placed(merge)
+    placed = hook.resolve_table_uris(merge)
     assert placed.table == "/lake/flights"
     assert placed.source.views == views | {"a": TableSource("/lake/a", version=3)}
     assert (placed.on, placed.clauses) == (merge.on, merge.clauses)
-    assert hook.placed(WriteStatement(table="t", source=TableSource("u"))).source == TableSource("/lake/u")
-    assert hook.placed(OptimizeStatement(table="t", where="day = 'table'")) == OptimizeStatement(
+    assert hook.resolve_table_uris(WriteStatement(table="t", source=TableSource("u"))).source == TableSource("/lake/u")
+    assert hook.resolve_table_uris(OptimizeStatement(table="t", where="day = 'table'")) == OptimizeStatement(
         table="/lake/t", where="day = 'table'"
     )
 

@@ -7,7 +7,7 @@ import pytest
 
 from airflow_delta.core.statements import OperationResult
 from airflow_delta.jobs.result import ResultDocument
-from airflow_delta.observe.links import MAX_BYTES, DeltaTableHistoryLink, SparkApplicationLink, told_history
+from airflow_delta.observe.links import MAX_BYTES, DeltaTableHistoryLink, SparkApplicationLink, history_payload
 
 RUN = SimpleNamespace(dag_id="daily", task_id="group.load", run_id="manual__2013-01-01T00:00:00+00:00", map_index=-1)
 
@@ -29,7 +29,9 @@ def commit(version, **more):
 
 
 def test_the_history_is_told_with_the_runs_that_made_it():
-    told = told_history(document(history=(commit(2), {"version": 1, "timestamp": 4}), table_facts={"version": 2, "files": 3}))
+    told = history_payload(
+        document(history=(commit(2), {"version": 1, "timestamp": 4}), table_facts={"version": 2, "files": 3})
+    )
     assert (told["table"], told["version"], told["facts"]) == ("s3://lake/t", 2, {"version": 2, "files": 3})
     assert told["commits"] == [
         {"version": 2, "timestamp": 5, "operation": "WRITE", "run": {"dag_id": "daily", "task_id": "load", "run_id": "r"}},
@@ -39,11 +41,11 @@ def test_the_history_is_told_with_the_runs_that_made_it():
 
 def test_as_many_commits_are_told_as_fit_into_an_xcom():
     long = {str(number): "9" * 1_000 for number in range(9)}
-    told = told_history(document(history=tuple(commit(each, operationMetrics=long) for each in range(9, -1, -1))))
+    told = history_payload(document(history=tuple(commit(each, operationMetrics=long) for each in range(9, -1, -1))))
     assert [each["version"] for each in told["commits"]] == [9, 8, 7, 6, 5]
     assert len(json.dumps(told)) <= MAX_BYTES
     huge = commit(1, operation="x" * MAX_BYTES)
-    assert told_history(document(history=(huge,)))["commits"] == []
+    assert history_payload(document(history=(huge,)))["commits"] == []
 
 
 def test_the_link_to_the_history_is_quoted_and_below_the_base_url(monkeypatch):

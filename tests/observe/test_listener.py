@@ -12,10 +12,10 @@ from airflow.sdk.observability import stats
 from airflow.sdk.observability.metrics.statsd_logger import get_statsd_logger
 from deltalake import write_deltalake
 
-from airflow_delta.observe import listener
 from airflow_delta.core.errors import CommitAttemptsExhaustedError, ConcurrentAppendError, TableNotFoundError
 from airflow_delta.core.statements import OperationResult
 from airflow_delta.jobs.result import ResultDocument
+from airflow_delta.observe import listener
 from airflow_delta.operators import DeltaVacuumOperator
 
 

@@ -12,7 +12,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from airflow_delta.core.foreign_values import json_value, natural_number, printable
 
 _TEMPLATES = Environment(
-    loader=PackageLoader("airflow_delta.observe.www"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    loader=PackageLoader("airflow_delta.observe.www"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
 )
 
 _LONGEST = 1_000  # characters of one text
@@ -25,7 +29,7 @@ def history_page(told: Mapping[str, Any], *, root: str) -> str:
     """The page of one table's history.
 
     Args:
-        told: What ``links.told_history`` made; whatever else it is gives an emptier page, never an error.
+        told: What ``links.history_payload`` made; whatever else it is gives an emptier page, never an error.
         root: Path below which Airflow's own pages are, without a slash at the end.
     """
     return _TEMPLATES.get_template("history.html").render(
