@@ -1,1 +1,1 @@
-"""What the operators ask of Airflow: the Spark connection, the task's token."""
+"""What operators need from Airflow: connections, the task's idempotency token, retry policy, XComs."""

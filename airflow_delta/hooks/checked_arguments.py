@@ -44,7 +44,7 @@ class CheckedArguments(metaclass=CheckedOperatorMeta):
         known = _parameters(type(self))
         unknown = [name for name in kwargs if name not in known and not name.startswith("_")]
         if unknown:
-            raise self.invalid(f"it takes no argument {unknown[0]!r}{nearest(unknown[0], known)}")
+            raise self.invalid(f"unexpected argument {unknown[0]!r}{nearest(unknown[0], known)}")
         super().__init__(**kwargs)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -57,7 +57,7 @@ class CheckedArguments(metaclass=CheckedOperatorMeta):
         """Raise ``InvalidStatementError`` for arguments that contradict each other, as far as they are known."""
 
     def invalid(self, detail: str) -> InvalidStatementError:
-        """The error for arguments that mean nothing."""
+        """The error for invalid arguments."""
         return InvalidStatementError(statement=type(self).__name__, detail=detail)
 
 

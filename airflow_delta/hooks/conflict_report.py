@@ -19,7 +19,7 @@ CONFLICT_KEY = "delta_conflict"
 def conflict_report(error: DeltaError) -> dict[str, Any]:
     """An error's fields as one flat JSON object: ``code``, ``text``, ``table`` and what else the error knows.
 
-    A conflict tells ``read_version``, ``winning_version``, ``winning_operation``, ``winning_run`` (``dag_id``, ``task_id``,
+    A conflict has ``read_version``, ``winning_version``, ``winning_operation``, ``winning_run`` (``dag_id``, ``task_id``,
     ``run_id``, ... when the winner was a task of ours, else empty), ``winning_job`` (as the winner's engine calls it; None for
     none), ``rule``, ``path``, ``partition``.
     """
@@ -37,10 +37,10 @@ def conflict_report(error: DeltaError) -> dict[str, Any]:
 
 @contextmanager
 def report_conflicts(context: Context) -> Iterator[None]:
-    """Leave the report of a conflict that is raised in the body as the task's XCom ``delta_conflict``."""
+    """Push the report of a conflict that is raised in the body as the task's XCom ``delta_conflict``."""
     try:
         yield
     except CommitConflictError as error:
-        with BestEffort().attempt(f"the XCom {CONFLICT_KEY}"):  # the conflict is what the task must end in
+        with BestEffort().attempt(f"the XCom {CONFLICT_KEY}"):  # the task must fail with the conflict
             push_xcom(context, CONFLICT_KEY, conflict_report(error))
         raise

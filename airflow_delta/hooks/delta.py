@@ -1,4 +1,4 @@
-"""Where tables lie and how they are reached, from an Airflow connection."""
+"""The hook of a ``delta`` connection: where tables are, and how they are accessed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from airflow_delta.core.storage.table_uri import absolute, is_relative
 from airflow_delta.hooks.errors import DeltaConnectionError, TablesNotVisibleError
 from airflow_delta.hooks.storage_connection import options_of_connection
 
-Placed = TypeVar("Placed")
+Value = TypeVar("Value")
 
 
 class DeltaHook(BaseHook):
@@ -37,8 +37,8 @@ class DeltaHook(BaseHook):
     * ``allowed_prefixes``: a list of the places outside of their roots from which tables may read files, as shallow clones of
       other engines need it.
     * ``scratch_uri``: where jobs leave their results.
-    * ``workers_see_tables``: false where only Spark has access to the tables. Then jobs do all the looking, ``scratch_uri`` is
-      needed, and what needs a look from the worker (sensors, pins, ``engine="worker"``) is refused.
+    * ``workers_see_tables``: false where only Spark has access to the tables. Then only jobs read tables, ``scratch_uri`` is
+      required, and what reads a table from the worker (sensors, pins, ``engine="worker"``) is refused.
 
     :param delta_conn_id: The connection. A missing ``delta_default`` means: tables by their full URIs, ambient credentials.
     """
@@ -59,7 +59,7 @@ class DeltaHook(BaseHook):
         except AirflowNotFoundException:
             if self.delta_conn_id != self.default_conn_name:
                 raise self._error(
-                    "Airflow has no connection of this name",
+                    "expected a connection of this name in Airflow, found none",
                     f"create it, for example: airflow connections add {self.delta_conn_id} --conn-json "
                     '\'{"conn_type": "delta", "host": "s3://lake", "extra": {"storage_conn_id": "aws_default"}}\'',
                 ) from None
@@ -74,7 +74,7 @@ class DeltaHook(BaseHook):
         """URI below which relative names of tables lie; None when the connection has none."""
         root = self._connection.host if self._connection else None
         if root and is_relative(root):
-            raise self._error(f"its table root {root!r} is a relative path", "write a URI or an absolute path")
+            raise self._error(f"the host (table root) {root!r} is a relative path", "write a URI or an absolute path")
         return root.rstrip("/") if root else None
 
     def table_uri(self, table: str) -> str:
@@ -88,10 +88,10 @@ class DeltaHook(BaseHook):
             return f"{self.table_root}/{table}"
         return absolute(table, f"the connection {self.delta_conn_id!r} has no table root")
 
-    def resolve_table_uris(self, statement: Placed) -> Placed:
-        """The statement with each name of a table in it made a URI."""
-        placed: Placed = map_tables(statement, self.table_uri)
-        return placed
+    def resolve_table_uris(self, statement: Value) -> Value:
+        """The statement with each table name in it replaced by its URI."""
+        resolved: Value = map_tables(statement, self.table_uri)
+        return resolved
 
     @property
     def scratch_uri(self) -> str | None:
@@ -104,15 +104,15 @@ class DeltaHook(BaseHook):
         try:
             return parsed_prefixes(self._extra.get("allowed_prefixes") or [], "allowed_prefixes")
         except InvalidStatementError:
-            raise self._error("its allowed_prefixes are no list of URIs", 'write them as ["s3://lake/flights/"]') from None
+            raise self._error("allowed_prefixes is not a list of URIs", 'write it as ["s3://lake/flights/"]') from None
 
     @property
     def workers_see_tables(self) -> bool:
         """Whether Airflow's workers have access to the tables, as the connection says, or else ``[delta]``."""
-        told = self._extra.get("workers_see_tables")
-        if told is None:
+        configured = self._extra.get("workers_see_tables")
+        if configured is None:
             return conf.getboolean("delta", "workers_see_tables", fallback=True)
-        return str(told).lower() != "false"
+        return str(configured).lower() != "false"
 
     @cached_property
     def _storage(self) -> tuple[ObjectService | None, Mapping[str, Any]]:
@@ -133,7 +133,8 @@ class DeltaHook(BaseHook):
             return options_of_connection(self.get_connection(conn_id)) if conn_id else None
         except AirflowNotFoundException:
             raise self._error(
-                f"its storage connection {conn_id!r} is not there", f"create the connection {conn_id}, or correct the name"
+                f"storage_conn_id names the connection {conn_id!r}, which does not exist",
+                f"create the connection {conn_id}, or correct storage_conn_id",
             ) from None
 
     @property
@@ -144,13 +145,13 @@ class DeltaHook(BaseHook):
         except ValueError:
             own = None
         if not isinstance(own, Mapping):  # never shown: somebody may have put a secret there
-            raise self._error("its storage options are no JSON object", 'write them as {"endpoint_url": "https://..."}')
+            raise self._error("storage_options is not a JSON object", 'write it as {"endpoint_url": "https://..."}')
         return own
 
     def storage_options(self, uri: str) -> Mapping[str, Any] | None:
         """Credentials and endpoint of the store of a table or file, as fsspec takes them; None for the ambient ones.
 
-        They hold secrets: never to be shown or sent.
+        They hold secrets: never show or send them.
         """
         location = ObjectLocation.of(uri)
         service, options = self._storage
@@ -159,7 +160,7 @@ class DeltaHook(BaseHook):
 
     @property
     def storage_options_by_service(self) -> Mapping[ObjectService, Mapping[str, Any]]:
-        """All storage options, for whom they are; empty when the ambient ones are used. They hold secrets."""
+        """All storage options by the service they are for; empty when the ambient ones are used. They hold secrets."""
         service, options = self._storage
         return dict.fromkeys(ObjectService if service is None else [service], options) if options else {}
 
@@ -175,10 +176,10 @@ class DeltaHook(BaseHook):
         return DeltaLog(self.log_store(table))
 
     def test_connection(self) -> tuple[bool, str]:
-        """Look whether the places that the connection names answer; nothing is written."""
-        places = {"the table root": self.table_root if self.workers_see_tables else None, "the scratch place": self.scratch_uri}
-        told = [f"{name} {uri} answers" for name, uri in places.items() if uri and self._answers(uri)]
-        return True, ", ".join(told) or "there is no place that the workers could look at"
+        """List the locations that the connection names; nothing is written."""
+        places = {"table root": self.table_root if self.workers_see_tables else None, "scratch location": self.scratch_uri}
+        reached = [f"the {name} {uri} can be listed" for name, uri in places.items() if uri and self._answers(uri)]
+        return True, ", ".join(reached) or "nothing to test: workers have no access to tables"
 
     def _answers(self, uri: str) -> bool:
         next(log_store_for(uri, self.storage_options(uri)).list_from(""), None)

@@ -42,9 +42,9 @@ def driver_environment(environment: Mapping[str, str], *, further: Iterable[str]
     :param environment: A worker's.
     :param further: Other names that it needs, ``*`` at the end for all that begin so.
     """
-    wanted = [each.strip().upper() for each in further if each.strip()]
+    wanted = [name.strip().upper() for name in further if name.strip()]
     names = NAMES.union(wanted)
-    prefixes = (*PREFIXES, *(each[:-1] for each in wanted if each.endswith("*")))
+    prefixes = (*PREFIXES, *(name[:-1] for name in wanted if name.endswith("*")))
     return {name: value for name, value in environment.items() if name.upper() in names or name.upper().startswith(prefixes)}
 
 

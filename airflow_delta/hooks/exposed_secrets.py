@@ -43,11 +43,11 @@ def mask_exposed(value: Any) -> None:
 def refuse_exposed(
     statement: Statement, conf: Mapping[str, Any] | None, env_vars: Mapping[str, Any] | None, target: SparkTarget | None
 ) -> None:
-    """See that no secret goes to Spark where others can read it: its arguments and its settings.
+    """Refuse secrets that would go to Spark where others can read them: in its arguments and its settings.
 
-    :param target: Where it goes; None where another operator submits it.
+    :param target: Where the job goes; None where another operator submits it.
 
-    :raises ExposedSecretError: One would; the error names the place and not the secret.
+    :raises ExposedSecretError: There is one; the error names the place and not the secret.
     """
     # Upstream makes settings, and so arguments, of the variables there.
     shows_variables = target is not None and (target.is_kubernetes or "yarn" in target.master)

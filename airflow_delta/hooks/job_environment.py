@@ -21,14 +21,14 @@ _logger = logging.getLogger(__name__)
 def credentials_for_the_driver(hook: DeltaHook, target: SparkTarget) -> Iterator[None]:
     """Let programs that are started meanwhile find the storage options of the connection in their environment.
 
-    Not by the operator's ``env_vars``: they are shown in rendered templates, and are arguments on YARN and Kubernetes. Nothing
-    is handed to a driver on the cluster, as there is no way to it that nobody sees.
+    Not by the operator's ``env_vars``: they are shown in rendered templates, and are arguments on YARN and Kubernetes. A driver
+    on the cluster gets nothing, as there is no private way to pass it.
     """
     options = hook.storage_options_by_service
     if options and target.is_cluster_mode:
         _logger.warning(
-            "The storage options of the connection %s stay here: the driver runs on the cluster, and reaches the tables by the "
-            "identity that it has there",
+            "The storage options of the connection %s are not passed on: the driver runs on the cluster, and accesses the "
+            "tables by the identity that it has there",
             hook.delta_conn_id,
         )
         options = {}

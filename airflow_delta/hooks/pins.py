@@ -1,4 +1,4 @@
-"""What a task remembers of its pins, and whose pins have ended."""
+"""The pins that a task keeps in its state store, and the pins of runs that have ended."""
 
 from __future__ import annotations
 
@@ -34,51 +34,52 @@ class KeptPin:
 
     Attributes:
         id: Of its pins.
-        digest: Hash of what was asked for.
-        generation: ``ti.max_tries`` when it was resolved; it changes when the task is cleared, not when it is retried.
+        digest: Hash of what was requested.
+        clear_count: ``ti.max_tries`` when it was resolved; it changes when the task is cleared, not when it is retried.
         versions: Alias to version and id of the table; empty before anything is resolved.
     """
 
     id: str
     digest: str = ""
-    generation: int = -1
+    clear_count: int = -1
     versions: Mapping[str, Sequence[Any]]
 
-    def statement_tables(self, asked: Sequence[PinnedTable], *, generation: int, refresh: bool) -> tuple[PinnedTable, ...]:
-        """The tables at the versions that were pinned; as they were asked for where that is something else, or to be renewed.
+    def statement_tables(self, requested: Sequence[PinnedTable], *, clear_count: int, refresh: bool) -> tuple[PinnedTable, ...]:
+        """The tables at the versions that were pinned; as requested where the request has changed, or pins are refreshed.
 
-        A renewal is for one clear generation: its retries find what the first of them pinned.
+        A refresh happens once for each clear: retries after it find what the first of them pinned.
         """
-        if not self.versions or self.digest != digest_of(asked) or (refresh and self.generation != generation):
-            return tuple(asked)
+        if not self.versions or self.digest != digest_of(requested) or (refresh and self.clear_count != clear_count):
+            return tuple(requested)
         return tuple(
-            replace(each, as_of=Version(self.versions[each.alias][0]), table_id=self.versions[each.alias][1]) for each in asked
+            replace(table, as_of=Version(self.versions[table.alias][0]), table_id=self.versions[table.alias][1])
+            for table in requested
         )
 
 
 def digest_of(tables: Iterable[PinnedTable]) -> str:
-    """A hash that is equal for equal tables, aliases and versions asked for only."""
-    return hashlib.sha256(json.dumps([to_json(each) for each in tables], sort_keys=True).encode()).hexdigest()
+    """A hash that is equal only for equal tables, aliases and requested versions."""
+    return hashlib.sha256(json.dumps([to_json(table) for table in tables], sort_keys=True).encode()).hexdigest()
 
 
 def kept_pin(store: StateStore) -> KeptPin:
-    """What the task remembers; a task without a memory is given an id for its pins, and will remember that."""
+    """The task's stored pins; a task without any gets a new id for its pins, which is stored."""
     stored = store.get(STATE_KEY)
     if stored:
-        return KeptPin(**stored)
+        return KeptPin(**{"clear_count" if name == "generation" else name: value for name, value in stored.items()})
     pin = KeptPin(id=uuid.uuid4().hex, versions={})
     keep_pin(store, pin)
     return pin
 
 
 def keep_pin(store: StateStore, pin: KeptPin) -> None:
-    """Remember it as long as the DAG run is there: a run that is cleared next year still reads what it read."""
-    value = {"id": pin.id, "digest": pin.digest, "generation": pin.generation, "versions": dict(pin.versions)}
+    """Store it as long as the DAG run exists: a run that is cleared next year still reads what it read."""
+    value = {"id": pin.id, "digest": pin.digest, "generation": pin.clear_count, "versions": dict(pin.versions)}
     store.set(STATE_KEY, value, retention=NEVER_EXPIRE)
 
 
 class DagRunsAndXComs(Protocol):
-    """The part of a running task instance that tells of other runs."""
+    """The part of a running task instance that knows other runs."""
 
     @staticmethod
     def get_dr_count(
@@ -107,7 +108,7 @@ def release_pins_of_ended_runs(store: LogStore, ti: DagRunsAndXComs) -> tuple[Pi
 
     ended: list[Pin] = []
     for (dag_id, run_id), pins in groupby(sorted(read_pins(store), key=run_of), run_of):
-        with suppress(AirflowRuntimeError):  # this task may not be told
+        with suppress(AirflowRuntimeError):  # this task may lack the right to read other runs
             if dag_id and ti.get_dr_count(dag_id, run_ids=[run_id], states=_ENDED):
                 ended += [pin for pin in pins if _is_ours(pin, ti)]
     release(store, ended)

@@ -14,7 +14,7 @@ from airflow_delta.core.errors import CommitAttemptsExhaustedError, CommitConfli
 from airflow_delta.core.foreign_values import printable
 
 LOST_RACES = (CommitConflictError, CommitAttemptsExhaustedError)
-"""Errors that say: another commit was faster. Nothing is wrong with the work itself."""
+"""Errors of a commit that lost a race against another one; the work itself is valid."""
 
 
 class DeltaRetryPolicy(RetryPolicy):
@@ -41,7 +41,7 @@ class DeltaRetryPolicy(RetryPolicy):
         jitter: Callable[[], float] = random.random,
     ) -> None:
         if not timedelta() < base <= cap:
-            raise ValueError(f"base must be positive and not above cap, not {base} and {cap}")
+            raise ValueError(f"expected 0 < base <= cap, found base {base} and cap {cap}")
         self.base = base
         self.cap = cap
         self.jitter = jitter
@@ -53,7 +53,7 @@ class DeltaRetryPolicy(RetryPolicy):
         max_tries: int,  # noqa: ARG002 - the port's signature; Airflow itself keeps to it
         context: Context | None = None,
     ) -> RetryDecision:
-        """Decide by what the error says about itself."""
+        """Decide by the error's own attributes."""
         if isinstance(exception, LOST_RACES):
             delay = self._delay(try_number, context["task"].retry_delay if context else self.base)
             reason = f"{exception.code}: {printable(exception.claim())}"

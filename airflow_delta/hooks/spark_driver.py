@@ -1,4 +1,4 @@
-"""A driver on the cluster: does it live, and how to end it. By the ways that ``SparkSubmitOperator`` has for it."""
+"""A driver on the cluster: its state, and how to kill it, by the means of ``SparkSubmitOperator``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SparkDriver:
     job_id: str
 
     def state(self) -> DriverState:
-        """What the cluster says. Raises whatever the cluster's client raises when there is no answer."""
+        """The state that the cluster reports. Raises whatever the cluster's client raises when there is no answer."""
         followed = self._followed()
         status = followed.get_job_status(self.job_id, {})  # no state store: nothing is kept
         if followed.is_job_active(status):
@@ -31,7 +31,7 @@ class SparkDriver:
         return "succeeded" if followed.is_job_succeeded(status) else "failed"
 
     def kill(self) -> None:
-        """Ask the cluster to end the driver; what it answers is only logged."""
+        """Have the cluster kill the driver; its answer is only logged."""
         hook: Any = self._followed()._get_hook()  # noqa: SLF001 - upstream has no other door
         if self._is_yarn:
             hook._kill_yarn_application(self.job_id)  # noqa: SLF001

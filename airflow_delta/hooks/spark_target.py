@@ -52,8 +52,8 @@ class SparkTarget:
         return self.master.startswith("k8s://")
 
     @property
-    def tells_of_drivers(self) -> bool:
-        """Whether the cluster can be asked whether a driver on it lives."""
+    def reports_drivers(self) -> bool:
+        """Whether the cluster's API reports the state of a driver."""
         return self.is_cluster_mode and (self.is_kubernetes or (self.is_yarn_cluster and self.yarn_webapp is not None))
 
 
@@ -69,7 +69,7 @@ def spark_target(conn_id: str, deploy_mode: str | None, binary: str | None = Non
     except AirflowNotFoundException:
         raise SparkTargetError(
             conn_id=conn_id,
-            detail="Airflow has no connection of this name",
+            detail="expected a connection of this name in Airflow, found none",
             cure=f"create it, for example: airflow connections add {conn_id} --conn-type spark --conn-host 'local[*]'",
         ) from None
     extra = connection.extra_dejson

@@ -88,14 +88,14 @@ def options_of_connection(connection: Any) -> tuple[ObjectService, Mapping[str, 
     """The service of a storage connection, and the options that its fields mean.
 
     Raises:
-        DeltaConnectionError: The connection is of no type that is known here, or uses a field that has no option.
+        DeltaConnectionError: The connection's type is unknown here, or it uses a field that has no option.
     """
     kind = _KINDS.get(connection.conn_type)
     if kind is None:
         raise DeltaConnectionError(
             conn_id=connection.conn_id,
-            detail=f"its type {connection.conn_type!r} is that of no object store",
-            cure=f"use a connection of one of the types {', '.join(_KINDS)}",
+            detail=f"expected the type of an object store ({', '.join(_KINDS)}), found {connection.conn_type!r}",
+            cure="use a connection of one of these types",
         )
     prefix = f"extra__{connection.conn_type}__"  # how older releases of Airflow wrote the fields of forms
     extra = {name.removeprefix(prefix): value for name, value in connection.extra_dejson.items()}
@@ -103,7 +103,7 @@ def options_of_connection(connection: Any) -> tuple[ObjectService, Mapping[str, 
         kind = _AZURE_IDENTITY
     for name, instead in kind.refused.items():
         if extra.get(name):
-            raise DeltaConnectionError(conn_id=connection.conn_id, detail=f"its field {name} is not known here", cure=instead)
+            raise DeltaConnectionError(conn_id=connection.conn_id, detail=f"the field {name} is not supported", cure=instead)
     fields = {"login": connection.login, "password": connection.password, "host": _account(connection), "extra": extra}
     options: dict[str, Any] = {}
     for option, places in kind.fields.items():

@@ -1,8 +1,8 @@
-"""A task's token: by it the log tells whether this task has committed.
+"""A task's idempotency token ("token" below): a commit that carries it shows that this task has committed.
 
-The token is minted once for each time that the task is to run, and stored before the first submit. A retry finds it again, a
-cleared task does not: ``ti.max_tries`` changes when the task is cleared, and neither when it is retried nor when another
-task of the run is cleared. A statement that was changed between two tries gets a token of its own.
+The token is generated once for each time that the task is to run, and stored before the first submit. A retry finds it again, a
+cleared task does not: the clear count (``ti.max_tries``) changes when the task is cleared, and neither when it is retried nor
+when another task of the run is cleared. A statement that was changed between two tries gets a token of its own.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ class StateStore(Protocol):
         ...
 
     def delete(self, key: str) -> None:
-        """Forget the value."""
+        """Delete the value."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskToken:
-    """The mark of one task run.
+    """The idempotency token of one task run.
 
     Attributes:
         token: Random id.
-        start_version: The table's version when the token was minted; -1 for no table, None when it could not be seen.
-        is_new: Whether it was minted now: nothing can carry it yet.
+        start_version: The table's version when the token was generated; -1 for no table, None when it could not be read.
+        is_new: Whether it was generated just now: no commit can carry it yet.
     """
 
     token: str
@@ -53,24 +53,24 @@ class TaskToken:
 
 
 def task_token(
-    store: StateStore, *, generation: int, digest: str, on_clear: OnClear, head: Callable[[], int | None]
+    store: StateStore, *, clear_count: int, digest: str, on_clear: OnClear, head: Callable[[], int | None]
 ) -> TaskToken:
-    """The token of this try: the stored one if it still stands, else a new one, which is stored.
+    """The token of this try: the stored one if it is still valid, else a new one, which is stored.
 
-    :param generation: ``ti.max_tries``.
+    :param clear_count: ``ti.max_tries``.
     :param digest: Hash of the statement.
     :param head: Gives the table's version, for a new token.
     """
     stored = store.get(STATE_KEY)
-    if stored and stored["digest"] == digest and (on_clear == "reuse" or stored["generation"] == generation):
+    if stored and stored["digest"] == digest and (on_clear == "reuse" or stored["generation"] == clear_count):
         return TaskToken(token=stored["token"], start_version=stored["start_version"], is_new=False)
-    minted = TaskToken(token=uuid.uuid4().hex, start_version=head(), is_new=True)
+    generated = TaskToken(token=uuid.uuid4().hex, start_version=head(), is_new=True)
     store.set(
         STATE_KEY,
-        {"token": minted.token, "start_version": minted.start_version, "digest": digest, "generation": generation},
+        {"token": generated.token, "start_version": generated.start_version, "digest": digest, "generation": clear_count},
         retention=NEVER_EXPIRE if on_clear == "reuse" else None,  # the run may be cleared next year
     )
-    return minted
+    return generated
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class TokenScopedStore:
         self.store.set(self._scoped(key), value, retention=retention)
 
     def delete(self, key: str) -> None:
-        """Forget the token's value."""
+        """Delete the token's value."""
         self.store.delete(self._scoped(key))
 
     def _scoped(self, key: str) -> str:

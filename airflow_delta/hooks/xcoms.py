@@ -1,4 +1,4 @@
-"""XComs of a task, in a form that Airflow takes whatever a table's log says."""
+"""XComs of a task, in a form that Airflow accepts whatever a table's log holds."""
 
 from __future__ import annotations
 

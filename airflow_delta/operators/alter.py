@@ -29,7 +29,7 @@ class DeltaAlterOperator(DeltaCoreOperator):
 
     :param table: URI of the table's root (templated).
     :param changes: What to change, in order (templated).
-    :param dry_run: Check, and tell what the table would be, but commit nothing (templated).
+    :param dry_run: Check, and report what the table would be, but commit nothing (templated).
     """
 
     template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, "changes", "dry_run")

@@ -1,4 +1,4 @@
-"""What a statement's commit tells those who wait for the table's asset."""
+"""The asset event of a statement's commit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAINTENANCE = frozenset({"OPTIMIZE", "VACUUM", "COMPUTE STATS", "MAINTENANCE"})
 def declared_outlets(outlets: Any, asset: Asset | None) -> list[Any]:
     """The outlets of an operator with its asset among them, so that Airflow knows from the beginning who writes it."""
     given = list(outlets) if isinstance(outlets, Sequence) else [] if outlets is None else [outlets]
-    return given if asset is None or any(_is(each, asset) for each in given) else [*given, asset]
+    return given if asset is None or any(_is(outlet, asset) for outlet in given) else [*given, asset]
 
 
 def emit_asset_events(
@@ -33,24 +33,24 @@ def emit_asset_events(
     emit: Emit,
     partition_keys: bool,
 ) -> None:
-    """Say in the asset's event what was committed; where nothing is to be announced, take the asset from the task's outlets.
+    """Describe the commit in the asset's event; where there is to be no event, remove the asset from the task's outlets.
 
-    Airflow makes an event of each outlet that a task has when it succeeds, whether or not anything was said of it. The list of
-    outlets is replaced, never changed: mapped tasks share it.
+    Airflow makes an event of each outlet that a task has when it succeeds, whether or not it has an extra. The list of outlets
+    is replaced, never changed: mapped tasks share it.
     """
     if asset is None:
         return
     is_change = result.committed and result.operation not in MAINTENANCE
     if emit == "never" or (emit == "on_commit" and not is_change):
-        operator.outlets = [each for each in operator.outlets if not _is(each, asset)]
+        operator.outlets = [outlet for outlet in operator.outlets if not _is(outlet, asset)]
         return
     event = context["outlet_events"][asset]
-    event.extra = xcom_value({"delta": _told(result, context)})
+    event.extra = xcom_value({"delta": _serialized(result, context)})
     if partition_keys and result.committed:
         event.add_partitions(str(result.version))
 
 
-def _told(result: OperationResult, context: Context) -> dict[str, Any]:
+def _serialized(result: OperationResult, context: Context) -> dict[str, Any]:
     ti = context["ti"]
     return {
         "table": sanitize_uri(result.table),

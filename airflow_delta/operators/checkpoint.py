@@ -14,7 +14,7 @@ class DeltaCheckpointOperator(DeltaCoreOperator):
 
     :param table: URI of the table's root (templated).
     :param version: Version to write it of (templated). Default: the latest when the work starts.
-    :param kind: ``classic``, ``multi-part``, ``v2-json`` or ``v2-parquet`` (templated). Default: as the table asks for.
+    :param kind: ``classic``, ``multi-part``, ``v2-json`` or ``v2-parquet`` (templated). Default: by the table's properties.
     """
 
     template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, "version", "kind")

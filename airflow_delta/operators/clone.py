@@ -22,7 +22,7 @@ class DeltaCloneOperator(DeltaCoreOperator):
     :param mode: What happens where there is a table: ``error``, ``ignore`` or ``replace``, which only takes the place of a
         table without files (templated).
     :param properties: Table properties that differ from the source's (templated).
-    :param dry_run: Check, and tell what would be cloned, but commit nothing (templated).
+    :param dry_run: Check, and report what would be cloned, but commit nothing (templated).
     """
 
     template_fields: Sequence[str] = (

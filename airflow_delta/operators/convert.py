@@ -1,4 +1,4 @@
-"""Converting Parquet files as a task."""
+"""CONVERT TO DELTA as a task."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from airflow_delta.operators.core import DeltaCoreOperator
 
 
 class DeltaConvertOperator(DeltaCoreOperator):
-    """Make a directory of Parquet files a Delta table, in place; where there is a table, do nothing.
+    """Convert a directory of Parquet files to a Delta table, in place; where there is a table, do nothing.
 
     :param table: URI of the directory (templated).
     :param partition_by: The partition columns with their types, in the order of the directories: ``{"day": "DATE"}`` or

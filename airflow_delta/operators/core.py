@@ -1,4 +1,4 @@
-"""Work that needs no Spark as an Airflow task."""
+"""The base of operators whose work needs no Spark."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from airflow_delta.jobs.table_stats import attach_table_stats
 from airflow_delta.operators.job import Attempt, DeltaJobOperator, origin_of
 
 Engine = Literal["spark", "worker", "auto"]
-"""Where a statement is done: in a job on Spark, in the Airflow worker itself, or wherever it can be done for less."""
+"""Where a statement runs: in a job on Spark, in the Airflow worker itself, or in the cheaper of the two that can run it."""
 
-HEED_PINS = (CleanUpLogStatement, MaintenanceStatement, VacuumStatement)
-"""Statements that delete, but not what a run has pinned."""
+HONOR_PINS = (CleanUpLogStatement, MaintenanceStatement, VacuumStatement)
+"""Statements that delete files, but none that a run has pinned."""
 
 
 class DeltaCoreOperator(DeltaJobOperator):
-    """The base of the operators whose work the log's core does alone.
+    """The base of the operators whose statements the core executes without Spark.
 
     :param engine: ``"spark"`` submits a job; ``"worker"`` does the work in the Airflow worker, with no JVM: faster, where the
         worker has access to the table. ``"auto"`` is the worker where it can see the table, else Spark (templated).
@@ -47,16 +47,16 @@ class DeltaCoreOperator(DeltaJobOperator):
         log = self.hook.delta_log(attempt.statement.table)
         origin = origin_of(context, attempt.token.token)
         began = time.monotonic()
-        outcome = with_dry_run_flag(self._done_here(log, attempt, origin), attempt.statement)
+        outcome = with_dry_run_flag(self._execute_in_worker(log, attempt, origin), attempt.statement)
         return attach_table_stats(ResultDocument(outcome=outcome, duration_ms=round(1_000 * (time.monotonic() - began))), log)
 
     def _release_pins(self, attempt: Attempt, context: Context) -> None:
-        """Before anything is deleted, let go of what only runs that have ended had pinned."""
+        """Before anything is deleted, release the pins of runs that have ended."""
         statement = attempt.statement
-        if isinstance(statement, HEED_PINS) and not statement.dry_run and attempt.head is not None:
+        if isinstance(statement, HONOR_PINS) and not statement.dry_run and attempt.head is not None:
             for pin in release_pins_of_ended_runs(self.hook.log_store(statement.table), context["ti"]):
                 self.log.info(
-                    "%s has ended; version %s of %s is no longer pinned by it",
+                    "%s has ended; released its pin of version %s of %s",
                     printable(pin.holder),
                     pin.version,
                     statement.table,
@@ -65,7 +65,7 @@ class DeltaCoreOperator(DeltaJobOperator):
     def _is_for_worker(self, attempt: Attempt) -> bool:
         return self.engine == "worker" or (self.engine == "auto" and attempt.head is not None)
 
-    def _done_here(self, log: DeltaLog, attempt: Attempt, origin: Origin) -> OperationResult:
+    def _execute_in_worker(self, log: DeltaLog, attempt: Attempt, origin: Origin) -> OperationResult:
         return execute_in_core(
             log,
             cast("CoreStatement", attempt.statement),

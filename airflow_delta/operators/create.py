@@ -1,4 +1,4 @@
-"""Making a table as a task."""
+"""CREATE TABLE as a task."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from airflow_delta.operators.core import DeltaCoreOperator
 
 
 class DeltaCreateOperator(DeltaCoreOperator):
-    """Make a Delta table, empty, as one commit.
+    """Create an empty Delta table, as one commit.
 
     Columns are written as in Spark's DDL, as one text or column by column::
 
@@ -24,8 +24,8 @@ class DeltaCreateOperator(DeltaCoreOperator):
             engine="worker",
         )
 
-    ``DEFAULT 0``, ``GENERATED ALWAYS AS (CAST(departed AS DATE))`` and ``GENERATED ALWAYS AS IDENTITY`` may stand there too. As
-    constraints do, they promise something that whoever writes rows must keep; who cannot refuses the table.
+    ``DEFAULT 0``, ``GENERATED ALWAYS AS (CAST(departed AS DATE))`` and ``GENERATED ALWAYS AS IDENTITY`` are allowed too. Like
+    constraints, they bind every writer; an engine that does not support them refuses to write to the table.
 
     :param table: URI of the table's root (templated).
     :param columns: The columns (templated).
@@ -33,10 +33,10 @@ class DeltaCreateOperator(DeltaCoreOperator):
     :param cluster_by: Paths of clustering columns, at most four; not together with ``partition_by`` (templated).
     :param properties: Table properties (templated).
     :param constraints: CHECK constraints: name to condition (templated).
-    :param comment: What people say of the table (templated).
+    :param comment: Description of the table (templated).
     :param mode: What happens where there is a table: ``error``, ``ignore`` (it stays as it is) or ``replace`` (its rows go, its
         history stays) (templated).
-    :param dry_run: Check, and tell what the table would be, but commit nothing (templated).
+    :param dry_run: Check, and report what the table would be, but commit nothing (templated).
     """
 
     template_fields: Sequence[str] = (

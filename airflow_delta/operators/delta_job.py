@@ -1,4 +1,4 @@
-"""A statement for operators that know nothing of it: Livy, EMR, Dataproc, the Spark operator of Kubernetes."""
+"""A statement that another operator submits: Livy, EMR, Dataproc, the Spark operator of Kubernetes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from airflow_delta.operators.submission import LONGEST_ARGUMENT
 from airflow_delta.shipping.ship import shipped_code
 
 CLEAR_COUNT_KEY = "delta_generation"
-"""XCom of the submitting task, by which its result is found; pushed right before it submits."""
+"""XCom of the submitting task's clear count, by which its result is found; pushed right before it submits."""
 
 _RUN = {
     "dag_id": "{{ ti.dag_id }}",
@@ -36,7 +36,7 @@ _RUN = {
     "owner": "{{ task.owner }}",
     "trigger": "{{ dag_run.run_type.value }}",
 }
-"""Who asks, as templates that the submitting task renders."""
+"""The requesting task run, as templates that the submitting task renders."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class Submission:
         arguments: Of the application; templates, which the operator must render (its ``template_fields``).
         conf: Spark settings that a driver on a cluster should have.
         environment: What the job must find in its environment: nothing, unless it was given to ``DeltaJob``.
-        pre_execute: An argument of every operator: leaves the XCom by which ``DeltaResultOperator`` knows the task's run.
+        pre_execute: An argument of every operator: pushes the XCom by which ``DeltaResultOperator`` knows the task's run.
     """
 
     application: str
@@ -96,7 +96,7 @@ class DeltaJob:
         }
         spec = _template(document)
         if len(spec.encode()) > LONGEST_ARGUMENT:
-            detail = f"its {len(spec.encode()):,} bytes do not fit into an argument, which takes {LONGEST_ARGUMENT:,}"
+            detail = f"its spec must fit into an argument of {LONGEST_ARGUMENT:,} bytes, but has {len(spec.encode()):,}"
             raise InvalidStatementError(statement=f"the job of {self.statement.table}", detail=detail)
         code = shipped_code(self.code_uri, type_name(self.statement))
         return Submission(
@@ -110,24 +110,28 @@ class DeltaJob:
 
 
 def push_clear_count(context: Context) -> None:
-    """Tell the result's task which run of the submitting task it belongs to. Rendering the arguments tells nobody anything."""
+    """Push the clear count of the submitting task for the result's task; rendered arguments cannot be read from there."""
     push_xcom(context, CLEAR_COUNT_KEY, context["ti"].max_tries)
 
 
 def _full(uri: str) -> str:
     """The URI, if it is one; what a template renders to is only known to the job."""
-    return uri if is_template(uri) else absolute(uri, "the job of another operator has no delta connection")
+    return (
+        uri
+        if is_template(uri)
+        else absolute(uri, "the job of another operator has no delta connection that gives a table root")
+    )
 
 
 def _template(value: Any) -> str:
     """A template that renders to the JSON text of the value with all its texts rendered."""
     if is_statement_value(value):
-        return _template({TYPE_KEY: type_name(value)} | {each.name: getattr(value, each.name) for each in fields(value)})
+        return _template({TYPE_KEY: type_name(value)} | {field.name: getattr(value, field.name) for field in fields(value)})
     match value:
         case str() if is_template(value):
             return f"{{% filter string|tojson %}}{value}{{% endfilter %}}"
         case Mapping():
-            return "{" + ",".join(f"{json.dumps(key)}:{_template(each)}" for key, each in value.items()) + "}"
+            return "{" + ",".join(f"{json.dumps(key)}:{_template(member)}" for key, member in value.items()) + "}"
         case list() | tuple():
             return "[" + ",".join(map(_template, value)) + "]"
         case _:

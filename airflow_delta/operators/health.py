@@ -1,4 +1,4 @@
-"""What is wrong with a table, as a task."""
+"""The health check of a table as a task."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _FAILING = {None: (), "error": ("error",), "warning": ("error", "warning")}
 
 
 class DeltaTableHealthOperator(DeltaCoreOperator):
-    """Tell what is wrong with a Delta table and what to do about it; also with one that does not open. Nothing is changed.
+    """Report what is wrong with a Delta table and what to do about it, also when it cannot be opened. Nothing is changed.
 
     The result's ``details`` hold ``findings`` (``severity``, ``code``, ``text``, ``remedy``, ``files``; the worst first) and
     ``figures``: ``files``, ``bytes``, ``small_files``, ``deletion_vectors``, ``commits_since_checkpoint``, ``unneeded_files``,
-    ``unneeded_bytes``. The XCom is there too when the task fails.
+    ``unneeded_bytes``. The XCom is pushed also when the task fails.
 
     :param table: URI of the table's root (templated).
-    :param list_files: Look at the data files too: are they there, which does nobody need? One flat listing of the table
+    :param list_files: Check the data files too: which are missing, which are unneeded? One flat listing of the table
         (templated).
     :param fail_on: The task fails on a finding that is as bad or worse: ``"error"`` (rows are wrong, missing or unreadable),
         ``"warning"`` (something is lost or will fail) or None, which never fails (templated).
-    :param engine: Default: ``"auto"``. A look costs less than the start of a JVM, so Spark is only asked where the worker
-        cannot see the table.
+    :param engine: Default: ``"auto"``. The check costs less than the start of a JVM, so Spark is only used where the worker
+        cannot read the table.
     """
 
     template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, "fail_on", "list_files")
@@ -52,23 +52,23 @@ class DeltaTableHealthOperator(DeltaCoreOperator):
         """What the job is to do, made from the rendered arguments."""
         return HealthStatement(table=self.table, list_files=self.list_files)
 
-    def _committed(self, attempt: Attempt) -> ResultDocument | None:  # noqa: ARG002
+    def _find_commit(self, attempt: Attempt) -> ResultDocument | None:  # noqa: ARG002
         """A health check commits nothing, and the log may be too broken to be read."""
         return None
 
     def _deliver(self, document: ResultDocument, context: Context) -> dict[str, Any]:
         result = super()._deliver(document, context)
         findings = result["details"]["findings"]
-        for each in findings:
-            files = f" ({', '.join(each['files'])})" if each["files"] else ""
-            finding = f"{each['severity']} {each['code']}: {each['text']}{files}. Remedy: {each['remedy']}"
-            self.log.warning("%s", printable(finding))
-        bad = [each for each in findings if each["severity"] in _FAILING[self.fail_on]]
+        for finding in findings:
+            files = f" ({', '.join(finding['files'])})" if finding["files"] else ""
+            line = f"{finding['severity']} {finding['code']}: {finding['text']}{files}. Remedy: {finding['remedy']}"
+            self.log.warning("%s", printable(line))
+        bad = [finding for finding in findings if finding["severity"] in _FAILING[self.fail_on]]
         if bad:
-            push_xcom(context, "return_value", result)  # Airflow keeps it of successes only
+            push_xcom(context, "return_value", result)  # Airflow pushes it only for successes
             raise TableUnhealthyError(
                 table=result["table"],
-                findings=tuple(f"{each['code']}: {each['text']}" for each in bad),
-                cure="; ".join(dict.fromkeys(each["remedy"] for each in bad)),
+                findings=tuple(f"{finding['code']}: {finding['text']}" for finding in bad),
+                cure="; ".join(dict.fromkeys(finding["remedy"] for finding in bad)),
             )
         return result

@@ -50,13 +50,13 @@ from airflow_delta.watch.commit_watch import NO_TABLE, head_version
 
 ENDINGS = {
     "failed": "the cluster says that the driver failed",
-    "unknown": "the cluster does not tell what became of the driver",
+    "unknown": "the cluster does not report the outcome of the driver",
     "late": "it took longer than execution_timeout",
 }
-"""What the triggerer may have seen instead of a document."""
+"""Outcomes that the triggerer may report instead of a document."""
 
 MAKES_TABLES = (WriteStatement, CreateStatement, CloneStatement, ConvertStatement)
-"""Statements that may begin where there is no table."""
+"""Statements that may create the table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +64,8 @@ class Attempt:
     """One try of a task.
 
     Attributes:
-        head: The table's version as the worker sees it; ``NO_TABLE``, or None when it cannot look.
-        scratch: The configured place for results.
+        head: The table's version as the worker sees it; ``NO_TABLE``, or None when the worker cannot read it.
+        scratch: The configured location for results.
     """
 
     statement: Statement
@@ -75,17 +75,17 @@ class Attempt:
 
 
 class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator):
-    """Submits one statement to Spark and returns what came of it; the base of the operators of this package.
+    """Submits one statement to Spark and returns its outcome; the base of the operators of this package.
 
     Whatever happens to worker, driver or network, the statement commits once in each run of the task: its commit carries the
-    task's token, and a retry looks for the token in the table's log before it submits anything. For that the statement must
-    be the same in every try; templates such as ``{{ macros.datetime.now() }}`` make it another one.
+    task's idempotency token, and a retry looks for the token in the table's log before it submits anything. For that the
+    statement must be the same in every try; templates such as ``{{ macros.datetime.now() }}`` change it.
 
     The task's return value is a dict: ``table``, ``version``, ``read_version``, ``operation``, ``committed``,
     ``already_committed``, ``dry_run``, ``metrics``, ``conflicts``, ``attempts``, ``sources``, ``details``,
-    ``warnings`` (what failed behind the commit, such as a checkpoint that was due). The version alone is the XCom
-    ``delta_version``. When another commit forbids this one, the XCom ``delta_conflict`` tells which, before the task fails with
-    the typed error.
+    ``warnings`` (what failed after the commit, such as a checkpoint that was due). The version alone is the XCom
+    ``delta_version``. When another commit conflicts with this one, the XCom ``delta_conflict`` describes it, before the task
+    fails with the typed error.
 
     Every argument is checked when the DAG is parsed, as far as it holds no template, and when its templates are rendered.
     Flags, numbers and words are templates too: ``"false"``, ``"0"``, ``"7"`` mean what they say, and anything else is refused.
@@ -101,8 +101,8 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
     :param deferrable: In the cluster modes of YARN and Kubernetes, free the worker while the job runs, and wait for its result
         in the triggerer, at most for ``execution_timeout`` (templated). Where the driver is beside the worker, the worker
         waits.
-    :param poll_interval: Seconds between two looks of the triggerer (templated).
-    :param asset: The table's asset, as ``delta_asset`` makes it: an outlet of the task, whose event tells table, version and
+    :param poll_interval: Seconds between two polls of the triggerer (templated).
+    :param asset: The table's asset, as ``delta_asset`` creates it: an outlet of the task, whose event holds table, version and
         metrics of the commit. Mapped operators name it among their ``outlets`` too.
     :param emit: When the asset has an event (templated): ``"on_commit"`` only when this task has a commit in the log, and not
         for those of OPTIMIZE and the like, which change no row; ``"always"`` with each success; ``"never"`` when others
@@ -143,7 +143,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
     operator_extra_links: Collection[BaseOperatorLink] = (DeltaTableHistoryLink(), SparkApplicationLink())
 
     outcome: ResultDocument | None = None
-    """What came of the statement, once it is delivered: for listeners, which see the operator in the worker."""
+    """The outcome of the statement, once it is delivered: for listeners, which see the operator in the worker."""
 
     def __init__(
         self,
@@ -182,10 +182,10 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
     def check_arguments(self) -> None:
         """Refuse what would be refused when the task runs, as far as it is known when the DAG is parsed.
 
-        :raises InvalidStatementError: The arguments contradict each other, or one of them means nothing.
+        :raises InvalidStatementError: The arguments contradict each other, or one of them is invalid.
         """
         if not is_template(self.poll_interval) and self.poll_interval <= 0:
-            raise self.invalid(f"poll_interval is {self.poll_interval} seconds")
+            raise self.invalid(f"poll_interval must be more than 0 seconds, but is {self.poll_interval}")
         without_run(self).statement()
 
     @abstractmethod
@@ -209,48 +209,48 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
         return DeltaHook(self.delta_conn_id)
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # upstream returns nothing
-        """Return the result of this task's commit: the one that is there already, or the one that the work makes.
+        """Return the result of this task's commit: of the one that exists already, or of the one that is made now.
 
-        :raises DeltaError: The statement could not be done; the text says what, where and how to go on.
+        :raises DeltaError: The statement failed; the text says what was expected, what was found and what to do.
         """
         hook = self.hook
         statement = hook.resolve_table_uris(self.statement())
         scratch = self.scratch_uri or hook.scratch_uri or conf.get("delta", "scratch_uri", fallback=None) or None
         if scratch is not None:
-            absolute(scratch, "driver and worker would look for it in their own working directories")
+            absolute(scratch, "driver and worker would resolve it against different working directories")
         head = visible_head(hook, statement.table, scratch)
         if head == NO_TABLE and not isinstance(statement, MAKES_TABLES):
             raise TableNotFoundError(table=statement.table)
         token = task_token(
             context["task_state_store"],
-            generation=context["ti"].max_tries,
+            clear_count=context["ti"].max_tries,
             digest=statement_digest(statement),
             on_clear=self.on_clear,
             head=lambda: head,
         )
         attempt = Attempt(statement=statement, token=token, head=head, scratch=scratch)
-        found = None if token.is_new else self._committed(attempt)
+        found = None if token.is_new else self._find_commit(attempt)
         if found is not None:
-            self.log.info("The log of %s holds this task's commit; nothing is done again", statement.table)
+            self.log.info("The log of %s already holds this task's commit; the statement is not run again", statement.table)
             return self._deliver(found, context)
         with report_conflicts(context):
             document = self._perform(attempt, context)
         return self._deliver(document, context)
 
     def _perform(self, attempt: Attempt, context: Context) -> ResultDocument:
-        """Have the statement done by a Spark job; the document of its outcome. Raises what it ended in otherwise."""
+        """Run the statement in a Spark job; the document of its outcome. Raises the job's error."""
         target = spark_target(self._conn_id, self._deploy_mode, self._spark_binary)
         refuse_exposed(attempt.statement, self.conf, self.env_vars, target)
         self._defers = self.deferrable and target.is_cluster_mode
-        if self._defers and not target.tells_of_drivers and self.execution_timeout is None:
+        if self._defers and not target.reports_drivers and self.execution_timeout is None:
             raise SparkTargetError(
                 conn_id=self._conn_id,
-                detail="with deferrable=True nobody would notice that a driver died",
+                detail="with deferrable=True the death of the driver would go unnoticed",
                 cure=f"name {YARN_WEBAPP} in the connection's extra, or set execution_timeout",
             )
         statement, token = attempt.statement, attempt.token
         with TemporaryDirectory(prefix="airflow-delta-", ignore_cleanup_errors=True) as private:
-            base = attempt.scratch or _place_of_results(statement.table, attempt.head, target, private)
+            base = attempt.scratch or _results_base(statement.table, attempt.head, target, private)
             before = written_results(base, token.token, self.hook.storage_options(base))
             spec = JobSpec(
                 statement=statement,
@@ -263,14 +263,14 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
                 allowed_prefixes=self.hook.allowed_prefixes,
             )
             failure = self._submit(spec, target, Path(private), token, context)
-            if failure is None and self._defers and (self._job_id is not None or not target.tells_of_drivers):
+            if failure is None and self._defers and (self._job_id is not None or not target.reports_drivers):
                 self._wait_in_triggerer(token, base, before)
-            return self._settled(attempt, base, before, failure, context)
+            return self._final_document(attempt, base, before, failure, context)
 
     def _submit(
         self, spec: JobSpec, target: SparkTarget, private: Path, token: TaskToken, context: Context
     ) -> Exception | None:
-        """Run the job to its end, or only submit it; what went wrong is returned, because the job's document knows better."""
+        """Run the job to its end, or only submit it. An error is returned, because the job's document describes it better."""
         argument, spec_file = spec_argument(spec.to_text(), private, target)
         if self.code_uri is None or spec_file is not None:
             check_uploads(self._conn_id, target, self.conf or {}, self.properties_file)
@@ -300,7 +300,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
         return DriverSubmitHook.of(super()._get_hook())
 
     def poll_until_complete(self, external_id: Any, context: Context) -> None:
-        """Follow the submitted job to its end; when the triggerer is to do that, only note which job it is."""
+        """Follow the submitted job to its end; when the triggerer is to do that, only keep the job's id."""
         if self._defers:
             self._job_id = str(external_id)
         else:
@@ -324,7 +324,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         """Return the result of the job that the triggerer has waited for, as ``execute`` would.
 
-        :param event: What ``DeltaResultTrigger`` tells.
+        :param event: The event of ``DeltaResultTrigger``.
         :raises DeltaError: As ``execute``; ``DriverLostError`` when there is neither a result nor a commit.
         """
         hook, base, state = self.hook, event["base"], event["state"]
@@ -338,48 +338,48 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
         lost = DriverLostError(table=statement.table, detail=ENDINGS.get(state, state))
         failure = None if state in {"document", "succeeded"} else lost
         with report_conflicts(context):
-            document = self._settled(attempt, base, set(event["before"]), failure, context)
+            document = self._final_document(attempt, base, set(event["before"]), failure, context)
         return self._deliver(document, context)
 
-    def _settled(
+    def _final_document(
         self, attempt: Attempt, base: str, before: set[int], failure: Exception | None, context: Context
     ) -> ResultDocument:
-        """The document of a job that has ended, or of the commit that the log holds; raises what the job ended in otherwise."""
+        """The document of a job that has ended, or of the commit that the log holds; raises the job's error otherwise."""
         table, token = attempt.statement.table, attempt.token.token
         document = newest_document(base, token, before, self.hook.storage_options(base), is_done=failure is None)
         if document is not None and document.outcome is not None:
             return document
         error = None if document is None else document.typed_error()
-        found = None if error is not None and not error.retryable else self._committed(attempt)
+        found = None if error is not None and not error.retryable else self._find_commit(attempt)
         if found is not None:
-            self.log.warning("The job was lost, but the log of %s holds its commit", table)
+            self.log.warning("Driver lost, but its commit is in the log of %s", table)
             return found
         if document is not None and isinstance(error, JobFailedError):
-            self.log.info("Where the job failed:\n%s", printable_lines(document.traceback))
+            self.log.info("Traceback of the job:\n%s", printable_lines(document.traceback))
         missing = result_uri(base, token, context["ti"].try_number)
         raise error or failure or ResultMissingError(table=table, result_uri=missing)
 
     def _deliver(self, document: ResultDocument, context: Context) -> dict[str, Any]:
-        """Tell Airflow what came of the statement: log, XComs. The one place through which every outcome passes."""
+        """Report the outcome to Airflow: log, XComs, asset event. Every outcome passes through here."""
         result = document.outcome
         assert result is not None  # noqa: S101 - documents of errors are raised before
-        outcome = "is committed as" if result.committed else "was a dry run, and left" if result.dry_run else "left"
+        outcome = "is committed as" if result.committed else "was a dry run at" if result.dry_run else "committed nothing at"
         self.log.info("%s", printable(f"{result.operation} {outcome} version {result.version} of {result.table}"))
         for warning in result.warnings:
             self.log.warning("%s", printable(warning))
-        behind = BestEffort(result.warnings)
-        with behind.attempt("the XCom delta_version"):
+        best_effort = BestEffort(result.warnings)
+        with best_effort.attempt("the XCom delta_version"):
             push_xcom(context, "delta_version", result.version)
-        with behind.attempt("the asset's event"):
+        with best_effort.attempt("the asset's event"):
             emit_asset_events(self, result, context, asset=self.asset, emit=self.emit, partition_keys=self.partition_keys)
-        with behind.attempt("the page of the table's history"):
+        with best_effort.attempt("the page of the table's history"):
             push_links(document, context)
-        self.outcome = document.with_warnings(behind.warnings)
-        told: dict[str, Any] = xcom_value(replace(result, warnings=tuple(behind.warnings)).to_json())
-        return told
+        self.outcome = document.with_warnings(best_effort.warnings)
+        returned: dict[str, Any] = xcom_value(replace(result, warnings=tuple(best_effort.warnings)).to_json())
+        return returned
 
-    def _committed(self, attempt: Attempt) -> ResultDocument | None:
-        """The commit that carries the task's token; None where there is none, or where the worker cannot look."""
+    def _find_commit(self, attempt: Attempt) -> ResultDocument | None:
+        """The commit that carries the task's token; None where there is none, or where the worker cannot read the table."""
         if attempt.head is None:
             return None
         log = self.hook.delta_log(attempt.statement.table)
@@ -388,10 +388,11 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
 
 
 def visible_head(hook: DeltaHook, table: str, scratch: str | None) -> int | None:
-    """The table's version as the worker sees it; None when it cannot look, and there is another place for results."""
+    """The table's version as the worker sees it; None when it cannot read the table, and results have another location."""
     if not hook.workers_see_tables:
         if scratch is None:
-            raise ScratchUriNeededError(table=table, detail=f"workers see no tables of the connection {hook.delta_conn_id!r}")
+            detail = f"workers have no access to the tables of the connection {hook.delta_conn_id!r}"
+            raise ScratchUriNeededError(table=table, detail=detail)
         return None
     try:
         return head_version(hook.log_store(table))
@@ -401,8 +402,8 @@ def visible_head(hook: DeltaHook, table: str, scratch: str | None) -> int | None
     return None
 
 
-def _place_of_results(table: str, head: int | None, target: SparkTarget, private: str) -> str:
-    """Below what the job leaves its result when nothing is configured: nothing is ever created where no table is."""
+def _results_base(table: str, head: int | None, target: SparkTarget, private: str) -> str:
+    """The base of results when nothing is configured: nothing is ever created where there is no table."""
     if head != NO_TABLE:
         return table
     if target.is_cluster_mode:

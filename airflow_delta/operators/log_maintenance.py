@@ -1,4 +1,4 @@
-"""Looking after a table's log as tasks."""
+"""Log compaction and log cleanup as tasks."""
 
 from __future__ import annotations
 

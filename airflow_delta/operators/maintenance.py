@@ -1,4 +1,4 @@
-"""Doing what is due on a table, as a task."""
+"""Maintenance of a table as a task."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _SMALL = 16 << 20
 
 
 class DeltaMaintenanceOperator(DeltaCoreOperator):
-    """Look at a Delta table and do what is due, in at most one Spark session; mapped, one task for each table.
+    """Do the maintenance that is due on a Delta table, in at most one Spark session; mapped, one task for each table.
 
     The steps, in this order: ``optimize`` (small files), ``statistics`` (of files that have none), ``vacuum`` (files that no
     version within the retention and no pin needs), ``checkpoint``, ``compact_log``, ``clean_up_log``. What each found and
     did is in ``details["steps"]``: ``step``, ``due``, ``why``, ``done``, ``version``, ``metrics``.
 
-    Each step stands for itself. One that fails does not keep the others: the task then fails and names both, and its next try
-    looks again and does what is left.
+    The steps are independent. One that fails does not stop the others: the task then fails and names both, and its next try
+    does what is still due.
 
     :param table: URI of the table's root (templated).
     :param steps: Which steps may be done (templated). Default: all.
@@ -43,10 +43,10 @@ class DeltaMaintenanceOperator(DeltaCoreOperator):
         file (templated). Default: 50, which a table with many commits between checkpoints reaches.
     :param retention_hours: ``vacuum`` keeps files that were removed in the last so many hours (templated). Default: the table's
         ``delta.deletedFileRetentionDuration``, or a week; less than that is refused.
-    :param dry_run: Tell what is due and why, but do nothing (templated).
-    :param engine: ``"auto"``, the default: the worker looks, Spark is only started when ``optimize`` is due, and then does all
-        steps; where the worker cannot see the table, Spark looks. ``"worker"`` starts no Spark: ``optimize`` is only told to
-        be due. ``"spark"`` always submits.
+    :param dry_run: Report what is due and why, but do nothing (templated).
+    :param engine: ``"auto"``, the default: the worker finds out what is due, Spark is only started when ``optimize`` is, and
+        then does all steps; where the worker cannot read the table, Spark does everything. ``"worker"`` starts no Spark:
+        ``optimize`` is only reported as due. ``"spark"`` always submits.
     """
 
     template_fields: Sequence[str] = (
@@ -114,18 +114,18 @@ class DeltaMaintenanceOperator(DeltaCoreOperator):
         self.log.info("optimize: %s", need.why)
         return not need.due
 
-    def _done_here(self, log: DeltaLog, attempt: Attempt, origin: Origin) -> OperationResult:
+    def _execute_in_worker(self, log: DeltaLog, attempt: Attempt, origin: Origin) -> OperationResult:
         statement = cast("MaintenanceStatement", attempt.statement)
         return Maintenance(log=log, statement=statement, origin=origin, start_version=attempt.token.start_version).run()
 
-    def _committed(self, attempt: Attempt) -> ResultDocument | None:  # noqa: ARG002
-        """A commit with the task's token is one step of several: whoever comes again looks what is left."""
+    def _find_commit(self, attempt: Attempt) -> ResultDocument | None:  # noqa: ARG002
+        """A commit with the task's token is one step of several: a retry does what is still due."""
         return None
 
     def _deliver(self, document: ResultDocument, context: Context) -> dict[str, Any]:
         result = super()._deliver(document, context)
-        with BestEffort().attempt("the log of the steps"):
-            for each in result["details"].get("steps", ()):
-                told = "done" if each["done"] else "due" if each["due"] else "not due"
-                self.log.info("%s", printable(f"{each['step']} is {told}: {each['why']}"))
+        with BestEffort().attempt("logging the steps"):
+            for step in result["details"].get("steps", ()):
+                state = "done" if step["done"] else "due" if step["due"] else "not due"
+                self.log.info("%s", printable(f"{step['step']} is {state}: {step['why']}"))
         return result

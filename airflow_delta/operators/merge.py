@@ -12,7 +12,7 @@ from airflow_delta.operators.job import DeltaJobOperator
 
 
 class DeltaMergeOperator(DeltaJobOperator):
-    """Change a Delta table by the rows of a source, as one commit.
+    """Merge the rows of a source into a Delta table, as one commit.
 
     In expressions ``target`` is the table and ``source`` the source::
 
@@ -50,7 +50,7 @@ class DeltaMergeOperator(DeltaJobOperator):
     :param source_version: Version of the source table to read (templated). Default: the latest when the job starts.
     :param schema_evolution: Let the table get columns that only the source has, where a clause takes every column or assigns
         them by name (templated). In ``sql`` it is ``WITH SCHEMA EVOLUTION``.
-    :param expect: Checks on the rows to be written, as Spark SQL (templated); one that fails keeps the commit from happening.
+    :param expect: Data-quality checks on the rows to be written, as Spark SQL (templated); if one fails, nothing is committed.
     :param dry_run: Plan, match and check, but commit nothing (templated).
     """
 
@@ -102,7 +102,7 @@ class DeltaMergeOperator(DeltaJobOperator):
                 raise self.invalid("views go with sql only; a SqlSource has views of its own")
             super().check_arguments()
         elif self.on is not None or self.clauses is not None or self.schema_evolution is True:
-            raise self.invalid("on, clauses and schema_evolution stand in the text of sql")
+            raise self.invalid("on, clauses and schema_evolution are part of the text of sql; do not pass them beside it")
 
     def statement(self) -> MergeStatement:
         """What the job is to do, made from the rendered arguments."""

@@ -29,10 +29,10 @@ STATE_KEY = "airflow_delta.due"
 
 
 class DeltaNewCommitsOperator(CheckedArguments, BaseOperator):
-    """Tell which versions of a table are new to this DAG: those after the last one that a successful run of it has processed.
+    """Find the versions of a table that are new to this DAG: those after the last one that a successful run of it processed.
 
     The first task of a DAG that reacts to commits. The events that start such a DAG may come twice, late, together or not at
-    all; this task does not look at them, it looks at the table. What a run was given counts as processed once the run as a
+    all; this task ignores them and reads the table's log. What a run was given counts as processed once the run as a
     whole has succeeded; of a run that failed, the next one gets it again. A cleared run gets its own versions again. So every
     version is processed at least once, and exactly once where ``max_active_runs`` is 1.
 
@@ -79,7 +79,7 @@ class DeltaNewCommitsOperator(CheckedArguments, BaseOperator):
         return rendered
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Return the versions that are due, and note that this run is at work on them.
+        """Return the versions that are due, and store that this run processes them.
 
         :raises AirflowSkipException: There are none.
         :raises InvalidStatementError: The operator is mapped, and its asset is not among the inlets.
@@ -121,10 +121,10 @@ class DeltaNewCommitsOperator(CheckedArguments, BaseOperator):
         try:
             return context["asset_state_store"][self.asset]
         except KeyError:
-            detail = f"a mapped one needs the asset {self.asset.name!r} in partial(inlets=[...]) too"
+            detail = f"a mapped operator needs the asset {self.asset.name!r} in partial(inlets=[...]) too"
             raise self.invalid(detail) from None
 
 
 def _has_succeeded(ti: Any, run_id: str) -> bool:
-    """Whether a run of this DAG has ended well; a run that nobody remembers has not."""
+    """Whether a run of this DAG has succeeded; a run that was deleted has not."""
     return bool(ti.get_dr_count(ti.dag_id, run_ids=[run_id], states=["success"]))

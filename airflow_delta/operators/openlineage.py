@@ -1,4 +1,4 @@
-"""What OpenLineage asks of an operator."""
+"""The methods of an operator that Airflow's OpenLineage provider calls."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ if TYPE_CHECKING:
     from airflow_delta.jobs.result import ResultDocument
 
 _LINEAGE = "airflow_delta.observe.lineage"
-"""Imported when OpenLineage's listener asks: an operator can be imported where that extra is not installed."""
+"""Imported when OpenLineage's listener calls: an operator can be imported where that extra is not installed."""
 
 
 class OpenLineageMethods:
-    """The methods by which Airflow's OpenLineage provider asks what a task reads and writes."""
+    """The methods by which Airflow's OpenLineage provider learns what a task reads and writes."""
 
     table: str
     outcome: ResultDocument | None
 
     def get_openlineage_facets_on_start(self) -> Any:
-        """The table, as far as the arguments tell."""
+        """The table, as far as the arguments name it."""
         return import_module(_LINEAGE).lineage_of_plan(self.table)
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:  # noqa: ARG002 - the provider's signature

@@ -1,4 +1,4 @@
-"""Pinning versions as a task: what a backfill reads, and reads again."""
+"""Pinning versions as a task, so that a backfill can be repeated."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CONF_KEY = "delta_versions"
 """Member of a DAG run's conf: alias, or table as the DAG writes it, to the version to take."""
 
 _TAKEN = {PIN_ID, CONFLICT_KEY, HISTORY_KEY, "delta_version", "return_value"}
-"""XComs of the task that mean something else."""
+"""Keys of other XComs of the task."""
 
 _HOUR = timedelta(hours=1)
 
@@ -53,7 +53,7 @@ class DeltaPinOperator(DeltaCoreOperator):
     one ``Timestamp`` have what was the latest then by the times of their commits.
 
     Retries find the same versions again, and so do cleared tasks, in a year as today; a version that the log no longer has
-    fails the task. A change of ``tables`` or ``as_of`` asks for something else, and is resolved anew.
+    fails the task. When ``tables`` or ``as_of`` change, the versions are resolved anew.
 
     Until the DAG run has ended, vacuums and log cleanups of this package (not those of other engines) keep what the versions
     need: the pin is a small file in ``_airflow_delta/pins`` beside each table. It ends with the next vacuum by a task after the
@@ -69,8 +69,8 @@ class DeltaPinOperator(DeltaCoreOperator):
     :param keep_for: How long the pins protect at most.
     :param must_protect: Fail when a pin cannot be written beside its table (templated). Default: warn; a table may be another
         team's.
-    :param engine: ``"worker"``, the default, or ``"spark"`` where only jobs can read the tables; then no task can tell that the
-        run has ended, and its pins stay until they expire.
+    :param engine: ``"worker"``, the default, or ``"spark"`` where only jobs can read the tables; then no task notices that
+        the run has ended, and its pins stay until they expire.
     """
 
     template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, "tables", "as_of", "refresh", "must_protect")
@@ -98,7 +98,8 @@ class DeltaPinOperator(DeltaCoreOperator):
     def version(self, alias: str) -> str:
         """The template that becomes the version of this alias, for the ``source_version`` and the like of later tasks."""
         if isinstance(self.tables, Mapping) and alias not in self.tables:
-            raise InvalidStatementError(statement="PIN", detail=f"the task {self.task_id} pins no {alias!r}")
+            detail = f"the task {self.task_id} pins {', '.join(map(repr, self.tables))}, not {alias!r}"
+            raise InvalidStatementError(statement="PIN", detail=detail)
         return f"{{{{ ti.xcom_pull(task_ids='{self.task_id}', key='{alias}') }}}}"
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # upstream returns nothing
@@ -107,14 +108,14 @@ class DeltaPinOperator(DeltaCoreOperator):
         return super().execute(context)
 
     def statement(self) -> PinStatement:
-        """What is to be pinned: what the task had pinned before, or what is asked for."""
+        """The tables to pin: at the versions that the task has pinned before, or as requested."""
         context = get_current_context()
         kept = kept_pin(context["task_state_store"])
-        tables = kept.statement_tables(self._asked(context), generation=context["ti"].max_tries, refresh=self.refresh)
+        tables = kept.statement_tables(self._requested(context), clear_count=context["ti"].max_tries, refresh=self.refresh)
         return PinStatement(tables=tables, id=kept.id, keep_for_hours=self.keep_for / _HOUR, must_protect=self.must_protect)
 
     def check_arguments(self) -> None:
-        """Refuse tables that cannot be pinned, as far as they are known; which versions are meant is only known in a run."""
+        """Refuse tables that cannot be pinned, as far as they are known; the versions are only known in a run."""
         if not isinstance(self.keep_for, timedelta):
             raise self.invalid(f"keep_for must be a timedelta, but is {self.keep_for!r}")
         known = without_run(self)
@@ -124,22 +125,23 @@ class DeltaPinOperator(DeltaCoreOperator):
             ]
             PinStatement(tables=tables, id="known", keep_for_hours=self.keep_for / _HOUR, must_protect=self.must_protect)
 
-    def _asked(self, context: Context) -> tuple[PinnedTable, ...]:
+    def _requested(self, context: Context) -> tuple[PinnedTable, ...]:
         chosen = (context["dag_run"].conf or {}).get(CONF_KEY) or {}
         if not isinstance(chosen, Mapping):
-            raise InvalidStatementError(statement="PIN", detail=f"{CONF_KEY} of the run's conf is {chosen!r}, and no object")
+            detail = f"{CONF_KEY} in the run's conf must be a JSON object, but is {chosen!r}"
+            raise InvalidStatementError(statement="PIN", detail=detail)
 
-        def asked(alias: str, table: str, as_of: AsOf | None) -> PinnedTable:
+        def requested(alias: str, table: str, as_of: AsOf | None) -> PinnedTable:
             version = chosen.get(alias, chosen.get(table))
             return PinnedTable(alias=alias, table=table, as_of=as_of if version is None else Version(version))
 
-        return tuple(self.hook.resolve_table_uris(asked(*named)) for named in _named(self.tables, self.as_of))
+        return tuple(self.hook.resolve_table_uris(requested(*named)) for named in _named(self.tables, self.as_of))
 
-    def _done_here(self, log: DeltaLog, attempt: Attempt, origin: Origin) -> OperationResult:  # noqa: ARG002
+    def _execute_in_worker(self, log: DeltaLog, attempt: Attempt, origin: Origin) -> OperationResult:  # noqa: ARG002
         return execute_pin(cast("PinStatement", attempt.statement), self.hook.delta_log, origin)
 
-    def _committed(self, attempt: Attempt) -> ResultDocument | None:  # noqa: ARG002
-        """Pins are no commits."""
+    def _find_commit(self, attempt: Attempt) -> ResultDocument | None:  # noqa: ARG002
+        """Pinning commits nothing."""
         return None
 
     def _deliver(self, document: ResultDocument, context: Context) -> dict[str, Any]:
@@ -149,17 +151,17 @@ class DeltaPinOperator(DeltaCoreOperator):
             store,
             replace(
                 kept_pin(store),
-                digest=digest_of(self._asked(context)),
-                generation=ti.max_tries,
-                versions={each["alias"]: [each["version"], each["table_id"]] for each in pins},
+                digest=digest_of(self._requested(context)),
+                clear_count=ti.max_tries,
+                versions={pin["alias"]: [pin["version"], pin["table_id"]] for pin in pins},
             ),
         )
-        for each in pins:
-            self.log.info("%s is version %s of %s", each["alias"], each["version"], each["table"])
-            if each["unprotected"] is not None:
-                self.log.warning("No vacuum knows of that: the pin cannot be written (%s)", printable(each["unprotected"]))
-            push_xcom(context, each["alias"], each["version"])
-        return {each["alias"]: {name: each[name] for name in ("table", "version", "timestamp")} for each in pins}
+        for pin in pins:
+            self.log.info("%s is version %s of %s", pin["alias"], pin["version"], pin["table"])
+            if pin["unprotected"] is not None:
+                self.log.warning("Pin is not protected from VACUUM: %s", printable(pin["unprotected"]))
+            push_xcom(context, pin["alias"], pin["version"])
+        return {pin["alias"]: {name: pin[name] for name in ("table", "version", "timestamp")} for pin in pins}
 
 
 def _named(tables: Any, as_of: Any) -> Iterator[tuple[str, str, AsOf | None]]:
@@ -167,10 +169,10 @@ def _named(tables: Any, as_of: Any) -> Iterator[tuple[str, str, AsOf | None]]:
     if not isinstance(tables, Mapping):
         raise _invalid(f"tables must map aliases to tables, but is {tables!r}")
     if taken := sorted(_TAKEN & tables.keys()):
-        raise _invalid(f"{', '.join(taken)} cannot be an alias: it is another XCom")
+        raise _invalid(f"{', '.join(taken)} cannot be an alias: the task has another XCom of this name")
     versions = as_of if isinstance(as_of, Mapping) else dict.fromkeys(tables, as_of)
     if unknown := versions.keys() - tables.keys():
-        raise _invalid(f"as_of names {', '.join(sorted(unknown))}, but tables does not")
+        raise _invalid(f"as_of names {', '.join(sorted(unknown))}, which tables does not")
     return ((alias, table, versions.get(alias)) for alias, table in tables.items())
 
 

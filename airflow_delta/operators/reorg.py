@@ -10,13 +10,13 @@ from airflow_delta.operators.job import DeltaJobOperator
 
 
 class DeltaReorgOperator(DeltaJobOperator):
-    """Purge what is deleted but still in the files of a Delta table: hidden rows and dropped columns. No row changes.
+    """Purge deleted rows (of deletion vectors) and dropped columns from the files of a Delta table. No row changes.
 
     A vacuum after the retention removes the old files.
 
     :param table: URI of the table's root, or its name below the table root of the connection (templated).
     :param where: Spark SQL over partition columns (templated). Default: the whole table.
-    :param dry_run: Look, but rewrite nothing (templated).
+    :param dry_run: Plan, but rewrite nothing (templated).
     """
 
     template_fields: Sequence[str] = (*DeltaJobOperator.template_fields, "where", "dry_run")

@@ -1,4 +1,4 @@
-"""Going back to an older version as a task."""
+"""RESTORE as a task."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from airflow_delta.operators.core import DeltaCoreOperator
 
 
 class DeltaRestoreOperator(DeltaCoreOperator):
-    """Make an older version of a Delta table the newest one, as one commit; the versions in between stay in its history.
+    """Restore a Delta table to an earlier version or timestamp, as one commit; the versions in between stay in its history.
 
     :param table: URI of the table's root (templated).
-    :param version: The version to come back (templated).
+    :param version: The version to restore (templated).
     :param timestamp: Or the time: milliseconds since the epoch, or ISO 8601 text (templated).
     :param ignore_missing_files: Leave out files that are gone, instead of refusing (templated).
-    :param dry_run: Tell which files would come and go, but commit nothing (templated).
+    :param dry_run: Report which files would be added and removed, but commit nothing (templated).
     """
 
     template_fields: Sequence[str] = (

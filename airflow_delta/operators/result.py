@@ -23,9 +23,9 @@ from airflow_delta.operators.job import Attempt, DeltaJobOperator, visible_head
 
 
 class DeltaResultOperator(DeltaJobOperator):
-    """Tells Airflow what came of a ``DeltaJob`` that the task before submitted: the same value, XComs, asset events and errors.
+    """Reports the outcome of a ``DeltaJob`` that the task before submitted: the same value, XComs, asset events and errors.
 
-    When the job was lost, the table's log is asked whether it has committed. Clear it together with the task that submits.
+    When the job was lost, the table's log shows whether it has committed. Clear it together with the task that submits.
 
     :param job: The job (its texts are templates).
     :param submitted_by: Id of the task that submits it (templated). Default: the only task upstream.
@@ -47,25 +47,25 @@ class DeltaResultOperator(DeltaJobOperator):
         """As of every operator; a task that waits needs an end."""
         super().check_arguments()
         if self.waits is True and self.execution_timeout is None:
-            raise self.invalid("waits=True needs execution_timeout: nobody would notice that the job died")
+            raise self.invalid("waits=True needs execution_timeout: the death of the job would go unnoticed")
 
     def render_template(self, content: Any, context: Context, jinja_env: Any = None, seen_oids: set[int] | None = None) -> Any:
-        """Render the statement and the place of results inside the job."""
+        """Render the statement and the location of results inside the job."""
         if not isinstance(content, DeltaJob):
             return super().render_template(content, context, jinja_env, seen_oids)
         parts = {"statement": content.statement, "scratch_uri": content.scratch_uri}
         return replace(
-            content, **{name: self.render_template(each, context, jinja_env, seen_oids) for name, each in parts.items()}
+            content, **{name: self.render_template(part, context, jinja_env, seen_oids) for name, part in parts.items()}
         )
 
     def statement(self) -> Statement:
-        """What the job did."""
+        """The statement of the job."""
         return self.job.statement
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # upstream returns nothing
         """Return the result of the job.
 
-        :raises DeltaError: What the job ended in; ``ResultMissingError`` when it left nothing;
+        :raises DeltaError: The job's error; ``ResultMissingError`` when it left no result;
             ``JobNotSubmittedError`` when there is no such task upstream, or it has not run.
         """
         self.check_arguments()
@@ -77,34 +77,36 @@ class DeltaResultOperator(DeltaJobOperator):
             if self.deferrable:
                 self._wait_in_triggerer(token, base, set())
             self._wait(base, run)
-        self._asked = run
+        self._submitted_run = run
         with report_conflicts(context):
-            document = self._settled(attempt, base, set(), None, context)
+            document = self._final_document(attempt, base, set(), None, context)
         return self._deliver(document, context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         """Return the result of the job that the triggerer has waited for."""
-        self._asked = self._run(context)
+        self._submitted_run = self._run(context)
         return super().execute_complete(context, event)
 
     def on_kill(self) -> None:
-        """Leave the job alone: it is the other task's."""
+        """Do nothing: the job belongs to the other task."""
 
     def _run(self, context: Context) -> TaskRun:
         """The submitting task's run, as its job knows it."""
         ti, upstream = context["ti"], context["task"].upstream_task_ids
         submitter = self.submitted_by or (next(iter(upstream)) if len(upstream) == 1 else None)
         if submitter is None:
-            raise JobNotSubmittedError(table=self.table, detail=f"{len(upstream)} tasks are upstream: name one as submitted_by")
-        generation = ti.xcom_pull(task_ids=submitter, key=CLEAR_COUNT_KEY, map_indexes=ti.map_index)
-        if generation is None:
-            raise JobNotSubmittedError(table=self.table, detail=f"task {submitter} has left no XCom {CLEAR_COUNT_KEY}")
+            detail = f"expected one upstream task, found {len(upstream)}; name the one that submits as submitted_by"
+            raise JobNotSubmittedError(table=self.table, detail=detail)
+        clear_count = ti.xcom_pull(task_ids=submitter, key=CLEAR_COUNT_KEY, map_indexes=ti.map_index)
+        if clear_count is None:
+            detail = f"the task {submitter} has pushed no XCom {CLEAR_COUNT_KEY}"
+            raise JobNotSubmittedError(table=self.table, detail=detail)
         return TaskRun(
             dag_id=ti.dag_id,
             task_id=submitter,
             run_id=ti.run_id,
             map_index=-1 if ti.map_index is None else ti.map_index,
-            generation=int(generation),
+            generation=int(clear_count),
             try_number=0,
         )
 
@@ -112,9 +114,9 @@ class DeltaResultOperator(DeltaJobOperator):
         while not written_results(base, run.key, self.hook.storage_options(base)):
             time.sleep(self.poll_interval)
 
-    def _committed(self, attempt: Attempt) -> ResultDocument | None:
-        """The newest commit whose record names the submitting task; None where there is none, or the worker cannot look."""
-        hook, table, run = self.hook, attempt.statement.table, self._asked
+    def _find_commit(self, attempt: Attempt) -> ResultDocument | None:
+        """The newest commit of the submitting task; None where there is none, or the worker cannot read the table."""
+        hook, table, run = self.hook, attempt.statement.table, self._submitted_run
         names = ("dag_id", "task_id", "run_id", "map_index", "generation")
         try:
             if visible_head(hook, table, attempt.scratch) is None:

@@ -10,7 +10,7 @@ from airflow_delta.operators.core import DeltaCoreOperator
 
 
 class DeltaRecomputeStatisticsOperator(DeltaCoreOperator):
-    """Give the files of a Delta table the statistics that its properties ask for, so that readers skip more of them.
+    """Compute the file statistics that the properties of a Delta table require, so that readers skip more files.
 
     :param table: URI of the table's root (templated).
     :param where: Only files that can hold rows for which this SQL is true (templated). Default: all files.

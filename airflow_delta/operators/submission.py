@@ -1,4 +1,4 @@
-"""What ``spark-submit`` is told besides the job itself: decisions that depend on where the driver runs."""
+"""The arguments of ``spark-submit`` that depend on where the driver runs."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ def spec_argument(text: str, private: Path, target: SparkTarget) -> tuple[str, s
 
 
 def check_uploads(conn_id: str, target: SparkTarget, conf: Mapping[str, Any], properties_file: str | None) -> None:
-    """See that a driver in a pod will find the files that lie on this machine.
+    """Check that a driver in a pod will find the files that are on this machine.
 
-    :raises SparkTargetError: Nobody has said where ``spark-submit`` is to put them.
+    :raises SparkTargetError: Nothing configures where ``spark-submit`` uploads them.
     """
     if not (target.is_kubernetes and target.is_cluster_mode) or conf.get(UPLOAD_PATH):
         return
@@ -78,7 +78,7 @@ def check_uploads(conn_id: str, target: SparkTarget, conf: Mapping[str, Any], pr
         raise SparkTargetError(
             conn_id=conn_id,
             detail="a driver in a pod does not see the job's files on this machine",
-            cure=f"set {UPLOAD_PATH} in conf to a place that both reach, or code_uri to where 'airflow-delta ship' put them",
+            cure=f"set {UPLOAD_PATH} in conf to a location that both reach, or code_uri to where 'airflow-delta ship' put them",
         )
 
 

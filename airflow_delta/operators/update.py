@@ -10,12 +10,12 @@ from airflow_delta.operators.job import DeltaJobOperator
 
 
 class DeltaUpdateOperator(DeltaJobOperator):
-    """Give rows of a Delta table new values, as one commit.
+    """Update rows of a Delta table, as one commit.
 
     :param table: URI of the table's root, or its name below the table root of the connection (templated).
     :param assignments: Column to Spark SQL over the row as it was (templated).
     :param where: Which rows: Spark SQL over the table's columns (templated). Default: all.
-    :param expect: Checks on the updated rows, as Spark SQL (templated); one that fails keeps the commit from happening.
+    :param expect: Data-quality checks on the updated rows, as Spark SQL (templated); if one fails, nothing is committed.
     :param dry_run: Plan and check, but commit nothing (templated).
     """
 

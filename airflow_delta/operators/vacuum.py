@@ -1,4 +1,4 @@
-"""Deleting what no version needs as a task."""
+"""VACUUM as a task."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from airflow_delta.operators.core import DeltaCoreOperator
 class DeltaVacuumOperator(DeltaCoreOperator):
     """Delete the files that no retained version of a Delta table needs. By default it only lists them.
 
-    What a DAG run has pinned stays until the run has ended; the result tells in ``details["pins"]`` what that is, and of whom.
+    What a DAG run has pinned stays until the run has ended; ``details["pins"]`` of the result lists the pins and their holders.
 
     :param table: URI of the table's root (templated).
     :param retention_hours: Keep files that were removed in the last so many hours (templated). Default: the table's
@@ -21,7 +21,7 @@ class DeltaVacuumOperator(DeltaCoreOperator):
     :param enforce_retention: Refuse a retention below the table's, which would break readers and time travel (templated).
     :param lite: Look only at the files that commits since the last vacuum removed, instead of listing the table (templated).
     :param inventory: Look only at the files that this Parquet file names (templated): ``path``, ``length``, ``isDir`` and
-        ``modificationTime``, as inventories of S3 and Azure tell them.
+        ``modificationTime``, as in inventories of S3 and Azure.
     """
 
     template_fields: Sequence[str] = (

@@ -1,4 +1,4 @@
-"""What the operators that write rows have in common."""
+"""The base of the operators that write rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class DeltaWrittenRowsOperator(DeltaJobOperator):
     :param merge_schema: Add the columns that only the rows have to the table, at any depth (templated).
     :param overwrite_schema: Give the table the columns and the partitioning of the rows (templated). Only with the mode
         ``overwrite``.
-    :param expect: Checks on the rows to be written, as Spark SQL (templated); one that fails keeps the commit from happening.
+    :param expect: Data-quality checks on the rows to be written, as Spark SQL (templated); if one fails, nothing is committed.
     :param properties: Table properties when the table is made (templated).
     :param txn: Name of an application and a number that grows with each of its writes (templated): a write whose number is not
         greater than the table's last one for that application commits nothing.

@@ -50,7 +50,7 @@ def test_a_driver_on_the_cluster_gets_none_which_the_log_tells(hook, caplog, mas
     before = dict(os.environ)
     with caplog.at_level(logging.WARNING), credentials_for_the_driver(hook, target(master, is_cluster_mode=True)):
         assert dict(os.environ) == before
-    assert "The storage options of the connection lake stay here" in caplog.text
+    assert "The storage options of the connection lake are not passed on" in caplog.text
     assert "hunter2" not in caplog.text
 
 

@@ -87,9 +87,9 @@ def test_azure(conn_type, fields, extra, expected):
 @pytest.mark.parametrize(
     ("conn_type", "extra", "text"),
     [
-        ("ssh", "{}", "'ssh' is that of no object store"),
-        ("aws", '{"role_arn": "arn:aws:iam::1:role/lake"}', "its field role_arn is not known here"),
-        ("google_cloud_platform", '{"impersonation_chain": "a@b"}', "its field impersonation_chain is not known here"),
+        ("ssh", "{}", "found 'ssh'"),
+        ("aws", '{"role_arn": "arn:aws:iam::1:role/lake"}', "the field role_arn is not supported"),
+        ("google_cloud_platform", '{"impersonation_chain": "a@b"}', "the field impersonation_chain is not supported"),
     ],
 )
 def test_what_no_option_can_say_is_refused_with_what_to_do_instead(conn_type, extra, text):

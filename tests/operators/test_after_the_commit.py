@@ -67,7 +67,7 @@ def test_a_checkpoint_that_fails_is_told_in_the_result(empty_table, run_task):
 
 def test_a_commit_whose_own_record_is_absurd_is_still_the_result(empty_table, run_task, monkeypatch):
     """The first try is lost; before the second, somebody with access rewrites its commit."""
-    done = DeltaAlterOperator._done_here
+    done = DeltaAlterOperator._execute_in_worker
 
     def lose(self, log, attempt, origin):
         done(self, log, attempt, origin)
@@ -79,7 +79,7 @@ def test_a_commit_whose_own_record_is_absurd_is_still_the_result(empty_table, ru
         path.write_text("\n".join(map(json.dumps, lines)))
         raise RuntimeError("the worker is lost")
 
-    monkeypatch.setattr(DeltaAlterOperator, "_done_here", lose)
+    monkeypatch.setattr(DeltaAlterOperator, "_execute_in_worker", lose)
     run = run_task(lambda: alter(empty_table), dag_id="absurd", retries=1)
     assert (run.state, run.version, run.result["already_committed"]) == ("success", 1, True)
     assert run.result["metrics"] == {"numOutputRows": "9" * 5_000, "classname__": "os.system", "n": "-5", "x": r"['\\ud800']"}

@@ -94,7 +94,7 @@ def test_the_flags_and_numbers_of_operators_are_found():
         (lambda: DeltaVacuumOperator(**T, engine="Worker"), "did you mean 'worker'"),
         (lambda: DeltaVacuumOperator(**T, deferrable="maybe"), "deferrable must be true or false"),
         (lambda: DeltaVacuumOperator(**T, poll_interval="soon"), "poll_interval must be a number"),
-        (lambda: DeltaVacuumOperator(**T, poll_interval=0), "poll_interval is 0.0 seconds"),
+        (lambda: DeltaVacuumOperator(**T, poll_interval=0), "must be more than 0 seconds, but is 0.0"),
         (lambda: DeltaVacuumOperator(**T, emit="alway"), "did you mean 'always'"),
         (lambda: DeltaRestoreOperator(**T, version=1, on_clear="resue"), "did you mean 'reuse'"),
         (lambda: DeltaRestoreOperator(**T, version=1, timestamp="2026-01-01"), "not both"),
@@ -106,7 +106,7 @@ def test_the_flags_and_numbers_of_operators_are_found():
         (lambda: DeltaMaintenanceOperator(**T, min_small_files="1"), "must be 2 or more"),
         (lambda: DeltaTableHealthOperator(**T, fail_on="warn"), "did you mean 'warning'"),
         (lambda: DeltaMergeOperator(**T, source="/s"), "on must be a string"),
-        (lambda: DeltaMergeOperator(**T, source="/s", on="a", sql="MERGE"), "stand in the text of sql"),
+        (lambda: DeltaMergeOperator(**T, source="/s", on="a", sql="MERGE"), "part of the text of sql"),
         (lambda: DeltaMergeOperator(**T, source="/s", on="a", views={"v": "/v"}), "views go with sql only"),
         (
             lambda: DeltaMergeOperator(**T, source=TableSource("/s", version=1), source_version=2, on="a"),

@@ -70,7 +70,10 @@ def test_a_sensor_finds_the_table_by_its_name(lake, run_task):
 
 @in_each_store
 def test_the_connection_can_be_tested(lake):
-    assert DeltaHook("lake").test_connection() == (True, f"the table root {lake.table_uri.removesuffix('/flights')} answers")
+    assert DeltaHook("lake").test_connection() == (
+        True,
+        f"the table root {lake.table_uri.removesuffix('/flights')} can be listed",
+    )
 
 
 @pytest.fixture
@@ -124,7 +127,7 @@ def test_where_only_jobs_see_the_tables_their_results_need_a_place(unseen, recor
     submit = recording_submit()
     (error,) = run_task(lambda: merge(submit), retries=1).errors
     assert isinstance(error, ScratchUriNeededError)
-    assert "workers see no tables of the connection 'lake'" in str(error)
+    assert "workers have no access to the tables of the connection 'lake'" in str(error)
     assert submit.calls == []
 
 

@@ -28,8 +28,8 @@ TOKEN = "0123456789abcdef0123456789abcdef"
 class LosesItsWorkerOnce:
     """The first try ends after its work, before anybody heard of it."""
 
-    def _done_here(self, log, attempt, origin):
-        done = super()._done_here(log, attempt, origin)
+    def _execute_in_worker(self, log, attempt, origin):
+        done = super()._execute_in_worker(log, attempt, origin)
         if origin.record["try_number"] == 1:
             raise RuntimeError("the worker is lost")
         return done
