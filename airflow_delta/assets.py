@@ -30,8 +30,8 @@ def delta_asset(
 
     Args:
         name: The asset's name, such as ``lake.flights``; its URI when None.
-        table: URI of the table's root. With ``watch`` it is what the triggerer looks at, as it is written here.
-        watch: Whether the triggerer watches the table for commits, by whomever: DAGs that are scheduled on the asset then run
+        table: URI of the table's root. With ``watch`` it is what the triggerer reads, as it is written here.
+        watch: Whether the triggerer watches the table for commits of any writer: DAGs that are scheduled on the asset then run
             for each new range of commits. Operators that name the same asset would announce their commits a second time, so
             give them ``emit="never"``.
         group: The asset's group.
@@ -65,7 +65,7 @@ def to_openlineage(asset: Asset, lineage_context: Any) -> Dataset | None:  # noq
 
 
 def lineage_name(table: str) -> tuple[str, str] | None:
-    """OpenLineage's namespace and name of the table at a URI; None where its naming says nothing of such storages."""
+    """OpenLineage's namespace and name of the table at a URI; None where its naming does not cover the storage."""
     if scheme_of(table) == "file":
         return "file", str(local_path(table))
     uri = sanitize_uri(table)

@@ -1,4 +1,4 @@
-"""What Airflow discovers of this package."""
+"""The provider info by which Airflow discovers this package."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _DELTA_CONNECTION = {
         },
         "scratch_uri": {
             "label": "Scratch URI",
-            "description": "Where jobs leave their results: Spark's driver writes there, Airflow's workers read.",
+            "description": "Location of job results: Spark's driver writes there, Airflow's workers read.",
             "schema": {"type": ["string", "null"]},
         },
         "workers_see_tables": {
-            "label": "Workers see the tables",
-            "description": "When not, jobs do all the looking; a scratch place is needed, and sensors are refused.",
+            "label": "Workers have access to the tables",
+            "description": "If false, only jobs read tables; a scratch URI is required, and sensors are refused.",
             "schema": {"type": ["boolean", "null"], "default": True},
         },
     },
@@ -113,7 +113,7 @@ def get_provider_info() -> dict[str, Any]:
                 "options": {
                     "scratch_uri": {
                         "description": (
-                            "Where jobs leave their results: a place that Spark's driver can write and Airflow's workers can "
+                            "Location of job results: Spark's driver must be able to write there, and Airflow's workers to "
                             "read. When empty, a hidden folder beside the table is used."
                         ),
                         "version_added": "0.1.0",
@@ -123,8 +123,8 @@ def get_provider_info() -> dict[str, Any]:
                     },
                     "workers_see_tables": {
                         "description": (
-                            "Whether Airflow's workers have access to the tables. When not, jobs do all the looking, a scratch "
-                            "place is needed, and sensors are refused. A connection may say otherwise."
+                            "Whether Airflow's workers have access to the tables. If false, only jobs read tables, a scratch "
+                            "URI is required, and sensors are refused. A connection may override it."
                         ),
                         "version_added": "0.1.0",
                         "type": "boolean",

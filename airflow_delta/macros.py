@@ -1,4 +1,4 @@
-"""What templates ask of a run, as ``macros.delta.*``; the plugin registers it.
+"""Template macros about a run, as ``macros.delta.*``; the plugin registers them.
 
 ::
 
@@ -15,14 +15,14 @@ from typing import Any
 
 
 def run_date(dag_run: Any) -> str:
-    """The date that a run is for, as ``{{ ds }}``; a run that an event has started has none, and is for the date it was due."""
+    """The date of a run, as ``{{ ds }}``; for a run that an event started, which has no logical date, that of ``run_after``."""
     return f"{dag_run.logical_date or dag_run.run_after:%Y-%m-%d}"
 
 
 def from_version(triggering_asset_events: Mapping[Any, Any], asset: str | None = None) -> int | None:
-    """The first version that the events tell of which started the run; None where none of them tells of a version.
+    """The first version in the events that started the run; None where none of them names a version.
 
-    Events may come late and together, or twice: a DAG that must miss no version asks ``DeltaNewCommitsOperator``.
+    Events may come late and together, or twice: a DAG that must miss no version uses ``DeltaNewCommitsOperator``.
 
     :param triggering_asset_events: As the template's context has it.
     :param asset: Name or URI of the asset meant; None for all.
@@ -31,14 +31,14 @@ def from_version(triggering_asset_events: Mapping[Any, Any], asset: str | None =
 
 
 def to_version(triggering_asset_events: Mapping[Any, Any], asset: str | None = None) -> int | None:
-    """The last version that the events tell of which started the run; see ``from_version``."""
+    """The last version in the events that started the run; see ``from_version``."""
     return max((last for _, last in _announced(triggering_asset_events, asset)), default=None)
 
 
 def pinned_version(ti: Any, alias: str, task_id: str = "pin") -> int:
     """The version that ``DeltaPinOperator`` has pinned under an alias in this run.
 
-    :raises ValueError: The task has not, or not yet.
+    :raises ValueError: The task has pinned none, or not yet.
     """
     version: int | None = ti.xcom_pull(task_ids=task_id, key=alias)
     if version is None:
@@ -52,11 +52,11 @@ def _announced(triggering_asset_events: Mapping[Any, Any], asset: str | None) ->
         if asset is None or asset in {key.name, getattr(key, "uri", None)}:
             for event in events:
                 extra = event.extra or {}
-                told = extra.get("delta") or extra.get("payload")
-                told = told if isinstance(told, Mapping) else {}
-                last = told.get("version", told.get("to_version"))
+                payload = extra.get("delta") or extra.get("payload")
+                payload = payload if isinstance(payload, Mapping) else {}
+                last = payload.get("version", payload.get("to_version"))
                 if last is not None:
-                    yield told.get("from_version", last), last
+                    yield payload.get("from_version", last), last
 
 
 MACROS = [run_date, from_version, to_version, pinned_version]

@@ -1,4 +1,4 @@
-"""What Airflow loads of this package in each of its processes: the listener, and in the API server the pages."""
+"""The Airflow plugin: macros and the listener in each process, and in the API server the pages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class DeltaPlugin(AirflowPlugin):
 
     @property
     def fastapi_apps(self) -> list[Any]:  # type: ignore[override]  # Airflow only reads it
-        """The pages. Only the API server asks for them, and only there can they be imported; if they cannot, there are none."""
+        """The pages. Only the API server reads this, and can import them; if the import fails, there are none."""
         try:
             pages = import_module("airflow_delta.observe.www.app")
         except Exception:

@@ -1,4 +1,4 @@
-"""What a commit wrote, told alike for every operation: Delta names the same thing differently in each."""
+"""What a commit wrote, under the same names for every operation: Delta names the same thing differently in each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WRITTEN_ROWS = "numOutputRows"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitStatistics:
-    """What one commit wrote; None for what the operation does not tell.
+    """What one commit wrote; None for what the operation's metrics do not contain.
 
     Attributes:
         rows: Rows inserted, updated and deleted; rows that a rewrite only carried over do not count.
@@ -35,7 +35,7 @@ class CommitStatistics:
 
 
 def commit_statistics(metrics: Mapping[str, int | str]) -> CommitStatistics:
-    """The statistics that an operation's metrics tell."""
+    """The statistics in an operation's metrics."""
     numbers = {name: number for name, value in metrics.items() if (number := natural_number(value)) is not None}
     changed = [numbers[name] for name in _CHANGED_ROWS if name in numbers]
     return CommitStatistics(

@@ -1,7 +1,7 @@
 """What a task read and wrote, for OpenLineage: tables with their versions, and what was written to them.
 
-Needs the OpenLineage provider (``pip install 'airflow-delta[openlineage]'``); only its listener asks for this. Connections are
-not looked up here: the listener asks in a process of its own, which must not talk to the task's supervisor.
+Needs the OpenLineage provider (``pip install 'airflow-delta[openlineage]'``); only its listener calls this. Connections are not
+looked up here: the listener calls in a process of its own, which must not talk to the task's supervisor.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Lineage = OperatorLineage[Any, Any]
 
 
 def lineage_of_plan(table: str) -> Lineage:
-    """Before there is an outcome: the table, if its argument says where it lies; a name below a connection's root does not."""
+    """Before there is an outcome: the table, if its argument is a URI or an absolute path; a name below a table root is not."""
     is_place = "://" in table or table.startswith("/")
     name = lineage_name(table) if is_place else None
     return OperatorLineage(outputs=[OutputDataset(*name, facets={"storage": _storage()})] if name else [])
@@ -38,8 +38,8 @@ def lineage_of_outcome(document: ResultDocument) -> Lineage:
     result = document.outcome
     if result is None:
         return OperatorLineage()
-    told = [(each.get("table"), natural_number(each.get("version"))) for each in result.sources]
-    read = [(table, version) for table, version in told if isinstance(table, str) and version is not None]
+    sources = [(source.get("table"), natural_number(source.get("version"))) for source in result.sources]
+    read = [(table, version) for table, version in sources if isinstance(table, str) and version is not None]
     if not result.committed:
         return OperatorLineage(inputs=_inputs([*read, (result.table, result.version)]))
     name = lineage_name(result.table)
@@ -74,11 +74,11 @@ def _storage() -> StorageDatasetFacet:
 def _fields(struct: dict[str, Any]) -> list[SchemaDatasetFacetFields]:
     """The fields of a struct in Delta's schema JSON; those of arrays and maps are not opened."""
     fields = []
-    for each in struct["fields"]:
-        kind = each["type"]
+    for field in struct["fields"]:
+        kind = field["type"]
         nested = _fields(kind) if isinstance(kind, dict) and kind["type"] == "struct" else []
         name = kind if isinstance(kind, str) else kind["type"]
-        described = (each.get("metadata") or {}).get("comment")
-        told = json_value({"name": each["name"], "type": name, "description": described})
-        fields.append(SchemaDatasetFacetFields(**told, fields=nested))
+        comment = (field.get("metadata") or {}).get("comment")
+        attributes = json_value({"name": field["name"], "type": name, "description": comment})
+        fields.append(SchemaDatasetFacetFields(**attributes, fields=nested))
     return fields

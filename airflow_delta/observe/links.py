@@ -16,24 +16,24 @@ from airflow_delta.hooks.xcoms import push_xcom, xcom_value
 from airflow_delta.jobs.result import ResultDocument
 
 HISTORY_KEY = "delta_history"
-"""The XCom that the page of a table's history is made of."""
+"""The XCom from which the page of a table's history is rendered."""
 
 MAX_BYTES = 48 * 1024
 """Of that XCom. Some metadata databases hold no more than 64 KB in one value."""
 
 
 def push_links(document: ResultDocument, context: Context) -> None:
-    """Leave what the task saw of the table for the page that the task's link shows: the API server reads no storage."""
+    """Push the table's history for the page that the task's link shows: the API server reads no storage."""
     push_xcom(context, HISTORY_KEY, history_payload(document))
 
 
 def history_payload(document: ResultDocument) -> dict[str, Any]:
-    """The table as the task left it: ``table``, ``version``, ``facts``, ``commits`` (newest first, as far as there is room)."""
+    """The table after the task: ``table``, ``version``, ``facts``, ``commits`` (newest first, as many as fit)."""
     result = document.outcome
     if result is None:
-        raise ValueError("only the document of an outcome tells of a table")
-    commits = [_told_commit(each) for each in document.history]
-    told = {
+        raise ValueError("only the document of an outcome describes a table")
+    commits = [_serialized(commit) for commit in document.history]
+    payload = {
         "table": result.table,
         "version": result.version,
         "operation": result.operation,
@@ -41,19 +41,19 @@ def history_payload(document: ResultDocument) -> dict[str, Any]:
         "facts": dict(document.table_facts),
         "commits": commits,
     }
-    while commits and len(json.dumps(told)) > MAX_BYTES:
+    while commits and len(json.dumps(payload)) > MAX_BYTES:
         commits.pop()
-    known: dict[str, Any] = xcom_value(told)
-    return known
+    value: dict[str, Any] = xcom_value(payload)
+    return value
 
 
 def history_path(run: Any) -> str:
-    """Where Airflow shows what a task run (dag_id, task_id, run_id, map_index) told, below its base URL."""
+    """The path, below Airflow's base URL, of the history page of a task run (dag_id, task_id, run_id, map_index)."""
     dag, task = quote(run.dag_id, safe=""), quote(run.task_id, safe="")
     return f"delta/dags/{dag}/tasks/{task}/history?{urlencode({'run_id': run.run_id, 'map_index': run.map_index})}"
 
 
-def _told_commit(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _serialized(entry: Mapping[str, Any]) -> dict[str, Any]:
     kept = ("version", "timestamp", "operation", "operationMetrics", "engineInfo")
     return {**{key: entry[key] for key in kept if entry.get(key)}, "version": entry["version"], "run": run_of(entry)}
 

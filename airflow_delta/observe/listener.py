@@ -1,6 +1,6 @@
-"""What the tasks of this package tell Airflow's metrics, once they have ended.
+"""Metrics of the tasks of this package, sent to Airflow's metrics once they have ended.
 
-Every Airflow process loads this module, so it is cheap; and whatever happens here, the task's own end is not disturbed.
+Every Airflow process loads this module, so it is cheap; and whatever happens here does not affect the task.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _NO_TAG = re.compile(r"[^A-Za-z0-9_./-]")
 
 @hookimpl
 def on_task_instance_success(previous_state: Any, task_instance: Any) -> None:  # noqa: ARG001 - Airflow's names
-    """Tell what the task's statement did."""
-    _without_harm(_tell_outcome, task_instance)
+    """Send the metrics of the task's outcome."""
+    _without_harm(_send_outcome, task_instance)
 
 
 @hookimpl
 def on_task_instance_failed(previous_state: Any, task_instance: Any, error: Any) -> None:  # noqa: ARG001
-    """Tell of a lost race."""
-    _without_harm(_tell_lost_race, task_instance, error)
+    """Send the metrics of a lost race."""
+    _without_harm(_send_lost_race, task_instance, error)
 
 
 def table_tag(uri: str) -> str:
@@ -50,14 +50,14 @@ def table_tag(uri: str) -> str:
     return _NO_TAG.sub("_", _SCHEME.sub("", uri).rstrip("/"))[-TAG_LENGTH:]
 
 
-def _without_harm(tell: Callable[..., None], *arguments: Any) -> None:
+def _without_harm(send: Callable[..., None], *arguments: Any) -> None:
     try:
-        tell(*arguments)
-    except Exception:  # noqa: BLE001 - the task's own end is not disturbed
+        send(*arguments)
+    except Exception:  # noqa: BLE001 - it must not affect the task
         log.warning("The metrics of a Delta task could not be sent:\n%s", printable_lines(traceback.format_exc()))
 
 
-def _tell_outcome(task_instance: Any) -> None:
+def _send_outcome(task_instance: Any) -> None:
     document: ResultDocument | None = getattr(getattr(task_instance, "task", None), "outcome", None)
     result = getattr(document, "outcome", None)
     if document is None or not isinstance(result, OperationResult):
@@ -69,11 +69,11 @@ def _tell_outcome(task_instance: Any) -> None:
         if conflict.get("rule"):
             stats.incr("delta.commit.conflict", tags=tags | {"type": _NO_TAG.sub("_", str(conflict["rule"]))})
     if result.committed and not result.already_committed:
-        _tell_commit(document, result, tags)
-    _tell_table(document.table_facts, tags)
+        _send_commit(document, result, tags)
+    _send_table(document.table_facts, tags)
 
 
-def _tell_commit(document: ResultDocument, result: OperationResult, tags: Tags) -> None:
+def _send_commit(document: ResultDocument, result: OperationResult, tags: Tags) -> None:
     if document.duration_ms is not None:
         stats.timing("delta.commit.duration", document.duration_ms, tags=tags)
     written = commit_statistics(result.metrics)
@@ -82,13 +82,13 @@ def _tell_commit(document: ResultDocument, result: OperationResult, tags: Tags) 
             stats.incr(f"delta.commit.{name}", value, tags=tags)
 
 
-def _tell_table(facts: Mapping[str, int], tags: Tags) -> None:
+def _send_table(facts: Mapping[str, int], tags: Tags) -> None:
     for name in ("version", "bytes", "files", "small_files"):
         if name in facts:
             stats.gauge(f"delta.table.{name}", facts[name], tags={"table": tags["table"]})
 
 
-def _tell_lost_race(task_instance: Any, error: Any) -> None:
+def _send_lost_race(task_instance: Any, error: Any) -> None:
     if not isinstance(error, CommitConflictError | CommitAttemptsExhaustedError):
         return
     tags = {**task_instance.stats_tags, "table": table_tag(error.table)}

@@ -26,14 +26,14 @@ MESSAGE = "{{ ti.dag_id }}.{{ ti.task_id }}, run {{ ti.run_id }}, try {{ ti.try_
 class DeltaConflictNotifier(BaseNotifier):
     """Passes a failure on to other notifiers when it is a conflict: Airflow's callbacks are called on every failure.
 
-    As ``on_failure_callback``, or as ``on_retry_callback`` to hear of it although the task will be tried again::
+    As ``on_failure_callback``, or as ``on_retry_callback`` to be notified although the task will be tried again::
 
         DeltaMergeOperator(
             ...,
             on_failure_callback=DeltaConflictNotifier(then=SlackNotifier(text="{{ delta_conflict.message }}")),
         )
 
-    Those who are told find ``delta_conflict`` in their context and templates: ``message`` (this notifier's text), ``code``,
+    The delegates find ``delta_conflict`` in their context and templates: ``message`` (this notifier's text), ``code``,
     ``text``, ``table``, ``read_version``, ``winning_version``, ``winning_operation``, ``winning_run`` (``dag_id``, ``task_id``,
     ``run_id``; empty when the winner was no task of this package), ``rule``, ``path``, ``partition``.
 
@@ -68,32 +68,32 @@ class DeltaConflictNotifier(BaseNotifier):
         """Nothing yet: the fields are rendered for each conflict anew, and only for conflicts."""
 
     def notify(self, context: Context) -> None:
-        """Tell of the failure in the context, if it is one to be told of.
+        """Notify the delegates of the failure in the context, if it passes the filters.
 
-        :raises ExceptionGroup: Some of those to be told could not be; the others were.
+        :raises ExceptionGroup: Some delegates failed; the others were called.
         """
         error = context.get("exception")
-        if not isinstance(error, DeltaError) or not self._is_meant(error, context):
+        if not isinstance(error, DeltaError) or not self._passes_filters(error, context):
             return
         report = conflict_report(error)
-        told: Any = {**context, CONFLICT_KEY: report}
-        report["message"] = self._rendered(self.message, told)
+        extended: Any = {**context, CONFLICT_KEY: report}
+        report["message"] = self._rendered(self.message, extended)
         failures = []
         for delegate in self.then:
             try:
                 # A notifier renders its templates in place; the next conflict is to find them as they were.
-                copy.copy(delegate)(told)
+                copy.copy(delegate)(extended)
             except Exception as failure:  # noqa: BLE001 - delegates raise whatever they like
                 failures.append(failure)
         if failures:
-            raise ExceptionGroup("some could not be told of a conflict", failures)
+            raise ExceptionGroup("some notifiers of a conflict failed", failures)
 
     async def async_notify(self, context: Context) -> None:
         """The same in a thread, because delegates may wait."""
         await asyncio.to_thread(self.notify, context)
 
-    def _is_meant(self, error: DeltaError, context: Context) -> bool:
-        by_error = any(error.code == each if isinstance(each, str) else isinstance(error, each) for each in self.only)
+    def _passes_filters(self, error: DeltaError, context: Context) -> bool:
+        by_error = any(error.code == kind if isinstance(kind, str) else isinstance(error, kind) for kind in self.only)
         return by_error and context["ti"].try_number >= self.min_try and self._is_of_table(error, context)
 
     def _is_of_table(self, error: DeltaError, context: Context) -> bool:
@@ -101,7 +101,7 @@ class DeltaConflictNotifier(BaseNotifier):
             return True
         table = f"/{error.attributes().get('table', '')}".rstrip("/")
         patterns = self._rendered(self.tables, context)
-        return any(fnmatchcase(table, f"*/{each}".rstrip("/")) for each in patterns)
+        return any(fnmatchcase(table, f"*/{pattern}".rstrip("/")) for pattern in patterns)
 
     def _rendered(self, content: Any, context: Context) -> Any:
         return self.render_template(content, context, self.get_template_env(dag=context.get("dag")))

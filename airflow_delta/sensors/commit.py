@@ -26,21 +26,20 @@ from airflow_delta.watch.commit_window import CommitWindow
 STATE_KEY = "airflow_delta.wait"
 
 _BEGINNINGS = ("min_version", "after_version", "after_timestamp", "during", "since", "run_of")
-"""The arguments that say where to begin."""
+"""The arguments that define where to begin."""
 
 
 class DeltaCommitSensor(CheckedArguments, BaseSensorOperator):
     """Wait for a commit to a Delta table, and return its version. A missing table is waited for.
 
-    Where to begin is said in exactly one way: ``min_version``, ``after_version``, ``after_timestamp``, ``during``, ``since`` or
-    ``run_of``. Without more, any commit will do, and the table's latest version is returned (of ``during``, the latest one in
-    the interval). With ``operations``, ``partitions``, ``data_change_only`` or
-    ``min_rows``, the commits from there on are read, each of them once, whatever retries and reschedules come between; what is
-    returned is the version of the commit that fulfils the wait.
+    Give exactly one beginning: ``min_version``, ``after_version``, ``after_timestamp``, ``during``, ``since`` or ``run_of``.
+    Without more, any commit will do, and the table's latest version is returned (of ``during``, the interval's latest).
+    With ``operations``, ``partitions``, ``data_change_only`` or ``min_rows``, the commits from there on are read, each of them
+    once, also over retries and reschedules; the version of the commit that fulfills the wait is returned.
 
-    When commits were cleaned up before the sensor could read them, and none of those left is the wanted one, the task fails
-    with ``CommitsCleanedUpError`` rather than wait for what may have been there: it looked too seldom, or begins too early.
-    For a plain version, a checkpoint of a later one is proof enough.
+    When commits were cleaned up before the sensor could read them, and none of those left fulfills the wait, the task fails
+    with ``CommitsCleanedUpError`` instead of waiting for what may be gone: it polls too seldom, or begins too early. For a
+    plain version, a checkpoint of a later one is proof enough.
 
     :param table: URI of the table's root, or its name below the table root of the connection (templated).
     :param delta_conn_id: The ``delta`` connection (templated).
@@ -48,20 +47,20 @@ class DeltaCommitSensor(CheckedArguments, BaseSensorOperator):
     :param after_version: Wait for a version after this one (templated).
     :param after_timestamp: Wait for a commit later than this time (templated), such as ``"{{ data_interval_start }}"``: a
         datetime (UTC where it has no zone), ISO text or milliseconds since the epoch. The time of a commit is the table's own:
-        the in-commit timestamp where it keeps these, else the time of the commit's file.
+        the in-commit timestamp where it has these, else the time of the commit's file.
     :param during: Wait for a commit of an interval (templated), from its start to before its end, such as that of the DAG run:
-        ``("{{ data_interval_start }}", "{{ data_interval_end }}")``. Once a later commit is there and none of the interval is
-        as it should be, the task fails with ``CommitWindowPassedError``.
-    :param since: ``"first_poke"`` waits for a commit after the first look (templated), and misses what was committed before
-        that: ``after_timestamp`` does not. Retries and reschedules keep that look, a cleared task takes a new one.
+        ``("{{ data_interval_start }}", "{{ data_interval_end }}")``. Once a later commit exists and none of the interval
+        fulfills the wait, the task fails with ``CommitWindowPassedError``.
+    :param since: ``"first_poke"`` waits for a commit after the first poke (templated), and misses what was committed before
+        that: ``after_timestamp`` does not. Retries and reschedules keep that version, a cleared task takes a new one.
     :param run_of: Wait for the commit of a DAG run (templated): ``{"dag_id": ..., "logical_date": ...}`` or ``run_id``, and
-        ``task_id`` and ``map_index`` where it has several. It is looked for among all commits that the log holds. A task that
-        commits nothing, such as a MERGE that finds nothing to do, is never found.
+        ``task_id`` and ``map_index`` where it has several. All commits that the log holds are searched. A task that commits
+        nothing, such as a MERGE without matches, is never found.
     :param operations: Wait for one of these operations (templated): Delta's names, such as ``"MERGE"``.
     :param partitions: Wait for a commit that adds or removes files in partitions for which this predicate holds (templated),
         such as ``"day = DATE'{{ ds }}'"``.
-    :param data_change_only: Pass over commits that change no row, such as those of OPTIMIZE and VACUUM (templated).
-    :param min_rows: Wait until the wanted commits have inserted, updated or deleted so many rows together (templated), by
+    :param data_change_only: Skip commits that change no row, such as those of OPTIMIZE and VACUUM (templated).
+    :param min_rows: Wait until the matching commits have inserted, updated or deleted so many rows together (templated), by
         their metrics, or by the rows of the files they added where the writer left none.
     :param deferrable: Wait in the triggerer, without a worker (templated).
     :param retry_policy: Which errors are worth another try. Default: those that may not come again.
@@ -128,20 +127,20 @@ class DeltaCommitSensor(CheckedArguments, BaseSensorOperator):
         self._watch: CommitWatch | None = None
 
     def check_arguments(self) -> None:
-        """Refuse a wait without a beginning, or with two, and one that can be for no commit.
+        """Refuse a wait without a beginning, or with two, and one that no commit can fulfill.
 
-        :raises InvalidStatementError: What is waited for is not said in one way.
+        :raises InvalidStatementError: The arguments do not define one wait.
         """
         if len(self._begins) != 1:
             given = f", not {' and '.join(self._begins)}" if self._begins else ""
             raise self.invalid(f"give exactly one of {', '.join(_BEGINNINGS)}{given}")
         known = without_run(self)
-        told = [
+        given = [
             getattr(known, name) for name in ("min_version", "after_version", "min_rows", "run_of", "during", "after_timestamp")
         ]
         parts = [*(known.during or ())] if isinstance(known.during, list | tuple) else []
-        if not any(map(is_template, [*told, *parts])):
-            known.asked()
+        if not any(map(is_template, [*given, *parts])):
+            known.requested_wait()
 
     def render_template(self, content: Any, context: Context, jinja_env: Any = None, seen_oids: set[int] | None = None) -> Any:
         """Render like every operator; a secret in a URI is masked wherever Airflow shows it."""
@@ -150,7 +149,7 @@ class DeltaCommitSensor(CheckedArguments, BaseSensorOperator):
         return rendered
 
     def execute(self, context: Context) -> Any:
-        """Wait here, or leave it to the triggerer after a first look."""
+        """Wait here, or in the triggerer after a first poke."""
         if not self.deferrable:
             return super().execute(context)
         watch = self._begin(context)
@@ -169,26 +168,26 @@ class DeltaCommitSensor(CheckedArguments, BaseSensorOperator):
         )
 
     def poke(self, context: Context) -> PokeReturnValue:
-        """Look once: a listing of the log's end the first time, then one probe for the next file."""
+        """Poke once: a listing of the log's end the first time, then one probe for the next file."""
         self._watch = self._watch or self._begin(context)
         version = self._look(self._watch, context)
         return PokeReturnValue(is_done=version is not None, xcom_value=version)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> int:  # noqa: ARG002 - Airflow's signature
-        """Return what the trigger saw, or raise what it met."""
+        """Return the version that the trigger found, or raise its error."""
         if "error" in event:
             error = event["error"]
             raise DeltaError.from_json(error) or JobFailedError(
                 table=self.table, operation="wait", error=error["code"], detail=error["text"]
             )
         version: int = event["version"]
-        self.log.info("Version %s of %s is what was waited for", version, self.table)
+        self.log.info("Version %s of %s fulfills the wait", version, self.table)
         return version
 
     def _begin(self, context: Context) -> CommitWatch:
-        """The watch from the stored place of this task run on, or from where the arguments say."""
+        """The watch from the stored progress of this task run on, or from the beginning in the arguments."""
         store = DeltaHook(self.delta_conn_id).log_store(self.table)
-        wait, thorough = self.asked(), True
+        wait, thorough = self.requested_wait(), True
         stored: Any = context["task_state_store"].get(STATE_KEY) if self._is_stored(wait) else None
         if stored and stored["generation"] == context["ti"].max_tries and stored["asked"] == self._digest(wait):
             wait = replace(wait, after=stored["after"], rows=stored["rows"])
@@ -206,24 +205,24 @@ class DeltaCommitSensor(CheckedArguments, BaseSensorOperator):
             if watch.wait != before:
                 self._store(watch.wait, context)
 
-    def _is_stored(self, asked: CommitWait) -> bool:
-        """Whether there is a place to be kept between two processes of this task run."""
-        return self.since is not None or asked.window is not None or not asked.is_for_any
+    def _is_stored(self, requested: CommitWait) -> bool:
+        """Whether there is progress to be kept between two processes of this task run."""
+        return self.since is not None or requested.window is not None or not requested.is_for_any
 
     def _store(self, wait: CommitWait, context: Context) -> None:
-        place: dict[str, Any] = {"after": wait.after, "rows": wait.rows, "asked": self._digest(self.asked())}
-        place["generation"] = context["ti"].max_tries
-        context["task_state_store"].set(STATE_KEY, place)
+        progress: dict[str, Any] = {"after": wait.after, "rows": wait.rows, "asked": self._digest(self.requested_wait())}
+        progress["generation"] = context["ti"].max_tries  # the clear count
+        context["task_state_store"].set(STATE_KEY, progress)
 
-    def _digest(self, asked: CommitWait) -> str:
-        """A mark of what is asked for: another question is never answered from the place of a former one."""
-        text = json.dumps([self.table, self.since, asked.to_json()], sort_keys=True)
+    def _digest(self, requested: CommitWait) -> str:
+        """A digest of the request: another request never continues from the progress of a former one."""
+        text = json.dumps([self.table, self.since, requested.to_json()], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    def asked(self) -> CommitWait:
-        """What the arguments ask for; of a wait since the first look, that look is not known here.
+    def requested_wait(self) -> CommitWait:
+        """The wait of the arguments; of ``since="first_poke"``, the version of the first poke is not known here.
 
-        :raises InvalidStatementError: An argument means nothing, or holds a template that was not rendered.
+        :raises InvalidStatementError: An argument is invalid, or holds a template that was not rendered.
         """
         begin = self._begins[0]
         value = getattr(self, begin)
@@ -232,7 +231,7 @@ class DeltaCommitSensor(CheckedArguments, BaseSensorOperator):
         after = {"min_version": lambda: value - 1, "after_version": lambda: value}
         windows = {"after_timestamp": CommitWindow.after, "during": CommitWindow.during}
         if value is None and begin not in windows:
-            raise self.invalid(f"the template of {begin} has rendered to nothing")
+            raise self.invalid(f"the template of {begin} must render to a value, but rendered to None")
         wanted = CommitFilter.of(
             operations=self.operations, partitions=self.partitions, data_change_only=self.data_change_only, run=self.run_of
         )

@@ -17,14 +17,14 @@ from airflow_delta.watch.commit_watch import CommitWait, CommitWatch, look_once
 
 
 class DeltaCommitWaitTrigger(BaseTrigger):
-    """Fires once: ``{"version": ...}`` when the commit is there that is waited for, ``{"error": ...}`` when it cannot come.
+    """Fires once: ``{"version": ...}`` when the commit exists that is waited for, ``{"error": ...}`` when it cannot appear.
 
-    A missing table is waited for, and so is a storage that does not answer for the moment.
+    A missing table is waited for, and so is a storage that is temporarily unavailable.
 
     :param table: URI of the table's root, or its name below the table root of the connection.
     :param delta_conn_id: The ``delta`` connection.
     :param wait: What to wait for, as ``CommitWait.to_json`` gives it.
-    :param poll_interval: Seconds between two looks.
+    :param poll_interval: Seconds between two polls.
     """
 
     def __init__(self, *, table: str, delta_conn_id: str, wait: Mapping[str, Any], poll_interval: float) -> None:
@@ -47,7 +47,7 @@ class DeltaCommitWaitTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look until the commit is there."""
+        """Poll until the commit exists."""
         watch: CommitWatch | None = None
         while True:
             try:
@@ -58,8 +58,8 @@ class DeltaCommitWaitTrigger(BaseTrigger):
                 yield TriggerEvent({"error": error.to_json()})  # type: ignore[no-untyped-call]
                 return
             except OSError as error:
-                self.log.warning("%s could not be looked at, it is tried again: %s", self.table, printable(str(error)))
-                if watch is not None:  # with credentials that may have come anew, from where the search has come to
+                self.log.warning("could not read %s; retrying: %s", self.table, printable(str(error)))
+                if watch is not None:  # the search goes on from here, with credentials that may have been renewed
                     self.wait, watch = watch.wait.to_json(), None
             else:
                 if version is not None:

@@ -1,4 +1,4 @@
-"""Watching a table from the triggerer: each new range of commits becomes one asset event, none is lost."""
+"""Watching a table from the triggerer: each new range of commits becomes one asset event; none is lost."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from airflow_delta.watch.commit_cursor import Look, Start, WatchCursor, first_cu
 from airflow_delta.watch.commit_filter import CommitFilter
 
 STATE_KEY = "airflow_delta.watched"
-"""Where the cursor lies in the asset's state store."""
+"""The key of the cursor in the asset's state store."""
 
 LONGEST_PAUSE = 600.0
-"""Seconds between two looks while the storage does not answer, unless ``poll_interval`` is longer."""
+"""Longest pause between two polls while the storage is unavailable, in seconds, unless ``poll_interval`` is longer."""
 
 
 @dataclass(slots=True)
 class _Tick:
-    """One look that is due, and what follows it.
+    """One poll that is due.
 
     Attributes:
-        pause: Seconds until the next one; None for the usual time.
-        when_stored: What to do once the events of this look are in Airflow's database.
-        is_done: Set when the next one may come.
+        pause: Seconds until the next one; None for the usual interval.
+        when_stored: What to do once the events of this poll are in Airflow's database.
+        is_done: Set when the next one may begin.
     """
 
     pause: float | None = None
@@ -45,7 +45,7 @@ class _Tick:
 
 
 class _Clock(SharedStreamProducer):
-    """Says when to look, one look after the other, and learns from Airflow when a look's event is stored.
+    """Schedules the polls, one after the other, and learns from Airflow when the event of a poll is stored.
 
     Airflow takes it for a message broker whose messages are acknowledged; here the acknowledgement writes the cursor.
     """
@@ -62,7 +62,7 @@ class _Clock(SharedStreamProducer):
             await asyncio.sleep(self.poll_interval if tick.pause is None else tick.pause)
 
     async def advance(self, batch: Sequence[AdvanceItem]) -> None:
-        """The events of these ticks are stored, or were given up."""
+        """Called when the events of these ticks are stored, or were given up."""
         for item in batch:
             tick: _Tick = item.broker_payload
             if item.outcome.is_clean and tick.when_stored is not None:
@@ -76,21 +76,21 @@ class DeltaCommitEventTrigger(BaseEventTrigger):
     The payload is a dict: ``table``; ``from_version`` and ``to_version``, the first and last one that changed data since the
     event before; ``timestamp``, when the last one was committed, in milliseconds since the epoch; ``operations``, Delta's
     names; ``commits`` and ``rows``, how many they were and how many rows they changed. ``gap`` says that commits were cleaned
-    up before anybody looked, ``reset`` that the table was made anew at its place, with versions that count from 0 again.
+    up before they were read, ``reset`` that the table was recreated at its location, with versions that count from 0 again.
 
-    The place where the watcher stands is kept in the asset's state store, and is moved only after Airflow has stored the event:
-    a triggerer that dies repeats an event at worst. Events may come twice, and Airflow may give several to one DAG run or hold
-    one back; so never take versions from the events a run was started by, ask ``DeltaNewCommitsOperator``.
+    The watcher's cursor is kept in the asset's state store, and moves only after Airflow has stored the event: a triggerer that
+    dies repeats an event at worst. Events may come twice, and Airflow may give several to one DAG run or hold one back; so
+    never take versions from the events a run was started by, use ``DeltaNewCommitsOperator``.
 
-    A table that is not there yet is waited for, and so is a storage that does not answer, with growing pauses.
+    A table that does not exist yet is waited for, and so is a storage that is unavailable, with growing pauses.
 
     :param table: URI of the table's root, or its name below the table root of the connection.
     :param delta_conn_id: The ``delta`` connection.
-    :param start: Where a watcher begins that was never there before: ``"latest"`` announces what is committed from now on,
-        ``"earliest"`` all that the log holds, a number that version and the later ones.
+    :param start: Where a new watcher begins: ``"latest"`` announces what is committed from now on, ``"earliest"`` all that the
+        log holds, a number that version and the later ones.
     :param operations: Announce these operations only, by Delta's names such as ``MERGE``.
     :param partitions: Announce only commits that touch files for which this predicate over the partition columns holds.
-    :param poll_interval: Seconds between two looks.
+    :param poll_interval: Seconds between two polls.
     :param asset: Name of the watched asset; needed where two assets are watched by equal triggers.
     """
 
@@ -108,7 +108,10 @@ class DeltaCommitEventTrigger(BaseEventTrigger):
         super().__init__()  # type: ignore[no-untyped-call]
         seconds: float = converted_value(type(self).__name__, "poll_interval", poll_interval, float)
         if is_template(poll_interval) or is_template(start) or seconds <= 0:
-            detail = f"poll_interval is {poll_interval!r} and start {start!r}: a watcher has no templates, and pauses"
+            detail = (
+                "a watcher needs a poll_interval above 0 seconds and takes no templates, but poll_interval is "
+                f"{poll_interval!r} and start is {start!r}"
+            )
             raise InvalidStatementError(statement=type(self).__name__, detail=detail)
         self.table = table
         self.delta_conn_id = delta_conn_id
@@ -117,13 +120,13 @@ class DeltaCommitEventTrigger(BaseEventTrigger):
         self.partitions = partitions
         self.poll_interval = poll_interval if isinstance(poll_interval, int) else seconds  # as it was, for the identity
         self.asset = asset
-        # Rows of a compaction are rows that were there before: an event for it would start DAGs for nothing, for ever if
-        # they compact the table themselves.
+        # A compaction only rewrites existing rows: an event for it would start DAGs for nothing, for ever if they compact the
+        # table themselves.
         self._wanted = CommitFilter.of(operations=operations, partitions=partitions, data_change_only=True)
         self._files: BoundedLog | None = None
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Path of the class and its arguments; what they are is the identity of the watcher, so defaults never change."""
+        """Path of the class and its arguments; they are the identity of the watcher, so defaults never change."""
         return (
             "airflow_delta.triggers.commit_event.DeltaCommitEventTrigger",
             {
@@ -138,22 +141,22 @@ class DeltaCommitEventTrigger(BaseEventTrigger):
         )
 
     def shared_stream_key(self) -> Hashable:
-        """A stream of its own: nothing is shared, but only streams tell when an event is stored."""
+        """A stream of its own: nothing is shared, but only streams report when an event is stored."""
         path, arguments = self.serialize()
         return path, repr(sorted(arguments.items()))
 
     @classmethod
     def create_shared_stream_producer(cls, kwargs: dict[str, Any]) -> SharedStreamProducer:
-        """What says when to look."""
+        """The producer that schedules the polls."""
         return _Clock(kwargs["poll_interval"])
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """The events where no triggerer says when one is stored: it counts as stored when the next one is asked for."""
+        """The events where no triggerer reports when one is stored: it counts as stored when the next one is requested."""
         async for event in self.filter_shared_stream(_confirmed(_Clock(self.poll_interval))):
             yield event
 
     async def filter_shared_stream(self, shared_stream: AsyncIterator[_Tick]) -> AsyncIterator[TriggerEvent]:
-        """An event for each look that found something to announce. Never raises for what the storage does."""
+        """An event for each poll that found something to announce. Never raises for errors of the storage."""
         cursor: WatchCursor | None = None
         failures = 0
         pauses = Backoff(first=2 * self.poll_interval, most=max(LONGEST_PAUSE, self.poll_interval))
@@ -164,8 +167,8 @@ class DeltaCommitEventTrigger(BaseEventTrigger):
                 if found.event is None and found.cursor != stored:
                     await self._store(found.cursor)
             except Exception as error:  # noqa: BLE001 - a trigger that raises is started again every second
-                self.log.warning("%s could not be looked at, it is tried again: %s", self.table, printable(str(error)))
-                self._files = None  # the next one may have other credentials
+                self.log.warning("could not read %s; retrying: %s", self.table, printable(str(error)))
+                self._files = None  # the next poll may have other credentials
                 tick.pause = pauses.length(failures)
                 failures += 1
                 continue
@@ -174,7 +177,7 @@ class DeltaCommitEventTrigger(BaseEventTrigger):
             if found.has_more:
                 tick.pause = 0
             if found.event is not None:
-                tick.when_stored = partial(self._store_patiently, found.cursor)
+                tick.when_stored = partial(self._try_to_store, found.cursor)
                 yield TriggerEvent(json_value(found.event))  # type: ignore[no-untyped-call]
 
     def _look(self, cursor: WatchCursor | None) -> Look:
@@ -200,16 +203,16 @@ class DeltaCommitEventTrigger(BaseEventTrigger):
         if self._state is not None:
             await self._state.aset(STATE_KEY, cursor.to_json())
 
-    async def _store_patiently(self, cursor: WatchCursor) -> None:
-        """Store it, or else the next cursor will be: until then a triggerer that dies repeats an event."""
+    async def _try_to_store(self, cursor: WatchCursor) -> None:
+        """Store it; when that fails, the next cursor will be: until then a triggerer that dies repeats an event."""
         try:
             await self._store(cursor)
         except Exception as error:  # noqa: BLE001 - it would end the watcher
-            self.log.warning("The place of the watcher of %s could not be stored: %s", self.table, error)
+            self.log.warning("could not store the cursor of the watcher of %s: %s", self.table, error)
 
 
 async def _confirmed(clock: _Clock) -> AsyncIterator[_Tick]:
-    """The clock's ticks; each counts as done when the next one is asked for."""
+    """The clock's ticks; each counts as done when the next one is requested."""
     async for tick, _ in clock.open_stream():
         yield tick
         await clock.advance([AdvanceItem(tick, AdvanceOutcome(acked=1, failed=0))])

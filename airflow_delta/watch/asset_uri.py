@@ -1,4 +1,4 @@
-"""The URI under which a table is an asset: one for all spellings, without credentials. Pure."""
+"""The URI of a table's asset: one for all spellings, without credentials. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _SCHEMES = {ObjectService.S3: "s3", ObjectService.GCS: "gs", ObjectService.AZURE
 
 
 def sanitize_uri(table: str) -> str:
-    """The URI of a table as others write it, so that all who mean one table mean one asset.
+    """The normalized URI of a table, so that all spellings of one table are one asset.
 
     ``s3a://`` and ``s3n://`` become ``s3://``, ``gcs://`` becomes ``gs://``, ``abfs://container@account...`` becomes ``abfss://``,
     and a local path ``file://`` with an absolute one. Query, fragment and slashes at the end are dropped.

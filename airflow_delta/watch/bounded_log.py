@@ -1,4 +1,4 @@
-"""A table's log as the triggerer looks at it: what is small is read in its process, the rest in a process of its own.
+"""A table's log as the triggerer reads it: what is small in its own process, the rest in a separate process.
 
 Python parses JSON without letting any other thread run, and a commit may be of any size. A triggerer watches many tables in one
 process; nobody who can write below one of them must be able to stop it.
@@ -18,29 +18,29 @@ from airflow_delta.core.storage.log_store import FileStatus, LogStore
 from airflow_delta.core.storage.resolve import log_store_for
 
 MOST_BYTES = 1 << 20
-"""Read from one log in one look here: some hundredths of a second for the parser, whatever the files hold."""
+"""Most bytes of one log that one poll reads here: some hundredths of a second for the parser, whatever the files hold."""
 
-_LONGEST = 600.0  # seconds of one look in a process of its own
+_LONGEST = 600.0  # seconds of one poll in a separate process
 _SCRIPT = """
 import pickle, sys
 sys.path[:] = pickle.load(sys.stdin.buffer)
 from airflow_delta.watch.bounded_log import answer
 answer()
 """
-_one_at_a_time = threading.Lock()  # such a process may take as much memory as the log wants
+_one_at_a_time = threading.Lock()  # such a process may take as much memory as the log needs
 
 Answer = TypeVar("Answer")
 
 
-class TooMuchToRead(Exception):  # noqa: N818 - nobody sees it: the look is done elsewhere
-    """The look needs more than ``MOST_BYTES``. Not an error of a file, which the readers of a log would explain away."""
+class TooMuchToRead(Exception):  # noqa: N818 - users never see it: the poll is done elsewhere
+    """The poll needs more than ``MOST_BYTES``. Not an ``OSError``, which the readers of a log would take for one of a file."""
 
 
 class BoundedLog:
     """The log of one table.
 
     Attributes:
-        files: The table's files; reading raises ``TooMuchToRead`` once a look has read ``MOST_BYTES``.
+        files: The table's files; reading raises ``TooMuchToRead`` once a poll has read ``MOST_BYTES``.
     """
 
     def __init__(self, store: LogStore) -> None:
@@ -49,7 +49,7 @@ class BoundedLog:
         self.files = cast("LogStore", self._bounded)
 
     def look(self, work: Callable[[LogStore], Answer]) -> Answer:
-        """What the work finds in the log. It can be pickled, as its answer can. Raises as the work, and ``OSError``."""
+        """What the work finds in the log. Work and answer can be pickled. Raises as the work, and ``OSError``."""
         self.begin()
         try:
             return work(self.files)
@@ -57,30 +57,30 @@ class BoundedLog:
             return self.apart(work)
 
     def begin(self) -> None:
-        """Begin a new look at ``files``."""
+        """Begin a new poll of ``files``."""
         self._bounded.begin()
 
     def apart(self, work: Callable[[LogStore], Answer]) -> Answer:
-        """What the work finds, in a process of its own.
+        """What the work finds, in a separate process.
 
         Raises:
             OSError: The process died, or took too long; else as the work.
         """
-        asked = pickle.dumps((self._store.table_uri, dict(self._store.storage_options), work))
+        request = pickle.dumps((self._store.table_uri, dict(self._store.storage_options), work))
         with _one_at_a_time:
             try:
                 done = subprocess.run(  # noqa: S603 - our own interpreter; what it is given is ours
                     [sys.executable, "-c", _SCRIPT],
-                    input=pickle.dumps(sys.path) + asked,
+                    input=pickle.dumps(sys.path) + request,
                     capture_output=True,
                     timeout=_LONGEST,
                     check=False,
                 )
             except subprocess.TimeoutExpired as error:
-                raise TimeoutError(f"a look at {self._store.table_uri} took more than {_LONGEST:.0f} s") from error
+                raise TimeoutError(f"reading the log of {self._store.table_uri} took more than {_LONGEST:.0f} s") from error
         if done.returncode:
             end = done.stderr.decode(errors="replace")[-500:]
-            raise OSError(f"the process that looked at {self._store.table_uri} ended with {done.returncode}: {end}")
+            raise OSError(f"the process that read the log of {self._store.table_uri} exited with {done.returncode}: {end}")
         found, raised = pickle.loads(done.stdout)  # noqa: S301 - of our own process
         if raised is not None:
             raise raised
@@ -88,21 +88,21 @@ class BoundedLog:
 
 
 def answer() -> None:
-    """Do the work that stands on the standard input, and write what it found, or raised, to the standard output."""
+    """Do the work on the standard input, and write what it found, or raised, to the standard output."""
     output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print is no answer
     uri, storage_options, work = pickle.load(sys.stdin.buffer)  # noqa: S301 - of the process that started this one
     found, raised = None, None
     try:
         found = work(log_store_for(uri, storage_options))
-    except Exception as error:  # noqa: BLE001 - raised where it was asked for
+    except Exception as error:  # noqa: BLE001 - raised again in the requesting process
         raised = error
     with output:
         pickle.dump((found, raised), output)
 
 
 class _BoundedFiles:
-    """A ``LogStore`` that reads only so much."""
+    """A ``LogStore`` that reads a limited number of bytes."""
 
     def __init__(self, store: LogStore) -> None:
         self._store = store

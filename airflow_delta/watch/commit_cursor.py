@@ -1,4 +1,4 @@
-"""How far the watcher of a table has come, and what it has to announce: one range of versions at a time."""
+"""The cursor of a table's watcher, and the events that it emits: one range of versions at a time."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from airflow_delta.watch.commit_scan import CommitScan, LaterCommits, later_comm
 from airflow_delta.watch.commit_watch import NO_TABLE, head_version
 
 MOST_AT_ONCE = 1000
-"""Commits that one look reads; the next look goes on from there."""
+"""Most commits that one poll reads; the next poll goes on from there."""
 
 Start = Literal["latest", "earliest"] | int
-"""Where a watcher begins: after the version of its first look, with all that the log holds, or with a version."""
+"""Where a watcher begins: after the version of its first poll, with all that the log holds, or with a version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchCursor:
-    """The last version that was announced, or needed no announcement.
+    """The last version for which an event was emitted, or needed none.
 
     Attributes:
         version: ``NO_TABLE`` before the first one.
@@ -62,11 +62,11 @@ class WatchCursor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What one look at the log found.
+    """What one poll of the log found.
 
     Attributes:
-        cursor: Where the watcher stands when the event is stored, or at once when there is none.
-        event: The payload of the event; None when nothing is to be announced.
+        cursor: The cursor once the event is stored, or at once when there is none.
+        event: The payload of the event; None when there is nothing to announce.
         has_more: Whether later commits are waiting to be read.
     """
 
@@ -76,7 +76,7 @@ class Look:
 
 
 def first_cursor(store: LogStore, start: Start) -> WatchCursor:
-    """Where a watcher begins that has never looked before."""
+    """The first cursor of a new watcher."""
     if isinstance(start, int):
         return WatchCursor(version=start - 1)
     if start == "earliest":
@@ -91,12 +91,12 @@ def look(store: LogStore, cursor: WatchCursor, wanted: CommitFilter) -> Look:
     """What came after the cursor, as one event; one listing when nothing came.
 
     Raises:
-        CorruptLogError: A commit cannot be understood.
+        CorruptLogError: A commit is malformed.
         OSError: The storage does not answer.
     """
     found = later_commits(store, cursor.version)
     if found.head is None and (cursor.version == NO_TABLE or head_version(store) == NO_TABLE):
-        return Look(cursor=cursor)  # no table, or none any more
+        return Look(cursor=cursor)  # no table yet, or no longer
     is_reset = not _is_same_table(store, cursor, found)
     if is_reset:
         cursor = WatchCursor(version=NO_TABLE)
@@ -137,7 +137,7 @@ def _announced(store: LogStore, cursor: WatchCursor, found: LaterCommits, wanted
 
 
 def _is_same_table(store: LogStore, cursor: WatchCursor, found: LaterCommits) -> bool:
-    """Whether the log goes on from the cursor: not when the table was made anew at its place."""
+    """Whether the log continues from the cursor: not when the table was recreated at its location."""
     if cursor.version == NO_TABLE or cursor.table_id is None:  # no version of it was seen yet
         return True
     if found.head is None:

@@ -1,4 +1,4 @@
-"""Which commits are waited for, and how many rows they changed. Pure."""
+"""Conditions on commits, and how many rows a commit changed. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from airflow_delta.core.predicate import NO, evaluate_files, is_partition_only, 
 from airflow_delta.core.schema.schema_json import parse_schema
 
 RUN_FIELDS = frozenset({"dag_id", "task_id", "run_id", "map_index", "logical_date"})
-"""What tells a DAG run in a commit's record."""
+"""The fields of a commit's record that identify a DAG run."""
 
 _MERGED = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
 _CHANGED = ("numOutputRows", "numUpdatedRows", "numDeletedRows")  # of a MERGE, the first one counts copied rows too
@@ -27,13 +27,13 @@ _CHANGED = ("numOutputRows", "numUpdatedRows", "numDeletedRows")  # of a MERGE, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitFilter:
-    """What a commit must be like; each condition that is given must hold.
+    """Conditions on a commit; all that are given must hold.
 
     Attributes:
         operations: Delta's names, such as ``MERGE``, in any case; one of them.
         partitions: A predicate over the partition columns; a file that the commit adds or removes satisfies it.
-        data_change_only: Whether a commit that only rearranges files, or touches none, is passed over. The files that
-            ``partitions`` looks at then are those that changed data.
+        data_change_only: Whether to skip a commit that only rearranges files, or touches none. Then ``partitions`` considers
+            only the files that changed data.
         run: The run that made the commit: some of ``RUN_FIELDS``.
     """
 
@@ -43,13 +43,16 @@ class CommitFilter:
     run: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        told = {name for name, value in self.run.items() if value not in {None, "", "None"}}
-        is_run = "dag_id" in told and told & {"run_id", "logical_date"}
-        if self.run and not (is_run and told == {*self.run} and told <= RUN_FIELDS):
-            detail = f"{dict(self.run)} is no run: dag_id, and run_id or logical_date; besides them task_id and map_index"
+        given = {name for name, value in self.run.items() if value not in {None, "", "None"}}
+        is_run = "dag_id" in given and given & {"run_id", "logical_date"}
+        if self.run and not (is_run and given == {*self.run} and given <= RUN_FIELDS):
+            detail = (
+                "a run needs dag_id, and run_id or logical_date; besides them it may have task_id and map_index: "
+                f"found {dict(self.run)}"
+            )
             raise InvalidStatementError(statement="CommitFilter", detail=detail)
         if not all(self.operations):
-            detail = "an operation is the empty text, which is none"
+            detail = "operations must not contain an empty string"
             raise InvalidStatementError(statement="CommitFilter", detail=detail)
 
     @classmethod
@@ -72,7 +75,7 @@ class CommitFilter:
 
     @property
     def looks_at_files(self) -> bool:
-        """Whether more of a commit is needed than who made it."""
+        """Whether the file actions of a commit are needed, not only its ``commitInfo``."""
         return bool(self.partitions) or self.data_change_only
 
     def to_json(self) -> dict[str, Any]:
@@ -85,15 +88,15 @@ class CommitFilter:
         }
 
     def matches(self, commit: CommitActions, metadata: Metadata | None, table: str) -> bool:
-        """Whether the commit is like that.
+        """Whether the commit fulfills the conditions.
 
         Args:
-            commit: What it says.
+            commit: Its actions.
             metadata: Of the table at that commit; needed for ``partitions`` only.
             table: URI of the table, for errors.
 
         Raises:
-            InvalidPredicateError: ``partitions`` is no condition on the table's columns.
+            InvalidPredicateError: ``partitions`` is not a condition on the table's columns.
             InvalidStatementError: It names a column that does not partition the table.
         """
         info = commit.commit_info
@@ -103,12 +106,12 @@ class CommitFilter:
             return False
         files = (commit.adds, commit.removes, commit.changes)
         if self.data_change_only:
-            files = tuple(each.filter(each["data_change"]) for each in files)
-            if not any(len(each) for each in files):
+            files = tuple(actions.filter(actions["data_change"]) for actions in files)
+            if not any(len(actions) for actions in files):
                 return False
         if self.partitions is None or metadata is None:
             return True
-        return any(_touches(self.partitions, each, metadata, table) for each in files[:2])
+        return any(_touches(self.partitions, actions, metadata, table) for actions in files[:2])
 
 
 ANY_COMMIT = CommitFilter()
@@ -122,23 +125,23 @@ def _as_recorded(name: str, value: Any) -> Any:
 
 
 def _touches(partitions: str, files: pa.Table, metadata: Metadata, table: str) -> bool:
-    """Whether one of the files lies in such a partition; a removed file that does not tell its partition may."""
+    """Whether one of the files is in such a partition; a removed file without partition values may be."""
     schema = parse_schema(metadata.schema_string)
     predicate = parse_predicate(partitions, schema, table)
     if not is_partition_only(predicate, metadata.partition_columns):
-        detail = f"{partitions!r} names columns that do not partition {table}"
+        detail = f"partitions must name only partition columns of {table}, but is {partitions!r}"
         raise InvalidStatementError(statement="CommitFilter", detail=detail)
-    told = files.filter(pc.is_valid(files["partition_values"]))
-    if len(told) < len(files):
+    known = files.filter(pc.is_valid(files["partition_values"]))
+    if len(known) < len(files):
         return True
-    verdicts = evaluate_files(predicate, told.select(["partition_values", "stats"]), schema, metadata.partition_columns)
+    verdicts = evaluate_files(predicate, known.select(["partition_values", "stats"]), schema, metadata.partition_columns)
     return bool(pc.any(pc.not_equal(verdicts, NO)).as_py())
 
 
 def rows_changed(commit: CommitActions) -> int:
-    """Rows that the commit inserted, updated or deleted, as its metrics tell.
+    """Rows that the commit inserted, updated or deleted, by its metrics.
 
-    Where the writer left no such metrics, the rows of the files that it added; 0 where nothing tells.
+    Where the writer left no such metrics, the rows of the files that it added; 0 where these are unknown too.
     """
     metrics = commit.commit_info.operation_metrics if commit.commit_info else {}
     names = _MERGED if any(name in metrics for name in _MERGED) else _CHANGED

@@ -1,4 +1,4 @@
-"""Reading the commits that came after a version, each of them once."""
+"""Reading the commits after a version, each of them once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LaterCommits:
     Attributes:
         at: The commit file of that version itself; None when it is not there.
         commits: The commit files after it, by version, ascending.
-        head: The table's latest version, which only a checkpoint may tell; None when nothing is there from the version on.
+        head: The table's latest version, perhaps known from a checkpoint only; None when there is none from the version on.
         lost: The first version after it whose commit is gone although later ones are there; None when all are there.
     """
 
@@ -64,20 +64,20 @@ def _first_missing(listing: LogListing, after: int) -> int | None:
 
 
 class CommitScan:
-    """Tells which of a table's commits are as a filter wants them."""
+    """Finds the commits of a table that fulfill a filter."""
 
     def __init__(self, store: LogStore, wanted: CommitFilter, *, with_files: bool = False) -> None:
         self._store = store
         self._wanted = wanted
         self._reads_files = with_files or wanted.looks_at_files
-        self._metadata: Metadata | None = None  # of the last commit that was looked at; only asked for where it is needed
+        self._metadata: Metadata | None = None  # of the last commit that was read; only where it is needed
 
     def matches(self, versions: Sequence[int]) -> Iterator[tuple[int, CommitActions | None]]:
-        """Each of these versions (ascending) with its commit, or with None when that is not wanted.
+        """Each of these versions (ascending) with its commit, or with None when that does not fulfill the filter.
 
         Raises:
-            LogGapError: A commit file is not there.
-            CorruptLogError: A commit cannot be understood.
+            LogGapError: A commit file is missing.
+            CorruptLogError: A commit is malformed.
             InvalidPredicateError: As ``CommitFilter.matches``.
         """
         for start in range(0, len(versions), _AT_ONCE):

@@ -1,4 +1,4 @@
-"""How far a table's log has come, and the wait for a commit, with as few requests as can be."""
+"""The latest version of a table's log, and the wait for a commit, with as few requests as possible."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from airflow_delta.watch.commit_window import CommitWindow, versions_in
 from airflow_delta.watch.errors import CommitsCleanedUpError, CommitWindowPassedError
 
 NO_TABLE = -1
-"""The version of a table that is not there yet: the first commit is the next one."""
+"""Version of a table that does not exist yet: the first commit is the next one."""
 
 LISTED_EVERY = 60
-"""Looks of one wait, of which the first lists the log and the others probe for the next commit: it may come and go unseen."""
+"""Polls of one wait, of which the first lists the log and the others probe for the next commit: it may be cleaned up unseen."""
 
-_NO_VERSIONS = frozenset({LogFileKind.CHECKSUM, LogFileKind.COMPACTED_COMMITS})  # they are about commits that are there or not
+_NO_VERSIONS = frozenset({LogFileKind.CHECKSUM, LogFileKind.COMPACTED_COMMITS})  # they do not prove that a version exists
 
 
 def head_version(store: LogStore, at_least: int = 0) -> int:
@@ -47,10 +47,13 @@ def head_version(store: LogStore, at_least: int = 0) -> int:
 
 
 def reached_version(store: LogStore, wanted: int, *, thorough: bool) -> int | None:
-    """The table's latest version if it is ``wanted`` or later, else None; a missing table has not come that far.
+    """The table's latest version if it is ``wanted`` or later, else None, also for a missing table.
 
-    :param thorough: Whether to list the log rather than to probe for the one file: needed now and then, because the wanted
-        commit may have been cleaned up already.
+    Args:
+        store: The files of the table.
+        wanted: The version that is waited for.
+        thorough: Whether to list the log instead of probing for the one file: needed now and then, because the wanted commit
+            may have been cleaned up already.
     """
     if not thorough and not store.exists(f"{LOG_DIRECTORY}/{commit_file(wanted)}"):
         return None
@@ -60,11 +63,11 @@ def reached_version(store: LogStore, wanted: int, *, thorough: bool) -> int | No
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitWait:
-    """What is waited for, and how far the search has come.
+    """What is waited for, and the progress of the search.
 
     Attributes:
-        after: Commits up to this version do not count, or were looked at; ``NO_TABLE`` when all do that the log still holds.
-        wanted: What the commit must be like.
+        after: Commits up to this version do not count, or were read; ``NO_TABLE`` when all count that the log still holds.
+        wanted: The conditions on the commit.
         min_rows: Rows that the wanted commits must have changed together; None when the first of them is enough.
         rows: Rows that they have changed so far.
         window: When it must have been made; None for any time.
@@ -94,32 +97,32 @@ class CommitWait:
 
 
 def look_once(store: LogStore, wait: CommitWait) -> tuple[int | None, CommitWait]:
-    """What ``CommitWatch.look`` finds, and the wait as far as the search has come. Raises as it."""
+    """What ``CommitWatch.look`` finds, and the wait with the progress of the search. Raises as it."""
     watch = CommitWatch(store, wait)
     return watch.look(), watch.wait
 
 
 class CommitWatch:
-    """Looks for the commit of a wait; no commit is read twice.
+    """Searches for the commit of a wait; no commit is read twice.
 
     Attributes:
-        wait: The wait as far as the search has come.
+        wait: The wait with the progress of the search.
     """
 
     def __init__(self, store: LogStore, wait: CommitWait, *, thorough: bool = True) -> None:
-        """``thorough``: whether the first look lists the log rather than to probe for the next commit, which may be gone."""
+        """``thorough``: whether the first poll lists the log instead of probing for the next commit, which may be gone."""
         self.wait = wait
         self._store = store
         self._scan = CommitScan(store, wait.wanted, with_files=wait.min_rows is not None)
         self._looks = 0 if thorough else 1
 
     def look(self) -> int | None:
-        """The version of the commit that is waited for (the latest version, where any will do); None when it is not there.
+        """The version of the commit that is waited for (the latest version, where any will do); None when there is none yet.
 
         Raises:
-            CommitsCleanedUpError: It is not there, and may have been among commits that were cleaned up since ``after``.
-            CommitWindowPassedError: It is not there, and commits after the window are.
-            CorruptLogError: A commit cannot be understood.
+            CommitsCleanedUpError: There is none, and it may be among commits that were cleaned up since ``after``.
+            CommitWindowPassedError: There is none, and commits after the window exist.
+            CorruptLogError: A commit is malformed.
             OSError: The storage does not answer.
         """
         thorough = self._looks % LISTED_EVERY == 0
@@ -152,7 +155,7 @@ class CommitWatch:
         return version
 
     def _first_match(self, found: LaterCommits, until: int | None = None) -> int | None:
-        """The first of these commits (up to a version) that is as it is waited for."""
+        """The first of these commits (up to a version) that fulfills the wait."""
         wait = self.wait
         is_whole = found.lost is None or wait.after == NO_TABLE
         for version, commit in self._scan.matches([version for version in found.commits if until is None or version <= until]):
@@ -160,7 +163,7 @@ class CommitWatch:
             if commit and rows >= (wait.min_rows or 0):
                 return version
             wait = replace(wait, after=version, rows=rows)
-            if is_whole:  # or else the next try would not know that commits were lost
+            if is_whole:  # otherwise the next poll would not notice that commits were lost
                 self.wait = wait
         if not is_whole and found.lost is not None:
             earliest = min((version for version in found.commits if version > found.lost), default=found.head or found.lost)

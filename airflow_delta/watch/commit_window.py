@@ -1,4 +1,4 @@
-"""The commits of a time: after a moment, or of the data interval of a DAG run."""
+"""A time window of commits: after a moment, or the data interval of a DAG run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STATEMENT = "DeltaCommitSensor"
 class CommitWindow:
     """When a commit must have been made, by the table's own times, in milliseconds since the epoch.
 
-    The time of a commit is the one that it carries where the table keeps in-commit timestamps, else that of its file.
+    The time of a commit is its in-commit timestamp where the table has these, else the modification time of its file.
 
     Attributes:
         start: Not before.
@@ -33,7 +33,7 @@ class CommitWindow:
     def __post_init__(self) -> None:
         if self.end is not None and self.end <= self.start:
             detail = (
-                "the interval of during is empty: it has no time before its end. The data interval of a schedule such as "
+                "the interval of during is empty: its end must be later than its start. The data interval of a schedule like "
                 "'@daily' is a moment, unless it is a CronDataIntervalTimetable: use after_timestamp"
             )
             raise InvalidStatementError(statement=_STATEMENT, detail=detail)
@@ -47,7 +47,7 @@ class CommitWindow:
     def during(cls, interval: Any) -> CommitWindow:
         """From the start of an interval to before its end."""
         if isinstance(interval, str) or not isinstance(interval, Sequence) or len(interval) != 2:  # noqa: PLR2004
-            detail = f"during must be a start and an end, but is {shortened(interval)}"
+            detail = f"during must be a pair of start and end, but is {shortened(interval)}"
             raise InvalidStatementError(statement=_STATEMENT, detail=detail)
         start, end = (
             _milliseconds(f"the {name} of during", time) for name, time in zip(("start", "end"), interval, strict=True)
@@ -112,7 +112,7 @@ def _milliseconds(name: str, value: Any) -> int:
         value = (value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat()
     if value is None or str(value).strip() in {"", "None"}:
         detail = (
-            f"{name} is empty: a DAG run without a logical date has no data interval. Trigger it with one, or name a time that "
+            f"{name} is empty: a DAG run without a logical date has no data interval. Trigger it with one, or use a time that "
             "every run has, such as {{ dag_run.run_after }}"
         )
         raise InvalidStatementError(statement=_STATEMENT, detail=detail)

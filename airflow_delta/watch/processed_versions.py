@@ -1,4 +1,4 @@
-"""How far a consumer of a table has come: the versions that its DAG runs have processed, and those that are due."""
+"""The progress of a table's consumer: the versions that its DAG runs have processed, and those that are due."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from airflow_delta.watch.commit_filter import CommitFilter
 from airflow_delta.watch.commit_scan import CommitScan, later_commits, metadata_of
 
 MOST_CLAIMS = 10
-"""Runs that are remembered while it is open whether they succeed. One more failure in a row only repeats versions."""
+"""Most runs that are stored while they may still succeed. One more failure in a row only repeats versions."""
 
 CHANGES_DATA = CommitFilter(data_change_only=True)
 
@@ -22,7 +22,7 @@ class ProcessedVersions:
     """What a consumer has done.
 
     Attributes:
-        table_id: The identity of the table whose versions these are; None before the first look.
+        table_id: The identity of the table whose versions these are; None before the first read.
         version: The last version that a successful run has processed.
         claims: The last versions of the runs that may still succeed, by run id, oldest first.
     """
@@ -35,10 +35,10 @@ class ProcessedVersions:
         """As JSON values."""
         return {"table_id": self.table_id, "version": self.version, "claims": dict(self.claims)}
 
-    def settled(self, has_succeeded: Callable[[str], bool]) -> ProcessedVersions:
-        """With the claims of the runs that have succeeded made good.
+    def with_succeeded(self, has_succeeded: Callable[[str], bool]) -> ProcessedVersions:
+        """With the claims of the runs that have succeeded counted as processed.
 
-        Each claim begins no later than after the last processed version, so that the greatest of them settles the others.
+        Each claim begins no later than after the last processed version, so that the greatest of them includes the others.
         """
         done = [version for run_id, version in self.claims.items() if has_succeeded(run_id)]
         return self.moved_to(max([self.version, *done]))
@@ -49,22 +49,22 @@ class ProcessedVersions:
         return replace(self, version=version, claims=open_claims)
 
     def claimed_by(self, run_id: str, version: int) -> ProcessedVersions:
-        """With a run at work on everything up to this version."""
-        claims = [*((each, claimed) for each, claimed in self.claims.items() if each != run_id), (run_id, version)]
+        """With everything up to this version claimed by a run."""
+        claims = [*((claimant, claimed) for claimant, claimed in self.claims.items() if claimant != run_id), (run_id, version)]
         return replace(self, claims=dict(claims[-MOST_CLAIMS:]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DueVersions:
-    """What is there for a consumer.
+    """The versions that a consumer has not processed yet.
 
     Attributes:
-        processed: What it has done, of this very table.
+        processed: Its progress on this very table.
         from_version: The first version that is due.
         to_version: The table's latest version; less than ``from_version`` when there is none.
         changes_data: Whether one of them changed rows; also where that is not known.
         gap: Whether the commit of one of them was cleaned up: ``to_version`` can be read, their change feed cannot.
-        reset: Whether the table was made anew since the last run, and its versions count from the beginning again.
+        reset: Whether the table was recreated since the last run, and its versions count from the beginning again.
     """
 
     processed: ProcessedVersions
@@ -82,16 +82,16 @@ def due_versions(
 
     Args:
         store: The table.
-        stored: What the consumer has done, as ``ProcessedVersions.to_json`` gave it; None for a new consumer.
+        stored: Its progress, as ``ProcessedVersions.to_json`` gave it; None for a new consumer.
         start: Where a new consumer begins.
-        has_succeeded: Tells of a run's id whether that run succeeded.
+        has_succeeded: Whether the run of this id has succeeded.
 
     Raises:
         TableNotFoundError: There is no table.
         CorruptLogError: The log cannot be read.
     """
     table_id = metadata_of(store).id
-    before = ProcessedVersions(**stored).settled(has_succeeded) if stored else None
+    before = ProcessedVersions(**stored).with_succeeded(has_succeeded) if stored else None
     is_reset = before is not None and before.table_id != table_id
     if before is None or is_reset:
         first = first_cursor(store, 0 if is_reset else start).version

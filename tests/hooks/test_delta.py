@@ -148,7 +148,7 @@ def test_what_the_connection_cannot_mean_is_refused(connection, extra, detail):
 
 
 def test_where_workers_see_no_tables_they_do_not_look(connection, monkeypatch, tmp_path):
-    with pytest.raises(TablesNotVisibleError, match="Airflow's workers do not see the tables"):
+    with pytest.raises(TablesNotVisibleError, match="workers have no access"):
         connection("lake", extra={"workers_see_tables": False}).delta_log(str(tmp_path))
     monkeypatch.setenv("AIRFLOW__DELTA__WORKERS_SEE_TABLES", "False")
     assert not connection("lake").workers_see_tables

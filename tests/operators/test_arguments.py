@@ -84,7 +84,7 @@ def test_the_flags_and_numbers_of_operators_are_found():
         ),
         (
             lambda: DeltaVacuumOperator(**T, retention_hour=5),
-            "no argument 'retention_hour'.*'retention_hours'",
+            "unexpected argument 'retention_hour'.*'retention_hours'",
         ),
         (lambda: DeltaVacuumOperator(**T, lite=True, inventory="{{ i }}"), "exclude each other"),
         (
@@ -119,7 +119,10 @@ def test_the_flags_and_numbers_of_operators_are_found():
         (lambda: DeltaPinOperator(task_id="t", tables={"a": "/a"}, keep_for=5), "keep_for must be a timedelta"),
         (lambda: DeltaPinOperator(task_id="t", tables={"a": "/a"}, refresh="perhaps"), "refresh must be true or false"),
         (lambda: DeltaNewCommitsOperator(task_id="t", asset=Asset("a"), start="oldest"), "latest, earliest or a whole number"),
-        (lambda: DeltaNewCommitsOperator(task_id="t", asset=Asset("a"), strat="latest"), "no argument 'strat'.*'start'"),
+        (
+            lambda: DeltaNewCommitsOperator(task_id="t", asset=Asset("a"), strat="latest"),
+            "unexpected argument 'strat'.*'start'",
+        ),
         (lambda: DeltaResultOperator(task_id="t", job=JOB, waits="true"), "needs execution_timeout"),
     ],
 )

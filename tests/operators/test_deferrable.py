@@ -251,7 +251,7 @@ def test_a_trigger_waits_for_a_new_document_and_for_a_storage_that_does_not_answ
 
 def test_a_trigger_asks_a_silent_cluster_for_a_while_only(airflow_database, tmp_path, resource_manager, monkeypatch):
     resource_manager.state = ""
-    monkeypatch.setattr("airflow_delta.triggers.result.PATIENCE", 0.2)
+    monkeypatch.setattr("airflow_delta.triggers.result.UNANSWERED_LIMIT", 0.2)
     assert asyncio.run(event_of(trigger(tmp_path, job_id="application_1_0001"))) == "unknown"
 
 

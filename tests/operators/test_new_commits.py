@@ -230,5 +230,5 @@ def test_open_claims_are_few_and_a_success_settles_all_before_it():
         processed = processed.claimed_by(f"run {number}", number)
     assert len(processed.claims) == MOST_CLAIMS
     assert ProcessedVersions(**processed.to_json()) == processed
-    settled = processed.settled({"run 25", "run 22"}.__contains__)
+    settled = processed.with_succeeded({"run 25", "run 22"}.__contains__)
     assert (settled.version, list(settled.claims)) == (25, [f"run {number}" for number in range(26, 30)])

@@ -251,7 +251,7 @@ def test_the_triggerer_tells_what_it_met_and_the_task_fails_with_it(table, conte
         table.write()
     table.clean_up(5)
     waiting = sensor(table, after_version=0, operations="MERGE")
-    wait = waiting.asked().to_json()
+    wait = waiting.requested_wait().to_json()
 
     async def fire():
         trigger = DeltaCommitWaitTrigger(table=str(table.root), delta_conn_id="delta_default", wait=wait, poll_interval=1)
@@ -272,7 +272,7 @@ def test_a_storage_that_does_not_answer_is_waited_for_by_the_triggerer(table, mo
         return look(store, directory, start)
 
     monkeypatch.setattr(LocalLogStore, "list_from", failing)
-    wait = sensor(table, min_version=0).asked().to_json()
+    wait = sensor(table, min_version=0).requested_wait().to_json()
     trigger = DeltaCommitWaitTrigger(table=str(table.root), delta_conn_id="delta_default", wait=wait, poll_interval=0.01)
 
     async def fire():

@@ -104,7 +104,7 @@ def test_a_commit_before_the_first_look_is_found_by_its_time(table, context):
 )
 def test_a_time_without_a_zone_is_utc_in_every_form(tmp_path, time):
     waiting = DeltaCommitSensor(task_id="wait", table=str(tmp_path), after_timestamp=time)
-    assert waiting.asked().window.start == round(DAY.timestamp() * 1000) + 1
+    assert waiting.requested_wait().window.start == round(DAY.timestamp() * 1000) + 1
 
 
 def test_a_commit_of_the_interval_is_the_last_one_in_it(table, context):

@@ -68,7 +68,9 @@ def test_the_triggerer_s_loop_does_no_input_or_output_itself(table, monkeypatch)
     monkeypatch.setattr(DeltaHook, "log_store", slow)
     table(1, add("x"))
     wait = (
-        DeltaCommitSensor(task_id="wait", table="t", delta_conn_id="lake", min_version=1, operations="WRITE").asked().to_json()
+        DeltaCommitSensor(task_id="wait", table="t", delta_conn_id="lake", min_version=1, operations="WRITE")
+        .requested_wait()
+        .to_json()
     )
     triggers = [
         DeltaCommitWaitTrigger(table="t", delta_conn_id="lake", wait=wait, poll_interval=1),

@@ -1,1 +1,1 @@
-"""Pages of the Airflow API server: what tasks told of tables. Nothing here reads storage or takes a URI from a request."""
+"""Pages of the Airflow API server: tables as tasks reported them. Nothing here reads storage or takes a URI from a request."""

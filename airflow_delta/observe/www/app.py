@@ -1,4 +1,4 @@
-"""The pages' addresses, who may see them, and where what they show comes from: the XComs that tasks left."""
+"""The routes of the pages, who may see them, and their data: the XComs that tasks pushed."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ PREFIX = "/delta"
 
 _LARGEST_INDEX = (1 << 31) - 1  # of Airflow's column
 
-TOLD_LAST = 1_000
-"""So many of the last tellings are looked at for the page of all tables."""
+LAST_XCOMS = 1_000
+"""Most XComs that are read for the page of all tables, newest first."""
 
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'self'",
@@ -55,20 +55,20 @@ def history(  # noqa: PLR0917 - FastAPI fills them by name
         XComModel.run_id == run_id,
         XComModel.map_index == map_index,
     )
-    told = _told(session.scalars(query).first())
-    if told is None:
-        return HTMLResponse(nothing_page("This task run has told of no table."), status_code=404, headers=_HEADERS)
-    return HTMLResponse(history_page(told, root=_root(request)), headers=_HEADERS)
+    payload = _payload(session.scalars(query).first())
+    if payload is None:
+        return HTMLResponse(nothing_page("This task run has reported no table."), status_code=404, headers=_HEADERS)
+    return HTMLResponse(history_page(payload, root=_root(request)), headers=_HEADERS)
 
 
 @app.get("/tables", dependencies=[Depends(requires_access_view(AccessView.PLUGINS))])
 def tables(request: Request, session: SessionDep, user: GetUserDep) -> HTMLResponse:
-    """All tables that tasks told of lately, as each was told of last; only by DAGs whose XComs the user may read."""
+    """All tables that tasks reported lately, as last reported; only by DAGs whose XComs the user may read."""
     manager = get_auth_manager()
     readable = manager.get_authorized_dag_ids(user=user, method="GET")
 
     @cache
-    def tells_user(dag_id: str) -> bool:
+    def may_read(dag_id: str) -> bool:
         details = DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id))
         return manager.is_authorized_dag(method="GET", user=user, access_entity=DagAccessEntity.XCOM, details=details)
 
@@ -76,21 +76,21 @@ def tables(request: Request, session: SessionDep, user: GetUserDep) -> HTMLRespo
         select(XComModel)
         .where(XComModel.key == HISTORY_KEY, XComModel.dag_id.in_(readable))
         .order_by(XComModel.timestamp.desc())
-        .limit(TOLD_LAST)
+        .limit(LAST_XCOMS)
     )
     found: dict[str, dict[str, Any]] = {}
     for row in session.scalars(query):
-        told = _told(row) if tells_user(row.dag_id) else None
-        table = None if told is None else told.get("table")
-        if told is not None and isinstance(table, str):
-            found.setdefault(table, told | {"href": f"{_root(request)}/{history_path(row)}"})
+        payload = _payload(row) if may_read(row.dag_id) else None
+        table = None if payload is None else payload.get("table")
+        if payload is not None and isinstance(table, str):
+            found.setdefault(table, payload | {"href": f"{_root(request)}/{history_path(row)}"})
     return HTMLResponse(tables_page(found[table] for table in sorted(found)), headers=_HEADERS)
 
 
-def _told(row: XComModel | None) -> dict[str, Any] | None:
-    """What an XCom holds; None where it is not ours to read, as with an XCom backend that keeps values elsewhere.
+def _payload(row: XComModel | None) -> dict[str, Any] | None:
+    """The value of an XCom; None where it cannot be read here, as with an XCom backend that keeps values elsewhere.
 
-    Whoever writes a DAG may push any XCom under our key: one that cannot be read must not cost the page of all.
+    Any DAG author may push any XCom under our key: one that cannot be read must not break the page of all tables.
     """
     try:
         value = None if row is None else XComModel.deserialize_value(row)

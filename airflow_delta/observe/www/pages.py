@@ -1,4 +1,4 @@
-"""What a task told of a table, as a page. All that is told may come from a log that anybody can write, so all is escaped."""
+"""The history of a table, rendered as a page. Every value may come from a log that anybody can write, so all is escaped."""
 
 from __future__ import annotations
 
@@ -25,32 +25,34 @@ _MOST_METRICS = 100
 _FACTS = {"version": "Version", "files": "Files", "bytes": "Bytes", "small_files": "Small files"}
 
 
-def history_page(told: Mapping[str, Any], *, root: str) -> str:
+def history_page(payload: Mapping[str, Any], *, root: str) -> str:
     """The page of one table's history.
 
     Args:
-        told: What ``links.history_payload`` made; whatever else it is gives an emptier page, never an error.
+        payload: What ``links.history_payload`` made; anything else gives an emptier page, never an error.
         root: Path below which Airflow's own pages are, without a slash at the end.
     """
     return _TEMPLATES.get_template("history.html").render(
-        table=_text(told.get("table")),
-        facts=_facts(told.get("facts")),
-        commits=[_commit(each, root) for each in _mappings(told.get("commits"))[:_MOST_COMMITS]],
+        table=_text(payload.get("table")),
+        facts=_facts(payload.get("facts")),
+        commits=[_commit(entry, root) for entry in _mappings(payload.get("commits"))[:_MOST_COMMITS]],
     )
 
 
 def tables_page(tables: Iterable[Mapping[str, Any]]) -> str:
-    """The page of all tables that tasks told of.
+    """The page of all tables that tasks reported.
 
     Args:
-        tables: For each table what was told last, with ``href``, the address of its history.
+        tables: For each table the last payload, with ``href``, the address of its history.
     """
-    rows = [{"table": _text(each.get("table")), "facts": _facts(each.get("facts")), "href": each["href"]} for each in tables]
+    rows = [
+        {"table": _text(table.get("table")), "facts": _facts(table.get("facts")), "href": table["href"]} for table in tables
+    ]
     return _TEMPLATES.get_template("tables.html").render(rows=rows, names=list(_FACTS.values()))
 
 
 def nothing_page(why: str) -> str:
-    """The page for a task that told of no table."""
+    """The page for a task that reported no table."""
     return _TEMPLATES.get_template("nothing.html").render(why=why)
 
 
@@ -69,7 +71,7 @@ def _commit(entry: Mapping[str, Any], root: str) -> dict[str, Any]:
 
 
 def _run(run: Any, root: str) -> dict[str, str] | None:
-    """The task run's text and where Airflow shows it; None for none of ours."""
+    """The task run's text and its address in Airflow; None for a commit of another writer."""
     if not isinstance(run, dict) or not {"dag_id", "run_id", "task_id"} <= run.keys():
         return None
     dag, run_id, task = (_text(run[key]) for key in ("dag_id", "run_id", "task_id"))
@@ -84,7 +86,7 @@ def _facts(facts: Any) -> dict[str, str]:
 
 
 def _mappings(values: Any) -> list[Mapping[str, Any]]:
-    return [each for each in values if isinstance(each, dict)] if isinstance(values, list) else []
+    return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
 
 
 def _number(value: Any) -> str:
@@ -93,7 +95,7 @@ def _number(value: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    """A text or a number as it is shown; nothing for what is neither, such as an object nested a thousand times."""
+    """A string or number as it is shown; empty for anything else, such as an object nested a thousand times."""
     shown = json_value(value)
     return printable(str(shown))[:_LONGEST] if isinstance(shown, str | int | float) else ""
 

@@ -96,7 +96,7 @@ def test_tables_are_listed_only_for_those_who_may_read_what_tasks_told(client, t
 def test_a_table_cannot_be_asked_for_by_its_uri(client, told):
     answer = client("ADMIN").get("/delta/dags/health/tasks/other/history", params={"run_id": "r", "table": "/etc"})
     assert answer.status_code == 404
-    assert "has told of no table" in answer.text
+    assert "has reported no table" in answer.text
 
 
 @pytest.mark.parametrize("page", ["docs", "redoc", "openapi.json"])
