@@ -135,11 +135,11 @@ class DeltaCommitSensor(CheckedArguments, BaseSensorOperator):
             given = f", not {' and '.join(self._begins)}" if self._begins else ""
             raise self.invalid(f"give exactly one of {', '.join(_BEGINNINGS)}{given}")
         known = without_run(self)
-        given = [
+        values = [
             getattr(known, name) for name in ("min_version", "after_version", "min_rows", "run_of", "during", "after_timestamp")
         ]
         parts = [*(known.during or ())] if isinstance(known.during, list | tuple) else []
-        if not any(map(is_template, [*given, *parts])):
+        if not any(map(is_template, [*values, *parts])):
             known.requested_wait()
 
     def render_template(self, content: Any, context: Context, jinja_env: Any = None, seen_oids: set[int] | None = None) -> Any:
