@@ -132,12 +132,12 @@ class DeltaLog:
         Raises:
             As ``snapshot``.
         """
-        replay = self._refreshed()
+        replay = self._refresh()
         if self._latest is None or self._latest.replay is not replay:
             self._latest = Snapshot(self.store, replay)
         return self._latest
 
-    def _refreshed(self) -> LogReplay:
+    def _refresh(self) -> LogReplay:
         """The latest state of the log, whether or not a table like that can be read."""
         self._replay = self._from_the_start() if self._replay is None else self._carried_on(self._replay)
         return self._replay
@@ -394,4 +394,4 @@ class DeltaLog:
         return shallow_clone(source, target, mode=mode, properties=properties or {}, dry_run=dry_run, origin=origin or Origin())
 
     def _in_commit_timestamps(self) -> InCommitTimestamps:
-        return InCommitTimestamps.of(self._refreshed().metadata)
+        return InCommitTimestamps.of(self._refresh().metadata)

@@ -12,7 +12,7 @@ from airflow_delta.core.errors import LogGapError, VersionNotFoundError
 from airflow_delta.core.log.commit_reader import read_commit, read_commit_info
 from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.log.log_replay import LogReplay
-from airflow_delta.core.log.log_segment import LogListing, list_log, settled
+from airflow_delta.core.log.log_segment import LogListing, find_settled, list_log
 from airflow_delta.core.storage.log_store import FileStatus, LogStore
 from airflow_delta.watch.commit_filter import CommitFilter
 
@@ -47,7 +47,7 @@ def later_commits(store: LogStore, after: int) -> LaterCommits:
         return listing
 
     try:
-        listing = settled(store, listed)
+        listing = find_settled(store, listed)
     except LogGapError:
         listing = list_log(store, max(after, 0))
     return LaterCommits(

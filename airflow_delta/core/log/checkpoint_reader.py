@@ -109,7 +109,7 @@ def active_file_pieces(store: LogStore, checkpoint: Checkpoint) -> Iterator[pa.R
         if _is_json(path):
             yield from _from_json(_manifest(store, checkpoint), store.table_uri, "add", ADD_FILE, None)
         else:
-            with _opened(store, path) as file:
+            with _open(store, path) as file:
                 yield from file.files("add", ADD_FILE, None, FOR_CHOICE)
 
 
@@ -124,7 +124,7 @@ def _file_actions(store: LogStore, checkpoint: Checkpoint, action: str, schema: 
     def of(path: str) -> list[pa.RecordBatch]:
         if _is_json(path):
             return _from_json(_manifest(store, checkpoint), store.table_uri, action, schema, choice)
-        with _opened(store, path) as file:
+        with _open(store, path) as file:
             return list(file.files(action, schema, choice, FOR_CHOICE))
 
     with memory_pool(), ThreadPoolExecutor(_READERS) as readers:
@@ -157,7 +157,7 @@ def _documents(store: LogStore, checkpoint: Checkpoint, actions: Sequence[str]) 
         return {action: [document for _, document in small.all_of(action, dict)] for action in actions}
     found: dict[str, list[dict[str, Any]]] = {action: [] for action in actions}
     for status in checkpoint.files:
-        with _opened(store, status.path) as file:
+        with _open(store, status.path) as file:
             for action in actions:
                 found[action] += file.documents(action)
     return found
@@ -174,6 +174,6 @@ def _manifest(store: LogStore, checkpoint: Checkpoint) -> LogText:
 
 
 @contextmanager
-def _opened(store: LogStore, path: str) -> Iterator[CheckpointFile]:
+def _open(store: LogStore, path: str) -> Iterator[CheckpointFile]:
     with corrupt_log_errors(store.table_uri, path), store.open_input(path) as stream:
         yield CheckpointFile(stream)

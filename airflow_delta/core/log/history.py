@@ -23,7 +23,7 @@ from airflow_delta.core.errors import (
 )
 from airflow_delta.core.log.commit_reader import read_commit_info
 from airflow_delta.core.log.file_names import commit_path
-from airflow_delta.core.log.log_segment import LogListing, list_log, settled
+from airflow_delta.core.log.log_segment import LogListing, find_settled, list_log
 from airflow_delta.core.storage.log_store import FileStatus, LogStore
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -212,7 +212,7 @@ def find_commit(store: LogStore, token: str, after: int) -> HistoryEntry | None:
         TokenHistoryLostError: Commits right after ``after`` were cleaned up, so that the answer is not known.
     """
     try:
-        commits = settled(store, lambda: _all_commits_after(store, after))
+        commits = find_settled(store, lambda: _all_commits_after(store, after))
     except LogGapError as error:
         listing = list_log(store, after + 1)
         earliest = min(listing.commits, default=listing.latest_version or after + 1)

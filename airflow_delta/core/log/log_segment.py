@@ -174,13 +174,13 @@ def find_segment(store: LogStore, version: int | None = None, *, broken: Collect
         LogGapError: A commit is missing between others.
     """
     try:
-        return settled(store, lambda: _find_segment(store, version, broken))
+        return find_settled(store, lambda: _find_segment(store, version, broken))
     except LogGapError:
         _refuse_cleaned_up(store, version)
         raise
 
 
-def settled(store: LogStore, find: Callable[[], Found]) -> Found:
+def find_settled(store: LogStore, find: Callable[[], Found]) -> Found:
     """What ``find`` finds, asked again while the commit that it misses came when the listing was past its place.
 
     Raises:
@@ -274,7 +274,7 @@ def find_later_commits(store: LogStore, segment: LogSegment) -> LogSegment | Non
     Raises:
         LogGapError: A commit is missing between others.
     """
-    return settled(store, lambda: _carried_on(store, segment))
+    return find_settled(store, lambda: _carried_on(store, segment))
 
 
 def _carried_on(store: LogStore, segment: LogSegment) -> LogSegment | None:

@@ -31,7 +31,7 @@ class FailedDelete:
     detail: str
 
 
-def undeleted(store: LogStore, paths: pa.Array) -> list[FailedDelete]:
+def delete_in_bulk(store: LogStore, paths: pa.Array) -> list[FailedDelete]:
     """Delete the files, many at once; what fails does not keep the others."""
     pieces = [paths.slice(start, _DELETED_AT_ONCE) for start in range(0, len(paths), _DELETED_AT_ONCE)]
 

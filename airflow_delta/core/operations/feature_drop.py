@@ -75,10 +75,10 @@ def drop_feature(log: TableLog, name: str, *, truncate_history: bool = False, or
     if is_in_history or feature == _PROTECTION:
         _leave_history(log, feature, truncate=truncate_history)
     result = _drop(log, feature, truncated=truncate_history, protect=is_in_history and not truncate_history, origin=origin)
-    return _checkpointed(log, result) if is_in_history else result
+    return _write_checkpoint(log, result) if is_in_history else result
 
 
-def _checkpointed(log: TableLog, result: CommitResult) -> CommitResult:
+def _write_checkpoint(log: TableLog, result: CommitResult) -> CommitResult:
     """The result, after a checkpoint from which readers no longer need the feature. The drop stands without it."""
     try:
         write_checkpoint(log.snapshot(result.version), now=log.clock())

@@ -67,10 +67,10 @@ def compact_log(log: TableLog, *, start: int | None = None, end: int | None = No
         )
     if last <= first:
         return CompactionResult(start=first, end=last, path=None, actions=None)
-    return _written(log.store, first, last)
+    return _write_compacted(log.store, first, last)
 
 
-def _written(store: LogStore, start: int, end: int) -> CompactionResult:
+def _write_compacted(store: LogStore, start: int, end: int) -> CompactionResult:
     path = compacted_path(start, end)
     lines = None
     if not store.exists(path):

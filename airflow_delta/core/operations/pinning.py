@@ -78,8 +78,8 @@ def pin_versions(
         table.alias: latest[table.alias] if table.as_of is None else _version(logs[table.alias], table.as_of)
         for table in statement.tables
     }
-    opened = [_opened(logs[table.alias], table, versions[table.alias]) for table in statement.tables]
-    return tuple(_registered(logs[table.alias], table, statement, record) for table in opened)
+    opened = [_read_version(logs[table.alias], table, versions[table.alias]) for table in statement.tables]
+    return tuple(_register(logs[table.alias], table, statement, record) for table in opened)
 
 
 def _standing_versions(logs: Mapping[str, TableLog]) -> dict[str, int]:
@@ -125,7 +125,7 @@ def _produced_version(log: TableLog, run: ProducedBy) -> int:
     )
 
 
-def _opened(log: TableLog, asked: PinnedTable, version: int) -> PinnedVersion:
+def _read_version(log: TableLog, asked: PinnedTable, version: int) -> PinnedVersion:
     """The version, after a look that it can be read and is of the same table as before."""
     snapshot = log.snapshot(version)
     if asked.table_id not in {None, snapshot.metadata.id}:
@@ -139,7 +139,7 @@ def _opened(log: TableLog, asked: PinnedTable, version: int) -> PinnedVersion:
     )
 
 
-def _registered(log: TableLog, pinned: PinnedVersion, statement: PinStatement, record: Mapping[str, Any]) -> PinnedVersion:
+def _register(log: TableLog, pinned: PinnedVersion, statement: PinStatement, record: Mapping[str, Any]) -> PinnedVersion:
     now = log.clock()
     pin = Pin(
         id=statement.id,

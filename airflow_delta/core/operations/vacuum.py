@@ -29,7 +29,7 @@ from airflow_delta.core.operations.vacuum_candidates import (
     due_commits,
     inventoried_files,
     newest_due_commit,
-    note_vacuumed,
+    record_vacuumed_version,
     removed_files,
 )
 from airflow_delta.core.operations.vacuum_executor import VacuumExecutor
@@ -176,7 +176,7 @@ def vacuum(
     if not dry_run:
         release_expired(log.store, log.clock())
         if not protected:  # what only a protected or pinned version keeps was removed after it, and is still to be deleted
-            note_vacuumed(snapshot.store, min([due, *kept, *(pin.version for pin in result.pins)]))
+            record_vacuumed_version(snapshot.store, min([due, *kept, *(pin.version for pin in result.pins)]))
     return result
 
 

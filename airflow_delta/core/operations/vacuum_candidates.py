@@ -199,7 +199,7 @@ def _last_vacuumed(store: LogStore) -> int:
     return note if isinstance(note, int) and note >= 0 else -1
 
 
-def note_vacuumed(store: LogStore, version: int) -> None:
+def record_vacuumed_version(store: LogStore, version: int) -> None:
     """Remember that the files removed up to this commit are gone; a note of a later one stays."""
     if version > _last_vacuumed(store):
         store.write(LAST_VACUUM_INFO, json.dumps({_NOTE_KEY: version}, separators=(",", ":")).encode())

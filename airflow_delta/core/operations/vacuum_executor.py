@@ -8,7 +8,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from airflow_delta.core.errors import VacuumIncompleteError
-from airflow_delta.core.operations.bulk_delete import FailedDelete, undeleted
+from airflow_delta.core.operations.bulk_delete import FailedDelete, delete_in_bulk
 from airflow_delta.core.operations.vacuum_candidates import list_files_below_root
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.log_store import LogStore
@@ -42,7 +42,7 @@ class LocalVacuumExecutor:
 
     def delete(self, store: LogStore, paths: pa.Array) -> None:
         """Delete many at once."""
-        if failed := undeleted(store, paths):
+        if failed := delete_in_bulk(store, paths):
             raise vacuum_incomplete(store.table_uri, paths, failed)
 
 

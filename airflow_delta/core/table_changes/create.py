@@ -129,22 +129,22 @@ def create_table(new: NewTable, place: TablePlace, *, mode: CreateMode = "error"
         except TableNotFoundError:
             pass
         else:
-            return _replaced(new, place, transaction, origin) if mode == "replace" else _left_alone(place, transaction)
+            return _replace(new, place, transaction, origin) if mode == "replace" else _left_alone(place, transaction)
     try:
-        return _created(new, place, mode, origin)
+        return _create(new, place, mode, origin)
     except TableExistsError:
         if mode == "error":
             raise
         return create_table(new, place, mode=mode, origin=origin)  # it is there since
 
 
-def _created(new: NewTable, place: TablePlace, mode: CreateMode, origin: Origin | None) -> CommitResult:
+def _create(new: NewTable, place: TablePlace, mode: CreateMode, origin: Origin | None) -> CommitResult:
     definition, clustering = table_definition(new, place.uri, place.now)
     transaction = place.create(definition.metadata, definition.protocol)
     return transaction.commit(domains=clustering, operation=_operation(_name(mode), new, definition.metadata), origin=origin)
 
 
-def _replaced(new: NewTable, place: TablePlace, transaction: OptimisticTransaction, origin: Origin | None) -> CommitResult:
+def _replace(new: NewTable, place: TablePlace, transaction: OptimisticTransaction, origin: Origin | None) -> CommitResult:
     snapshot = transaction.snapshot
     definition, clustering, files = _replacement(new, place, transaction)
     transaction.set_metadata(definition.metadata)

@@ -13,7 +13,7 @@ from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.transaction.commit_attempt import CommitAttempt
 from airflow_delta.core.transaction.commit_result import resolved_conflict
 from airflow_delta.core.transaction.conflict_checker import check_conflicts
-from airflow_delta.core.transaction.in_commit_timestamps import get_enabled
+from airflow_delta.core.transaction.in_commit_timestamps import are_enabled_after
 from airflow_delta.core.transaction.retrying_log_writer import RetryingLogWriter
 from airflow_delta.core.transaction.winning_commit import WinningCommit
 
@@ -83,7 +83,7 @@ def commit(attempt: CommitAttempt, store: LogStore, *, max_attempts: int, backof
         log.wait_before(attempts)
         try:
             written = log.write(version, content)
-            winners = [] if written else log.winners(version, with_time=get_enabled(attempt.metadata, attempt.actions))
+            winners = [] if written else log.winners(version, with_time=are_enabled_after(attempt.metadata, attempt.actions))
         except OSError as error:
             raise _unknown(attempt, version, info, repr(error)) from error
         if written:

@@ -22,7 +22,7 @@ def are_enabled(configuration: Mapping[str, str]) -> bool:
     return configuration.get(ENABLED, "").lower() == "true"
 
 
-def get_enabled(before: Metadata, actions: CommitActions) -> bool:
+def are_enabled_after(before: Metadata, actions: CommitActions) -> bool:
     """Whether this commit makes a table that is there begin to keep times."""
     return bool(actions.metadata and are_enabled(actions.metadata.configuration) and not are_enabled(before.configuration))
 
@@ -44,7 +44,7 @@ def with_time(actions: CommitActions, before: Metadata, *, version: int, after: 
     if actions.metadata is None:
         return actions
     enablement = {ENABLEMENT_VERSION: str(version), ENABLEMENT_TIMESTAMP: str(time)}
-    if not get_enabled(before, actions):  # an older or another table's metadata does not show which commits have a time
+    if not are_enabled_after(before, actions):  # an older or another table's metadata does not show which commits have a time
         enablement = {key: before.configuration[key] for key in enablement if key in before.configuration}
     others = {key: value for key, value in actions.metadata.configuration.items() if key not in _ENABLEMENT}
     return replace(actions, metadata=replace(actions.metadata, configuration=others | enablement))

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from airflow_delta.core.operations.bulk_delete import undeleted
+from airflow_delta.core.operations.bulk_delete import delete_in_bulk
 from airflow_delta.core.operations.unneeded_files import LISTED_FILE
 from airflow_delta.core.storage.resolve import log_store_for
 from airflow_delta.core.storage.table_filesystems import TableFilesystems
@@ -56,7 +56,7 @@ class Deleter:
     def _failed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         store = log_store_for(self.table_uri, self.storage_options)
         for batch in batches:
-            failed = undeleted(store, batch.column(0))
+            failed = delete_in_bulk(store, batch.column(0))
             if failed:
                 yield pa.RecordBatch.from_pylist([asdict(each) for each in failed], schema=FAILED)
 

@@ -95,9 +95,9 @@ def write_checkpoint(
     _check_allowed(kind, snapshot.protocol)
     content = CheckpointContent.of(snapshot, now)
     try:
-        written = _written(content, kind, rows_of_part)
+        written = _write(content, kind, rows_of_part)
     except CorruptLogError:
-        written = _written(replace(content, is_streamed=False), kind, rows_of_part)
+        written = _write(replace(content, is_streamed=False), kind, rows_of_part)
     _point_to(snapshot.store, snapshot.version, written, None if kind.is_v2 else content.all_columns)
     return CheckpointResult(
         version=snapshot.version,
@@ -110,7 +110,7 @@ def write_checkpoint(
     )
 
 
-def _written(content: CheckpointContent, kind: CheckpointKind, rows_of_part: int) -> Written:
+def _write(content: CheckpointContent, kind: CheckpointKind, rows_of_part: int) -> Written:
     match kind:
         case CheckpointKind.CLASSIC:
             return write_classic(content)

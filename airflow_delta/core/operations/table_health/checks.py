@@ -85,7 +85,7 @@ def wrong_checksum(table: InspectedTable) -> Iterator[Finding]:
         )
 
 
-def lying_hint(table: InspectedTable) -> Iterator[Finding]:
+def wrong_hint(table: InspectedTable) -> Iterator[Finding]:
     """``_last_checkpoint`` does not name a checkpoint that is there."""
     store = table.log.store
     if not store.exists(LAST_CHECKPOINT):
@@ -239,7 +239,7 @@ CHECKS: tuple[Check, ...] = (
     gaps,
     broken_checkpoints,
     wrong_checksum,
-    lying_hint,
+    wrong_hint,
     short_retention,
     unreadable_retention,
     overdue_checkpoint,
