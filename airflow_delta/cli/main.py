@@ -118,7 +118,7 @@ def checkpoint(
 def vacuum(
     table: Table,
     retention_hours: Annotated[
-        float | None, typer.Option("--retention-hours", min=0, help="Default: what the table asks for, one week if nothing.")
+        float | None, typer.Option("--retention-hours", min=0, help="Default: what the table requires, one week if nothing.")
     ] = None,
     *,
     run: Annotated[bool, typer.Option("--run", help="Delete. Without it, only say what would be deleted.")] = False,
@@ -143,7 +143,7 @@ def restore(
     version: Version = None,
     timestamp: Timestamp = None,
     *,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not prompt for confirmation.")] = False,
     ignore_missing_files: Annotated[bool, typer.Option(help="Restore although files are gone, without their rows.")] = False,
     as_json: AsJson = False,
     storage_option: StorageOptions = None,

@@ -1,6 +1,6 @@
 """The transaction core: the Delta log, without Spark and without Airflow.
 
-The public names load when they are asked for: Spark's Python workers import only parts of the core, and must neither pay for
+The public names load when they are requested: Spark's Python workers import only parts of the core, and must neither pay for
 the SQL parser nor need it.
 """
 

@@ -217,7 +217,7 @@ class DeltaLog:
         return covered, last
 
     def find_commit(self, token: str, after: int) -> HistoryEntry | None:
-        """The first commit later than version ``after`` that the task with this token asked for; None when there is none.
+        """The first commit later than version ``after`` that the task with this token requested; None when there is none.
 
         Raises:
             TokenHistoryLostError: Commits right after ``after`` were cleaned up, so that the answer is not known.
@@ -353,7 +353,7 @@ class DeltaLog:
         dry_run: bool = False,
         origin: Origin | None = None,
     ) -> StatisticsResult:
-        """Give live files the statistics that the table asks for. Arguments and errors: ``operations.recompute_statistics``."""
+        """Give live files the statistics that the table requires. Arguments and errors: ``operations.recompute_statistics``."""
         return recompute_statistics(self, where=where, missing_only=missing_only, dry_run=dry_run, origin=origin or Origin())
 
     def restore(

@@ -16,10 +16,10 @@ _LONG = 1 << 63
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """The run that asked for a commit, so that the log can answer "has this task committed?" and "who did this?".
+    """The run that requested a commit, so that the log can answer "has this task committed?" and "who did this?".
 
     Attributes:
-        token: The asking task's random id; equal in all tries of one task run. None for work that no task asked for.
+        token: The requesting task's random id; equal in all tries of one task run. None for work that no task requested.
         job: Delta's own job fields (jobId, jobName, jobRunId, runId, jobOwnerId, triggerType), shown by every history.
         record: Further fields of ours, JSON values (logical date, task, map index, try).
         user_metadata: The user's own text.

@@ -34,7 +34,7 @@ class ChangedCommit:
 
 
 def changed_commits(snapshot: Snapshot, covered: ChangedRange) -> Iterator[ChangedCommit]:
-    """The commits in order; each is read when it is asked for.
+    """The commits in order; each is read when it is requested.
 
     Args:
         snapshot: The table at the last version covered.

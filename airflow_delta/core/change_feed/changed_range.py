@@ -45,7 +45,7 @@ class ChangedRange:
             start: A version, or ISO text: the first version committed then or later.
             end: A version, or ISO text: the last version committed until then; the latest version when None.
             latest: The table as it is.
-            times: When versions were committed; asked for only where a time is given.
+            times: When versions were committed; requested only where a time is given.
 
         Raises:
             VersionNotFoundError: There is no such version yet.

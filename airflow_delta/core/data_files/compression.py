@@ -1,4 +1,4 @@
-"""The codec of data files, as a table asks for it (``delta.parquet.compression.codec``)."""
+"""The codec of data files, as a table requires it (``delta.parquet.compression.codec``)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _FOR_ARROW = {"uncompressed": "none", "lz4_raw": "lz4"}
 _WRITTEN = ("none", "snappy", "gzip", "zstd", "lz4", "brotli")
 
 
-def asked_codec(configuration: Mapping[str, str]) -> str | None:
+def requested_codec(configuration: Mapping[str, str]) -> str | None:
     """The codec in the words of Spark and Delta; None where the table says nothing of it."""
     return configuration.get(PROPERTY, "").strip().lower() or None
 
 
 def codec_for_arrow(configuration: Mapping[str, str]) -> str:
     """The codec as Arrow names it; the default where the table says nothing, or what nobody here can write."""
-    asked = asked_codec(configuration) or DEFAULT
-    codec = _FOR_ARROW.get(asked, asked)
+    requested = requested_codec(configuration) or DEFAULT
+    codec = _FOR_ARROW.get(requested, requested)
     return codec if codec in _WRITTEN else DEFAULT
 
 

@@ -67,7 +67,7 @@ def stored_vector(vector: Mapping[str, Any], filesystem: pafs.FileSystem, path: 
     """
     size, offset = vector["size_in_bytes"] or 0, vector["offset"] or 0
     with filesystem.open_input_file(path) as stream:
-        # What lies behind the end of the file is not asked for: the log's word alone allocates no memory.
+        # What lies behind the end of the file is not requested: the log's word alone allocates no memory.
         if size < 0 or offset < 0 or offset + size + FRAME_BYTES > stream.size():
             raise ValueError(f"the deletion vector does not have the {size} bytes recorded in the log")
         framed = stream.read_at(size + FRAME_BYTES, offset)

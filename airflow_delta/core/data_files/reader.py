@@ -24,7 +24,7 @@ from airflow_delta.core.schema.partition_values import partition_column
 from airflow_delta.core.storage.storage_failures import DATA_READS, data_failure, is_to_be_repeated
 
 ROW_INDEX = "__airflow_delta_row_index"
-"""Name of the column of physical row positions (int64, from 0), the last one where it is asked for."""
+"""Name of the column of physical row positions (int64, from 0), the last one where it is requested."""
 
 _ROW_INDEX_FIELD = pa.field(ROW_INDEX, pa.int64(), nullable=False)
 _BATCH_ROWS = 32_768
@@ -44,11 +44,11 @@ def open_data_file(
     table: str = "the table",
     backoff: Backoff = DATA_READS,
 ) -> Iterator[pa.RecordBatch]:
-    """Stream the rows of a data file in their order, as ``arrow_schema(schema)``; only the columns asked for are read.
+    """Stream the rows of a data file in their order, as ``arrow_schema(schema)``; only the columns requested are read.
 
     Columns of type CHAR are padded, as in Spark.
 
-    Memory is bounded by the batch, not by the file. Nothing is opened before the first batch is asked for.
+    Memory is bounded by the batch, not by the file. Nothing is opened before the first batch is requested.
 
     Args:
         filesystem: Where the file lies.
@@ -136,7 +136,7 @@ class _DataFile:
         """The rows, conformed.
 
         Of all ways to read a row group of 2.5 M rows x 8 columns (98 MB), batches over a buffered stream take the least memory
-        (30-45 MB; a dataset scan, which decodes row groups ahead, 200-340 MB) at the same CPU time. Far storage is asked for a
+        (30-45 MB; a dataset scan, which decodes row groups ahead, 200-340 MB) at the same CPU time. Far storage is requested a
         row group's columns in few large requests instead.
         """
         is_local = isinstance(self.filesystem, pafs.LocalFileSystem)

@@ -1,7 +1,7 @@
 """A set of row positions as a Roaring bitmap of 64 bits: what a deletion vector is.
 
 The rows are kept in containers of 2**16 as they are stored (a list of positions, a bitmap, or runs), and unpacked one at a time
-when they are asked for: memory stays near the stored size, whatever the number of rows.
+when they are requested: memory stays near the stored size, whatever the number of rows.
 
 Protocol: PROTOCOL.md, Appendix "Deletion Vector Format"; https://github.com/RoaringBitmap/RoaringFormatSpec.
 """

@@ -92,7 +92,7 @@ def footer_statistics(
     null_counts: dict[str, Any] = {}
     for path, kind in selection.physical_leaves(schema):
         null_count = None if observer is None else observer.null_count(path)
-        # That a variant is NULL shows in its members; which bounds it has, nobody here asks.
+        # That a variant is NULL shows in its members; its bounds are not needed here.
         index = columns.get(".".join((*path, _VARIANT_MEMBER) if kind == VARIANT else path))
         if index is not None:
             chunks = [_chunk_statistics(metadata, group, index) for group in range(metadata.num_row_groups)]

@@ -8,7 +8,7 @@
     ├── InvalidProtocolError           a protocol that contradicts itself
     ├── VersionNotFoundError           a version that the log does not hold
     ├── TimestampOutOfRangeError       a time before the first or after the last commit
-    ├── RunCommitNotFoundError         no commit of the run whose version was asked for
+    ├── RunCommitNotFoundError         no commit of the run whose version was requested
     ├── TableReplacedError             a pinned version that belonged to another table
     ├── TablesInMotionError            no common point in time for all tables        (retryable)
     ├── TokenHistoryLostError          commits among which a task's own could be were cleaned up
@@ -71,7 +71,7 @@
     └── CommitStateUnknownError        the answer was lost, and the log did not show the outcome (retryable)
 
 Errors above the core (jobs, Airflow) hang off the same root. Each error is a keyword-only dataclass: its fields are what a
-program asks for, its text is what a person reads and ends in a remedy, and both survive pickling and the JSON of a job's
+program requests, its text is what a person reads and ends in a remedy, and both survive pickling and the JSON of a job's
 result document.
 """
 

@@ -1,4 +1,4 @@
-"""Errors of asking a table what changed."""
+"""Errors of the change data feed."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ class CommitAttemptsExhaustedError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class CommitStateUnknownError(DeltaError):
-    """The storage did not answer, and the log could not be asked whether the commit is there."""
+    """The storage did not answer, and the log could not be read to see whether the commit is there."""
 
     code = "DELTA_COMMIT_STATE_UNKNOWN"
     retryable = True

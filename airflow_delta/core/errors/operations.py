@@ -108,7 +108,7 @@ class ManifestUnsupportedError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class PinNotRegisteredError(DeltaError):
-    """The pin could not be written beside the table, and was asked to be."""
+    """The pin could not be written beside the table, although ``must_protect`` was set."""
 
     code = "DELTA_PIN_NOT_REGISTERED"
     message = "version {version} of {table} cannot be protected from vacuums: {detail}"

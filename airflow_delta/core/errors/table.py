@@ -47,7 +47,7 @@ class InvalidProtocolError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class VersionNotFoundError(DeltaError):
-    """The asked version is not (or no longer) in the log. Spark: ``VersionNotFoundException``."""
+    """The requested version is not (or no longer) in the log. Spark: ``VersionNotFoundException``."""
 
     code = "DELTA_VERSION_NOT_FOUND"
     message = "{table} has no version {version}; it can be read from {earliest} to {latest}"
@@ -60,7 +60,7 @@ class VersionNotFoundError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class TimestampOutOfRangeError(DeltaError):
-    """The asked time lies before the first or after the last commit. Times are milliseconds since the epoch."""
+    """The requested time lies before the first or after the last commit. Times are milliseconds since the epoch."""
 
     code = "DELTA_TIMESTAMP_OUT_OF_RANGE"
     message = "{table} has no version for the time {timestamp} ms; its commits reach from {earliest} ms to {latest} ms"
@@ -73,10 +73,10 @@ class TimestampOutOfRangeError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class RunCommitNotFoundError(DeltaError):
-    """The log holds no commit of the run whose version was asked for: it committed nothing, or the commit was cleaned up.
+    """The log holds no commit of the run whose version was requested: it committed nothing, or the commit was cleaned up.
 
     Attributes:
-        run: The run as it was asked for.
+        run: The run as it was requested.
     """
 
     code = "DELTA_RUN_COMMIT_NOT_FOUND"

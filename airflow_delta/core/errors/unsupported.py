@@ -9,7 +9,7 @@ from airflow_delta.core.errors.base import DeltaError
 
 @dataclass(kw_only=True, eq=False)
 class UnsupportedFeatureError(DeltaError):
-    """The table asks for what this version does not know. Never raised itself."""
+    """The table requires what this version does not know. Never raised itself."""
 
     code = "DELTA_UNSUPPORTED_FEATURE"
     message = "{table} uses {features}, which this version of airflow-delta does not support"

@@ -1,4 +1,4 @@
-"""One Parquet file of a checkpoint: small actions as documents, file actions as columns, and of those only what is asked for.
+"""One Parquet file of a checkpoint: small actions as documents, file actions as columns, and of those only what is requested.
 
 Protocol: PROTOCOL.md, "Checkpoint Schema". Any column may be missing.
 """
@@ -63,7 +63,7 @@ class CheckpointFile:
             action: ``add`` or ``remove``.
             schema: Fields of ``ADD_FILE`` or ``REMOVE_FILE``, and ``NUM_RECORDS``.
             choice: Which ones; all when None. Of a row group without such ones nothing more is read.
-            for_choice: The columns that ``choice`` is asked with.
+            for_choice: The columns that ``choice`` is called with.
         """
         for group in self._groups(action):
             masks = [choice(batch) for batch in group.columns(for_choice)] if choice else None
@@ -145,7 +145,7 @@ class _RowGroup:
     def _chunks(self, column: str) -> list[pq.ColumnChunkMetaData]:
         """The column's leaves in this row group.
 
-        Arrow ends the process when it is asked about a damaged chunk. So one row is read first: that raises ``OSError``.
+        Arrow ends the process when it reads the metadata of a damaged chunk. So one row is read first: that raises ``OSError``.
         """
         indexes = self._indexes(column)
         if not indexes:

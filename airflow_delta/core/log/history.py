@@ -181,7 +181,7 @@ def _times_of_readable(listing: LogListing) -> dict[int, int]:
 
 
 def find_produced(store: LogStore, in_commit: InCommitTimestamps, wanted: Mapping[str, Any]) -> HistoryEntry | None:
-    """The newest commit whose record of the run that asked for it (``Origin.record``) has all the wanted members.
+    """The newest commit whose record of the run that requested it (``Origin.record``) has all the wanted members.
 
     Members as operators write them: ``dag_id``, ``task_id``, ``run_id``, ``map_index``, ``logical_date`` (ISO text).
     """
@@ -190,7 +190,7 @@ def find_produced(store: LogStore, in_commit: InCommitTimestamps, wanted: Mappin
 
 
 def is_produced_by(info: CommitInfo, wanted: Mapping[str, Any]) -> bool:
-    """Whether the commit's record of the run that asked for it has all the wanted members; see ``find_produced``."""
+    """Whether the commit's record of the run that requested it has all the wanted members; see ``find_produced``."""
     record = info.origin.record
     return bool(record) and all(_is(record.get(name), value) for name, value in wanted.items())
 
@@ -206,7 +206,7 @@ def _is(found: Any, wanted: Any) -> bool:
 
 
 def find_commit(store: LogStore, token: str, after: int) -> HistoryEntry | None:
-    """The first commit later than version ``after`` that the task with this token asked for; None when there is none.
+    """The first commit later than version ``after`` that the task with this token requested; None when there is none.
 
     Raises:
         TokenHistoryLostError: Commits right after ``after`` were cleaned up, so that the answer is not known.

@@ -1,4 +1,4 @@
-"""The state of the table at one version, rebuilt from its log files when it is asked for, and carried on to later versions."""
+"""The state of the table at one version, rebuilt from its log files when it is requested, and carried on to later versions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _OF_KEYS = ("path", "deletion_vector")
 
 
 class LogReplay:
-    """What the log says up to one version. Immutable; file actions are read when they are first asked for, and kept.
+    """What the log says up to one version. Immutable; file actions are read when they are first requested, and kept.
 
     The live files are those of a base (the checkpoint, or an earlier replay that knows them) with the commits since applied.
     """
@@ -52,7 +52,7 @@ class LogReplay:
         self._header = header
         self._tail = tail  # all commits after the checkpoint
         self.broken_checkpoints: tuple[Checkpoint, ...] = ()  # those found so far, whether it went on without them or not
-        self._known_files: pa.Table | None = None  # live files, of the columns asked for so far
+        self._known_files: pa.Table | None = None  # live files, of the columns requested so far
         self._earlier_files: _Earlier | None = None  # of an earlier version, and the commits since
         self._earlier_tombstones: _Earlier | None = None
         self._was_chosen_from = False
@@ -146,7 +146,7 @@ class LogReplay:
         return self.files(ADD_FILE.names)
 
     def files(self, columns: Sequence[str]) -> pa.Table:
-        """The live files; kept, so that only columns not asked for before are a reason to read again.
+        """The live files; kept, so that only columns not requested before are a reason to read again.
 
         Args:
             columns: Names of ``ADD_FILE`` and ``NUM_RECORDS``, in the order wanted.

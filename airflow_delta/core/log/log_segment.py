@@ -119,7 +119,7 @@ class LogSegment:
         first = self.checkpoint.version + 1 if self.checkpoint else 0
         for version in range(first, self.version + 1):
             if version not in self.commits:
-                later = "later commits exist" if version < self.version else "it was asked for"
+                later = "later commits exist" if version < self.version else "it was requested"
                 raise LogGapError(table=self.table, file=commit_path(version), detail=later)
         if len(self.commits) != self.version + 1 - first:
             raise ValueError(f"commits {min(self.commits)}..{max(self.commits)} do not make up {first}..{self.version}")
@@ -181,7 +181,7 @@ def find_segment(store: LogStore, version: int | None = None, *, broken: Collect
 
 
 def find_settled(store: LogStore, find: Callable[[], Found]) -> Found:
-    """What ``find`` finds, asked again while the commit that it misses came when the listing was past its place.
+    """What ``find`` finds, repeated while the commit that it misses came when the listing was past its place.
 
     Raises:
         LogGapError: As ``find`` raises it, for a commit that is not there.

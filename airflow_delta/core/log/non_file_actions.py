@@ -86,7 +86,7 @@ class NonFileActions:
         ]
 
     def last_of(self, key: str, build: Callable[[dict[str, Any]], Action]) -> Action | None:
-        """The last action below this key; None when there is none. What it replaced is not asked whether it can be understood.
+        """The last action below this key; None when there is none. Actions that it replaced are not parsed.
 
         Raises:
             CorruptLogError: It is not what the protocol says.

@@ -89,7 +89,7 @@ def shallow_clone(
         mode: What to do where there is a table: fail, leave it as it is, or take the place of an empty one (its history stays).
         properties: Table properties that differ from the source's.
         dry_run: Only say what would be done.
-        origin: The run that asks for it.
+        origin: The run that requests it.
 
     Raises:
         TableExistsError: There is a table, and the mode is ``error``.
@@ -182,7 +182,7 @@ def cloned_metadata(source: Metadata, there: Metadata | None, properties: Mappin
 
 
 def cloned_protocol(source: Protocol, there: Protocol | None, metadata: Metadata, wanted: RequestedProperties) -> Protocol:
-    """The source's protocol with what metadata and properties ask for.
+    """The source's protocol with what metadata and properties require.
 
     It is never less than that of the table whose place the clone takes.
     """

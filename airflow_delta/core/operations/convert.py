@@ -96,7 +96,7 @@ def convert(
         statistics: Whether to take statistics from the footers.
         properties: Table properties.
         dry_run: Only check that the files make up one table.
-        origin: The run that asks for it.
+        origin: The run that requests it.
 
     Raises:
         NotConvertibleError: The files do not make up one table; it lists everything that does not fit.

@@ -58,7 +58,7 @@ def drop_feature(log: TableLog, name: str, *, truncate_history: bool = False, or
         name: Of the feature.
         truncate_history: Whether versions older than ``delta.dropFeatureTruncateHistory.retentionDuration`` (24 hours by
             default) are deleted, instead of protecting those in which readers need the feature.
-        origin: The run that asks for it.
+        origin: The run that requests it.
 
     Raises:
         FeatureDependencyError: Other features of the table require it.
@@ -121,7 +121,7 @@ def _switch_off(log: TableLog, feature: str, origin: Origin | None) -> None:
 
 
 def _leave_history(log: TableLog, feature: str, *, truncate: bool) -> None:
-    """Make a version from which readers can start without the versions before, and delete these if asked.
+    """Make a version from which readers can start without the versions before, and delete these if requested.
 
     Raises:
         FeatureDropError: The table uses the feature now.

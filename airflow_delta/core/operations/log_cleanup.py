@@ -110,7 +110,7 @@ def _oldest_pinned(store: LogStore, now: int) -> int | None:
 def _barrier(store: LogStore, snapshot: Snapshot, version: int) -> int | None:
     """Version of the newest checkpoint that is not newer than ``version``, and can be read.
 
-    None also where the table asks for its old checkpoints to go only together with newer ones.
+    None also where the table requires its old checkpoints to go only together with newer ones.
     """
     while version >= 0:
         try:

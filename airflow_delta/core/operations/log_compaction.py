@@ -61,9 +61,9 @@ def compact_log(log: TableLog, *, start: int | None = None, end: int | None = No
         )
     missing = next((version for version in range(first, last + 1) if version not in commits), None)
     if last > latest.version or missing is not None:
-        asked = last if missing is None else missing
+        requested = last if missing is None else missing
         raise VersionNotFoundError(
-            table=latest.table_uri, version=asked, earliest=min(commits, default=0), latest=latest.version
+            table=latest.table_uri, version=requested, earliest=min(commits, default=0), latest=latest.version
         )
     if last <= first:
         return CompactionResult(start=first, end=last, path=None, actions=None)

@@ -51,7 +51,7 @@ class ManifestResult:
 
 
 def keeps_manifests(configuration: Mapping[str, str]) -> bool:
-    """Whether the table asks for manifests after each commit."""
+    """Whether the table requires manifests after each commit."""
     return configuration.get(ENABLED, "").strip().lower() == "true"
 
 

@@ -17,7 +17,7 @@ from airflow_delta.core.storage.file_locator import FileLocator
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.table_uri import scheme_of
 
-_ASKED_SINGLY = 1000  # from more files on one listing is faster
+_CHECKED_SINGLY = 1000  # from more files on one listing is faster
 _THREADS = 8
 
 
@@ -43,15 +43,17 @@ def missing_files(store: LogStore, paths: pa.ChunkedArray) -> pa.Array:
 def _missing_below_the_root(store: LogStore, paths: pa.ChunkedArray) -> pa.Array:
     names = unencoded(paths)
     below = lies_below_the_root(names)
-    asked = names.filter(below)
-    if len(asked) > _ASKED_SINGLY:
+    requested = names.filter(below)
+    if len(requested) > _CHECKED_SINGLY:
         there = pc.is_in(names, list_files_below_root(store)["path"])
-        asked = names.filter(pc.and_(below, pc.invert(there)))
+        requested = names.filter(pc.and_(below, pc.invert(there)))
     else:
         there = pa.repeat(pa.scalar(False), len(names))
-    if len(asked) <= _ASKED_SINGLY or scheme_of(store.table_uri) == "file":  # a listing does not follow links to directories
+    if (
+        len(requested) <= _CHECKED_SINGLY or scheme_of(store.table_uri) == "file"
+    ):  # a listing does not follow links to directories
         with ThreadPoolExecutor(_THREADS) as pool:
-            candidates = asked.to_pylist()
+            candidates = requested.to_pylist()
             answers = pool.map(store.exists, candidates)
             found = [name for name, is_there in zip(candidates, answers, strict=True) if is_there]
         there = pc.or_(there, pc.is_in(names, pa.array(found, pa.string())))

@@ -1,6 +1,6 @@
 """Resolving versions of several tables as one set, and registering the pins.
 
-What is guaranteed: of the tables whose latest version is asked for, there was one moment at which all of them had the versions
+What is guaranteed: of the tables whose latest version is requested, there was one moment at which all of them had the versions
 that are returned. Versions only grow, so that is certain when two looks at all tables, one after the other, find the same.
 Tables pinned at one time have the versions that were their latest ones then, by the times that their commits carry (or their
 files have, where they carry none); how well these agree is up to the clocks that made them.
@@ -59,7 +59,7 @@ def pin_versions(
     Args:
         statement: What to pin.
         open_log: Gives the log of a table.
-        record: The asking run (``Origin.record``): ``dag_id``, ``run_id``, ``task_id``, ``map_index``.
+        record: The requesting run (``Origin.record``): ``dag_id``, ``run_id``, ``task_id``, ``map_index``.
 
     Raises:
         TableNotFoundError: There is no table.
@@ -67,7 +67,7 @@ def pin_versions(
         TimestampOutOfRangeError: The time lies before the first version.
         RunCommitNotFoundError: No commit of that run is in the log.
         TableReplacedError: The table was made anew since it was pinned.
-        TablesInMotionError: Tables whose latest versions are asked for never stood still.
+        TablesInMotionError: Tables whose latest versions are requested never stood still.
         PinNotRegisteredError: A pin could not be written, and must be.
         InvalidStatementError: A time is none, or lies in the future; a version is no number.
         As ``DeltaLog.snapshot``.
@@ -125,14 +125,14 @@ def _produced_version(log: TableLog, run: ProducedBy) -> int:
     )
 
 
-def _read_version(log: TableLog, asked: PinnedTable, version: int) -> PinnedVersion:
+def _read_version(log: TableLog, requested: PinnedTable, version: int) -> PinnedVersion:
     """The version, after a look that it can be read and is of the same table as before."""
     snapshot = log.snapshot(version)
-    if asked.table_id not in {None, snapshot.metadata.id}:
+    if requested.table_id not in {None, snapshot.metadata.id}:
         raise TableReplacedError(table=log.table_uri, version=version)
     return PinnedVersion(
-        alias=asked.alias,
-        table=asked.table,
+        alias=requested.alias,
+        table=requested.table,
         version=version,
         table_id=snapshot.metadata.id,
         timestamp=snapshot.timestamp,

@@ -1,4 +1,4 @@
-"""Statistics of files that have none, or not those that the table's properties now ask for.
+"""Statistics of files that have none, or not those that the table's properties now require.
 
 Follows ``StatisticsCollection.recompute`` of Delta Spark, but reads footers, and rows only of columns that a footer does not
 cover (INT96, floats that may be NaN, lists, maps, columns stored in another type). Files with a deletion vector
@@ -68,7 +68,7 @@ class StatisticsResult:
 def recompute_statistics(
     log: TableLog, *, where: str | None, missing_only: bool, dry_run: bool = False, origin: Origin
 ) -> StatisticsResult:
-    """Give the live files the statistics that the table's properties ask for, by one commit that changes no data.
+    """Give the live files the statistics that the table's properties require, by one commit that changes no data.
 
     Files that somebody removes, or gives another deletion vector, while their footers are read keep what they have.
 
@@ -77,7 +77,7 @@ def recompute_statistics(
         where: Only files that can hold rows for which this is true.
         missing_only: Only files that have none; no other footer is read.
         dry_run: Only say what would be done.
-        origin: The run that asks for it; its token is not recorded, as a repeated call finds nothing to do.
+        origin: The run that requests it; its token is not recorded, as a repeated call finds nothing to do.
 
     Raises:
         InvalidPredicateError: ``where`` is no predicate on this table.

@@ -101,7 +101,7 @@ def restore(
         timestamp: Or the time: milliseconds since the epoch, or ISO text.
         ignore_missing_files: Leave out files that are gone, instead of refusing.
         dry_run: Only say what would be done.
-        origin: The run that asks for it.
+        origin: The run that requests it.
 
     Raises:
         InvalidStatementError: Neither version nor time is given, or the version is the latest one.

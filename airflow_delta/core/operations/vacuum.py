@@ -76,7 +76,7 @@ class Retention:
     Attributes:
         milliseconds: The retention of this run.
         specified: Whether the user gave it.
-        default: What the table asks for, milliseconds.
+        default: What the table requires, milliseconds.
         enforced: Whether less than the default is refused.
     """
 
@@ -90,14 +90,14 @@ def retention_of(table: str, metadata: Metadata, hours: float | None, *, enforce
     """The retention to use, in so far as it is safe.
 
     Raises:
-        InvalidTablePropertyError: What the table asks for is not understood.
-        RetentionTooShortError: It is negative or no number, or shorter than the table asks for although that is enforced.
+        InvalidTablePropertyError: What the table requires is not understood.
+        RetentionTooShortError: It is negative or no number, or shorter than the table requires although that is enforced.
     """
     check_interval(metadata.configuration, DELETED_FILE_RETENTION)
     default = deleted_file_retention(metadata.configuration)
-    asked = default / _HOUR if hours is None else hours
-    if not asked >= 0 or (enforce and asked < default / _HOUR):  # NaN is neither more nor less
-        raise RetentionTooShortError(table=table, retention_hours=asked, minimum_hours=default / _HOUR if enforce else 0.0)
+    requested = default / _HOUR if hours is None else hours
+    if not requested >= 0 or (enforce and requested < default / _HOUR):  # NaN is neither more nor less
+        raise RetentionTooShortError(table=table, retention_hours=requested, minimum_hours=default / _HOUR if enforce else 0.0)
     milliseconds = default if hours is None else int(min(hours, _MOST_HOURS) * _HOUR)
     return Retention(milliseconds=milliseconds, specified=hours is not None, default=default, enforced=enforce)
 
@@ -129,12 +129,12 @@ def vacuum(
         retention_hours: None is the table's ``delta.deletedFileRetentionDuration``. A longer one keeps unreferenced files
             longer; of removed files the log itself may have forgotten the time.
         dry_run: Only say what would be deleted.
-        enforce_retention: Refuse less than the table asks for.
+        enforce_retention: Refuse less than the table requires.
         lite: Look only at the files that commits since the last vacuum removed, instead of listing the table. Files that no
             commit ever named (of failed writers) stay.
         inventory: Look only at the files that it names; see ``vacuum_candidates.inventoried_files``.
         protect: Versions of which every file stays, however old.
-        origin: The run that asks for it; its token is not recorded, as a repeated vacuum simply runs again.
+        origin: The run that requests it; its token is not recorded, as a repeated vacuum simply runs again.
         executor: Who lists and deletes.
 
     Raises:

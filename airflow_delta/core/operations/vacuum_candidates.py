@@ -176,7 +176,7 @@ def _or_zero(values: pa.ChunkedArray | None, rows: int) -> pa.Array | pa.Chunked
 def _logs_of_other_tables(store: LogStore, paths: pa.ChunkedArray) -> pa.Table:
     """A log file of each other table below the root in which a path lies, as a listing would show it.
 
-    A partition directory is taken for what its name says: to ask for a log in each would be the listing that is saved here.
+    A partition directory is taken for what its name says: to request a log in each would be the listing that is saved here.
     """
     directories = pc.replace_substring_regex(paths, "(?s)/?[^/]*$", "").unique().to_pylist()
     above = {parent for directory in directories for parent in _ancestors(directory) if "=" not in parent.rpartition("/")[2]}

@@ -160,7 +160,7 @@ def _joined(operands: Iterable[Expression], kind: type[And | Or], *, neutral: Li
     return neutral if not unique else unique[0] if len(unique) == 1 else kind(unique)
 
 
-# -- asking
+# -- queries
 
 
 def decidable_columns(expression: Expression) -> frozenset[Column]:

@@ -1,6 +1,6 @@
 """What the statistics of files promise about the columns of a predicate.
 
-The statistics are JSON texts in the log, one for each file: they are parsed in bulk, only for the columns asked for, and
+The statistics are JSON texts in the log, one for each file: they are parsed in bulk, only for the columns requested, and
 trusted only as far as every known writer keeps them:
 
 - A timestamp is cut to the millisecond.

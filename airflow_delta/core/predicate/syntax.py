@@ -1,4 +1,4 @@
-"""The one door to the SQL parser: it is asked only about texts whose parsing is affordable.
+"""The one door to the SQL parser: it gets only texts whose parsing is affordable.
 
 sqlglot reads a function that is named like a type, such as ``date(x)``, once as a type and once as a call. Nested ones thus
 double the work at every level, whatever their number of characters: 22 levels take it more than 25 seconds.

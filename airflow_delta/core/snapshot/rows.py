@@ -41,7 +41,7 @@ def read_rows(
         columns: Names of the columns wanted, in this order; all when None.
         predicate: Which rows; all when None.
         by_id: As of ``open_data_file``.
-        row_ids: Where rows carry their ids: asks for the last columns ``ROW_ID`` and ``ROW_COMMIT_VERSION``.
+        row_ids: Where rows carry their ids: requests the last columns ``ROW_ID`` and ``ROW_COMMIT_VERSION``.
 
     Raises:
         InvalidPredicateError: The predicate cannot be decided exactly here.

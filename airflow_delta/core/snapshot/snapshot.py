@@ -34,7 +34,7 @@ from airflow_delta.core.table_features.support import check_readable
 
 
 class Snapshot:
-    """One version of a table. It never changes; what is large is read when it is first asked for, and kept.
+    """One version of a table. It never changes; what is large is read when it is first requested, and kept.
 
     Raises:
         CorruptLogError: The log holds no protocol or no metadata.
@@ -155,7 +155,7 @@ class Snapshot:
         Args:
             where: Which rows; all when None.
             columns: Names of ``ADD_FILE`` and ``num_records`` (physical rows; null where the statistics lack them), in this
-                order; those of ``ADD_FILE`` when None. What is not asked for is not read.
+                order; those of ``ADD_FILE`` when None. What is not requested is not read.
 
         Raises:
             InvalidPredicateError: The text is no predicate on this table.
@@ -195,7 +195,7 @@ class Snapshot:
 
         Raises:
             InvalidPredicateError: The predicate cannot be decided exactly here.
-            SchemaMismatchError: A column is not in the table, or row ids are asked of a table that does not track its rows.
+            SchemaMismatchError: A column is not in the table, or row ids are requested from a table that does not track its rows.
             UnsupportedReaderFeatureError: A file carries a deletion vector though the table does not say that there are any.
             CorruptDataFileError: A data file is not what the log says. Raised while the reader is consumed.
         """

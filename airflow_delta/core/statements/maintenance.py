@@ -117,7 +117,7 @@ class CheckpointStatement:
     Attributes:
         table: URI of the table's root.
         version: Version to write it of; None is the latest.
-        kind: How: ``classic``, ``multi-part``, ``v2-json`` or ``v2-parquet``; None as the table asks for.
+        kind: How: ``classic``, ``multi-part``, ``v2-json`` or ``v2-parquet``; None as the table requires.
     """
 
     table: str
@@ -167,7 +167,7 @@ class CleanUpLogStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatisticsStatement:
-    """Give files the statistics that the table's properties ask for; their rows stay as they are.
+    """Give files the statistics that the table's properties require; their rows stay as they are.
 
     Attributes:
         table: URI of the table's root.

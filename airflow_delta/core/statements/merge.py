@@ -20,7 +20,7 @@ from airflow_delta.core.statements.sources import Source
 from airflow_delta.core.statements.validation import expectations, require_text, require_type
 
 _KINDS = (NotMatchedInsert, MatchedUpdate | MatchedDelete, NotMatchedBySourceUpdate | NotMatchedBySourceDelete)
-"""Clauses that are asked in turn about the same rows."""
+"""Clauses that are requested in turn about the same rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

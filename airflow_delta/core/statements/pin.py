@@ -72,7 +72,7 @@ class PinnedTable:
         alias: What the run calls it.
         table: URI of the table's root.
         as_of: Which version; None is the latest.
-        table_id: The id that the table must have at that version; None does not ask. By it a table is known that was made
+        table_id: The id that the table must have at that version; None does not check. By it a table is known that was made
             anew since it was pinned.
     """
 

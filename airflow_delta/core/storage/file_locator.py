@@ -144,7 +144,7 @@ class FileLocator:
 
     @cached_property
     def sources(self) -> dict[str, Place]:
-        """The roots of the tables that say themselves that this one is their clone; only such in its own bucket are asked."""
+        """The roots of the tables that say themselves that this one is their clone; only such in its own bucket are requested."""
         filesystem, root = self.root
 
         def read() -> bytes:

@@ -87,7 +87,7 @@ class FsspecLogStore(ABC):
         reads: Backoff = _READS,
         creates: Backoff = _CREATES,
     ) -> None:
-        """Nothing is asked for yet.
+        """Nothing is requested yet.
 
         Args:
             uri: The table's root.
@@ -117,7 +117,7 @@ class FsspecLogStore(ABC):
         """The table's root as the user wrote it, without a trailing slash."""
         return self._table_uri
 
-    # -- what a log asks for
+    # -- what a log requests
 
     def read(self, path: str) -> bytes:
         """The whole content."""
@@ -173,7 +173,7 @@ class FsspecLogStore(ABC):
         return WholeUpload(partial(self._upload, path))
 
     def list_from(self, directory: str, start: str = "") -> Iterator[FileStatus]:
-        """The objects right below ``directory`` from the name ``start`` on: the service is asked for no earlier ones."""
+        """The objects right below ``directory`` from the name ``start`` on: the service is requested no earlier ones."""
         for status, name in self._list(directory, start, nested=False):
             if "/" not in name and name >= start:
                 yield status

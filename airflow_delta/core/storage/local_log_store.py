@@ -36,7 +36,7 @@ class LocalLogStore:
     that nobody takes a part of it for all, and it can be deleted should its writer have died.
 
     What this process may not do, and a full disk, are typed errors (``StorageAccessError``, ``StorageFullError``): whatever was
-    asked for was not done.
+    requested was not done.
     """
 
     def __init__(self, table_uri: str, *, allowed_prefixes: Iterable[str] = ()) -> None:
@@ -104,7 +104,7 @@ class LocalLogStore:
             return _WholeFile.beside(self._locate(path))
 
     def list_from(self, directory: str, start: str = "") -> Iterator[FileStatus]:
-        """The files right below ``directory`` from the name ``start`` on; a status is asked for when its turn comes."""
+        """The files right below ``directory`` from the name ``start`` on; a status is requested when its turn comes."""
         where = self._locate(directory)
         try:
             with self._refusals(), os.scandir(where) as entries:

@@ -16,7 +16,7 @@ from airflow_delta.core.storage.object_location import ObjectLocation, ObjectSer
 ALLOW_UNSAFE = "allow_unsafe"
 """Our own storage option: write although the store ignores the condition of a create. For tables with one writer."""
 
-# gcsfs.GCSFileSystem itself asks for the layout of each bucket first, by gRPC; the log needs none of that.
+# gcsfs.GCSFileSystem itself requests the layout of each bucket first, by gRPC; the log needs none of that.
 _CLASSES = {
     ObjectService.S3: ("s3fs", "S3FileSystem"),
     ObjectService.GCS: ("gcsfs.core", "GCSFileSystem"),

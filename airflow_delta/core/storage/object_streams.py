@@ -15,7 +15,7 @@ _READ_AHEAD = 1 << 20  # bytes: a request takes as long as to send this much
 class RangeReader(io.RawIOBase):
     """An object for random reads: what its end holds is there already (a Parquet footer, or the whole of a small file).
 
-    A read beyond that is one request for what is asked for, but for no less than 1 MiB.
+    A read beyond that is one request for what is requested, but for no less than 1 MiB.
     """
 
     def __init__(self, read_range: Callable[[int, int], bytes], *, size: int, tail: bytes) -> None:
@@ -40,7 +40,7 @@ class RangeReader(io.RawIOBase):
         return self._position
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        """Begin the next read there; nothing is asked for yet."""
+        """Begin the next read there; nothing is requested yet."""
         base = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
         if base + offset < 0:
             raise ValueError(f"there is nothing before the start ({offset})")
@@ -75,10 +75,10 @@ class RangeReader(io.RawIOBase):
             return self._tail[start : start + length]
         start = self._position - self._block_start
         if not 0 <= start < len(self._block):
-            asked = min(max(length, _READ_AHEAD), self._tail_start - self._position)
-            start, self._block_start, self._block = 0, self._position, self._read_range(self._position, asked)
-            if len(self._block) != asked:
-                raise OSError(f"{asked} bytes were asked for, {len(self._block)} came")
+            requested = min(max(length, _READ_AHEAD), self._tail_start - self._position)
+            start, self._block_start, self._block = 0, self._position, self._read_range(self._position, requested)
+            if len(self._block) != requested:
+                raise OSError(f"expected {requested} bytes, found {len(self._block)}")
         return self._block[start : start + length]
 
 

@@ -16,7 +16,7 @@ class Meaning(Enum):
     ABSENT = auto()
     """There is no such object."""
     EMPTY = auto()
-    """There is nothing in the object where a part of it was asked for."""
+    """There is nothing in the object where a part of it was requested."""
     BUSY = auto()
     """Nothing was done, because somebody else is writing the object right now: send the same request again."""
     REFUSED = auto()
@@ -76,7 +76,7 @@ _BY_ARROW_NAME = {
     "REQUEST_EXPIRED": Meaning.EXPIRED,
 }
 _CLIENT_ERRORS, _SERVER_ERRORS = 300, 500
-# Errors that come before any request: who asks, or what for, is not known.
+# Errors that come before any request is sent.
 _NO_IDENTITY = re.compile(r"Credential|Unauthorized|TokenRetrieval|ProfileNotFound|ParamValidation|ClientAuthentication")
 _PACKAGES = frozenset({"aiobotocore", "aiohttp", "azure", "botocore", "gcsfs", "google", "http", "requests", "s3fs", "urllib3"})
 _QUERY = re.compile(r"\?[^\s'\"]*")  # where signatures are

@@ -74,7 +74,7 @@ def is_to_be_repeated(failure: DeltaError | None, number: int, backoff: Backoff)
 
 
 def read_data(read: Callable[[], Answer], *, table: str, file: str, about: str = "", backoff: Backoff = DATA_READS) -> Answer:
-    """The answer of ``read``, which is asked again while the storage does not answer.
+    """The result of ``read``, which is repeated while the storage does not answer.
 
     Args:
         read: One or more requests for a file.

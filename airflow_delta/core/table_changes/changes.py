@@ -33,7 +33,7 @@ class TableChanges:
 
     Attributes:
         start: Starts a transaction on this snapshot, or on the latest version.
-        origin: The run that asks for the changes.
+        origin: The run that requests the changes.
     """
 
     start: Callable[[Snapshot | None], OptimisticTransaction]

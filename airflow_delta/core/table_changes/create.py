@@ -113,7 +113,7 @@ def create_table(new: NewTable, place: TablePlace, *, mode: CreateMode = "error"
         new: What it is to be.
         place: Where.
         mode: What to do when there is a table: fail, leave it as it is, or put the new one in its place (its history stays).
-        origin: The run that asks for it.
+        origin: The run that requests it.
 
     Raises:
         TableExistsError: There is a table, and the mode is ``error``.

@@ -53,7 +53,7 @@ def new_definition(
     Args:
         table: URI of the table, for the errors.
         metadata: The columns as the user gives them; ids that they had in another table mean nothing here.
-        wanted: What the properties ask for beside ``metadata.configuration``.
+        wanted: What the properties require beside ``metadata.configuration``.
         features: What else the table needs.
         replaced: The table at this place before; its protocol only grows, and its column ids are not used again.
 

@@ -135,7 +135,7 @@ _INTERNAL = {name.lower(): name for name in INTERNAL}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedProperties:
-    """What properties in a statement ask for.
+    """What properties in a statement request.
 
     Attributes:
         configuration: What the metadata will hold, in the order given.
@@ -151,7 +151,7 @@ class RequestedProperties:
 
 
 def requested(properties: Mapping[str, str], table: str) -> RequestedProperties:
-    """What these properties ask for; those about the protocol are obeyed, and not stored.
+    """What these properties require; those about the protocol are obeyed, and not stored.
 
     Raises:
         InvalidTablePropertyError: There is no such property, or it cannot have the value, or only the log itself sets it.

@@ -69,7 +69,7 @@ class Change:
     Attributes:
         parameters: Of the operation, as Delta's history shows them.
         metadata: The table's metadata after it.
-        wanted: What properties ask for beside the metadata.
+        wanted: What properties require beside the metadata.
         features: What else the table needs from now on.
         domains: Metadata domains to set.
     """

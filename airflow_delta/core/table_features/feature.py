@@ -21,7 +21,7 @@ Use = Callable[[Metadata], bool]
 
 
 def _always(_metadata: Metadata) -> bool:
-    """Of a feature that asks something of every table that lists it."""
+    """Of a feature that requires something of every table that lists it."""
     return True
 
 
@@ -34,7 +34,7 @@ class Feature:
         writer_version: Lowest writer version that implies it; None where none does.
         for_readers: Whether readers must know it too, so that it stands in both lists.
         in_use: Whether the table uses it, and not merely allows it.
-        needed_by: Whether metadata like this asks for it, so that the protocol must list it; None where this is ``in_use``.
+        needed_by: Whether metadata like this requires it, so that the protocol must list it; None where this is ``in_use``.
         requires: Features that a protocol must list with it.
     """
 
@@ -102,7 +102,7 @@ def _wants_v2_checkpoints(metadata: Metadata) -> bool:
 
 
 def _never(_metadata: Metadata) -> bool:
-    """Of a feature that only a statement about the table asks for."""
+    """Of a feature that only a statement about the table requires."""
     return False
 
 

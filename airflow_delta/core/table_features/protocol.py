@@ -25,7 +25,7 @@ _LEGACY = tuple(Protocol(min_reader_version=1 if version < 5 else 2, min_writer_
 
 
 def needed_features(metadata: Metadata) -> frozenset[str]:
-    """The features that the schema and the properties ask for, with those that they require."""
+    """The features that the schema and the properties require, with those that they require."""
     return with_required(feature.name for feature in FEATURES.values() if feature.is_needed(metadata))
 
 

@@ -62,7 +62,7 @@ ROW_FEATURES = frozenset(
         "variantType-preview",
     }
 )
-"""Features that ask something of rows. The core writes no rows: whoever does says which of these promises it has kept."""
+"""Features that require something of rows. The core writes no rows: whoever does says which of these promises it has kept."""
 
 FILE_FEATURES = ROW_FEATURES - {
     "allowColumnDefaults",
@@ -72,7 +72,7 @@ FILE_FEATURES = ROW_FEATURES - {
     "identityColumns",
     "invariants",
 }
-"""Those of them that ask something of the files themselves, so that rows must not even be moved without them."""
+"""Those of them that require something of the files themselves, so that rows must not even be moved without them."""
 
 WRITABLE = ROW_FEATURES | {
     "appendOnly",
@@ -118,7 +118,7 @@ def check_writable(table: str, protocol: Protocol, metadata: Metadata, *, known:
         known: Features that the caller can write.
 
     Raises:
-        InvalidProtocolError: The protocol contradicts itself: writers would disagree about what it asks for.
+        InvalidProtocolError: The protocol contradicts itself: writers would disagree about what it requires.
         UnsupportedReaderFeatureError: Reading would give wrong rows.
         UnsupportedWriterFeatureError: It names every feature that is missing here.
     """

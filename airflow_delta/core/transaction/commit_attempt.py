@@ -39,7 +39,7 @@ class CommitAttempt:
         read_predicates: What it looked for.
         read_files: Paths it used, as in the log.
         read_whole_table: Whether it depends on every file there was.
-        read_app_ids: Applications whose progress it asked for.
+        read_app_ids: Applications whose progress it requested.
         may_rebase: Whether it may be rebased over commits after the one it read.
         row_wise: Whether the outcome for a row depends on this row alone, and always in the same way: a DELETE or UPDATE with a
             deterministic condition and nothing like a subquery. Rows that others delete then do not matter to it.

@@ -25,7 +25,7 @@ from airflow_delta.core.transaction.table_properties import is_append_only
 def check_commit(
     table: str, actions: CommitActions, protocol: Protocol, metadata: Metadata, *, enforces: Collection[str]
 ) -> None:
-    """What the protocol asks of every commit.
+    """What the protocol requires of every commit.
 
     Args:
         table: The table, for errors.
@@ -116,7 +116,7 @@ def _check_record_counts(table: str, adds: pa.Table) -> None:
 def check_rows(
     table: str, actions: CommitActions, protocol: Protocol, metadata: Metadata, *, enforces: Collection[str]
 ) -> None:
-    """Whoever wrote files must have kept what the table asks of them and of new rows; the core sees only that there are some.
+    """Whoever wrote files must have kept what the table requires of them and of new rows; the core sees only that there are some.
 
     Arguments: as ``check_commit``.
 
@@ -124,13 +124,13 @@ def check_rows(
         UnsupportedWriterFeatureError: It names the features whose promises were not kept.
     """
     if _changes_data(actions.adds):
-        asked = ROW_FEATURES
+        requested = ROW_FEATURES
     elif rewrites(actions):
-        asked = FILE_FEATURES
+        requested = FILE_FEATURES
     else:
         return
-    asked = asked & writer_features(protocol) - frozenset(enforces)
-    missing = {name for name in asked if FEATURES[name].in_use(metadata)}
+    requested = requested & writer_features(protocol) - frozenset(enforces)
+    missing = {name for name in requested if FEATURES[name].in_use(metadata)}
     if "changeDataFeed" in missing and (len(actions.changes) or not rewrites(actions)):
         missing.remove("changeDataFeed")  # readers derive the changes from whole files that came or went
     if missing:

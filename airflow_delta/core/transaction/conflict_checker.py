@@ -9,7 +9,7 @@ its metadata are taken over). Four rules of Delta Spark are refined where the lo
 * a winner that only rearranged rows (``dataChange`` false throughout) did not change what the attempt read. From then on the
   attempt stands on the rearranged files instead, so a later change of these is seen;
 * a statement that decides row by row does not care about rows that others deleted, and two that delete different rows of one
-  file are both made (their deletion vectors are united before the rules are asked);
+  file are both made (their deletion vectors are united before the rules are requested);
 * of a rewrite in bins only those are lost of which the winner removed an input.
 """
 

@@ -18,9 +18,9 @@ class IsolationLevel(StrEnum):
 
 
 def table_isolation_level(configuration: Mapping[str, str]) -> IsolationLevel:
-    """What the table asks for: ``WriteSerializable`` where it says so, else ``Serializable``, as open source Delta does."""
-    asked = configuration.get("delta.isolationLevel", "").lower()
-    return IsolationLevel.WRITE_SERIALIZABLE if asked == "writeserializable" else IsolationLevel.SERIALIZABLE
+    """What the table requires: ``WriteSerializable`` where it says so, else ``Serializable``, as open source Delta does."""
+    requested = configuration.get("delta.isolationLevel", "").lower()
+    return IsolationLevel.WRITE_SERIALIZABLE if requested == "writeserializable" else IsolationLevel.SERIALIZABLE
 
 
 def commit_isolation_level(table_level: IsolationLevel, actions: CommitActions, *, changes_data: bool) -> IsolationLevel:
@@ -29,7 +29,7 @@ def commit_isolation_level(table_level: IsolationLevel, actions: CommitActions, 
     Follows ``TransactionHelper.getIsolationLevelToUse`` of Delta Spark.
 
     Args:
-        table_level: What the table asks for.
+        table_level: What the table requires.
         actions: What the commit writes.
         changes_data: Whether operations of this kind change data (``Operation.changes_data``).
     """

@@ -86,7 +86,7 @@ class OptimisticTransaction:
             enforces: Features (of ``table_features.support.ROW_FEATURES``, and ``rowTracking``) whose promises whoever writes
                 the rows of this transaction keeps.
             vectors: For uniting deletion vectors with those of a winner; without it such winners are conflicts.
-            backoff: When to ask the storage again, and to try again after others were faster.
+            backoff: When to repeat a request to the storage, and an attempt that lost to another writer.
         """
         self._store = store
         self._clock = clock
@@ -199,7 +199,7 @@ class OptimisticTransaction:
             operation: What the history shows.
             metrics: Delta's operation metrics.
             tags: Delta's tags of a commit.
-            origin: The run that asks for it. Its token stands for one commit: any commit with it counts as this one.
+            origin: The run that requests it. Its token stands for one commit: any commit with it counts as this one.
             max_attempts: Versions to try before giving up against faster writers.
             allow_empty: Commit even when there is nothing to write; otherwise nothing is committed then.
             resolve_conflicts: Whether to be rebased over winners that do not conflict; an operation that replaces
@@ -263,7 +263,7 @@ class OptimisticTransaction:
             bins: What is replaced by what.
             operation: What the history shows.
             metrics: Gives Delta's operation metrics of what is committed.
-            origin: The run that asks for it.
+            origin: The run that requests it.
             max_attempts: Versions to try before giving up against faster writers.
 
         Returns:
@@ -386,6 +386,6 @@ class OptimisticTransaction:
 
 
 def _is_still_there(segment: LogSegment, store: LogStore) -> bool:
-    """Whether the log is the one that was read; asked with one small request, and not at all of other versions."""
+    """Whether the log is the one that was read; checked with one small request, and not at all for other versions."""
     commit = segment.commit_of_version
     return store.status(commit.path) == commit if commit else segment.is_part_of(list_log(store, segment.version))

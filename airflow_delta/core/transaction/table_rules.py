@@ -51,7 +51,7 @@ def any_winner(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
 def protocol_changed(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
     """Two changes of the protocol conflict, and so does the loss of a feature.
 
-    The new protocol must be known here, and what it asks of rows must have been kept in those that the attempt adds.
+    The new protocol must be known here, and what it requires of rows must have been kept in those that the attempt adds.
     """
     protocol = winner.actions.protocol
     if protocol is None:
@@ -115,7 +115,7 @@ def domain_set(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
 
 
 def application_progressed(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
-    """The progress of an application that the attempt asked for must not have moved."""
+    """The progress of an application that the attempt requested must not have moved."""
     for theirs in winner.actions.transactions:
         if theirs.app_id in attempt.read_app_ids:
             raise conflict(ConcurrentTransactionError, attempt, winner, app_id=theirs.app_id)
@@ -183,7 +183,7 @@ def _check_still_writable(attempt: CommitAttempt, protocol: Protocol, metadata: 
 
     Raises:
         InvalidProtocolError: The protocol contradicts itself.
-        UnsupportedFeatureError: The table now asks for what is not known here, or was not kept in the files of the attempt.
+        UnsupportedFeatureError: The table now requires what is not known here, or was not kept in the files of the attempt.
     """
     check_writable(attempt.table, protocol, metadata)
     check_rows(attempt.table, attempt.actions, protocol, metadata, enforces=attempt.enforces)

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 from pyspark.sql import types as spark_types
 
-from airflow_delta.core.data_files.compression import asked_codec
+from airflow_delta.core.data_files.compression import requested_codec
 from airflow_delta.core.schema import ArrayType, MapType, StructField, StructType
 from airflow_delta.core.schema.column_mapping import PHYSICAL_NAME_KEY
 from airflow_delta.spark.io.footers import read_footers
@@ -43,7 +43,7 @@ def write_in_jvm(
     rows = frame.observe(observation, *(aggregate.alias(name) for name, aggregate in aggregates.items()))
     spread = [directory] if directory else []
     stored = [_as_stored(*each) for each in zip(columns.fields, in_files(columns).fields, strict=True)]
-    codec = asked_codec(configuration)
+    codec = requested_codec(configuration)
     options = _OPTIONS if codec is None else {**_OPTIONS, "compression": codec}
     with session_settings(frame.sparkSession, _SETTINGS):
         rows.select(*spread, *stored).write.options(**options).partitionBy(*spread).parquet(f"{staging.uri}/{folder}")

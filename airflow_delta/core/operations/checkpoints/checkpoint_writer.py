@@ -74,13 +74,13 @@ def write_checkpoint(
 ) -> CheckpointResult:
     """Write the checkpoint of ``snapshot`` and point ``_last_checkpoint`` to it.
 
-    Removed files and the progress of applications are left out when the table's properties no longer ask for them. Writers
+    Removed files and the progress of applications are left out when the table's properties no longer require them. Writers
     that do the same at the same time do no harm: either file says the same.
 
     Args:
         snapshot: The version to write.
         now: Milliseconds since the epoch.
-        kind: None is what the table's ``delta.checkpointPolicy`` asks for. One in parts is only written when it is asked for:
+        kind: None is what the table's ``delta.checkpointPolicy`` requires. One in parts is only written when it is requested:
             the protocol advises against it.
         rows_of_part: Actions in a part, about.
 
@@ -90,8 +90,8 @@ def write_checkpoint(
         CorruptLogError: The log does not contain the files.
     """
     check_writable(snapshot.table_uri, snapshot.protocol, snapshot.metadata)
-    asked: CheckpointKind | None = converted_value("checkpoint", "kind", kind, CheckpointKind | None)
-    kind = asked or _kind_by_policy(snapshot.protocol, snapshot.metadata)
+    requested: CheckpointKind | None = converted_value("checkpoint", "kind", kind, CheckpointKind | None)
+    kind = requested or _kind_by_policy(snapshot.protocol, snapshot.metadata)
     _check_allowed(kind, snapshot.protocol)
     content = CheckpointContent.of(snapshot, now)
     try:

@@ -55,7 +55,7 @@ def log_type(fields: pa.Schema | pa.StructType) -> pa.StructType:
 
 
 def file_columns_of(metadata: Metadata, parsed: ParsedColumns) -> pa.Schema:
-    """The columns ``add`` and ``remove``: statistics as JSON and as columns as far as the table's properties ask for them."""
+    """The columns ``add`` and ``remove``: statistics as JSON and as columns as far as the table's properties require them."""
     add = [field for field in log_type(ADD_FILE) if field.name != "stats" or writes_json(metadata.configuration)]
     add += [
         pa.field(name, kind)

@@ -63,13 +63,13 @@ class ParsedColumns:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> ParsedColumns:
-        """As the table's properties ask for: all where ``delta.checkpoint.writeStatsAsStruct`` is true, otherwise none.
+        """As the table's properties require: all where ``delta.checkpoint.writeStatsAsStruct`` is true, otherwise none.
 
         Where nothing is said of it, they come in the place of texts that are not wanted: else the statistics would be lost.
         """
         schema, metadata = snapshot.schema, snapshot.metadata
-        asked = metadata.configuration.get("delta.checkpoint.writeStatsAsStruct", "").strip().lower()
-        if not (asked == "true" or (not asked and not writes_json(metadata.configuration))):
+        requested = metadata.configuration.get("delta.checkpoint.writeStatsAsStruct", "").strip().lower()
+        if not (requested == "true" or (not requested and not writes_json(metadata.configuration))):
             return cls(partitions=(), bounds={}, counted=None, tight_bounds=False)
         partitions = tuple(field for name in metadata.partition_columns if (field := schema.find(name)))
         data = StructType(tuple(field for field in schema.fields if field not in partitions))

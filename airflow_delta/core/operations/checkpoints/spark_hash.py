@@ -1,7 +1,7 @@
 """Spark's hash of texts, by which the actions of a multi-part checkpoint are spread over its parts.
 
 It is Murmur3 (x86, 32 bits) with the seed 42, but for the last one to three bytes, of which each is mixed in like a word.
-PROTOCOL.md asks for it in "Multi-part checkpoint": so writers that race put the same actions into the same part.
+PROTOCOL.md requests it in "Multi-part checkpoint": so writers that race put the same actions into the same part.
 """
 
 from __future__ import annotations
