@@ -82,7 +82,7 @@ class DeltaLog:
             allowed_prefixes: URIs of the places outside of the table from which its files may be read, as a shallow clone of
                 another engine needs it. Files elsewhere are refused; our own clones know the place of their source.
             clock: Where the time of commits comes from.
-            store: Instead of the store that the URI's scheme says: any object that keeps the promises of ``LogStore``, such as
+            store: Instead of the store that the URI's scheme says: any object that meets the contract of ``LogStore``, such as
                 one over the JVM's Hadoop filesystem for HDFS. ``tests/core/storage/log_store_contract.py`` tests them.
 
         Raises:
@@ -229,7 +229,7 @@ class DeltaLog:
 
         Args:
             snapshot: What it is computed from.
-            enforces: What whoever writes its rows keeps the promises of; see ``table_features.support.ROW_FEATURES``.
+            enforces: Features whose constraints the writer of its rows enforces; see ``table_features.support.ROW_FEATURES``.
 
         Raises:
             As ``snapshot``.
@@ -258,7 +258,7 @@ class DeltaLog:
             snapshot,
             hooks=self._after_commit.hooks,
             enforces=enforces,
-            vectors=StoredDeletionVectors(self.store),
+            deletion_vectors=StoredDeletionVectors(self.store),
             backoff=self.backoff,
         )
 

@@ -24,7 +24,7 @@ _NO_METADATA: Mapping[bytes, bytes] = {}
 def conform(rows: Rows, target: pa.Schema, *, by_id: bool = False) -> Rows:
     """The rows with exactly the columns of ``target``: found as ``find_fields`` says, missing ones (nested too) all NULL.
 
-    Columns that ``target`` does not know are dropped. Nullability is not checked: the schema says what the table promises.
+    Columns that ``target`` does not know are dropped. Nullability is not checked: the schema states the table's constraints.
 
     Args:
         rows: A record batch or a table; dictionaries, views and large types are resolved.

@@ -25,7 +25,7 @@ _TARGET_BYTES = 2 << 20
 def write_deletion_vectors(
     filesystem: pafs.FileSystem,
     root: str,
-    vectors: Iterable[RowBitmap],
+    deletion_vectors: Iterable[RowBitmap],
     *,
     directory: str = "",
     target_bytes: int = _TARGET_BYTES,
@@ -35,18 +35,18 @@ def write_deletion_vectors(
     Args:
         filesystem: Where the table lies.
         root: The table's root, as the filesystem names it.
-        vectors: For each data file the rows deleted from it: all of them, those of an older vector included (``union``).
+        deletion_vectors: For each data file the rows deleted from it: all of them, also those of an older one (``union``).
         directory: Where the files go, below the root; it must be there. The root itself when empty.
         target_bytes: Size at which a file is full; a greater vector has a file of its own.
 
     Returns:
-        ``DELETION_VECTOR`` structs, in the order of ``vectors``. The statistics of the files they hang on must say
+        ``DELETION_VECTOR`` structs, in the order of ``deletion_vectors``. The statistics of the files they hang on must say
         ``numRecords`` and wide bounds (``with_wide_bounds``).
     """
     written: list[str] = []
     found: list[dict[str, Any]] = []
     try:
-        for pack in _packs(vectors, target_bytes):
+        for pack in _packs(deletion_vectors, target_bytes):
             name = uuid.uuid4()
             written.append("/".join(filter(None, (root, directory, f"deletion_vector_{name}.bin"))))
             with filesystem.open_output_stream(written[-1]) as stream:
@@ -62,11 +62,11 @@ def write_deletion_vectors(
     return pa.array(found, DELETION_VECTOR)
 
 
-def _packs(vectors: Iterable[RowBitmap], target_bytes: int) -> Iterator[list[tuple[bytes, int]]]:
-    """Content and number of rows of the vectors that share a file."""
+def _packs(deletion_vectors: Iterable[RowBitmap], target_bytes: int) -> Iterator[list[tuple[bytes, int]]]:
+    """Content and number of rows of the deletion vectors that share a file."""
     pack: list[tuple[bytes, int]] = []
     size = len(_FORMAT_VERSION)
-    for bitmap in vectors:
+    for bitmap in deletion_vectors:
         content = bitmap.serialize()
         if pack and size + len(content) + FRAME_BYTES > target_bytes:
             yield pack

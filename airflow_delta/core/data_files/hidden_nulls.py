@@ -1,6 +1,6 @@
 """NULLs that nobody sees, because the struct around them is NULL.
 
-Arrow's writer refuses them in members that are NOT NULL, although no row breaks that promise.
+Arrow's writer refuses them in members that are NOT NULL, although no row violates the constraint.
 """
 
 from __future__ import annotations

@@ -95,22 +95,24 @@ def canonical_paths(paths: Paths) -> Paths:
 def file_keys(files: pa.Table) -> pa.ChunkedArray:
     """One text per file action that is equal for equal (path, deletion vector), paths as of ``canonical_paths``."""
     paths = canonical_paths(files["path"])
-    vectors = files["deletion_vector"]
-    if vectors.null_count == len(vectors):
+    deletion_vectors = files["deletion_vector"]
+    if deletion_vectors.null_count == len(deletion_vectors):
         return paths
-    storage, path, offset = (pc.struct_field(vectors, name) for name in ("storage_type", "path_or_inline_dv", "offset"))
+    storage, path, offset = (
+        pc.struct_field(deletion_vectors, name) for name in ("storage_type", "path_or_inline_dv", "offset")
+    )
     ids = pc.binary_join_element_wise(storage, path, "")
     ids = pc.if_else(pc.is_valid(offset), pc.binary_join_element_wise(ids, pc.cast(offset, pa.string()), "@"), ids)
     # A line feed is never part of a percent-encoded path, so no path with a vector equals another path.
-    return pc.if_else(pc.is_valid(vectors), pc.binary_join_element_wise(paths, ids, "\n"), paths)
+    return pc.if_else(pc.is_valid(deletion_vectors), pc.binary_join_element_wise(paths, ids, "\n"), paths)
 
 
 def path_with_two_vectors(files: pa.Table) -> str | None:
     """A path that two of these live files share, which only different deletion vectors make possible; None when none is."""
-    vectors = files["deletion_vector"]
-    if vectors.null_count == len(vectors):
+    deletion_vectors = files["deletion_vector"]
+    if deletion_vectors.null_count == len(deletion_vectors):
         return None
     paths = canonical_paths(files["path"])
-    found = paths.filter(pc.is_in(paths, value_set=paths.filter(pc.is_valid(vectors)))).combine_chunks()
+    found = paths.filter(pc.is_in(paths, value_set=paths.filter(pc.is_valid(deletion_vectors)))).combine_chunks()
     values, counts = found.value_counts().flatten()
     return next(iter(values.filter(pc.greater(counts, 1)).to_pylist()), None)

@@ -42,15 +42,15 @@ def absolute_paths(paths: pa.ChunkedArray, table_uri: str) -> pa.ChunkedArray:
     return pc.if_else(with_scheme, paths, pc.if_else(with_slash, rooted, below))
 
 
-def absolute_vectors(vectors: pa.ChunkedArray, table_uri: str) -> pa.ChunkedArray:
-    """The deletion vectors (``DELETION_VECTOR``) named by absolute URIs; Python sees each file of vectors once.
+def absolute_vectors(deletion_vectors: pa.ChunkedArray, table_uri: str) -> pa.ChunkedArray:
+    """The deletion vectors (``DELETION_VECTOR``) named by absolute URIs; Python sees each file of deletion vectors once.
 
     Raises:
         CorruptLogError: A vector cannot be located.
     """
-    if vectors.null_count == len(vectors):
-        return vectors
-    whole = vectors.combine_chunks()
+    if deletion_vectors.null_count == len(deletion_vectors):
+        return deletion_vectors
+    whole = deletion_vectors.combine_chunks()
     fields = dict(zip((field.name for field in DELETION_VECTOR), whole.flatten(), strict=True))
     kinds, texts = fields["storage_type"], fields["path_or_inline_dv"]
     keys = pc.binary_join_element_wise(kinds, texts, "\n").dictionary_encode()

@@ -121,7 +121,7 @@ def shallow_clone(
     unregistered = register_clone(source.store, target.store)
     if unregistered:
         _logger.warning("%s: add %s to the allowed_prefixes of readers: %s", target.table_uri, source.table_uri, unregistered)
-    # The promises about rows were kept by those who wrote them.
+    # The constraints on rows were enforced by those who wrote them.
     if there:
         transaction = target.start_transaction(there, enforces=ROW_FEATURES)
         transaction.set_metadata(metadata)

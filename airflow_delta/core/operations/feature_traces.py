@@ -36,7 +36,7 @@ _SWITCHED_OFF: Mapping[str, Mapping[str, str | None]] = {
     "variantShredding": {"delta.enableVariantShredding": "false"},
     "variantShredding-preview": {"delta.enableVariantShredding": "false"},
 }
-"""Properties that must say so (None: must not be there) before the feature goes. Promises to users are not among them."""
+"""Properties that must say so (None: must not be there) before the feature goes. Guarantees to users are not among them."""
 
 _CURES: Mapping[str, str] = {
     "appendOnly": "set delta.appendOnly to false first",
@@ -74,7 +74,7 @@ def check_unused(feature: str, metadata: Metadata) -> None:
     """Return if a table with this metadata does not use the feature, once it is switched off.
 
     Raises:
-        Refusal: Its schema or a promise to its users needs the feature.
+        Refusal: Its schema or a guarantee to its users needs the feature.
     """
     off = replace(metadata, configuration=switched_off(feature, metadata.configuration))
     if is_used_by(feature, off):

@@ -233,15 +233,15 @@ def restored_domains(target: Snapshot, latest: Snapshot) -> list[DomainMetadata]
 def _unreadable(target: Snapshot, files: pa.Table) -> pa.Table:
     """Those of the files that are gone, or whose deletion vectors are. Raises ``PathOutsideTableError``."""
     check_contained(target.store, files)
-    vectors = files["deletion_vector"]
+    deletion_vectors = files["deletion_vector"]
     named = pa.chunked_array(
-        [*files["path"].chunks, *deletion_vector_files(vectors, table=target.table_uri).chunks], pa.string()
+        [*files["path"].chunks, *deletion_vector_files(deletion_vectors, table=target.table_uri).chunks], pa.string()
     )
     gone = missing_files(target.store, pa.chunked_array([named.unique()]))
     if not len(gone):
         return files.slice(0, 0)
     lost = set(gone.to_pylist())
-    without_vector = [vector is not None and deletion_vector_path(vector) in lost for vector in vectors.to_pylist()]
+    without_vector = [vector is not None and deletion_vector_path(vector) in lost for vector in deletion_vectors.to_pylist()]
     return files.filter(pc.or_(pc.is_in(files["path"], gone), pa.chunked_array([without_vector], pa.bool_())))
 
 

@@ -68,16 +68,16 @@ def named_paths(files: Iterable[pa.Table], *, table: str) -> pa.ChunkedArray:
     return pa.chunked_array([*pieces, *decoded], pa.string())
 
 
-def deletion_vector_files(vectors: pa.ChunkedArray, *, table: str) -> pa.ChunkedArray:
-    """The files of these deletion vectors, as the log spells paths; Python sees each file, which holds many vectors, once.
+def deletion_vector_files(deletion_vectors: pa.ChunkedArray, *, table: str) -> pa.ChunkedArray:
+    """The files of these deletion vectors, as the log spells paths; Python sees each file, which holds many, once.
 
     Raises:
         CorruptLogError: A vector cannot be located.
     """
-    if vectors.null_count == len(vectors):
+    if deletion_vectors.null_count == len(deletion_vectors):
         return pa.chunked_array([], pa.string())
     keys = ["storage_type", "path_or_inline_dv"]
-    places = pa.table([pc.struct_field(vectors.drop_null(), key) for key in keys], names=keys)
+    places = pa.table([pc.struct_field(deletion_vectors.drop_null(), key) for key in keys], names=keys)
     places = places.filter(pc.not_equal(places["storage_type"], "i")).group_by(keys).aggregate([])
     try:
         return pa.chunked_array([pa.array(map(deletion_vector_path, places.to_pylist()), pa.string())])

@@ -1,4 +1,4 @@
-"""What the statistics of files promise about the columns of a predicate.
+"""What the statistics of files guarantee about the columns of a predicate.
 
 The statistics are JSON texts in the log, one for each file: they are parsed in bulk, only for the columns requested, and
 trusted only as far as every known writer keeps them:
@@ -53,7 +53,7 @@ from airflow_delta.core.schema.partition_values import typed_values
 _ROWS_OF_SLICE = 1 << 16
 _BYTES_OF_SLICE = 64 << 20  # of texts on average: those of one slice are joined, and Arrow joins no more than 2 GiB
 _MAX_FAILURES = 256
-"""Attempts that may fail while broken texts are singled out; after that their whole neighborhood promises nothing."""
+"""Attempts that may fail while broken texts are singled out; after that their whole neighborhood counts as unknown."""
 
 _ONE_OBJECT = r"^[ \t]*\{[^\r\n]*\}[ \t]*$"
 _NO_NUMBER = r':[ \t]*"(?:NaN|[+-]?Infinity)"'

@@ -88,8 +88,8 @@ def refuse_deletion_vectors(table_uri: str, files: pa.Table) -> None:
     Raises:
         UnsupportedReaderFeatureError: At least one file does.
     """
-    vectors = files["deletion_vector"]
-    if vectors.null_count < len(vectors):
+    deletion_vectors = files["deletion_vector"]
+    if deletion_vectors.null_count < len(deletion_vectors):
         raise UnsupportedReaderFeatureError(table=table_uri, features=(DELETION_VECTORS,))
 
 

@@ -195,7 +195,7 @@ class Snapshot:
 
         Raises:
             InvalidPredicateError: The predicate cannot be decided exactly here.
-            SchemaMismatchError: A column is not in the table, or row ids are requested from a table that does not track its rows.
+            SchemaMismatchError: A column is not in the table, or row ids are requested but the table does not track rows.
             UnsupportedReaderFeatureError: A file carries a deletion vector though the table does not say that there are any.
             CorruptDataFileError: A data file is not what the log says. Raised while the reader is consumed.
         """

@@ -20,19 +20,19 @@ _NO_ROWS = RowBitmap({})
 
 
 class StoredDeletionVectors:
-    """Reads vectors wherever the log says that they are, and writes new ones below the table's root."""
+    """Reads deletion vectors wherever the log says that they are, and writes new ones below the table's root."""
 
     def __init__(self, store: LogStore) -> None:
         self._store = store
         self._locate = FileLocator.of(store)
 
-    def read(self, vectors: pa.StructArray) -> list[RowBitmap]:
+    def read(self, deletion_vectors: pa.StructArray) -> list[RowBitmap]:
         """For each vector (``DELETION_VECTOR``) the deleted rows; none for NULL.
 
         Raises:
             CorruptDataFileError: A vector is not what the log says.
         """
-        return [_NO_ROWS if descriptor is None else self._rows(descriptor) for descriptor in vectors.to_pylist()]
+        return [_NO_ROWS if descriptor is None else self._rows(descriptor) for descriptor in deletion_vectors.to_pylist()]
 
     def write(self, rows: Sequence[RowBitmap]) -> pa.StructArray:
         """Store the deleted rows of files, and return their deletion vectors (``DELETION_VECTOR``)."""

@@ -241,7 +241,7 @@ class DropFeature:
 
 @dataclass(frozen=True, slots=True)
 class UpgradeProtocol:
-    """Ask for these versions of the protocol at least; 3 and 7 make room for features."""
+    """Require at least these versions of the protocol; 3 and 7 allow lists of features."""
 
     reader_version: int
     writer_version: int

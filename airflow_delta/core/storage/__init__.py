@@ -1,1 +1,1 @@
-"""The only room that touches files."""
+"""The only package that touches files."""

@@ -144,7 +144,7 @@ class FileLocator:
 
     @cached_property
     def sources(self) -> dict[str, Place]:
-        """The roots of the tables that say themselves that this one is their clone; only such in its own bucket are requested."""
+        """The roots of the tables that say themselves that this one is their clone; only those in its own bucket are read."""
         filesystem, root = self.root
 
         def read() -> bytes:

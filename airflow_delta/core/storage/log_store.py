@@ -1,4 +1,4 @@
-"""The port between the core and a filesystem, and its promises."""
+"""The port between the core and a filesystem, and its contract."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class FileStatus:
 class LogStore(Protocol):
     """The only door to a table's files on the driver and in Airflow. Paths are relative to the table's root.
 
-    Three promises carry every Delta commit: a create is exclusive, content appears whole or not at all, and what was written
+    Three guarantees carry every Delta commit: a create is exclusive, content appears whole or not at all, and what was written
     is seen by the next listing. Every implementation passes ``tests/core/storage/log_store_contract.py``.
     A missing directory lists as empty. No call creates a directory except a write into it.
     """

@@ -106,7 +106,7 @@ class TableChanges:
         return self.set_properties({f"delta.feature.{name}": "supported"})
 
     def upgrade_protocol(self, reader_version: int, writer_version: int) -> CommitResult:
-        """Ask for these versions of the protocol at least; 3 and 7 make room for features."""
+        """Require at least these versions of the protocol; 3 and 7 allow lists of features."""
         return self._commit(
             "UPGRADE PROTOCOL", lambda table: property_changes.upgrade_protocol(table, reader_version, writer_version)
         )

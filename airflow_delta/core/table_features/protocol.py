@@ -53,7 +53,7 @@ def upgraded(protocol: Protocol, features: Iterable[str]) -> Protocol:
 def at_least(protocol: Protocol, *, reader_version: int, writer_version: int) -> Protocol:
     """``protocol`` with no lower versions than these; the features that legacy versions imply are supported then.
 
-    A reader version of 3 and a writer version of 7 only make room for lists of features.
+    A reader version of 3 and a writer version of 7 only allow lists of features.
     """
     lists_readers, lists_writers = reader_version >= FEATURES_READER_VERSION, writer_version >= FEATURES_WRITER_VERSION
     legacy = Protocol(min_reader_version=1, min_writer_version=1 if lists_writers else writer_version)

@@ -62,7 +62,7 @@ ROW_FEATURES = frozenset(
         "variantType-preview",
     }
 )
-"""Features that require something of rows. The core writes no rows: whoever does says which of these promises it has kept."""
+"""Features that require something of rows. The core writes no rows: their writer states which of these it has enforced."""
 
 FILE_FEATURES = ROW_FEATURES - {
     "allowColumnDefaults",
@@ -86,7 +86,7 @@ WRITABLE = ROW_FEATURES | {
     "v2Checkpoint",
     "vacuumProtocolCheck",
 }
-"""Features of which transactions and log operations keep the promises, ``ROW_FEATURES`` as far as the rows' writer does."""
+"""Features that transactions and log operations enforce, ``ROW_FEATURES`` as far as the rows' writer does."""
 
 
 def check_readable(
@@ -109,7 +109,7 @@ def check_readable(
 
 
 def check_writable(table: str, protocol: Protocol, metadata: Metadata, *, known: Collection[str] = WRITABLE) -> None:
-    """Return if writing keeps every promise of the table, which includes that the core can read it.
+    """Return if writing meets every requirement of the table, which includes that the core can read it.
 
     Args:
         table: Name of the table, for the error.

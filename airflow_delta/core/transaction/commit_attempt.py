@@ -35,7 +35,7 @@ class CommitAttempt:
         metadata: Metadata of the table, likewise.
         schema: The schema in ``metadata``.
         actions: What it writes.
-        enforces: Features whose promises the writer of its rows has kept; see ``ROW_FEATURES``.
+        enforces: Features whose constraints the writer of its rows has enforced; see ``ROW_FEATURES``.
         read_predicates: What it looked for.
         read_files: Paths it used, as in the log.
         read_whole_table: Whether it depends on every file there was.
@@ -45,7 +45,7 @@ class CommitAttempt:
             deterministic condition and nothing like a subquery. Rows that others delete then do not matter to it.
         row_id_high_water_mark: The highest row id that was given out as far as it knows; -1 for none.
         confirm_conflicting_files: See ``ConfirmConflictingFiles``.
-        vectors: Where deletion vectors are read and written, for a ``row_wise`` attempt.
+        deletion_vectors: Where deletion vectors are read and written, for a ``row_wise`` attempt.
         bins: Which of the files belong together, where each group may be lost alone; None where all stand or fall together.
     """
 
@@ -65,7 +65,7 @@ class CommitAttempt:
     row_wise: bool = False
     row_id_high_water_mark: int = -1
     confirm_conflicting_files: ConfirmConflictingFiles | None = None
-    vectors: DeletionVectorFiles | None = None
+    deletion_vectors: DeletionVectorFiles | None = None
     bins: RewriteBins | None = None
 
     @property

@@ -32,7 +32,7 @@ def check_commit(
         actions: The commit.
         protocol: The table's protocol after it.
         metadata: The table's metadata after it.
-        enforces: Features that whoever wrote the rows has kept the promises of; see ``ROW_FEATURES``.
+        enforces: Features whose constraints the writer of the rows has enforced; see ``ROW_FEATURES``.
 
     Raises:
         DuplicateActionError: A file, application or domain is named twice.
@@ -116,12 +116,12 @@ def _check_record_counts(table: str, adds: pa.Table) -> None:
 def check_rows(
     table: str, actions: CommitActions, protocol: Protocol, metadata: Metadata, *, enforces: Collection[str]
 ) -> None:
-    """Whoever wrote files must have kept what the table requires of them and of new rows; the core sees only that there are some.
+    """Checks what the table requires of files and new rows; that their writer met it, the core only learns from ``enforces``.
 
     Arguments: as ``check_commit``.
 
     Raises:
-        UnsupportedWriterFeatureError: It names the features whose promises were not kept.
+        UnsupportedWriterFeatureError: It names the features that were not enforced.
     """
     if _changes_data(actions.adds):
         requested = ROW_FEATURES

@@ -71,8 +71,8 @@ def check_conflicts(attempt: CommitAttempt, winner: WinningCommit) -> CommitAtte
         DuplicateActionError: After all changes the attempt names a file twice.
     """
     before = attempt.actions
-    if attempt.row_wise and attempt.vectors:
-        ours, theirs = united(attempt.actions, winner.actions, attempt.vectors)
+    if attempt.row_wise and attempt.deletion_vectors:
+        ours, theirs = united(attempt.actions, winner.actions, attempt.deletion_vectors)
         attempt, winner = replace(attempt, actions=ours), replace(winner, actions=theirs)
     for rule in RULES:
         try:

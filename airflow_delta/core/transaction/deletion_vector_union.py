@@ -21,7 +21,7 @@ from airflow_delta.core.log.action_reconciliation import canonical_paths, file_k
 class DeletionVectorFiles(Protocol):
     """Deletion vectors, read and written; the conflict rules know no files."""
 
-    def read(self, vectors: pa.StructArray) -> list[RowBitmap]:
+    def read(self, deletion_vectors: pa.StructArray) -> list[RowBitmap]:
         """For each vector (``DELETION_VECTOR``) the deleted rows; none for NULL."""
         ...
 
@@ -46,7 +46,9 @@ def rows_of_both(before: RowBitmap, theirs: RowBitmap, ours: RowBitmap) -> RowBi
     return theirs.union(added) if len(added.minus(theirs)) == len(added) else None
 
 
-def united(ours: CommitActions, theirs: CommitActions, vectors: DeletionVectorFiles) -> tuple[CommitActions, CommitActions]:
+def united(
+    ours: CommitActions, theirs: CommitActions, deletion_vectors: DeletionVectorFiles
+) -> tuple[CommitActions, CommitActions]:
     """Settle what the winner did to files from which it only deleted rows, and other rows than the attempt.
 
     Where the attempt deletes rows of such a file too, its vector becomes that of both.
@@ -54,7 +56,7 @@ def united(ours: CommitActions, theirs: CommitActions, vectors: DeletionVectorFi
     Args:
         ours: What the attempt writes; it decides row by row.
         theirs: What the winner wrote.
-        vectors: For reading the vectors, and writing the united ones.
+        deletion_vectors: For reading the deletion vectors, and writing the united ones.
 
     Returns:
         Both, so that ``theirs`` does not name those files any more; unchanged where there are none.
@@ -66,7 +68,7 @@ def united(ours: CommitActions, theirs: CommitActions, vectors: DeletionVectorFi
     count = len(files)
     if not count:
         return ours, theirs
-    rows = vectors.read(pa.concat_arrays([files[name].combine_chunks() for name in ("before", "theirs", "ours")]))
+    rows = deletion_vectors.read(pa.concat_arrays([files[name].combine_chunks() for name in ("before", "theirs", "ours")]))
     both = [rows_of_both(*triple) for triple in zip(rows[:count], rows[count : 2 * count], rows[2 * count :], strict=True)]
     is_settled = pa.array([union is not None for union in both], pa.bool_())
     is_shared = pc.and_(is_settled, files["our_add"].is_valid())
@@ -74,7 +76,9 @@ def united(ours: CommitActions, theirs: CommitActions, vectors: DeletionVectorFi
     if len(shared):
         united_rows = [union for union, wanted in zip(both, is_shared.to_pylist(), strict=True) if wanted and union is not None]
         removes = _with_vectors(ours.removes, shared["our_remove"], shared["theirs"].combine_chunks())
-        ours = replace(ours, removes=removes, adds=_with_vectors(ours.adds, shared["our_add"], vectors.write(united_rows)))
+        ours = replace(
+            ours, removes=removes, adds=_with_vectors(ours.adds, shared["our_add"], deletion_vectors.write(united_rows))
+        )
     if len(settled):
         removes = _without_rows(theirs.removes, settled["their_remove"])
         theirs = replace(theirs, removes=removes, adds=_without_rows(theirs.adds, settled["their_add"]))
@@ -84,7 +88,7 @@ def united(ours: CommitActions, theirs: CommitActions, vectors: DeletionVectorFi
 def _updated_files(ours: CommitActions, theirs: CommitActions) -> pa.Table:
     """The files to which the winner gave another vector, and that the attempt does not name, or gives another one too.
 
-    Columns ``before``, ``theirs`` and ``ours`` are vectors; ``their_remove``, ``their_add``, ``our_remove`` and ``our_add`` are
+    Columns ``before``, ``theirs`` and ``ours`` are deletion vectors; ``their_*`` and ``our_*`` are
     rows of the actions, the latter two NULL where the attempt does not name the file (``ours`` is ``before`` then).
     """
     their_add = _add_of_each(theirs.removes, theirs.adds)
@@ -114,13 +118,15 @@ def _add_of_each(removes: pa.Table, adds: pa.Table) -> pa.ChunkedArray:
     return pc.index_in(canonical_paths(removes["path"]), canonical_paths(adds["path"]).combine_chunks())
 
 
-def _with_vectors(files: pa.Table, rows: pa.ChunkedArray, vectors: pa.StructArray) -> pa.Table:
-    """The files, those in ``rows`` with these vectors."""
+def _with_vectors(files: pa.Table, rows: pa.ChunkedArray, deletion_vectors: pa.StructArray) -> pa.Table:
+    """The files, those in ``rows`` with these deletion vectors."""
     column = files.schema.get_field_index("deletion_vector")
     numbers = _row_numbers(files)
     ordinal = pc.index_in(numbers, rows.combine_chunks().cast(numbers.type))
     source = pc.coalesce(pc.add(ordinal.cast(pa.int64()), len(files)), numbers)
-    values = pa.concat_arrays([files["deletion_vector"].combine_chunks(), vectors.cast(files.schema.field(column).type)])
+    values = pa.concat_arrays(
+        [files["deletion_vector"].combine_chunks(), deletion_vectors.cast(files.schema.field(column).type)]
+    )
     return files.set_column(column, files.schema.field(column), values.take(source))
 
 

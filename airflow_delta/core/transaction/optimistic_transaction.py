@@ -73,7 +73,7 @@ class OptimisticTransaction:
         *,
         hooks: Iterable[PostCommitHook] = (),
         enforces: Iterable[str] = (),
-        vectors: DeletionVectorFiles | None = None,
+        deletion_vectors: DeletionVectorFiles | None = None,
         backoff: Backoff = commit_loop.RETRIES,
     ) -> None:
         """Stand on ``snapshot``, or before the first version of a table when it is None.
@@ -83,9 +83,9 @@ class OptimisticTransaction:
             clock: Gives the time of commits.
             snapshot: What is read.
             hooks: Work that follows the commit.
-            enforces: Features (of ``table_features.support.ROW_FEATURES``, and ``rowTracking``) whose promises whoever writes
-                the rows of this transaction keeps.
-            vectors: For uniting deletion vectors with those of a winner; without it such winners are conflicts.
+            enforces: Features (of ``table_features.support.ROW_FEATURES``, and ``rowTracking``) whose constraints the writer of
+                the rows of this transaction enforces.
+            deletion_vectors: For uniting deletion vectors with those of a winner; without it such winners are conflicts.
             backoff: When to repeat a request to the storage, and an attempt that lost to another writer.
         """
         self._store = store
@@ -93,7 +93,7 @@ class OptimisticTransaction:
         self._snapshot = snapshot
         self._hooks = tuple(hooks)
         self._enforces = frozenset(enforces)
-        self._vectors = vectors
+        self._deletion_vectors = deletion_vectors
         self._backoff = backoff
         self._txn_id = str(uuid.uuid4())  # one for all calls of commit: after a lost answer the next call finds the commit
         self._metadata: Metadata | None = None
@@ -242,7 +242,7 @@ class OptimisticTransaction:
                 attempt,
                 may_rebase=resolve_conflicts,
                 row_wise=row_wise,
-                vectors=self._vectors,
+                deletion_vectors=self._deletion_vectors,
                 confirm_conflicting_files=confirm_conflicting_files,
             ),
             max_attempts,

@@ -1,4 +1,4 @@
-"""Checkpoints, checksums, hints, pins and vectors that lie."""
+"""Checkpoints, checksums, hints, pins and deletion vectors that lie."""
 
 import base64
 import json

@@ -40,11 +40,11 @@ def test_no_vectors_make_no_file(tmp_path):
 
 
 def test_an_error_leaves_no_file(tmp_path):
-    def vectors():
+    def deletion_vectors():
         yield bitmap([1])
         yield bitmap([2])
         raise RuntimeError("no more")
 
     with pytest.raises(RuntimeError, match="no more"):
-        write_deletion_vectors(pafs.LocalFileSystem(), str(tmp_path), vectors(), target_bytes=1)
+        write_deletion_vectors(pafs.LocalFileSystem(), str(tmp_path), deletion_vectors(), target_bytes=1)
     assert not list(tmp_path.iterdir())

@@ -13,13 +13,13 @@ COMMITS = st.lists(st.lists(st.tuples(st.booleans(), KEYS), max_size=4), max_siz
 
 
 def table(schema, rows):
-    vectors = [
+    deletion_vectors = [
         vector and {"storage_type": "u", "path_or_inline_dv": vector, "offset": 1, "size_in_bytes": 1, "cardinality": 1}
         for _, vector in (key for _, key in rows)
     ]
     defaults = {"partition_values": {}, "size": 0, "modification_time": 0, "data_change": True}
     columns = {field.name: [defaults.get(field.name)] * len(rows) for field in schema}
-    columns |= {"path": [path for _, (path, _) in rows], "deletion_vector": vectors}
+    columns |= {"path": [path for _, (path, _) in rows], "deletion_vector": deletion_vectors}
     return pa.table(columns, schema).append_column(VERSION, pa.array([version for version, _ in rows], pa.int64()))
 
 
@@ -43,11 +43,11 @@ def naive(commits):
 
 
 def keys(files):
-    vectors = [
+    deletion_vectors = [
         deletion_vector and deletion_vector["path_or_inline_dv"] for deletion_vector in files["deletion_vector"].to_pylist()
     ]
     paths = ["/x" if path in {"file:/x", "file:///x"} else path for path in files["path"].to_pylist()]
-    return sorted(zip(paths, vectors, strict=True), key=str)
+    return sorted(zip(paths, deletion_vectors, strict=True), key=str)
 
 
 @given(COMMITS)

@@ -191,14 +191,14 @@ def test_a_path_becomes_a_uri(uri, path, absolute):
 def test_deletion_vectors_get_absolute_paths_and_inline_ones_stay():
     inline = {**vector("^Bg9^0rr910000000000iXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L"), "storageType": "i"}
     files = [add("a", deletionVector=vector(f"ab{VECTOR_TEXT}", 7)), add("b", deletionVector=inline), add("c")]
-    vectors = HandmadeLog().create(*files).log.snapshot().files().sort_by("path")["deletion_vector"]
-    made = absolute_vectors(vectors, "/x y").to_pylist()
+    deletion_vectors = HandmadeLog().create(*files).log.snapshot().files().sort_by("path")["deletion_vector"]
+    made = absolute_vectors(deletion_vectors, "/x y").to_pylist()
     assert made[0] == {
         "storage_type": "p", "path_or_inline_dv": f"file:/x%20y/ab/{VECTOR_NAME}",
         "offset": 7, "size_in_bytes": 1, "cardinality": 1,
     }  # fmt: skip
-    assert made[1:] == [vectors[1].as_py(), None]
-    assert absolute_vectors(absolute_vectors(vectors, "/x y"), "/z").to_pylist() == made
+    assert made[1:] == [deletion_vectors[1].as_py(), None]
+    assert absolute_vectors(absolute_vectors(deletion_vectors, "/x y"), "/z").to_pylist() == made
 
 
 def test_properties_may_ask_for_more_of_readers_and_writers(source, tmp_path):

@@ -184,11 +184,11 @@ def test_statistics_of_a_table_of_spark_stay_true(shared_table, name):
     log = DeltaLog.for_table(str(root))
     before = log.snapshot()
     expected = sorted(map(str, before.to_arrow().read_all().to_pylist()))
-    vectors = before.files().sort_by("path").select(["path", "deletion_vector", "base_row_id", "size"])
+    deletion_vectors = before.files().sort_by("path").select(["path", "deletion_vector", "base_row_id", "size"])
     log.recompute_statistics()
     after = log.refresh()
     assert sorted(map(str, after.to_arrow().read_all().to_pylist())) == expected
-    assert after.files().sort_by("path").select(["path", "deletion_vector", "base_row_id", "size"]) == vectors
+    assert after.files().sort_by("path").select(["path", "deletion_vector", "base_row_id", "size"]) == deletion_vectors
     for old, new in zip(*(snapshot.files().sort_by("path").to_pylist() for snapshot in (before, after)), strict=True):
         ours, theirs = json.loads(new["stats"]), json.loads(old["stats"])
         assert ours["numRecords"] == theirs["numRecords"]

@@ -94,12 +94,12 @@ class Table:
     def delete(self, *positions):
         """Delete rows by their position, a list for each file."""
         files = self.log.snapshot().files()
-        vectors = write_deletion_vectors(
+        deletion_vectors = write_deletion_vectors(
             LOCAL, str(self.root), (RowBitmap.of(pa.array(position, pa.int64())) for position in positions)
         )
         stats = [with_wide_bounds(stats, json.loads(stats)["numRecords"]) for stats in files["stats"].to_pylist()]
         adds = files.set_column(files.column_names.index("stats"), ADD_FILE.field("stats"), pa.array(stats))
-        adds = adds.set_column(files.column_names.index("deletion_vector"), ADD_FILE.field("deletion_vector"), vectors)
+        adds = adds.set_column(files.column_names.index("deletion_vector"), ADD_FILE.field("deletion_vector"), deletion_vectors)
         removes = removes_of(files, deletion_timestamp=0, data_change=True)
         self.log.start_transaction(enforces={"columnMapping"}).commit(
             adds=adds, removes=removes, operation=Operation(name="DELETE")

@@ -59,8 +59,10 @@ class Table:
         before = StoredDeletionVectors(self.log.store).read(touched["deletion_vector"].combine_chunks())
         after = [bitmap(rows[path]).union(old) for path, old in zip(touched["path"].to_pylist(), before, strict=True)]
         filesystem, root = self.log.store.data_filesystem()
-        vectors = write_deletion_vectors(filesystem, root, after)
-        adds = touched.set_column(7, ADD_FILE.field(7), [vectors]).set_column(4, ADD_FILE.field(4), [[True] * len(touched)])
+        deletion_vectors = write_deletion_vectors(filesystem, root, after)
+        adds = touched.set_column(7, ADD_FILE.field(7), [deletion_vectors]).set_column(
+            4, ADD_FILE.field(4), [[True] * len(touched)]
+        )
         removes = removes_of(touched, deletion_timestamp=5, data_change=True)
         return transaction, {"adds": adds, "removes": removes, "operation": DELETE}
 

@@ -101,10 +101,10 @@ class Vectors:
     def __init__(self):
         self.stored = {}
 
-    def read(self, vectors):
+    def read(self, deletion_vectors):
         return [
             pa.array([] if deletion_vector is None else self.of(deletion_vector), pa.int64())
-            for deletion_vector in vectors.to_pylist()
+            for deletion_vector in deletion_vectors.to_pylist()
         ]
 
     def of(self, vector):
@@ -145,7 +145,7 @@ class Races(RuleBasedStateMachine):
     def create(self, partitioned, checkpoint_interval):
         self.ticks = 0
         self.log = DeltaLog(InMemoryLogStore(clock=self.clock), clock=self.clock)
-        self.vectors = Vectors()
+        self.deletion_vectors = Vectors()
         self.partition_columns = ("day",) if partitioned else ()
         self.log.create_transaction(
             Metadata(
@@ -166,7 +166,7 @@ class Races(RuleBasedStateMachine):
 
     def live(self, file):
         """The rows of a file (``ADD_FILE``) that are not deleted, by their position."""
-        gone = self.vectors.of(file["deletion_vector"])
+        gone = self.deletion_vectors.of(file["deletion_vector"])
         return {number: row for number, row in enumerate(self.contents[file["path"]]) if number not in gone}
 
     def rows_of(self, files):
@@ -175,7 +175,9 @@ class Races(RuleBasedStateMachine):
     @rule(target=pending, statement=STATEMENT, careful=st.booleans(), statistics=st.booleans())
     def execute(self, statement, careful, statistics):
         """Read and compute on the latest version; ``careful`` records only the files that matter beside the predicate."""
-        transaction = OptimisticTransaction(self.log.store, self.clock, self.log.refresh(), vectors=self.vectors)
+        transaction = OptimisticTransaction(
+            self.log.store, self.clock, self.log.refresh(), deletion_vectors=self.deletion_vectors
+        )
         planned = Pending(statement, transaction, self.rows)
         match statement.kind:
             case "append":
@@ -218,14 +220,14 @@ class Races(RuleBasedStateMachine):
             planned.adds = self.write(statement.apply(rows), statistics)
             return
         matched = [row for row in rows if statement.matches(row)]
-        marked = [self.vectors.keep(self.deleted_after(statement, file)) for file in touched.to_pylist()]
+        marked = [self.deletion_vectors.keep(self.deleted_after(statement, file)) for file in touched.to_pylist()]
         adds = touched.set_column(7, ADD_FILE.field(7), pa.array(marked, DELETION_VECTOR))
         adds = adds.set_column(4, ADD_FILE.field(4), pa.array([True] * len(adds), pa.bool_()))
         planned.adds = pa.concat_tables([adds, self.write(statement.apply(matched), statistics)])
 
     def deleted_after(self, statement, file):
         matched = [number for number, row in self.live(file).items() if statement.matches(row)]
-        return {*self.vectors.of(file["deletion_vector"]), *matched}
+        return {*self.deletion_vectors.of(file["deletion_vector"]), *matched}
 
     @staticmethod
     def each_file(files):

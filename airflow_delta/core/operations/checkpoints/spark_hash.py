@@ -13,16 +13,16 @@ SEED = 42
 _WORD = 4
 
 
-def part_numbers(paths: pa.Array, vectors: pa.Array, parts: int) -> pa.Array:
+def part_numbers(paths: pa.Array, deletion_vectors: pa.Array, parts: int) -> pa.Array:
     """For each file the number of its part, from 0.
 
     Args:
         paths: Paths as in the log; null for an action that is about no file.
-        vectors: Unique ids of the deletion vectors; null where a file has none.
+        deletion_vectors: Unique ids of the deletion vectors; null where a file has none.
         parts: Number of parts.
     """
     seeds = pa.repeat(pa.scalar(SEED, pa.uint32()), len(paths))
-    hashes = spark_hash(vectors, spark_hash(paths, seeds)).view(pa.int32()).cast(pa.int64())
+    hashes = spark_hash(deletion_vectors, spark_hash(paths, seeds)).view(pa.int32()).cast(pa.int64())
     rest = pc.subtract(hashes, pc.multiply(pc.divide(hashes, parts), parts))
     return pc.if_else(pc.less(rest, 0), pc.add(rest, parts), rest)
 
