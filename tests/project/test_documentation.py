@@ -3,6 +3,7 @@
 import pkgutil
 import re
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import pendulum
@@ -12,9 +13,11 @@ from airflow.sdk import DAG, AssetOrTimeSchedule, BaseOperator, CronTriggerTimet
 from deltalake import write_deltalake
 
 import airflow_delta
-from airflow_delta import operators
+from airflow_delta import macros, operators, sensors
 from airflow_delta.assets import delta_asset
+from airflow_delta.cli.main import app
 from airflow_delta.core.errors import DeltaError
+from airflow_delta.get_provider_info import get_provider_info
 from airflow_delta.jobs.spec import JobSpec
 from docs.site.generate import benchmark_chart, generated
 
@@ -161,6 +164,26 @@ def test_every_page_is_linked_from_the_first_ones():
 def test_every_place_it_names_is_there(page):
     named = re.findall(r"`((?:airflow_delta|spark_jobs|dags|tests|benchmarks)/[\w/.]*)`", PAGES[page])
     assert [path for path in named if path != "airflow_delta/_spark_jobs/" and not (ROOT / path).exists()] == []
+
+
+def test_every_operator_and_sensor_has_its_line():
+    classes = [name for room in (operators, sensors) for name in room.__all__ if name.endswith(("Operator", "Sensor"))]
+    assert [name for name in classes if f"`{name}`" not in PAGES["docs/operators.md"]] == []
+
+
+def test_every_command_it_shows_exists():
+    commands = {name for text in PAGES.values() for name in re.findall(r"^(?:\$ )?airflow-delta ([\w-]+)", text, re.MULTILINE)}
+    assert commands <= {command.name or command.callback.__name__ for command in app.registered_commands}
+    assert len(commands) == 9
+    modules = {name for text in PAGES.values() for name in re.findall(r"python -m (benchmarks\.\w+)", text)}
+    assert [name for name in modules if find_spec(name) is None] == []
+
+
+def test_every_macro_and_setting_it_names_exists():
+    text = "\n".join(PAGES.values())
+    settings = get_provider_info()["config"]["delta"]["options"]
+    assert {name for name in re.findall(r"`\[delta\] (\w+)`", text) if name not in settings} == set()
+    assert {name for name in re.findall(r"macros\.delta\.(\w+)", text) if not hasattr(macros, name)} == set()
 
 
 def test_the_architecture_names_many_places():
