@@ -186,6 +186,14 @@ def test_every_macro_and_setting_it_names_exists():
     assert {name for name in re.findall(r"macros\.delta\.(\w+)", text) if not hasattr(macros, name)} == set()
 
 
+def test_every_name_of_the_api_page_exists():
+    names = re.findall(r"^::: ([\w.]+)$", PAGES["docs/api.md"], re.MULTILINE)
+    values = re.findall(r"^        - (\w+)$", PAGES["docs/api.md"], re.MULTILINE)
+    modules = [name.rpartition(".")[::2] for name in names if name != "airflow_delta.operators"]
+    assert [(module, name) for module, name in modules if not hasattr(import_module(module), name)] == []
+    assert {name for name in operators.__all__ if not name.endswith("Operator")} == set(values)
+
+
 def test_the_architecture_names_many_places():
     assert len(re.findall(r"`airflow_delta/[\w/.]*`", PAGES["docs/architecture.md"])) > 30
 
