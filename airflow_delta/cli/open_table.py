@@ -21,7 +21,7 @@ def open_table(uri: str, storage_options: Iterable[str] | None) -> DeltaLog:
         storage_options: ``KEY=VALUE`` each; a value is text, ``true``, ``false`` or a JSON object.
 
     Raises:
-        InvalidStatementError: An option is none.
+        InvalidStatementError: An option is not KEY=VALUE.
         UnsupportedStorageError: The filesystem cannot hold a log safely.
     """
     return DeltaLog(_store(uri, storage_options))
@@ -37,7 +37,7 @@ def _store(uri: str, storage_options: Iterable[str] | None) -> LogStore:
 
 
 def parsed_options(storage_options: Iterable[str] | None) -> dict[str, Any]:
-    """What ``--storage-option`` says. Raises ``InvalidStatementError`` for an option that is none."""
+    """The values of ``--storage-option``. Raises ``InvalidStatementError`` unless each is KEY=VALUE."""
     options: dict[str, Any] = {}
     for text in storage_options or ():
         key, separator, value = text.partition("=")

@@ -108,12 +108,12 @@ class DeltaLog:
             timestamp: Milliseconds since the epoch, or ISO text (UTC where it names no zone).
 
         Raises:
-            TableNotFoundError: There is no table.
+            TableNotFoundError: The table does not exist.
             VersionNotFoundError: The log does not hold the version.
             TimestampOutOfRangeError: The time lies before the first or after the last version.
             CorruptLogError: A log file that is needed cannot be read or is missing.
             UnsupportedReaderFeatureError: Reading would give wrong rows.
-            InvalidStatementError: The text is no time.
+            InvalidStatementError: The text is not a time.
             ValueError: Both are given.
         """
         if version is not None and timestamp is not None:
@@ -163,7 +163,7 @@ class DeltaLog:
             limit: At most so many; all when None.
 
         Raises:
-            TableNotFoundError: There is no table.
+            TableNotFoundError: The table does not exist.
             CorruptLogError: A log file that is needed cannot be read or is missing.
         """
         return list(islice(history(self.store, self._in_commit_timestamps()), limit))
@@ -175,7 +175,7 @@ class DeltaLog:
             wanted: Any of ``dag_id``, ``task_id``, ``run_id``, ``map_index``, ``logical_date`` (ISO text).
 
         Raises:
-            TableNotFoundError: There is no table.
+            TableNotFoundError: The table does not exist.
         """
         return find_produced(self.store, self._in_commit_timestamps(), wanted)
 
@@ -201,7 +201,7 @@ class DeltaLog:
         Raises:
             ChangeDataNotRecordedError: The table did not record its changes all the time.
             ChangeSchemaError: A column of an earlier version is gone or has another type.
-            InvalidStatementError: The end lies before the start, or a text is no time.
+            InvalidStatementError: The end lies before the start, or a text is not a time.
             As ``snapshot``.
         """
         covered, last = self.changed_range(start, end)

@@ -58,7 +58,7 @@ def merge_statement(
         dry_run: As of the statement.
 
     Raises:
-        InvalidStatementError: The text cannot be split, or what it says cannot be meant.
+        InvalidStatementError: The text cannot be split, or the statement is invalid.
     """
     words = _Words.of(text)
     words.expect("MERGE")

@@ -46,7 +46,7 @@ class CommitInfo:
         is_blind_append: Whether the commit only added files and had read nothing; None when not recorded.
         in_commit_timestamp: The commit's time where the table keeps in-commit timestamps, milliseconds since the epoch.
         tags: What Delta's writers record for each other about a commit, such as whether row ids were preserved.
-        fields: The whole object as it stands in the log, unknown fields included; empty where it is no object.
+        fields: The whole object as it stands in the log, unknown fields included; empty where it is not an object.
     """
 
     timestamp: int

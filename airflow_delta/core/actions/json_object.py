@@ -12,7 +12,7 @@ class JsonObject:
     """An object of a commit's line, or a row of a checkpoint. A null member is an absent one.
 
     Raises:
-        TypeError: It is no object; of every method: the member is of another kind, no long, or lacks although it is required.
+        TypeError: It is not an object. Every method: the member has another type, is not a long, or is required but missing.
     """
 
     def __init__(self, document: Any) -> None:
@@ -31,7 +31,7 @@ class JsonObject:
         """The member; None where it lacks."""
         value = self._members.get(name)
         is_long = type(value) is not int or -(1 << 63) <= value < 1 << 63
-        if value is not None and not (type(value) is kind and is_long):  # True is no number here, though it is an int in Python
+        if value is not None and not (type(value) is kind and is_long):  # True is not a number here
             raise TypeError(f"{name} is {value!r:.80}")
         return value
 

@@ -48,9 +48,9 @@ class ChangedRange:
             times: When versions were committed; requested only where a time is given.
 
         Raises:
-            VersionNotFoundError: There is no such version yet.
+            VersionNotFoundError: The version does not exist yet.
             TimestampOutOfRangeError: No version was committed from then on, or until then.
-            InvalidStatementError: The end lies before the start, or a text is no time.
+            InvalidStatementError: The end lies before the start, or a text is not a time.
         """
         first = start if isinstance(start, int) else times().first_from(milliseconds(start))
         last = latest.version if end is None else end if isinstance(end, int) else times().last_until(milliseconds(end))

@@ -13,12 +13,12 @@ _WRITTEN = ("none", "snappy", "gzip", "zstd", "lz4", "brotli")
 
 
 def requested_codec(configuration: Mapping[str, str]) -> str | None:
-    """The codec in the words of Spark and Delta; None where the table says nothing of it."""
+    """The codec in the words of Spark and Delta; None where the table does not set it."""
     return configuration.get(PROPERTY, "").strip().lower() or None
 
 
 def codec_for_arrow(configuration: Mapping[str, str]) -> str:
-    """The codec as Arrow names it; the default where the table says nothing, or what nobody here can write."""
+    """The codec as Arrow names it; the default where the table sets none, or one that cannot be written here."""
     requested = requested_codec(configuration) or DEFAULT
     codec = _FOR_ARROW.get(requested, requested)
     return codec if codec in _WRITTEN else DEFAULT

@@ -54,7 +54,7 @@ def find_fields(available: Iterable[pa.Field], wanted: Iterable[pa.Field], *, by
     the same, or the only one that differs in case. Protocol: PROTOCOL.md, "Reader Requirements for Column Mapping".
 
     Raises:
-        pa.ArrowInvalid: A name is no field's, and differs in case from those of several.
+        pa.ArrowInvalid: A name is not a field's, and differs in case from those of several.
     """
     fields = list(available)
     by_name = {field.name: index for index, field in reversed(list(enumerate(fields)))}
@@ -91,7 +91,7 @@ class _Conformer:
 
     Attributes:
         by_id: Whether columns that have an id are found by it.
-        is_mapped: Whether equal types do not say that fields are the same: with column mapping their names say nothing.
+        is_mapped: Whether equal types do not make fields the same: with column mapping their names do not identify them.
     """
 
     by_id: bool

@@ -27,7 +27,7 @@ def deletion_vector_path(vector: Mapping[str, Any]) -> str | None:
     """The file of a vector as the log spells paths (percent-encoded); None for one that is in the log itself.
 
     Raises:
-        ValueError: The storage type is not known, or the text is no path of this type.
+        ValueError: The storage type is not known, or the text is not a path of this type.
     """
     text = vector["path_or_inline_dv"] or ""
     match vector["storage_type"]:

@@ -65,7 +65,7 @@ def open_data_file(
         backoff: How often the file is opened again, to go on at the row reached, while the storage does not answer.
 
     Raises:
-        CorruptDataFileError: The file is missing, is no Parquet, or holds a column that cannot become the table's.
+        CorruptDataFileError: The file is missing, is not Parquet, or holds a column that cannot become the table's.
         StorageAccessError: The storage refuses, or the credentials have expired.
         StorageUnavailableError: It did not answer any of the tries.
         LegacyCalendarError: It holds dates or times from before the Gregorian calendar, counted by the Julian one.

@@ -39,7 +39,7 @@ class StatisticsSelection:
 
     @classmethod
     def from_properties(cls, configuration: Mapping[str, str]) -> StatisticsSelection:
-        """The selection that a table's properties make; a property that is no number in its range counts as absent."""
+        """The selection that a table's properties make; a property that is not a number in its range counts as absent."""
         names = configuration.get(_STATS_COLUMNS)
         return cls(
             indexed_columns=_number(configuration.get(_INDEXED_COLUMNS, ""), _ALL, _DEFAULT_INDEXED_COLUMNS),

@@ -225,7 +225,7 @@ def describe_file(
     *,
     table: str = "the table",
 ) -> WrittenFile:
-    """A file that somebody else (Spark) wrote, by its footer: size, rows, statistics.
+    """A file that another engine (Spark) wrote, by its footer: size, rows, statistics.
 
     Args:
         filesystem: Where the file lies.

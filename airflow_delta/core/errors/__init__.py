@@ -30,7 +30,7 @@
     ├── PathOutsideTableError          a file outside of the table that names it
     ├── StorageUnavailableError        a storage that does not answer                (retryable)
     ├── InvalidStatementError          an invalid statement
-    ├── InvalidPredicateError          SQL text that is no predicate on this table, or not decidable here
+    ├── InvalidPredicateError          SQL text that is not a predicate on this table, or not decidable here
     ├── AmbiguousColumnError           a name that differs in case from several columns
     ├── InvalidSchemaError             a schema that cannot be read
     ├── InvalidPartitionValueError     a partition value not of its column's type

@@ -36,7 +36,7 @@ class RelativePathError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class InvalidPredicateError(DeltaError):
-    """The text is no predicate on this table, or cannot be decided exactly where that is needed."""
+    """The text is not a predicate on this table, or cannot be decided exactly where that is needed."""
 
     code = "DELTA_INVALID_PREDICATE"
     message = "the predicate {predicate!r} cannot be used on {table}: {detail}"
@@ -48,7 +48,7 @@ class InvalidPredicateError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class AmbiguousColumnError(DeltaError):
-    """A name that is no column's, and differs only in case from those of several. Spark: ``AMBIGUOUS_REFERENCE``."""
+    """A name that is not a column's, and differs only in case from those of several. Spark: ``AMBIGUOUS_REFERENCE``."""
 
     code = "DELTA_AMBIGUOUS_COLUMN"
     message = "the name {column!r} is ambiguous: ignoring case, it matches {candidates}"

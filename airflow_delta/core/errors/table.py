@@ -30,7 +30,7 @@ class TableExistsError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class InvalidProtocolError(DeltaError):
-    """The table's protocol contradicts itself: it can be read, but nobody knows what writers must keep.
+    """The table's protocol contradicts itself: it can be read, but the rules for writers are unknown.
 
     Attributes:
         contradictions: One line for each.
@@ -90,7 +90,7 @@ class RunCommitNotFoundError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class TableReplacedError(DeltaError):
-    """A pinned version is no longer the one that was pinned: another table was made at its place."""
+    """A pinned version is no longer the one that was pinned: the table was replaced."""
 
     code = "DELTA_TABLE_REPLACED"
     message = "version {version} of {table} is not the one that was pinned: the table was replaced by a new one"
@@ -212,7 +212,7 @@ class InvalidSchemaError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class InvalidPartitionValueError(DeltaError):
-    """A partition value is no value of its column's type."""
+    """A partition value is not a value of its column's type."""
 
     code = "DELTA_INVALID_PARTITION_VALUE"
     message = "{value!r} is not a valid partition value for the column {column!r} ({type})"

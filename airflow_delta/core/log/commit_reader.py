@@ -84,7 +84,7 @@ def read_commits(store: LogStore, versions: Iterable[int], compacted: Sequence[C
 
     Raises:
         LogGapError: A commit file is not there.
-        CorruptLogError: A line is no JSON object, an action is not what the protocol says, or a commit holds two protocols or
+        CorruptLogError: A line is not a JSON object, an action violates the protocol, or a commit holds two protocols or
             two metadata.
     """
     wanted = list(versions)
@@ -139,7 +139,7 @@ def read_commit_info(store: LogStore, version: int) -> CommitInfo | None:
 
     Raises:
         LogGapError: The commit file is not there.
-        CorruptLogError: The commit info is no JSON object.
+        CorruptLogError: The commit info is not a JSON object.
     """
     text = _text(store, version, commit_path(version))
     infos = NonFileActions(store.table_uri, [text], [COMMIT_INFO]).all_of(COMMIT_INFO, CommitInfo.from_json)

@@ -34,7 +34,7 @@ def described(error: BaseException) -> str:
 def corrupt_log_errors(table: str, path: str) -> Iterator[None]:
     """Turns what the block raises into ``CorruptLogError`` for the file ``path``; our own errors pass.
 
-    A storage that refuses or does not answer says nothing about the file, and is raised as ``storage_failure`` has it.
+    A storage that refuses or does not answer is no statement about the file, and is raised as ``storage_failure`` has it.
     """
     try:
         yield

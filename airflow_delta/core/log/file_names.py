@@ -28,7 +28,7 @@ _NAME = re.compile(
 )
 
 MAX_VERSION = (1 << 63) - 1
-"""Versions are longs; a file whose name says a greater one is no file of the log."""
+"""Versions are longs; a file whose name says a greater one is not a file of the log."""
 
 END_OF_VERSIONS = ":"
 """Sorts after every name that begins with a digit: a listing in order may stop here, whatever stray files follow."""

@@ -89,7 +89,7 @@ def history(store: LogStore, in_commit: InCommitTimestamps) -> Iterator[HistoryE
 
     Raises:
         TableNotFoundError: There is neither a commit nor a checkpoint.
-        CorruptLogError: A commit info is no JSON object.
+        CorruptLogError: A commit info is not a JSON object.
     """
     listing = list_log(store)
     commits = listing.commits
@@ -243,7 +243,7 @@ def milliseconds(timestamp: int | str) -> int:
     """A time as milliseconds since the epoch; ISO text without a zone is UTC.
 
     Raises:
-        InvalidStatementError: The text is no ISO date or time.
+        InvalidStatementError: The text is not an ISO date or time.
     """
     if isinstance(timestamp, int):
         return timestamp

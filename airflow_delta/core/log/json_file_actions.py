@@ -51,7 +51,7 @@ def file_actions(table: str, texts: Sequence[LogText]) -> FileActions:
     """The file actions of these files, versions ascending.
 
     Raises:
-        CorruptLogError: A line is no JSON object, or a file action is not what the protocol says.
+        CorruptLogError: A line is not a JSON object, or a file action is not what the protocol says.
     """
     lines = list(chain.from_iterable(text.lines for text in texts))
     if not lines:

@@ -69,7 +69,7 @@ class LogReplay:
             broken: Checkpoints that turned out to be unreadable, and are skipped.
 
         Raises:
-            TableNotFoundError: There is no table.
+            TableNotFoundError: The table does not exist.
             VersionNotFoundError: The log does not reach from a start to ``version``.
             CorruptLogError: A log file that is needed cannot be read or is missing.
         """

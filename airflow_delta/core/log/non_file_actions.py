@@ -58,7 +58,7 @@ class NonFileActions:
     Of the commit infos only that of the last file counts.
 
     Raises:
-        CorruptLogError: A line is no JSON object, or a file holds two protocols or two metadata.
+        CorruptLogError: A line is not a JSON object, or a file holds two protocols or two metadata.
     """
 
     def __init__(self, table: str, texts: Sequence[LogText], keys: Collection[str]) -> None:

@@ -106,5 +106,5 @@ def read_checksum(store: LogStore, version: int) -> VersionChecksum | None:
     """What the checksum file of this version says; None where there is none, or none that can be read."""
     try:
         return VersionChecksum.from_json(parse_json(store.read(checksum_path(version))))
-    except (OSError, ValueError):  # text that is no UTF-8 is a ValueError too
+    except (OSError, ValueError):  # text that is not UTF-8 is a ValueError too
         return None

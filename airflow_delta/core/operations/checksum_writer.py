@@ -115,7 +115,7 @@ def _merged(before: tuple[Any, ...] | None, news: tuple[Any, ...], key: str) -> 
 
 
 def _moved(histogram: Mapping[str, Any] | None, added: list[int], removed: list[int]) -> Mapping[str, Any] | None:
-    """The histogram with these sizes more and less; None where there is none that can be carried on."""
+    """The histogram with these sizes more and less; None where there is none to continue."""
     try:
         boundaries, counts, sizes = (list(histogram[key]) for key in _NO_FILES) if histogram else ([], [], [])
         for sign, files in ((1, added), (-1, removed)):

@@ -96,7 +96,7 @@ def shallow_clone(
         CloneTargetNotEmptyError: There is a table with files, and the mode is ``replace``.
         UnsupportedStorageError: The two lie on different kinds of storage, where no reader of one reads the other.
         InvalidStatementError: A property would change how columns are mapped.
-        InvalidTablePropertyError: There is no such property, or it cannot have the value.
+        InvalidTablePropertyError: The property does not exist, or it cannot have the value.
         ConcurrentWriteError: Somebody else committed to the target meanwhile.
         UnsupportedWriterFeatureError: The source needs writers that know more.
         PathOutsideTableError: The source names a file outside of it.

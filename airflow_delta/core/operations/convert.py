@@ -101,7 +101,7 @@ def convert(
     Raises:
         NotConvertibleError: The files do not make up one table; it lists everything that does not fit.
         PathOutsideTableError: One of them is a link to a file that lies elsewhere.
-        InvalidTablePropertyError: There is no such property, or it cannot have the value.
+        InvalidTablePropertyError: The property does not exist, or it cannot have the value.
         InvalidTableDefinitionError: No table can have such columns.
         TableExistsError: Somebody else has made a table there meanwhile.
     """
@@ -189,7 +189,7 @@ def _unescaped(text: str) -> str:
 def _partition_fields(
     table: str, partitions: Iterable[_Partition], given: Mapping[str, str] | None, *, infer: bool
 ) -> tuple[StructField, ...]:
-    """The partition columns. Raises ``NotConvertibleError`` for a type that is none."""
+    """The partition columns. Raises ``NotConvertibleError`` for an invalid type."""
     if given is not None or not infer:
         return tuple(StructField(name, _type_named(table, name, text)) for name, text in (given or {}).items())
     first: _Partition = next(iter(partitions), ())
@@ -270,7 +270,7 @@ class _Footers:
         footers are read once more.
 
         Raises:
-            NotConvertibleError: A file is no Parquet, or types do not go together.
+            NotConvertibleError: A file is not Parquet, or types do not go together.
         """
         first = self._read(paths[0].as_py(), None).schema
         merged, stats, problems = StructType(()), [], []

@@ -46,7 +46,7 @@ def compact_log(log: TableLog, *, start: int | None = None, end: int | None = No
 
     Raises:
         InvalidStatementError: The end lies before the start.
-        VersionNotFoundError: There is no such version, or its commit is gone.
+        VersionNotFoundError: The version does not exist, or its commit is gone.
         UnsupportedWriterFeatureError: The table needs writers that know more.
         CorruptLogError: A commit cannot be read.
     """

@@ -62,14 +62,14 @@ def pin_versions(
         record: The requesting run (``Origin.record``): ``dag_id``, ``run_id``, ``task_id``, ``map_index``.
 
     Raises:
-        TableNotFoundError: There is no table.
+        TableNotFoundError: The table does not exist.
         VersionNotFoundError: The log does not hold the version, or no longer.
         TimestampOutOfRangeError: The time lies before the first version.
         RunCommitNotFoundError: No commit of that run is in the log.
         TableReplacedError: The table was made anew since it was pinned.
         TablesInMotionError: Tables whose latest versions are requested never stood still.
         PinNotRegisteredError: A pin could not be written, and must be.
-        InvalidStatementError: A time is none, or lies in the future; a version is no number.
+        InvalidStatementError: A time is invalid or in the future; a version is not a number.
         As ``DeltaLog.snapshot``.
     """
     logs = {table.alias: open_log(table.table) for table in statement.tables}

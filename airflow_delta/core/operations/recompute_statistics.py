@@ -70,7 +70,7 @@ def recompute_statistics(
 ) -> StatisticsResult:
     """Give the live files the statistics that the table's properties require, by one commit that changes no data.
 
-    Files that somebody removes, or gives another deletion vector, while their footers are read keep what they have.
+    Files that another writer removes, or gives another deletion vector, while their footers are read keep what they have.
 
     Args:
         log: The table.
@@ -80,8 +80,8 @@ def recompute_statistics(
         origin: The run that requests it; its token is not recorded, as a repeated call finds nothing to do.
 
     Raises:
-        InvalidPredicateError: ``where`` is no predicate on this table.
-        CorruptDataFileError: A file is missing or is no Parquet.
+        InvalidPredicateError: ``where`` is not a predicate on this table.
+        CorruptDataFileError: A file is missing or is not Parquet.
         CommitAttemptsExhaustedError: Others were faster each time.
         UnsupportedWriterFeatureError: The table needs writers that know more.
     """

@@ -57,7 +57,7 @@ class VacuumResult:
         bytes: Their size; of a lite vacuum as far as the log records it.
         version: Version of the commit that recorded the end; None where nothing was deleted or nothing is recorded.
         pins: The unexpired pins: every file of their versions stays, as long as the log can open the version.
-        damaged_pins: Files among the pins that are none, what is wrong with each, and what it still protects.
+        damaged_pins: Pin files that cannot be read, with the reason, and what each still protects.
     """
 
     paths: pa.Array
@@ -145,7 +145,7 @@ def vacuum(
         VersionNotFoundError: A version to protect is not in the log.
         UnsupportedWriterFeatureError: The table needs writers that know more.
         CorruptLogError: A log file, or the place of a deletion vector, cannot be read.
-        InvalidStatementError: The inventory is none, or is given for a lite vacuum.
+        InvalidStatementError: The inventory is invalid, or given for a lite vacuum.
     """
     if lite and inventory is not None:
         raise InvalidStatementError(
@@ -248,7 +248,7 @@ def _delete(
         found = _result(files_to_delete, pins, log.clock(), dry_run=False)
         _record(log, "VACUUM START", parameters, {"numFilesToDelete": found.files, "sizeOfDataToDelete": found.bytes}, origin)
     latest = _writable(log.refresh())
-    if latest.version > snapshot.version + is_logged:  # what somebody has brought back (RESTORE) stays
+    if latest.version > snapshot.version + is_logged:  # what another writer has restored (RESTORE) stays
         named = named_paths([latest.files()], table=snapshot.table_uri)
         files_to_delete = files_to_delete.filter(pc.invert(pc.is_in(files_to_delete["path"], named)))
     now, latest_pins = log.clock(), read_pin_folder(log.store)

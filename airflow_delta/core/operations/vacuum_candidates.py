@@ -51,7 +51,7 @@ def _columns(statuses: Iterator[FileStatus]) -> pa.RecordBatch:
 
 
 def _has_text_name(status: FileStatus) -> bool:
-    """False for a local name that is no UTF-8: no table has such a file, and none is deleted."""
+    """False for a local name that is not UTF-8: no table has such a file, and none is deleted."""
     return status.path.isascii() or "\\ud" not in ascii(status.path)
 
 
@@ -194,7 +194,7 @@ def _last_vacuumed(store: LogStore) -> int:
     """The last commit whose removed files are gone; -1 when nothing is known."""
     try:
         note = parse_json(store.read(LAST_VACUUM_INFO))[_NOTE_KEY]
-    except (FileNotFoundError, ValueError, LookupError, TypeError):  # what is unreadable says nothing
+    except (FileNotFoundError, ValueError, LookupError, TypeError):  # an unreadable file is ignored
         return -1
     return note if isinstance(note, int) and note >= 0 else -1
 

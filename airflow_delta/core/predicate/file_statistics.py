@@ -9,7 +9,7 @@ trusted only as far as every known writer keeps them:
 - A decimal of many digits went through a double with some writers.
 - NULLs of lists and maps are counted by some as those of their elements. deltalake before 2026-07 counts the NULLs of elements,
   keys and values as those of the columns ``item``, ``key`` and ``value``.
-- A column with bounds has a value, whatever the number of its NULLs is; bounds in the wrong order are none.
+- A column with bounds has a value, whatever the number of its NULLs is; bounds in the wrong order are ignored.
 - What a float's digits say is near the float, so near the double that a widened column makes of it.
 - Anything may be missing, or be no JSON at all. Then nothing is promised; it is never an error.
 
@@ -163,7 +163,7 @@ def _json_type(kind: DataType) -> pa.DataType | None:
 
 
 def _parsed(stats: pa.ChunkedArray, columns: Collection[_Stored]) -> pa.Table:
-    """The statistics as nested columns, for these columns only; NULL wherever they say nothing that can be read."""
+    """The statistics as nested columns, for these columns only; NULL wherever they are missing or unreadable."""
     bounds = _nested({column.path: json_type for column in columns if (json_type := _json_type(column.kind))})
     counts = _nested({column.path: pa.int64() for column in columns if column.is_counted})
     schema = pa.schema([("numRecords", pa.int64()), ("minValues", bounds), ("maxValues", bounds), ("nullCount", counts)])

@@ -68,7 +68,7 @@ _CAST_TYPES: dict[Any, DataType] = {
 
 
 def written_literal(node: Node) -> Literal | None:
-    """The constant a syntax tree says; None when it is none. Dates and timestamps stay text until a column is known."""
+    """The constant in a syntax tree; None when it is not a constant. Dates and timestamps stay text until a column is known."""
     match node:
         case exp.Paren():
             return written_literal(node.this)

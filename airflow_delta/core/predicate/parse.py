@@ -1,6 +1,6 @@
 """SQL text to predicates: Spark's dialect, read by sqlglot.
 
-sqlglot is no analyzer. What is not one of the shapes of ``expression`` with types that compare without doubt becomes
+sqlglot is not an analyzer. What is not one of the shapes of ``expression`` with types that compare without doubt becomes
 ``Opaque``: never wrong, only undecided.
 """
 
@@ -205,7 +205,7 @@ class _Parser:
         return Opaque(node.sql(dialect="spark"), tuple(dict.fromkeys(columns)))
 
     def _find(self, node: Node) -> tuple[Column, StructField] | None:
-        """The column that a name means; None when the tree is no name."""
+        """The column that a name means; None when the tree is not a name."""
         if isinstance(node, exp.Paren):
             return self._find(node.this)
         if not isinstance(node, exp.Column | exp.Dot) or any(not isinstance(part, exp.Identifier) for part in node.parts):

@@ -54,7 +54,7 @@ def parsed(sql: str, into: Any = None, *, max_work: int = MAX_WORK) -> Any:
         max_work: Tokens that the parser may look at.
 
     Raises:
-        SqlglotError: It is no SQL, or too long or too deeply nested to be parsed.
+        SqlglotError: It is not SQL, or too long or too deeply nested to be parsed.
         RecursionError: It is nested too deeply.
     """
     tokens = tokens_of(sql, max_work=max_work)

@@ -51,7 +51,7 @@ def physical_name(field: StructField) -> str:
     """The name of a column in data files, partition values and statistics: its own where it has no other.
 
     Raises:
-        InvalidSchemaError: The physical name is no text.
+        InvalidSchemaError: The physical name is not a text.
     """
     name = field.metadata.get(PHYSICAL_NAME_KEY, field.name)
     if not isinstance(name, str):
@@ -63,7 +63,7 @@ def field_id(field: StructField) -> int | None:
     """The id of a column, which Parquet files carry as its ``field_id``; None where it has none.
 
     Raises:
-        InvalidSchemaError: The id is no 32-bit number.
+        InvalidSchemaError: The id is not a 32-bit number.
     """
     number = field.metadata.get(ID_KEY)
     if number is None:
@@ -83,7 +83,7 @@ def physical_schema(schema: StructType) -> StructType:
 
 
 def without_column_mapping(schema: StructType) -> StructType:
-    """The schema whose columns are what they are called: ids and physical names mean nothing to a table in mode ``none``."""
+    """The schema whose columns are what they are called: ids and physical names are ignored by a table in mode ``none``."""
     if not any(_KEYS & field.metadata.keys() for field in all_fields(schema)):
         return schema
     return _each_struct(

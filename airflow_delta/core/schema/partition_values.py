@@ -149,7 +149,7 @@ def typed_values(texts: pa.Array | pa.ChunkedArray, data_type: DataType, *, colu
         column: Name of the column, for the error.
 
     Raises:
-        InvalidPartitionValueError: A text that is no value of the type.
+        InvalidPartitionValueError: A text that is not a value of the type.
     """
     encoded = _encoded(texts)
     distinct = encoded.dictionary.cast(pa.string())

@@ -49,7 +49,7 @@ def values_of_texts(texts: pa.Array, data_type: DataType) -> pa.Array:
     """Typed values of strings, by Arrow's kernels where they can.
 
     Raises:
-        ValueError: A text is no value of the type (``pa.ArrowInvalid`` is one), or no text says such a value.
+        ValueError: A text is not a value of the type (``pa.ArrowInvalid`` is one), or no text says such a value.
     """
     if data_type == STRING:
         return texts

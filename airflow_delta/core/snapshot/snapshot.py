@@ -158,7 +158,7 @@ class Snapshot:
                 order; those of ``ADD_FILE`` when None. What is not requested is not read.
 
         Raises:
-            InvalidPredicateError: The text is no predicate on this table.
+            InvalidPredicateError: The text is not a predicate on this table.
             CorruptLogError: A log file that is needed cannot be read, or two live files share a path.
         """
         wanted = list(ADD_FILE.names if columns is None else columns)

@@ -134,7 +134,7 @@ def to_json(value: Any, *, with_defaults: bool = True) -> dict[str, Any]:
 
     Args:
         value: The statement.
-        with_defaults: Whether fields that say nothing are there too; without them a field that a later version adds makes no
+        with_defaults: Whether fields with their default are written too; without them a field that a later version adds is no
             difference.
 
     Raises:
@@ -187,7 +187,7 @@ def _rebuilt(value: Any, changed: Callable[[str, Any], Any]) -> Any:
 def _encode(value: Any, *, with_defaults: bool) -> Any:
     if is_statement_value(value):
         require_rendered(value)
-        names = [field.name for field in fields(value) if with_defaults or not _says_nothing(value, field)]
+        names = [field.name for field in fields(value) if with_defaults or not _is_default(value, field)]
         return {
             TYPE_KEY: _NAMES[type(value)],
             **{name: _encode(getattr(value, name), with_defaults=with_defaults) for name in names},
@@ -207,7 +207,7 @@ def _encode(value: Any, *, with_defaults: bool) -> Any:
     raise InvalidStatementError(statement=type(value).__name__, detail=f"{value!r} has no JSON form")
 
 
-def _says_nothing(value: Any, field: Field[Any]) -> bool:
+def _is_default(value: Any, field: Field[Any]) -> bool:
     default = field.default if field.default_factory is MISSING else field.default_factory()
     return default is not MISSING and bool(getattr(value, field.name) == default)
 

@@ -35,7 +35,7 @@ class TableSource:
 
     @property
     def version_number(self) -> int | None:
-        """The version as a number, or None for no pin. Raises ``InvalidStatementError`` for text that is no number."""
+        """The version as a number, or None for no pin. Raises ``InvalidStatementError`` for text that is not a number."""
         if isinstance(self.version, str):
             raise InvalidStatementError(
                 statement="TableSource", detail=f"the version {self.version!r} of {self.table} is not a number"

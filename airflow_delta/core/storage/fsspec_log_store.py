@@ -283,7 +283,7 @@ class FsspecLogStore(ABC):
             self._ask(path, self._put_file, self._key(path), file)
 
     def _create_or_wait(self, path: str, content: bytes) -> None:
-        """Create the object; while somebody else's request for the same name is under way, wait for its end."""
+        """Create the object; while another request for the same name is in progress, wait for its end."""
         for number in self._creates.numbers():
             try:
                 self._ask(path, self._create, self._key(path), content)
@@ -349,9 +349,9 @@ class FsspecLogStore(ABC):
         """The answer to one request.
 
         Raises:
-            FileNotFoundError: There is no such object.
+            FileNotFoundError: The object does not exist.
             FileExistsError: The object was not created: it is there.
-            BlockingIOError: Nothing was done, as somebody else writes the object right now.
+            BlockingIOError: Nothing was done, as another writer writes the object right now.
             OSError: No answer that shows what was done.
             StorageAccessError: The service refuses.
             UnsupportedStorageError: The service does not know a part of the request.

@@ -14,7 +14,7 @@ from airflow_delta.core.storage.table_uri import local_path, scheme_of
 class Place:
     """A directory or file; two URIs of one place give equal values.
 
-    Local paths are absolute and free of links, ``s3``, ``s3a`` and ``s3n`` are one service, and slashes at the end say nothing.
+    Local paths are absolute and free of links, ``s3``, ``s3a`` and ``s3n`` are one service, and trailing slashes are ignored.
     Nothing is percent-decoded: to every reader here, ``a%20b`` is another name than ``a b``.
 
     Attributes:

@@ -14,11 +14,11 @@ class Meaning(Enum):
     TAKEN = auto()
     """The object exists, so that it was not created; it may be there by an earlier sending of this very request."""
     ABSENT = auto()
-    """There is no such object."""
+    """The object does not exist."""
     EMPTY = auto()
     """There is nothing in the object where a part of it was requested."""
     BUSY = auto()
-    """Nothing was done, because somebody else is writing the object right now: send the same request again."""
+    """Nothing was done, because another writer is writing the object right now: send the same request again."""
     REFUSED = auto()
     """Nothing was done, nor will be: no bucket, no permission, no credentials."""
     EXPIRED = auto()

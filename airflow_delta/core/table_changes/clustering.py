@@ -24,7 +24,7 @@ def clustering_domain(schema: StructType, columns: Sequence[ColumnPath]) -> Doma
     """The domain that says that the table is clustered by these columns; by none, when there are none.
 
     Raises:
-        Refusal: There is no such column.
+        Refusal: The column does not exist.
     """
     physical = [[physical_name(find_column(schema, path[:depth])[1]) for depth in range(1, len(path) + 1)] for path in columns]
     document = {"clusteringColumns": physical, "domainName": CLUSTERING}

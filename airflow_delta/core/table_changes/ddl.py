@@ -208,7 +208,7 @@ class _Parser:
             scale = self._number() if self._take(",") else 0
             self._expect(")")
         if not 0 < precision <= _MAX_PRECISION or not 0 <= scale <= precision:
-            raise InvalidStatementError(statement="columns", detail=f"there is no type decimal({precision},{scale})")
+            raise InvalidStatementError(statement="columns", detail=f"decimal({precision},{scale}) is not a valid type")
         return DecimalType(precision, scale)
 
     def _clause(self, field: StructField) -> StructField | None:

@@ -52,7 +52,7 @@ def new_definition(
 
     Args:
         table: URI of the table, for the errors.
-        metadata: The columns as the user gives them; ids that they had in another table mean nothing here.
+        metadata: The columns as the user gives them; ids from another table are ignored.
         wanted: What the properties require beside ``metadata.configuration``.
         features: What else the table needs.
         replaced: The table at this place before; its protocol only grows, and its column ids are not used again.
@@ -136,6 +136,6 @@ def _mapped(before: Metadata, metadata: Metadata) -> Metadata:
 
 
 def _max_id(configuration: Mapping[str, str]) -> int:
-    """The greatest id so far; what is no number counts as 0, as the ids in the schema count too."""
+    """The greatest id so far; what is not a number counts as 0, as the ids in the schema count too."""
     text = configuration.get(MAX_ID_PROPERTY, "")
     return int(text) if text.isascii() and text.isdecimal() and len(text) < _MAX_DIGITS else 0

@@ -55,7 +55,7 @@ def _users(metadata: Metadata, schema: StructType, path: ColumnPath) -> Iterator
 
 
 def _invariant(field: StructField) -> str:
-    """The column's invariant as SQL; a text that is none, where it cannot be read.
+    """The column's invariant as SQL; the raw text where it is not valid SQL.
 
     Protocol: PROTOCOL.md, "Column Invariants".
     """

@@ -154,7 +154,7 @@ def requested(properties: Mapping[str, str], table: str) -> RequestedProperties:
     """What these properties require; those about the protocol are obeyed, and not stored.
 
     Raises:
-        InvalidTablePropertyError: There is no such property, or it cannot have the value, or only the log itself sets it.
+        InvalidTablePropertyError: The property does not exist, or it cannot have the value, or is set by Delta only.
         UnsupportedWriterFeatureError: A feature of this name is not known here.
     """
     configuration: dict[str, str] = {}

@@ -22,7 +22,7 @@ def find_column(schema: StructType, path: ColumnPath) -> tuple[ColumnPath, Struc
     The element of a list, and key and value of a map, are fields without metadata of these names.
 
     Raises:
-        Refusal: There is no such column.
+        Refusal: The column does not exist.
     """
     spelled: list[str] = []
     found = StructField("", schema)
@@ -57,7 +57,7 @@ def rename_column(schema: StructType, path: ColumnPath, name: str) -> StructType
     """The schema in which the column at the path has another name in its struct.
 
     Raises:
-        Refusal: There is no such column, or another one of this name.
+        Refusal: The column does not exist, or another one has this name.
     """
 
     def rename(struct: StructType) -> StructType:
@@ -74,7 +74,7 @@ def drop_column(schema: StructType, path: ColumnPath) -> StructType:
     """The schema without the column at the path.
 
     Raises:
-        Refusal: There is no such column, or no other one in its struct.
+        Refusal: The column does not exist, or is the only one in its struct.
     """
 
     def drop(struct: StructType) -> StructType:
@@ -90,7 +90,7 @@ def move_column(schema: StructType, path: ColumnPath, position: Position) -> Str
     """The schema with the column at the path at another place of its struct.
 
     Raises:
-        Refusal: There is no such column, or none to put it behind.
+        Refusal: The column, or the one to place it after, does not exist.
     """
 
     def move(struct: StructType) -> StructType:
@@ -105,7 +105,7 @@ def change_field(schema: StructType, path: ColumnPath, change: Callable[[StructF
     """The schema with ``change`` applied to the column at the path, which is a member of a struct.
 
     Raises:
-        Refusal: There is no such column.
+        Refusal: The column does not exist.
     """
 
     def apply(struct: StructType) -> StructType:
@@ -123,7 +123,7 @@ def widen_column(schema: StructType, path: ColumnPath, to: DataType) -> StructTy
     Protocol: PROTOCOL.md, "Type Widening".
 
     Raises:
-        Refusal: There is no such column, or its type cannot become the other one without a rewrite of the data.
+        Refusal: The column does not exist, or its type cannot become the other one without a rewrite of the data.
     """
     path, column = find_column(schema, path)
     before = column.type

@@ -73,7 +73,7 @@ def at_least(protocol: Protocol, *, reader_version: int, writer_version: int) ->
 def contradictions_in(protocol: Protocol) -> Iterator[str]:
     """What no protocol may say, so that two writers could understand it differently.
 
-    A list that is there and empty where there must be none says nothing, and is let pass. So is ``columnMapping`` without a
+    A list that is there and empty where there must be none is ignored, and allowed. So is ``columnMapping`` without a
     reader version for it: versions before it was used have that.
 
     Protocol: PROTOCOL.md, "Protocol Evolution", "Table Features".

@@ -77,7 +77,7 @@ def check_no_duplicates(table: str, actions: CommitActions) -> None:
 
 
 def is_empty(actions: CommitActions) -> bool:
-    """Whether the commit would say nothing but that it was made."""
+    """Whether the commit would hold nothing but its commit info."""
     named: tuple[tuple[SetTransaction, ...], tuple[DomainMetadata, ...]] = (actions.transactions, actions.domains)
     files = (actions.adds, actions.removes, actions.changes)
     return not (any(map(len, files)) or actions.protocol or actions.metadata or any(named))

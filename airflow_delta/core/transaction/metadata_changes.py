@@ -30,7 +30,7 @@ def is_harmless(before: Metadata, after: Metadata, protocol: Protocol, *, to_rea
 
     Args:
         before: The metadata that it knew.
-        after: What somebody else made of it.
+        after: The metadata after the winner's change.
         protocol: The table's protocol by then.
         to_rearranged_rows: Whether the commit changes no row: then only features, schema and partitioning matter.
     """
@@ -135,4 +135,4 @@ _PASSES: Mapping[str, Callable[[Metadata, Metadata, Protocol], bool]] = {
     ENABLEMENT_VERSION: _keeps_timestamps,
     ENABLEMENT_TIMESTAMP: _keeps_timestamps,
 }
-"""Properties that somebody may change under a commit that changes rows, each with the condition."""
+"""Properties that another writer may change under a commit that changes rows, each with the condition."""

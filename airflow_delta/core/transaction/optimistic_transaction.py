@@ -257,7 +257,7 @@ class OptimisticTransaction:
         origin: Origin | None = None,
         max_attempts: int = MAX_ATTEMPTS,
     ) -> CommitResult:
-        """Make those bins one version of which nobody has removed or changed an input; rows only move.
+        """Make those bins one version of which no other writer removed or changed an input; rows only move.
 
         Args:
             bins: What is replaced by what.

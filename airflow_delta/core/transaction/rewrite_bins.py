@@ -70,7 +70,7 @@ class RewriteBins:
         return not any(pc.any(files["data_change"]).as_py() for files in (adds, removes))
 
     def without(self, removed: pa.ChunkedArray, actions: CommitActions) -> tuple[RewriteBins, CommitActions]:
-        """What is left when somebody else has removed these paths: the bins all whose inputs are still there."""
+        """What is left when another writer has removed these paths: the bins all whose inputs are still there."""
         is_gone = pc.is_in(canonical_paths(actions.removes["path"]), canonical_paths(removed).combine_chunks())
         gone = self.of_removes.filter(is_gone.combine_chunks()).unique()
         if not len(gone):

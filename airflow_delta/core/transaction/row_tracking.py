@@ -62,7 +62,7 @@ def with_row_ids(
     """The commit with ids for its new rows, and the high-water mark behind them.
 
     A base row id up to ``known`` belongs to rows that had ids before, and stays; any other is missing, or was this commit's own
-    guess before somebody else gave it out.
+    guess before another writer gave it out.
 
     Args:
         actions: The commit.

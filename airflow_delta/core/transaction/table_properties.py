@@ -23,7 +23,7 @@ _MICROSECONDS = {
 _MONTHS = {"month": 1, "year": 12}
 _MOST_MICROSECONDS = (1 << 63) - 1
 AN_INTERVAL = "it must be an interval such as '30 days' or 'interval 1 week', without months and years"
-"""What is wrong with a text that is no interval."""
+"""What is wrong with a text that is not an interval."""
 
 _MOST_SHOWN = 200  # characters of a foreign text in an error
 _NUMBER = re.compile(r"\d{1,18}")  # what 64 bits hold
@@ -67,10 +67,10 @@ def log_retention(configuration: Mapping[str, str]) -> int:
 
 
 def check_interval(configuration: Mapping[str, str], name: str) -> None:
-    """Return if the table says nothing of this interval, or says it so that it is understood.
+    """Return if the table does not set this interval, or sets a valid one.
 
     Raises:
-        InvalidTablePropertyError: It does not; whoever deletes by it must not go on.
+        InvalidTablePropertyError: The interval is invalid; nothing may be deleted by it.
     """
     if (value := configuration.get(name)) is not None and interval_milliseconds(value) is None:
         raise InvalidTablePropertyError(name=name, value=value[:_MOST_SHOWN], detail=AN_INTERVAL)

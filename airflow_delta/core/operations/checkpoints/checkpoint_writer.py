@@ -86,7 +86,7 @@ def write_checkpoint(
 
     Raises:
         UnsupportedWriterFeatureError: The table needs writers that know more.
-        InvalidStatementError: The table does not allow this kind, or there is no such kind.
+        InvalidStatementError: The table does not allow this kind, or the kind is unknown.
         CorruptLogError: The log does not contain the files.
     """
     check_writable(snapshot.table_uri, snapshot.protocol, snapshot.metadata)

@@ -1,6 +1,6 @@
 """Partition values and statistics as typed columns, so that readers need not parse texts and Parquet can skip row groups.
 
-Names are physical. A text that is no value of its type becomes null, as in Spark; the text itself stays beside it.
+Names are physical. A text that is not a value of its type becomes null, as in Spark; the text itself stays beside it.
 
 Protocol: PROTOCOL.md, "Checkpoints" (``partitionValues_parsed``, ``stats_parsed``), "Per-file Statistics".
 """
@@ -155,7 +155,7 @@ def _has_members(kind: pa.DataType) -> bool:
 
 
 def _read_json(texts: pa.StringArray, kind: pa.StructType) -> pa.StructArray:
-    """One struct per text. Raises ``ValueError`` when a text is no object of this type."""
+    """One struct per text. Raises ``ValueError`` when a text is not an object of this type."""
     options = pyarrow.json.ParseOptions(explicit_schema=pa.schema(kind), unexpected_field_behavior="ignore")
     lines = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts), "\n")[0].as_buffer()
     block = pyarrow.json.ReadOptions(block_size=max(len(lines), 1))

@@ -43,7 +43,7 @@ def check_health(log: TableLog, *, list_files: bool = True) -> TableHealth:
     """Check the log, and the data files if ``list_files``: one flat listing of the whole table.
 
     Raises:
-        TableNotFoundError: There is no table.
+        TableNotFoundError: The table does not exist.
         StorageAccessError: The storage refuses access.
     """
     table = InspectedTable(log, with_files=list_files)
