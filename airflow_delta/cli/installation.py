@@ -19,7 +19,7 @@ _PROVIDER = "airflow_delta.get_provider_info:get_provider_info"
 
 
 def check_installation() -> TableHealth:
-    """Look at packages, Java and Airflow's registry of providers; nothing heavy is imported."""
+    """Check packages, Java and Airflow's provider registry; nothing heavy is imported."""
     findings = [finding for check in (_airflow, _spark, _java, _object_stores) for finding in check()]
     findings.sort(key=lambda finding: list(Severity).index(finding.severity))
     packages = ", ".join(f"{name} {installed(name)}" for name in ("airflow-delta", "pyarrow", "pyspark", "apache-airflow"))
@@ -46,8 +46,8 @@ def _airflow() -> Iterator[Finding]:
         yield _finding(
             Severity.ERROR,
             "PROVIDER_NOT_REGISTERED",
-            "Airflow does not know this provider: its entry point is missing",
-            "install airflow-delta as a package instead of by a path",
+            "Airflow cannot find this provider: its entry point is missing",
+            "install airflow-delta as a package, not by adding its path",
         )
 
 
@@ -65,14 +65,14 @@ def _spark() -> Iterator[Finding]:
         yield _finding(
             Severity.ERROR,
             "SPARK_VERSIONS_MIXED",
-            f"pyspark {spark} and pyspark-client {client} share files: Python functions break in Spark",
+            f"pyspark {spark} and pyspark-client {client} share files: Spark's Python functions fail",
             f"pip install pyspark=={spark} pyspark-client=={spark}",
         )
     if pandas is None:
         yield _finding(
             Severity.ERROR,
             "PANDAS_MISSING",
-            "PySpark's Arrow functions, which move all rows here, need pandas",
+            "pandas is not installed, but PySpark's Arrow functions need it",
             "pip install airflow-delta[spark]",
         )
 
@@ -82,7 +82,7 @@ def _java() -> Iterator[Finding]:
         return
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else "java"
-    found = _java_says(java)
+    found = _java_version_text(java)
     number = re.search(r'version "(\d+)', found or "")
     if number is None or int(number[1]) < _OLDEST_JAVA:
         said = f"{java} is version {number[1]}" if number else f"{java} cannot be run"
@@ -94,7 +94,7 @@ def _java() -> Iterator[Finding]:
         )
 
 
-def _java_says(java: str) -> str | None:
+def _java_version_text(java: str) -> str | None:
     program = shutil.which(java)
     if program is None:
         return None
@@ -108,7 +108,7 @@ def _object_stores() -> Iterator[Finding]:
                 Severity.HINT,
                 "STORE_MISSING",
                 f"{package} is not installed: tables on this store cannot be opened",
-                f"pip install airflow-delta[{extra}], if there are such tables",
+                f"pip install airflow-delta[{extra}], if you use such tables",
             )
 
 

@@ -1,4 +1,4 @@
-"""The commands. Each one imports what it needs when it runs: ``--help`` loads no Arrow."""
+"""The commands. Each imports what it needs when it runs, so that ``--help`` does not load Arrow."""
 
 from __future__ import annotations
 
@@ -10,21 +10,24 @@ import typer
 
 app = typer.Typer(
     name="airflow-delta",
-    help="Look into Delta tables and look after them. No Airflow, no Spark.",
+    help="Inspect and maintain Delta tables, without Airflow or Spark.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
 
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="Path or URI of the table.")]
-AsJson = Annotated[bool, typer.Option("--json", help="For programs: JSON, one object a line where there are many.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON; lists as one object per line.")]
 StorageOptions = Annotated[
     list[str] | None,
-    typer.Option("--storage-option", "-o", metavar="KEY=VALUE", help="Of the table's fsspec filesystem; may be repeated."),
+    typer.Option(
+        "--storage-option", "-o", metavar="KEY=VALUE", help="Option of the table's fsspec filesystem; may be repeated."
+    ),
 ]
-Version = Annotated[int | None, typer.Option("--version", "-v", help="The table at this version.")]
+Version = Annotated[int | None, typer.Option("--version", "-v", help="Read the table at this version.")]
 Timestamp = Annotated[
-    str | None, typer.Option("--timestamp", "-t", help="The table at this time (ISO; UTC without a zone; or milliseconds).")
+    str | None,
+    typer.Option("--timestamp", "-t", help="Read the table at this time (ISO, UTC unless it has a zone; or milliseconds)."),
 ]
 
 _DATE_DIGITS, _LONG_DIGITS = 8, 18  # of a date without dashes, and of the longest number of milliseconds
@@ -33,12 +36,12 @@ _DATE_DIGITS, _LONG_DIGITS = 8, 18  # of a date without dashes, and of the longe
 @app.command()
 def history(
     table: Table,
-    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Only the newest so many.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Show only this many commits.")] = None,
     *,
     as_json: AsJson = False,
     storage_option: StorageOptions = None,
 ) -> None:
-    """Who changed the table, when and how; newest first."""
+    """List the commits of the table: when, what and by whom; newest first."""
     from airflow_delta.cli import output
     from airflow_delta.cli.open_table import open_table
 
@@ -54,7 +57,7 @@ def detail(
     as_json: AsJson = False,
     storage_option: StorageOptions = None,
 ) -> None:
-    """What the table is: columns, properties, features, size; and which versions are pinned by whom."""
+    """Show the table's columns, properties, features and size, and its pins."""
     from airflow_delta.cli import output
     from airflow_delta.cli.open_table import open_table
     from airflow_delta.core.operations.pins import read_pins
@@ -66,16 +69,14 @@ def detail(
 @app.command()
 def files(
     table: Table,
-    where: Annotated[
-        str | None, typer.Option("--where", "-w", help="Only files that may hold rows for this condition.")
-    ] = None,
+    where: Annotated[str | None, typer.Option("--where", "-w", help="Show only files that may hold matching rows.")] = None,
     version: Version = None,
     timestamp: Timestamp = None,
     *,
     as_json: AsJson = False,
     storage_option: StorageOptions = None,
 ) -> None:
-    """The data files of a version."""
+    """List the data files of a version."""
     from airflow_delta.cli import output
     from airflow_delta.cli.open_table import open_table
 
@@ -92,7 +93,7 @@ def diff(
     as_json: AsJson = False,
     storage_option: StorageOptions = None,
 ) -> None:
-    """What changed between two versions: files, rows, columns, properties, protocol."""
+    """Compare two versions: files, rows, columns, properties, protocol."""
     from airflow_delta.cli import output
     from airflow_delta.cli.open_table import open_table
     from airflow_delta.core.snapshot.snapshot_difference import difference
@@ -105,7 +106,7 @@ def diff(
 def checkpoint(
     table: Table, version: Version = None, *, as_json: AsJson = False, storage_option: StorageOptions = None
 ) -> None:
-    """Write a checkpoint, so that readers need not read all commits."""
+    """Write a checkpoint, so that readers need not read every commit."""
     from airflow_delta.cli import output
     from airflow_delta.cli.open_table import open_table
 
@@ -118,16 +119,16 @@ def checkpoint(
 def vacuum(
     table: Table,
     retention_hours: Annotated[
-        float | None, typer.Option("--retention-hours", min=0, help="Default: what the table requires, one week if nothing.")
+        float | None, typer.Option("--retention-hours", min=0, help="Default: the table's retention, one week if not set.")
     ] = None,
     *,
-    run: Annotated[bool, typer.Option("--run", help="Delete. Without it, only say what would be deleted.")] = False,
-    lite: Annotated[bool, typer.Option("--lite", help="Take the files from the log instead of listing the table.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Allow less than the table's own retention.")] = False,
+    run: Annotated[bool, typer.Option("--run", help="Delete the files; without it, only list them.")] = False,
+    lite: Annotated[bool, typer.Option("--lite", help="Find the files in the log instead of listing the table.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Allow a retention shorter than the table's.")] = False,
     as_json: AsJson = False,
     storage_option: StorageOptions = None,
 ) -> None:
-    """Delete the files that no version within the retention and no pinned one needs. A dry run unless ``--run`` is given."""
+    """Delete files needed by no version within the retention and by no pin. A dry run unless ``--run`` is given."""
     from airflow_delta.cli import output
     from airflow_delta.cli.open_table import open_observed_table
 
@@ -144,11 +145,13 @@ def restore(
     timestamp: Timestamp = None,
     *,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not prompt for confirmation.")] = False,
-    ignore_missing_files: Annotated[bool, typer.Option(help="Restore although files are gone, without their rows.")] = False,
+    ignore_missing_files: Annotated[
+        bool, typer.Option(help="Restore even if data files are missing; their rows are lost.")
+    ] = False,
     as_json: AsJson = False,
     storage_option: StorageOptions = None,
 ) -> None:
-    """Make an earlier version the latest one, by a new commit."""
+    """Restore the table to an earlier version or timestamp, by a new commit."""
     from airflow_delta.cli import output
     from airflow_delta.cli.open_table import open_observed_table
 
@@ -164,9 +167,11 @@ def restore(
 
 @app.command()
 def doctor(
-    table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="Without it, this installation is checked.")] = None,
+    table: Annotated[
+        str | None, typer.Argument(metavar="[TABLE]", help="The table to check; without it, this installation.")
+    ] = None,
     *,
-    log_only: Annotated[bool, typer.Option("--log-only", help="Do not list the data files.")] = False,
+    log_only: Annotated[bool, typer.Option("--log-only", help="Check the log only; do not list the data files.")] = False,
     as_json: AsJson = False,
     storage_option: StorageOptions = None,
 ) -> None:
@@ -192,7 +197,7 @@ def ship(
     as_json: AsJson = False,
     storage_option: StorageOptions = None,
 ) -> None:
-    """Put this version's code where Spark finds it: the archive for --py-files and the job scripts, named by content."""
+    """Upload this version's code for Spark: the archive for --py-files and the job scripts, named by content."""
     from airflow_delta.cli import output
     from airflow_delta.cli.open_table import parsed_options
     from airflow_delta.shipping.ship import ship

@@ -1,4 +1,4 @@
-"""From what stands on the command line to a table."""
+"""Opens the table named on the command line."""
 
 from __future__ import annotations
 

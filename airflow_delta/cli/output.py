@@ -189,8 +189,8 @@ def vacuum(found: VacuumResult, *, as_json: bool) -> None:
     table = _table("path")
     for path in found.paths.slice(0, _SHOWN).to_pylist():
         table.add_row(_shown(path))
-    verb = "would be deleted; nothing was, add --run" if found.dry_run else "deleted"
-    kept = (_shown(f"kept whole: {_pin(pin)}") for pin in found.pins)
+    verb = "would be deleted (dry run; add --run to delete)" if found.dry_run else "deleted"
+    kept = (_shown(f"kept by pin: {_pin(pin)}") for pin in found.pins)
     damaged = map(_shown, found.damaged_pins)
     _print(table, *kept, *damaged, f"{found.files:,} files, {_size(found.bytes)}: {verb}" + _not_shown(found.files))
 
@@ -224,7 +224,7 @@ def error(found: DeltaError | OSError, *, as_json: bool) -> None:
         code, claim, remedy = found.code, found.claim(), found.remedy.format(**found.attributes())
         document = found.to_json()
     else:
-        code, claim, remedy = _NO_ANSWER, str(found), "see that the storage can be reached, and try again"
+        code, claim, remedy = _NO_ANSWER, str(found), "check that the storage can be reached, and try again"
         document = {"code": code, "retryable": True, "text": claim, "attributes": {}}
     console = Console(stderr=True, emoji=False, highlight=False)
     if as_json:

@@ -88,7 +88,7 @@ def test_without_a_terminal_no_path_is_folded(table):
     shown = subprocess.run([*command, "files", table], capture_output=True, text=True, check=True, env=environment).stdout
     assert found["path"] in shown
     nothing = subprocess.run([*command, "vacuum", table], capture_output=True, text=True, check=True, env=environment).stdout
-    assert nothing.splitlines()[-1] == "0 files, 0 B: would be deleted; nothing was, add --run"
+    assert nothing.splitlines()[-1] == "0 files, 0 B: would be deleted (dry run; add --run to delete)"
 
 
 def test_an_output_that_is_not_unicode_gets_escapes(table):
@@ -137,7 +137,7 @@ def test_a_checkpoint_is_written(table):
 def test_vacuum_deletes_only_with_run(table):
     (dry,) = run_json("vacuum", table, "--retention-hours", 0, "--force")
     assert (dry["dryRun"], dry["files"]) == (True, 1)
-    assert "nothing was, add --run" in run("vacuum", table, "--retention-hours", 0, "--force")
+    assert "dry run; add --run to delete" in run("vacuum", table, "--retention-hours", 0, "--force")
     path = Path(table) / dry["paths"][0]
     assert path.exists()
     (wet,) = run_json("vacuum", table, "--retention-hours", 0, "--force", "--run")

@@ -45,7 +45,7 @@ def step_of(change: TableChange, rows_check: RowsCheck = check_rows) -> Step:
         rows_check: Who looks at the rows where they must satisfy a new constraint.
 
     Raises:
-        InvalidStatementError: A text does not parse as columns or as a type; or the change makes its own commits (``DropFeature``).
+        InvalidStatementError: A text is not valid columns or types; or the change makes its own commits (``DropFeature``).
     """
     match change:
         case AddConstraint(name, sql):
