@@ -69,7 +69,7 @@ def lineage_name(table: str) -> tuple[str, str] | None:
     if scheme_of(table) == "file":
         return "file", str(local_path(table))
     uri = sanitize_uri(table)
-    location = ObjectLocation.of(uri)
+    location = ObjectLocation.from_uri(uri)
     if location is None:
         return None
     return uri.removesuffix(f"/{location.key}"), location.key or "/"

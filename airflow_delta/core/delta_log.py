@@ -124,7 +124,7 @@ class DeltaLog:
             return self.refresh()
         if self._latest and self._latest.version == version:
             return self._latest
-        return Snapshot(self.store, LogReplay.of(self.store, version))
+        return Snapshot(self.store, LogReplay.from_store(self.store, version))
 
     def refresh(self) -> Snapshot:
         """The latest version: from the second call on only later commits are listed and read.
@@ -143,7 +143,7 @@ class DeltaLog:
         return self._replay
 
     def _from_the_start(self) -> LogReplay:
-        replay = LogReplay.of(self.store)
+        replay = LogReplay.from_store(self.store)
         self._after_commit.forget_another_table(replay)
         return replay
 
@@ -211,7 +211,7 @@ class DeltaLog:
     def changed_range(self, start: int | str, end: int | str | None = None) -> tuple[ChangedRange, Snapshot]:
         """The versions that ``changes`` covers, and the table at the last one. Arguments and errors: as of ``changes``."""
         latest = self.refresh()
-        covered = ChangedRange.of(start, end, latest, lambda: CommitTimes(self.store, self._in_commit_timestamps()))
+        covered = ChangedRange.from_bounds(start, end, latest, lambda: CommitTimes(self.store, self._in_commit_timestamps()))
         last = self.snapshot(covered.last)
         check_recorded(self.store, covered, self.snapshot(covered.first), last)
         return covered, last
@@ -394,4 +394,4 @@ class DeltaLog:
         return shallow_clone(source, target, mode=mode, properties=properties or {}, dry_run=dry_run, origin=origin or Origin())
 
     def _in_commit_timestamps(self) -> InCommitTimestamps:
-        return InCommitTimestamps.of(self._refresh().metadata)
+        return InCommitTimestamps.from_metadata(self._refresh().metadata)

@@ -60,7 +60,7 @@ def merge_statement(
     Raises:
         InvalidStatementError: The text cannot be split, or the statement is invalid.
     """
-    words = _Words.of(text)
+    words = _Words.from_text(text)
     words.expect("MERGE")
     evolves = words.skip("WITH", "SCHEMA", "EVOLUTION")
     words.expect("INTO")
@@ -199,7 +199,7 @@ class _Words:
         self._at = 0
 
     @classmethod
-    def of(cls, text: str) -> _Words:
+    def from_text(cls, text: str) -> _Words:
         """The words of a text. Raises ``InvalidStatementError`` for unclosed quotes and the like."""
         try:
             return cls(text, tokens_of(text))

@@ -117,7 +117,7 @@ class DeltaHook(BaseHook):
     @cached_property
     def _storage(self) -> tuple[ObjectService | None, Mapping[str, Any]]:
         """The service that the options are for (None: any), and the options."""
-        root = ObjectLocation.of(self.table_root) if self.table_root else None
+        root = ObjectLocation.from_uri(self.table_root) if self.table_root else None
         service, options = self._storage_connection or (root.service if root else None, {})
         options = _merged(options, self._own_options)
         if options and root and root.account and account_of(options) is None:
@@ -153,7 +153,7 @@ class DeltaHook(BaseHook):
 
         They hold secrets: never show or send them.
         """
-        location = ObjectLocation.of(uri)
+        location = ObjectLocation.from_uri(uri)
         service, options = self._storage
         is_ours = location is not None and service in {None, location.service} and are_for(options, location)
         return options if is_ours and options else None

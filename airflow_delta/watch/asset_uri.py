@@ -21,7 +21,7 @@ def sanitize_uri(table: str) -> str:
     if scheme == "file":
         return f"file://{local_path(table)}"
     bare = table.partition("?")[0].partition("#")[0]
-    location = ObjectLocation.of(bare)
+    location = ObjectLocation.from_uri(bare)
     if location is None:
         return f"{scheme}:{bare[len(scheme) + 1 :].rstrip('/')}"
     container = f"{location.container}@{location.host}" if location.host else location.container

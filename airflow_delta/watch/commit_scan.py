@@ -110,6 +110,6 @@ def metadata_of(store: LogStore, version: int | None = None) -> Metadata:
         CorruptLogError: The log cannot be read.
     """
     try:
-        return LogReplay.of(store, version).metadata
+        return LogReplay.from_store(store, version).metadata
     except (VersionNotFoundError, LogGapError):
-        return LogReplay.of(store).metadata
+        return LogReplay.from_store(store).metadata

@@ -91,7 +91,7 @@ def versions_in(store: LogStore, window: CommitWindow) -> WindowVersions:
         TableNotFoundError: There is no table.
         CorruptLogError: The log cannot be read.
     """
-    times = CommitTimes(store, InCommitTimestamps.of(metadata_of(store)))
+    times = CommitTimes(store, InCommitTimestamps.from_metadata(metadata_of(store)))
     return WindowVersions(
         first=_found(times.first_from, window.start),
         last=times.head if window.end is None else _found(times.last_until, window.end - 1),

@@ -61,7 +61,7 @@ def change_feed(
 
     reader = partial(
         FileRows,
-        FileLocator.of(snapshot.store),
+        FileLocator.from_store(snapshot.store),
         partition_columns=snapshot.partition_columns,
         table=snapshot.table_uri,
         by_id=snapshot.column_mapping is MappingMode.ID,

@@ -45,7 +45,7 @@ def changed_commits(snapshot: Snapshot, covered: ChangedRange) -> Iterator[Chang
         CorruptLogError: A commit cannot be read, is missing, or has an impossible time.
     """
     file_times = monotonic_times(list_log(snapshot.store).commits)
-    in_commit = InCommitTimestamps.of(snapshot.metadata)
+    in_commit = InCommitTimestamps.from_metadata(snapshot.metadata)
     for version in covered:
         actions = read_commit(snapshot.store, version)
         time = commit_timestamp(version, file_times[version], actions.commit_info, in_commit)

@@ -38,7 +38,9 @@ class ChangedRange:
     last: int
 
     @classmethod
-    def of(cls, start: int | str, end: int | str | None, latest: Snapshot, times: Callable[[], CommitTimes]) -> ChangedRange:
+    def from_bounds(
+        cls, start: int | str, end: int | str | None, latest: Snapshot, times: Callable[[], CommitTimes]
+    ) -> ChangedRange:
         """The versions from ``start`` to ``end``.
 
         Args:

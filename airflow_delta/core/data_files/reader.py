@@ -87,7 +87,7 @@ def open_data_file(
         rows = batch.num_rows
         columns = [pa.repeat(constants[name], rows) if name in constants else batch.column(name) for name in target.names]
         for position, padding in padded:
-            columns[position] = padding.of(columns[position])
+            columns[position] = padding.pad(columns[position])
         if with_row_index:
             columns.append(pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), rows), start=first_row - 1))
         first_row += rows

@@ -85,7 +85,7 @@ class RowBitmap:
     containers: Mapping[int, Any]
 
     @classmethod
-    def of(cls, positions: pa.Int64Array) -> RowBitmap:
+    def from_positions(cls, positions: pa.Int64Array) -> RowBitmap:
         """The set of these positions, which ascend without doubles.
 
         Raises:

@@ -43,7 +43,7 @@ class RowIds:
     version_column: str | None
 
     @classmethod
-    def of(cls, configuration: Mapping[str, str]) -> RowIds | None:
+    def from_configuration(cls, configuration: Mapping[str, str]) -> RowIds | None:
         """As a table's properties say; None where readers cannot rely on row ids."""
         if configuration.get(_ENABLED, "").lower() != "true":
             return None

@@ -170,7 +170,7 @@ def _is_json(path: str) -> bool:
 def _manifest(store: LogStore, checkpoint: Checkpoint) -> LogText:
     path = checkpoint.files[0].path
     with corrupt_log_errors(store.table_uri, path):
-        return LogText.of(path, checkpoint.version, store.read(path))
+        return LogText.from_content(path, checkpoint.version, store.read(path))
 
 
 @contextmanager

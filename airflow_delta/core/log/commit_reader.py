@@ -191,6 +191,6 @@ def _texts(store: LogStore, files: Sequence[tuple[int, str]]) -> list[LogText]:
 
 def _text(store: LogStore, version: int, path: str) -> LogText:
     try:
-        return LogText.of(path, version, store.read(path))
+        return LogText.from_content(path, version, store.read(path))
     except FileNotFoundError as error:
         raise LogGapError(table=store.table_uri, file=path, detail="it was deleted after it was listed") from error

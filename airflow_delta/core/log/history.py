@@ -55,7 +55,7 @@ class InCommitTimestamps:
     enabled_at: int | None
 
     @classmethod
-    def of(cls, metadata: Metadata) -> InCommitTimestamps:
+    def from_metadata(cls, metadata: Metadata) -> InCommitTimestamps:
         """As recorded in the table's properties; without an enablement version the whole history has them."""
         properties = metadata.configuration
         if properties.get("delta.enableInCommitTimestamps", "").lower() != "true":

@@ -58,7 +58,7 @@ class LogReplay:
         self._was_chosen_from = False
 
     @classmethod
-    def of(cls, store: LogStore, version: int | None = None, *, broken: Collection[Checkpoint] = ()) -> LogReplay:
+    def from_store(cls, store: LogStore, version: int | None = None, *, broken: Collection[Checkpoint] = ()) -> LogReplay:
         """The replay up to ``version`` (the latest one when None).
 
         Where the newest checkpoint is unreadable, an older one serves if the commits since are there.
@@ -240,7 +240,7 @@ class LogReplay:
         if self.segment.checkpoint and self.segment.checkpoint not in self.broken_checkpoints:
             self.broken_checkpoints = (*self.broken_checkpoints, self.segment.checkpoint)
         try:
-            return LogReplay.of(self._store, self.segment.version, broken=self.broken_checkpoints)
+            return LogReplay.from_store(self._store, self.segment.version, broken=self.broken_checkpoints)
         except (CorruptLogError, VersionNotFoundError):
             raise error from None
 

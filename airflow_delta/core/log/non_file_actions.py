@@ -39,7 +39,7 @@ class LogText:
     lines: Sequence[bytes]
 
     @classmethod
-    def of(cls, path: str, version: int, content: bytes) -> LogText:
+    def from_content(cls, path: str, version: int, content: bytes) -> LogText:
         """The file of this content."""
         lines = [line for line in content.split(b"\n") if line and not line.isspace()]
         return cls(path=path, version=version, lines=lines)

@@ -223,7 +223,7 @@ def _check_same_storage(source: str, target: str) -> None:
 
 
 def _kind_of_storage(uri: str) -> str:
-    location = ObjectLocation.of(uri)
+    location = ObjectLocation.from_uri(uri)
     return location.service if location else scheme_of(uri)
 
 

@@ -25,11 +25,11 @@ def register_clone(source: LogStore, clone: LogStore) -> str | None:
     Raises:
         OSError: The storage does not answer.
     """
-    own = Place.of(clone.table_uri)
-    if own.volume != Place.of(source.table_uri).volume:
+    own = Place.from_uri(clone.table_uri)
+    if own.volume != Place.from_uri(source.table_uri).volume:
         return f"{source.table_uri} lies in another bucket"
     record = json.dumps({"clone": clone.table_uri}).encode()
-    origins = tuple(FileLocator.of(source).sources)  # where it is a clone itself
+    origins = tuple(FileLocator.from_store(source).sources)  # where it is a clone itself
     try:
         source.write(clone_record(own), record)
         for origin in origins:

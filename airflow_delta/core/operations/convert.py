@@ -124,7 +124,7 @@ def convert(
         raise NotConvertibleError(table=uri, problems=(f"{MODE_PROPERTY} can only be set after the table exists",))
     selection = StatisticsSelection.from_properties(wanted.configuration) if statistics else None
     names = tuple(field.name for field in fields)
-    schema, stats = _Footers(uri, FileLocator.of(log.store), names, selection).of(files["path"])
+    schema, stats = _Footers(uri, FileLocator.from_store(log.store), names, selection).read(files["path"])
     metadata = Metadata(
         id=str(uuid.uuid4()),
         schema_string=schema_json(_with_partitions(schema, fields)),
@@ -263,7 +263,7 @@ class _Footers:
     partition_columns: tuple[str, ...]
     selection: StatisticsSelection | None
 
-    def of(self, paths: pa.ChunkedArray) -> tuple[StructType, pa.ChunkedArray]:
+    def read(self, paths: pa.ChunkedArray) -> tuple[StructType, pa.ChunkedArray]:
         """The schema that holds all files, and their statistics (JSON texts; NULL when none are wanted).
 
         Statistics depend on the schema. They are taken as if all files were like the first one; should that be wrong, the

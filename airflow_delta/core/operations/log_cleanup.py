@@ -96,7 +96,7 @@ def _midnight(time: int) -> int:
 def _newest_until(store: LogStore, snapshot: Snapshot, cutoff: int) -> int:
     """The newest commit until then; -1 where there is none."""
     try:
-        return CommitTimes(store, InCommitTimestamps.of(snapshot.metadata)).last_until(cutoff)
+        return CommitTimes(store, InCommitTimestamps.from_metadata(snapshot.metadata)).last_until(cutoff)
     except TimestampOutOfRangeError:
         return -1
 
@@ -114,7 +114,7 @@ def _barrier(store: LogStore, snapshot: Snapshot, version: int) -> int | None:
     """
     while version >= 0:
         try:
-            checkpoint = LogReplay.of(store, version).segment.checkpoint
+            checkpoint = LogReplay.from_store(store, version).segment.checkpoint
         except DeltaError:  # no checkpoint can be read, and the first commits are gone
             return None
         if checkpoint is None:

@@ -61,7 +61,7 @@ def _missing_below_the_root(store: LogStore, paths: pa.ChunkedArray) -> pa.Array
 
 
 def _missing_elsewhere(store: LogStore, paths: Iterable[str]) -> pa.Array:
-    locate = FileLocator.of(store)
+    locate = FileLocator.from_store(store)
     with ThreadPoolExecutor(_THREADS) as pool:
         return pa.array(_without_file(paths, pool.map(lambda path: _exists_elsewhere(locate, path), paths)), pa.string())
 

@@ -109,11 +109,11 @@ def _version_at(log: TableLog, time: int) -> int:
     if time > log.clock() + _CLOCKS:
         detail = f"{time} ms is in the future; the version at that time is not known yet"
         raise InvalidStatementError(statement="PIN", detail=detail)
-    return CommitTimes(log.store, InCommitTimestamps.of(log.refresh().metadata)).last_until(time)
+    return CommitTimes(log.store, InCommitTimestamps.from_metadata(log.refresh().metadata)).last_until(time)
 
 
 def _produced_version(log: TableLog, run: ProducedBy) -> int:
-    found = find_produced(log.store, InCommitTimestamps.of(log.refresh().metadata), run.record)
+    found = find_produced(log.store, InCommitTimestamps.from_metadata(log.refresh().metadata), run.record)
     if found is not None:
         return found.version
     listing = list_log(log.store)

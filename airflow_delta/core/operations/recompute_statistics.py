@@ -90,7 +90,7 @@ def recompute_statistics(
     files = snapshot.files(where)
     if missing_only:
         files = files.filter(without_statistics(files))
-    stats = _Reader.of(snapshot).statistics(files)
+    stats = _Reader.from_snapshot(snapshot).statistics(files)
     changed = pa.array([_differ(*pair) for pair in zip(files["stats"].to_pylist(), stats.to_pylist(), strict=True)], pa.bool_())
     if dry_run:
         would = sum(changed.to_pylist())
@@ -154,11 +154,11 @@ class _Reader:
     tells_tightness: bool
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> _Reader:
+    def from_snapshot(cls, snapshot: Snapshot) -> _Reader:
         properties = snapshot.metadata.configuration
         return cls(
             store=snapshot.store,
-            locate=FileLocator.of(snapshot.store),
+            locate=FileLocator.from_store(snapshot.store),
             schema=physical_schema(snapshot.schema.without(snapshot.partition_columns)),
             selection=StatisticsSelection.from_properties(properties),
             by_id=mapping_mode(properties) is MappingMode.ID,

@@ -92,7 +92,7 @@ def check_contained(store: LogStore, files: pa.Table) -> None:
         PathOutsideTableError: One of them does not.
         CorruptLogError: A deletion vector cannot be located.
     """
-    locate = FileLocator.of(store)
+    locate = FileLocator.from_store(store)
     locate.check(files["path"])
     locate.check(deletion_vector_files(files["deletion_vector"], table=store.table_uri))
 

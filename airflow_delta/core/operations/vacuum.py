@@ -155,7 +155,7 @@ def vacuum(
     retention = retention_of(snapshot.table_uri, snapshot.metadata, retention_hours, enforce=enforce_retention)
     cutoff = log.clock() - retention.milliseconds
     protected = [log.snapshot(version).files().select(["path", "deletion_vector"]) for version in sorted(set(protect))]
-    in_commit = InCommitTimestamps.of(snapshot.metadata)
+    in_commit = InCommitTimestamps.from_metadata(snapshot.metadata)
     if lite:
         commits = due_commits(snapshot.store, in_commit, cutoff)
         candidates, due = removed_files(snapshot.store, commits), commits.end

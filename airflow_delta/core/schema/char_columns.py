@@ -39,7 +39,7 @@ class Padding:
     length: int = 0
     inside: Mapping[int, Padding] | None = None
 
-    def of(self, values: pa.Array) -> pa.Array:
+    def pad(self, values: pa.Array) -> pa.Array:
         """The values, padded; longer texts stay as they are."""
         if self.inside is None:
             return pc.utf8_rpad(values, width=self.length, padding=" ")
@@ -56,7 +56,7 @@ class Padding:
 
     def _member(self, position: int, values: pa.Array) -> pa.Array:
         found = (self.inside or {}).get(position)
-        return values if found is None else found.of(values)
+        return values if found is None else found.pad(values)
 
 
 def has_char(field: StructField) -> bool:

@@ -175,7 +175,7 @@ def partition_column(texts: pa.Array | pa.ChunkedArray, field: StructField) -> p
     """``typed_values`` of a partition column, padded where it is a CHAR."""
     values = typed_values(texts, field.type, column=field.name)
     padding = paddings(StructType((field,))).get(field.name)
-    return values if padding is None else padding.of(values)
+    return values if padding is None else padding.pad(values)
 
 
 def texts_of_key(maps: pa.ChunkedArray, key: str) -> pa.ChunkedArray:

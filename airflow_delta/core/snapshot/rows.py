@@ -57,7 +57,7 @@ def read_rows(
         read = StructType((*read.fields, *row_ids.fields))
         target = pa.schema([*target, (ROW_ID, pa.int64()), (ROW_COMMIT_VERSION, pa.int64())])
 
-    locate = FileLocator.of(store)
+    locate = FileLocator.from_store(store)
     locate.check(files["path"])
 
     def batches() -> Iterator[pa.RecordBatch]:

@@ -68,7 +68,7 @@ class Snapshot:
         """When this version was committed, in milliseconds since the epoch; the checkpoint's time where only that is left."""
         commit, checkpoint = self.segment.commit_of_version, self.segment.checkpoint
         file = commit or (checkpoint.files[-1] if checkpoint else None)
-        in_commit = InCommitTimestamps.of(self.metadata)
+        in_commit = InCommitTimestamps.from_metadata(self.metadata)
         if not in_commit.holds_for(self.version):
             return file.modification_time if file else 0
         if commit is None and self.checksum and self.checksum.in_commit_timestamp is not None:
@@ -88,7 +88,7 @@ class Snapshot:
         """
         if self.checksum is None:
             return ()
-        info, in_commit = self.commit_info, InCommitTimestamps.of(self.metadata)
+        info, in_commit = self.commit_info, InCommitTimestamps.from_metadata(self.metadata)
         sizes = self.files(columns=["size"])["size"]
         counted = VersionChecksum(
             num_files=len(sizes),
@@ -200,7 +200,7 @@ class Snapshot:
             CorruptDataFileError: A data file is not what the log says. Raised while the reader is consumed.
         """
         predicate = None if where is None else self._predicate(where)
-        row_ids = RowIds.of(self.metadata.configuration) if with_row_ids else None
+        row_ids = RowIds.from_configuration(self.metadata.configuration) if with_row_ids else None
         if with_row_ids and row_ids is None:
             raise SchemaMismatchError(table=self.table_uri, differences=("row ids: the table does not track its rows",))
         files = self.files(predicate, READ_COLUMNS)

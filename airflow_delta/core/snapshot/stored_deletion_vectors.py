@@ -24,7 +24,7 @@ class StoredDeletionVectors:
 
     def __init__(self, store: LogStore) -> None:
         self._store = store
-        self._locate = FileLocator.of(store)
+        self._locate = FileLocator.from_store(store)
 
     def read(self, deletion_vectors: pa.StructArray) -> list[RowBitmap]:
         """For each vector (``DELETION_VECTOR``) the deleted rows; none for NULL.

@@ -60,7 +60,7 @@ def data_filesystem(uri: str, storage_options: Mapping[str, Any] | None = None) 
     scheme = scheme_of(uri)
     if scheme == "file":
         return pyarrow.fs.LocalFileSystem(), str(local_path(uri))
-    location = ObjectLocation.of(uri)
+    location = ObjectLocation.from_uri(uri)
     try:
         if location:
             return _object_filesystem(location, dict(storage_options or ambient_options(location))), location.path

@@ -66,7 +66,7 @@ class FileLocator:
         self._directories: dict[str, str] = {}
 
     @classmethod
-    def of(cls, store: LogStore) -> FileLocator:
+    def from_store(cls, store: LogStore) -> FileLocator:
         """That of a table's store."""
         return cls(store.data_filesystem, store.table_uri, getattr(store, "allowed_prefixes", ()))  # a store of a user's own
 
@@ -78,7 +78,7 @@ class FileLocator:
     @cached_property
     def place(self) -> Place:
         """The table's root."""
-        return Place.of(self._table)
+        return Place.from_uri(self._table)
 
     def __call__(self, path: str) -> tuple[pyarrow.fs.FileSystem, str]:
         """The filesystem, and the path there, of a file that the log names by ``path``.
@@ -121,7 +121,7 @@ class FileLocator:
     def _may_read(self, uri: str) -> bool:
         """Whether the absolute path leads below the root, an allowed prefix or a source of this clone."""
         try:
-            place = Place.of(uri)
+            place = Place.from_uri(uri)
         except InvalidStatementError:
             return False
         known = any(prefix.holds(place) for prefix in self._prefixes)
@@ -140,7 +140,7 @@ class FileLocator:
 
     @cached_property
     def _prefixes(self) -> tuple[Place, ...]:
-        return (self.place, *map(Place.of, self._allowed))
+        return (self.place, *map(Place.from_uri, self._allowed))
 
     @cached_property
     def sources(self) -> dict[str, Place]:
@@ -166,7 +166,7 @@ class FileLocator:
     def _agreeing(self, source: str) -> Place | None:
         """The root of this source, if it says that this table is its clone."""
         try:
-            place = Place.of(source)
+            place = Place.from_uri(source)
         except InvalidStatementError:
             return None
         if place.volume != self.place.volume:

@@ -100,7 +100,7 @@ class FsspecLogStore(ABC):
             InvalidStatementError: The URI names no bucket.
             UnsupportedStorageError: The service's package is not installed, or does not take the options.
         """
-        location = ObjectLocation.of(uri)
+        location = ObjectLocation.from_uri(uri)
         if location is None:
             raise UnsupportedStorageError(uri=uri, detail="the URI does not name an object store")
         self._table_uri = uri.rstrip("/")

@@ -46,7 +46,7 @@ class ObjectLocation:
     host: str | None = None
 
     @classmethod
-    def of(cls, uri: str) -> ObjectLocation | None:
+    def from_uri(cls, uri: str) -> ObjectLocation | None:
         """The place that the URI names; None when its scheme is not an object store's.
 
         Raises:

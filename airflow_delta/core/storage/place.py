@@ -26,9 +26,9 @@ class Place:
     path: PurePosixPath
 
     @classmethod
-    def of(cls, uri: str) -> Place:
-        """The place that the URI names; nothing need be there. Raises ``InvalidStatementError`` as ``ObjectLocation.of``."""
-        location = ObjectLocation.of(uri)
+    def from_uri(cls, uri: str) -> Place:
+        """The place that the URI names; nothing need be there. Errors: as ``ObjectLocation.from_uri``."""
+        location = ObjectLocation.from_uri(uri)
         if location is not None:
             account = f"@{location.account.lower()}" if location.account else ""
             return cls(volume=f"{location.service}:{location.container}{account}", path=PurePosixPath("/", location.key))

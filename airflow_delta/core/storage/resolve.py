@@ -58,7 +58,7 @@ def log_store_for(uri: str, storage_options: Mapping[str, Any] | None = None, al
     if scheme == "memory":
         with _memory_lock:
             return _memory_tables.setdefault(uri.rstrip("/"), InMemoryLogStore(uri, allowed_prefixes=allowed))
-    location = ObjectLocation.of(uri)
+    location = ObjectLocation.from_uri(uri)
     if location:
         return _OBJECT_STORES[location.service](uri, storage_options or ambient_options(location), allowed_prefixes=allowed)
     raise UnsupportedStorageError(uri=uri, detail=f"no atomic create is available for {scheme}://")

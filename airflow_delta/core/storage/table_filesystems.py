@@ -22,7 +22,7 @@ class TableFilesystems:
         """Nothing is opened yet; the options are those of fsspec, and may be secret."""
         self._table_uri = table_uri
         self._options = dict(storage_options or {})
-        self._location = ObjectLocation.of(table_uri)
+        self._location = ObjectLocation.from_uri(table_uri)
 
     def __reduce__(self) -> tuple[type[TableFilesystems], tuple[str, dict[str, Any]]]:
         return type(self), (self._table_uri, self._options)
@@ -37,7 +37,7 @@ class TableFilesystems:
         """
         if uri is None:
             return self._root
-        location, own = ObjectLocation.of(uri), self._location
+        location, own = ObjectLocation.from_uri(uri), self._location
         if location is None or own is None or (location.service, location.host) != (own.service, own.host):
             return data_filesystem(uri)
         if location.container == own.container:

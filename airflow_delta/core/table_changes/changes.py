@@ -170,7 +170,7 @@ class TableChanges:
         return self._planned(self.start(None), steps)
 
     def _planned(self, transaction: OptimisticTransaction, steps: Sequence[Step]) -> Plan:
-        plan = planned(TableState.of(transaction.snapshot), steps)
+        plan = planned(TableState.from_snapshot(transaction.snapshot), steps)
         for step in steps:
             if step.check:
                 with refusals(transaction.snapshot.table_uri, step.operation):

@@ -30,7 +30,7 @@ class TableState:
     domains: Mapping[str, DomainMetadata]
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> TableState:
+    def from_snapshot(cls, snapshot: Snapshot) -> TableState:
         """The table of a snapshot."""
         return cls(
             uri=snapshot.table_uri,

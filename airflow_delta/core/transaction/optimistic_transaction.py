@@ -273,7 +273,7 @@ class OptimisticTransaction:
             MetadataChangedError: Schema, partitioning or features have changed.
             As ``commit``.
         """
-        grouped, adds, removes = RewriteBins.of(bins, metrics)
+        grouped, adds, removes = RewriteBins.from_bins(bins, metrics)
         if not grouped.rearranges(adds, removes):
             raise InvalidCommitError(table=self._store.table_uri, detail="a rewrite in bins must not change data")
         if self._committed:

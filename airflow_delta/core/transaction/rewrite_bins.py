@@ -46,7 +46,7 @@ class RewriteBins:
     metrics: RewriteMetrics | None = None
 
     @classmethod
-    def of(
+    def from_bins(
         cls, bins: Sequence[FileRewriteBin], metrics: RewriteMetrics | None = None
     ) -> tuple[RewriteBins, pa.Table, pa.Table]:
         """The bins, and all their adds and removes."""

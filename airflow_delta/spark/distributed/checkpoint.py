@@ -107,7 +107,7 @@ def _many(spark: SparkSession) -> int:
 
 def _is_in_reach(store: LogStore) -> bool:
     """Whether workers reach the table's files as the driver does."""
-    return scheme_of(store.table_uri) == "file" or ObjectLocation.of(store.table_uri) is not None
+    return scheme_of(store.table_uri) == "file" or ObjectLocation.from_uri(store.table_uri) is not None
 
 
 class _SharedCheckpoint:
@@ -142,7 +142,7 @@ class _SharedCheckpoint:
         snapshot = self._snapshot(start)
         check_writable(snapshot.table_uri, snapshot.protocol, snapshot.metadata)
         kind = allowed_kind(self._kind, snapshot.protocol)
-        content = CheckpointContent.of(snapshot, self._now)
+        content = CheckpointContent.from_snapshot(snapshot, self._now)
         table = CheckpointedTable(
             table_uri=snapshot.table_uri,
             storage_options=dict(self._store.storage_options),
@@ -195,7 +195,9 @@ class _SharedCheckpoint:
         with typed_worker_errors():
             lines = self._frame(start.commits()).mapInArrow(reader, LINES_DDL).toArrow().sort_by("version")
         commits = start.segment.commits
-        texts = [LogText.of(commits[each["version"]].path, each["version"], each["lines"]) for each in lines.to_pylist()]
+        texts = [
+            LogText.from_content(commits[each["version"]].path, each["version"], each["lines"]) for each in lines.to_pylist()
+        ]
         small = NonFileActions(self._store.table_uri, texts, (PROTOCOL, METADATA, TRANSACTION, DOMAIN))
         return CommitBatch(
             protocol=small.last_of(PROTOCOL, Protocol.from_json),

@@ -86,7 +86,7 @@ class CheckpointedTable:
         """What the checkpoint says of these files."""
         store = self.store()
         replay = _BucketReplay(store, self, changes)
-        return CheckpointContent.of(Snapshot(store, replay), self.now)
+        return CheckpointContent.from_snapshot(Snapshot(store, replay), self.now)
 
 
 class _BucketReplay(LogReplay):

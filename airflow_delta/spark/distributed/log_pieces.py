@@ -58,7 +58,7 @@ class LogPiece:
 
     def _of_json(self, store: LogStore) -> Iterator[pa.Table]:
         for lines in self._blocks(store):
-            text = LogText.of(self.path, self.version, lines)
+            text = LogText.from_content(self.path, self.version, lines)
             found = file_actions(store.table_uri, [text])
             yield from (each for each in (found.adds, found.removes) if len(each))
 

@@ -83,7 +83,7 @@ class SparkVacuumExecutor:
             raise vacuum_incomplete(store.table_uri, paths, [FailedDelete(**each) for each in failed.to_pylist()])
 
     def _is_shared(self, store: LogStore, files: int) -> bool:
-        return files >= self._many and ObjectLocation.of(store.table_uri) is not None
+        return files >= self._many and ObjectLocation.from_uri(store.table_uri) is not None
 
 
 def shared_directories(filesystem: pafs.FileSystem, root: str, wanted: int) -> tuple[list[pafs.FileInfo], list[str]]:

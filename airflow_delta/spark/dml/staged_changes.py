@@ -74,7 +74,7 @@ def columns_needed(snapshot: Snapshot, clauses: BoundClauses, *texts: str) -> St
 
 def _carried(snapshot: Snapshot, clauses: BoundClauses) -> tuple[StructField, ...]:
     """``ROW_ID``, where the table tracks rows and an updated row may be written elsewhere than in the place of its file."""
-    is_tracked = RowIds.of(snapshot.metadata.configuration) is not None
+    is_tracked = RowIds.from_configuration(snapshot.metadata.configuration) is not None
     leaves = bool(clauses.of(ClauseKind.UPDATE)) and (clauses.moves_rows or hides_rows(snapshot))
     return (StructField(ROW_ID, LONG),) if is_tracked and leaves else ()
 
@@ -167,6 +167,6 @@ def scan_positions(
         keys=None if keys is None else to_ipc(keys),
         where=where,
         unless=unless,
-        row_ids=RowIds.of(snapshot.metadata.configuration) if columns.find(ROW_ID) else None,
+        row_ids=RowIds.from_configuration(snapshot.metadata.configuration) if columns.find(ROW_ID) else None,
     )
     return spark.range(0, tasks, 1, tasks).mapInArrow(worker, schema)

@@ -46,4 +46,4 @@ def table_place(spark: SparkSession, uri: str) -> Place:
         configuration = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001 - as above
         with suppress(Py4JJavaError):
             uri = path.getFileSystem(configuration).resolvePath(path).toString()
-    return Place.of(uri)
+    return Place.from_uri(uri)

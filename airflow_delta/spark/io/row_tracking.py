@@ -17,7 +17,7 @@ from airflow_delta.core.schema.data_types import LONG
 
 def row_id_column(metadata: Metadata) -> StructType:
     """The column in which files of changed rows hold their ids; none where the table does not track rows."""
-    row_ids = RowIds.of(metadata.configuration)
+    row_ids = RowIds.from_configuration(metadata.configuration)
     name = row_ids.id_column if row_ids else None
     return StructType((StructField(name, LONG),) if name else ())
 

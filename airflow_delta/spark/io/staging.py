@@ -51,7 +51,7 @@ class StagingArea:
         self.name = f"{within}/write-{uuid.uuid4().hex}" if within else f"write-{uuid.uuid4().hex}"
         self.uri = f"{hadoop_uri(self.table_uri)}/{self.name}"
         self._filesystem, self.root = self.store.data_filesystem()
-        FileLocator.of(self.store)(self.name)  # linked directories are not written through
+        FileLocator.from_store(self.store)(self.name)  # linked directories are not written through
         self._missing = _missing_directories(self._filesystem, f"{self.root}/{within}" if within else self.root)
         self._entrusted = False
         self._changes: StagingArea | None = None
@@ -89,7 +89,9 @@ class StagingArea:
         if self._changes is not None:
             self._changes.discard()
         directory = f"{self.root}/{self.name}"
-        if ObjectLocation.of(self.table_uri):  # where Arrow would leave an empty object in the name of the table's directory
+        if ObjectLocation.from_uri(
+            self.table_uri
+        ):  # where Arrow would leave an empty object in the name of the table's directory
             self.store.delete([each.path for each in self.store.list_all(self.name)])
         elif self._filesystem.get_file_info(directory).type != pafs.FileType.NotFound:
             self._filesystem.delete_dir(directory)

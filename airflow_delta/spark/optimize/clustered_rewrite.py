@@ -81,7 +81,7 @@ class ClusteredRewrite:
         outputs = sum(-(-each.boxes.cells // each.cells_per_file) for each in placements.values())
         schema = self.snapshot.schema.without(self.snapshot.partition_columns)
         configuration = self.snapshot.metadata.configuration
-        columns = CopiedColumns(schema=schema, row_ids=RowIds.of(configuration))
+        columns = CopiedColumns(schema=schema, row_ids=RowIds.from_configuration(configuration))
         tasks = task_count(spark, self.inputs)
         scatter = ScatterWorker(
             table=TableFiles.of(self.snapshot),

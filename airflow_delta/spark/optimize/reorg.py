@@ -87,7 +87,7 @@ def reorg(
 
 
 def _columns(snapshot: Snapshot) -> DroppedColumns:
-    row_ids = RowIds.of(snapshot.metadata.configuration)
+    row_ids = RowIds.from_configuration(snapshot.metadata.configuration)
     stored = snapshot.schema.without(snapshot.partition_columns)
     known = StructType((*stored.fields, *(row_ids.fields if row_ids else ())))
     return DroppedColumns(

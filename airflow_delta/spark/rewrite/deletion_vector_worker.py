@@ -75,7 +75,7 @@ class VectorWorker:
 
     def _vector(self, files: pa.Table, number: int, rows: pa.Int64Array) -> RowBitmap:
         """All rows of the file that are gone now."""
-        going = RowBitmap.of(rows)
+        going = RowBitmap.from_positions(rows)
         former: Any = files["deletion_vector"][number].as_py()
         return going if former is None else going.union(self.table.hidden_rows(files["path"][number].as_py(), former))
 

@@ -99,7 +99,7 @@ class FileRewrite:
     @property
     def _row_ids(self) -> RowIds | None:
         """How the rows carry their ids; None where they carry none, or are not written."""
-        return RowIds.of(self.snapshot.metadata.configuration) if self.directory else None
+        return RowIds.from_configuration(self.snapshot.metadata.configuration) if self.directory else None
 
     def _run(self, ordered: DataFrame, clock: Clock) -> Rewritten:
         table = TableFiles.of(self.snapshot)

@@ -43,7 +43,7 @@ class ChangeTail(LogTail):
         """
         super().__init__(log, options)
         self._file_times: dict[int, int] = {}
-        self._in_commit = InCommitTimestamps.of(self._began.metadata)
+        self._in_commit = InCommitTimestamps.from_metadata(self._began.metadata)
         self._check_recorded(self._began.version, self._began.metadata)
 
     @property
@@ -83,7 +83,7 @@ class ChangeTail(LogTail):
         """When the commit was made, in milliseconds since the epoch."""
         if version not in self._file_times:
             self._file_times = monotonic_times(list_log(self._log.store).commits)
-            self._in_commit = InCommitTimestamps.of(self._log.refresh().metadata)
+            self._in_commit = InCommitTimestamps.from_metadata(self._log.refresh().metadata)
         return commit_timestamp(version, self._file_times[version], actions.commit_info, self._in_commit)
 
     def _check_metadata(self, version: int, metadata: Metadata) -> None:

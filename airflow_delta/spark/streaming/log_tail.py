@@ -94,7 +94,7 @@ class LogTail:
         options, latest = self._options, self._began.version
         version = options.starting_version
         if options.starting_timestamp is not None:
-            times = CommitTimes(self._log.store, InCommitTimestamps.of(self._began.metadata))
+            times = CommitTimes(self._log.store, InCommitTimestamps.from_metadata(self._began.metadata))
             version = times.first_from(milliseconds(options.starting_timestamp))
         if version is None:
             return self._offset(latest, is_snapshot=True)

@@ -10,7 +10,7 @@ from airflow_delta.core.data_files.row_bitmap import RowBitmap
 from airflow_delta.core.data_files.z85 import z85_encoded
 
 ROWS = [1, 2, 70_000]
-CONTENT = RowBitmap.of(pa.array(ROWS, pa.int64())).serialize()
+CONTENT = RowBitmap.from_positions(pa.array(ROWS, pa.int64())).serialize()
 VECTOR = {"storage_type": "u", "path_or_inline_dv": "", "offset": 1, "size_in_bytes": len(CONTENT), "cardinality": 3}
 INLINE = {**VECTOR, "storage_type": "i", "path_or_inline_dv": z85_encoded(CONTENT), "offset": None}
 FRAMED = struct.pack(">i", len(CONTENT)) + CONTENT + struct.pack(">I", zlib.crc32(CONTENT))

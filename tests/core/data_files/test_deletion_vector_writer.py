@@ -10,7 +10,7 @@ from airflow_delta.core.data_files.row_bitmap import RowBitmap
 
 
 def bitmap(rows):
-    return RowBitmap.of(pa.array(sorted(rows), pa.int64()))
+    return RowBitmap.from_positions(pa.array(sorted(rows), pa.int64()))
 
 
 def read(root, vector):

@@ -58,7 +58,7 @@ DENSE = st.builds(lambda start, length, step: set(range(start, start + length * 
 
 
 def of(rows):
-    return RowBitmap.of(pa.array(sorted(rows), pa.int64()))
+    return RowBitmap.from_positions(pa.array(sorted(rows), pa.int64()))
 
 
 @given(ROWS, st.booleans())
@@ -124,7 +124,7 @@ def test_the_format_before_the_portable_one_is_read(order):
 @pytest.mark.parametrize("positions", [[3, 2], [2, 2], [-1], [None]])
 def test_positions_that_do_not_ascend_are_no_set(positions):
     with pytest.raises(ValueError, match="position"):
-        RowBitmap.of(pa.array(positions, pa.int64()))
+        RowBitmap.from_positions(pa.array(positions, pa.int64()))
 
 
 def changed(content, place, replacement):

@@ -95,7 +95,7 @@ class Table:
         """Delete rows by their position, a list for each file."""
         files = self.log.snapshot().files()
         deletion_vectors = write_deletion_vectors(
-            LOCAL, str(self.root), (RowBitmap.of(pa.array(position, pa.int64())) for position in positions)
+            LOCAL, str(self.root), (RowBitmap.from_positions(pa.array(position, pa.int64())) for position in positions)
         )
         stats = [with_wide_bounds(stats, json.loads(stats)["numRecords"]) for stats in files["stats"].to_pylist()]
         adds = files.set_column(files.column_names.index("stats"), ADD_FILE.field("stats"), pa.array(stats))

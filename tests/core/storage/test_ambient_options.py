@@ -18,7 +18,7 @@ def set_options(monkeypatch):
 
 
 def options_at(uri):
-    return ambient_options(ObjectLocation.of(uri))
+    return ambient_options(ObjectLocation.from_uri(uri))
 
 
 def test_each_service_has_its_own(set_options):

@@ -15,6 +15,6 @@ def test_what_goes_wrong_with_credentials_is_reported_without_them(monkeypatch, 
 
     monkeypatch.setattr("gcsfs.core.GCSFileSystem", refuse)
     with pytest.raises(expected) as caught:
-        object_filesystem(ObjectLocation.of("gs://bucket/table"), {"token": "hush"})
+        object_filesystem(ObjectLocation.from_uri("gs://bucket/table"), {"token": "hush"})
     assert "hush" not in str(caught.value)
     assert caught.value.__suppress_context__

@@ -20,8 +20,8 @@ from airflow_delta.core.storage.place import Place
     ],
 )
 def test_spellings_of_one_place_are_equal(one, other):
-    assert Place.of(one) == Place.of(other)
-    assert Place.of(one).overlaps(Place.of(f"{other.rstrip('/')}/day=mon/f.parquet"))
+    assert Place.from_uri(one) == Place.from_uri(other)
+    assert Place.from_uri(one).overlaps(Place.from_uri(f"{other.rstrip('/')}/day=mon/f.parquet"))
 
 
 @pytest.mark.parametrize(
@@ -36,8 +36,8 @@ def test_spellings_of_one_place_are_equal(one, other):
     ],
 )
 def test_other_places_differ_and_do_not_overlap(one, other):
-    assert Place.of(one) != Place.of(other)
-    assert not Place.of(one).overlaps(Place.of(other))
+    assert Place.from_uri(one) != Place.from_uri(other)
+    assert not Place.from_uri(one).overlaps(Place.from_uri(other))
 
 
 def test_links_and_relative_paths_are_followed(tmp_path, monkeypatch):
@@ -45,4 +45,4 @@ def test_links_and_relative_paths_are_followed(tmp_path, monkeypatch):
     (tmp_path / "link").symlink_to(tmp_path / "lake")
     monkeypatch.chdir(tmp_path / "lake")
 
-    assert Place.of(str(tmp_path / "link" / "t")) == Place.of("t") == Place.of(f"file:{tmp_path}/lake/t")
+    assert Place.from_uri(str(tmp_path / "link" / "t")) == Place.from_uri("t") == Place.from_uri(f"file:{tmp_path}/lake/t")

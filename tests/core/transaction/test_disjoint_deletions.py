@@ -29,7 +29,7 @@ WRITE, DELETE, RESTORE = (Operation(name=name) for name in ("WRITE", "DELETE", "
 
 
 def bitmap(rows):
-    return RowBitmap.of(pa.array(sorted(rows), pa.int64()))
+    return RowBitmap.from_positions(pa.array(sorted(rows), pa.int64()))
 
 
 class Table:

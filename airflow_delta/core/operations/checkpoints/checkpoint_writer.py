@@ -93,7 +93,7 @@ def write_checkpoint(
     requested: CheckpointKind | None = converted_value("checkpoint", "kind", kind, CheckpointKind | None)
     kind = requested or _kind_by_policy(snapshot.protocol, snapshot.metadata)
     _check_allowed(kind, snapshot.protocol)
-    content = CheckpointContent.of(snapshot, now)
+    content = CheckpointContent.from_snapshot(snapshot, now)
     try:
         written = _write(content, kind, rows_of_part)
     except CorruptLogError:

@@ -42,9 +42,9 @@ class CheckpointContent:
     is_streamed: bool = True
 
     @classmethod
-    def of(cls, snapshot: Snapshot, now: int) -> CheckpointContent:
+    def from_snapshot(cls, snapshot: Snapshot, now: int) -> CheckpointContent:
         """The content of the checkpoint of this version."""
-        return cls(snapshot=snapshot, now=now, parsed=ParsedColumns.of(snapshot))
+        return cls(snapshot=snapshot, now=now, parsed=ParsedColumns.from_snapshot(snapshot))
 
     @property
     def file_columns(self) -> pa.Schema:

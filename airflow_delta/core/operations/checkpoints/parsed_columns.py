@@ -62,7 +62,7 @@ class ParsedColumns:
     tight_bounds: bool
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> ParsedColumns:
+    def from_snapshot(cls, snapshot: Snapshot) -> ParsedColumns:
         """As the table's properties require: all where ``delta.checkpoint.writeStatsAsStruct`` is true, otherwise none.
 
         Where nothing is said of it, they come in the place of texts that are not wanted: else the statistics would be lost.

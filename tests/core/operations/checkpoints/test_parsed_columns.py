@@ -198,7 +198,7 @@ def test_the_properties_of_the_table_decide_what_is_written():
 def test_only_columns_that_have_statistics_are_there():
     (add,) = checkpointed([None], configuration={"delta.dataSkippingNumIndexedCols": "2"})
     assert add["stats_parsed"] is None
-    kind = ParsedColumns.of(new_log({**STRUCT, "delta.dataSkippingNumIndexedCols": "2"}).refresh()).statistics
+    kind = ParsedColumns.from_snapshot(new_log({**STRUCT, "delta.dataSkippingNumIndexedCols": "2"}).refresh()).statistics
     assert {field.name: [inner.name for inner in field.type] for field in kind if pa.types.is_struct(field.type)} == {
         "minValues": ["n", "b"], "maxValues": ["n", "b"], "nullCount": ["n", "b"],
     }  # fmt: skip
@@ -248,4 +248,4 @@ def test_no_text_whatever_keeps_a_checkpoint_from_being_written(texts):
     assert (len(columns), columns.type) == (len(texts), PARSED.statistics)
 
 
-PARSED = ParsedColumns.of(new_log(STRUCT).refresh())
+PARSED = ParsedColumns.from_snapshot(new_log(STRUCT).refresh())
