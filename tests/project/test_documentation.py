@@ -2,6 +2,7 @@
 
 import pkgutil
 import re
+import tomllib
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -192,6 +193,14 @@ def test_every_name_of_the_api_page_exists():
     modules = [name.rpartition(".")[::2] for name in names if name != "airflow_delta.operators"]
     assert [(module, name) for module, name in modules if not hasattr(import_module(module), name)] == []
     assert {name for name in operators.__all__ if not name.endswith("Operator")} == set(values)
+
+
+def test_the_floors_of_the_architecture_are_those_of_the_contract():
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    floors = PAGES["docs/architecture.md"].partition("## Floors")[2].partition("\n## ")[0]
+    shown = [re.findall(r"`(airflow_delta/\w+)/`", row) for row in floors.splitlines() if row.startswith("| ")]
+    layers = [layer.replace(".", "/").split(" | ") for layer in contracts[0]["layers"]]
+    assert [row for row in shown if row] == layers
 
 
 def test_the_architecture_names_many_places():
