@@ -1,6 +1,6 @@
 """``MERGE INTO … USING … ON … WHEN …`` as one text, split into the parts of a ``MergeStatement``.
 
-The text is cut between its words, never written anew: conditions and values stay the user's own SQL, which only Spark analyses.
+The text is cut between its words, never written anew: conditions and values stay the user's own SQL, which only Spark analyzes.
 Only the aliases of the two sides become ``target`` and ``source``, which is what statements call them.
 """
 

@@ -61,11 +61,11 @@ def check_scannable(table: str, protocol: Protocol, metadata: Metadata) -> None:
 
 
 def check_rows_writable(table: str, protocol: Protocol, metadata: Metadata) -> None:
-    """Return if rows written by Spark here keep every promise of the table.
+    """Return if writes by Spark here enforce every constraint of the table.
 
     Raises:
         UnsupportedReaderFeatureError: Its rows cannot be read.
-        UnsupportedWriterFeatureError: A promise would not be kept.
+        UnsupportedWriterFeatureError: A constraint could not be enforced.
     """
     check_scannable(table, protocol, metadata)
     check_writable(table, protocol, metadata, known=_WRITTEN)

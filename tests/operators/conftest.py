@@ -28,7 +28,7 @@ with calls.open("a") as out:
     call = dict(argv=sys.argv[1:], spec=spec, python=os.environ.get("PYSPARK_PYTHON"), shipped=shipped)
     out.write(json.dumps(call) + "\\n")
 number = len(calls.read_text().splitlines())
-{behaviour}
+{behavior}
 from airflow_delta.core.statements import OperationResult
 from airflow_delta.jobs.result import ResultDocument, write_result
 outcome = OperationResult(
@@ -40,13 +40,13 @@ write_result(spec["result_uri"], ResultDocument(outcome=outcome))
 
 @dataclass
 class RecordingSubmit:
-    """A program in the place of spark-submit; the behaviour is Python that knows ``spec`` and the call's ``number``.
+    """A program in the place of spark-submit; the behavior is Python that knows ``spec`` and the call's ``number``.
 
-    A behaviour that does not exit ends in an outcome whose version is the number.
+    A behavior that does not exit ends in an outcome whose version is the number.
     """
 
     folder: Path
-    behaviour: str = ""
+    behavior: str = ""
     calls_file: Path = field(init=False)
 
     def __post_init__(self):
@@ -56,7 +56,7 @@ class RecordingSubmit:
             python=sys.executable,
             root=str(Path(__file__).parents[2]),
             calls=str(self.calls_file),
-            behaviour=self.behaviour,
+            behavior=self.behavior,
         )
         self.path.write_text(text)
         self.path.chmod(self.path.stat().st_mode | stat.S_IXUSR)
@@ -68,10 +68,10 @@ class RecordingSubmit:
 
 @pytest.fixture
 def recording_submit(tmp_path_factory):
-    """Make a recording spark-submit: ``recording_submit(behaviour)``."""
+    """Make a recording spark-submit: ``recording_submit(behavior)``."""
 
-    def make(behaviour=""):
-        return RecordingSubmit(tmp_path_factory.mktemp("submit"), behaviour)
+    def make(behavior=""):
+        return RecordingSubmit(tmp_path_factory.mktemp("submit"), behavior)
 
     return make
 

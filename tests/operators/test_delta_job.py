@@ -62,7 +62,7 @@ with calls.open("a") as out:
                            "version": spec.statement.source.version_number}}) + "\\n")
 number = len(calls.read_text().splitlines())
 outcome = OperationResult(table=spec.statement.table, version=number, read_version=0, operation="MERGE", committed=True)
-{behaviour}
+{behavior}
 write_result(spec.result_uri, ResultDocument(outcome=outcome))
 """
 
@@ -78,10 +78,10 @@ def submitter(tmp_path):
     """Make a fake submit; its calls are in ``calls()``."""
     calls = tmp_path / "calls.jsonl"
 
-    def make(behaviour=""):
+    def make(behavior=""):
         script = tmp_path / "fake.py"
         root = str(job_scripts()[0].parents[1])
-        script.write_text(FAKE.format(root=root, calls=str(calls), behaviour=behaviour))
+        script.write_text(FAKE.format(root=root, calls=str(calls), behavior=behavior))
         return [sys.executable, str(script)]
 
     make.calls = lambda: [json.loads(line) for line in calls.read_text().splitlines()]

@@ -1,1 +1,1 @@
-"""What a table promises of its rows: what no row may break, and what a row gets that says nothing."""
+"""Constraint enforcement, and column defaults, generated and identity columns, on write."""

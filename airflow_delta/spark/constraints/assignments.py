@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from airflow_delta.core.schema import StructField, StructType
 from airflow_delta.core.schema.column_names import name_key
-from airflow_delta.spark.constraints.column_references import mentioned_columns
+from airflow_delta.spark.constraints.column_references import column_references
 from airflow_delta.spark.constraints.column_rules import Identity, default_text, generation_text
 from airflow_delta.spark.constraints.values import has_value_when_missing, refused_value
 
@@ -61,7 +61,7 @@ def updated(values: Mapping[str, str], schema: StructType, differences: dict[str
     computed = {
         each.name
         for each in _generated(schema)
-        if each.name not in spelled and (each.name in values or mentioned_columns([str(generation_text(each))], changed).fields)
+        if each.name not in spelled and (each.name in values or column_references([str(generation_text(each))], changed).fields)
     }
     return Assignments(values=spelled, computed=frozenset(computed))
 

@@ -1,4 +1,4 @@
-"""Which columns of a table an SQL text may be about, told by its words alone: only Spark analyses it."""
+"""Which columns of a table an SQL text may be about, told by its words alone: only Spark analyzes it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TARGET, SOURCE = "target", "source"
 """What a statement's SQL calls the table, and the rows that are merged into it."""
 
 
-def mentioned_columns(texts: list[str], schema: StructType) -> StructType:
+def column_references(texts: list[str], schema: StructType) -> StructType:
     """The columns that these expressions may take from the target.
 
     These are all whose name stands in a text, unless it is clearly the source's. A star over columns mentions all.

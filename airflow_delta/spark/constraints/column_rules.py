@@ -75,7 +75,7 @@ def generation_text(field: StructField) -> str | None:
 
 
 def conditions(configuration: Mapping[str, str], schema: StructType) -> dict[str, str]:
-    """The table's CHECK constraints and invariants: SQL that is TRUE for every row, by the name of the promise.
+    """The table's CHECK constraints and invariants: SQL that is TRUE for every row, by the name of the constraint.
 
     Raises:
         TableRuleUnreadableError: An invariant that is no document of the protocol.

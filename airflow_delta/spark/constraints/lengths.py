@@ -20,7 +20,7 @@ from airflow_delta.spark.schema_conversion import quoted
 
 
 def violations(schema: StructType) -> dict[str, Column]:
-    """For each column of limited length, by its promise, the condition that is TRUE for a row with a text that is too long.
+    """For each column of limited length, by its constraint, the condition that is TRUE for a row with a text that is too long.
 
     Raises:
         TableRuleUnreadableError: A limit means nothing to Spark.
@@ -29,7 +29,7 @@ def violations(schema: StructType) -> dict[str, Column]:
     found = {
         f"the length of {name} ({limit})": _too_long(_type(name, limit), F.col(quoted(name))) for name, limit in limits.items()
     }
-    return {promise: reduce(or_, broken) for promise, broken in found.items() if broken}
+    return {constraint: reduce(or_, broken) for constraint, broken in found.items() if broken}
 
 
 def _type(name: str, limit: str) -> spark_types.DataType:

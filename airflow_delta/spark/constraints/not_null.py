@@ -14,7 +14,7 @@ from airflow_delta.spark.schema_conversion import quoted
 
 
 def violations(schema: StructType, partition_columns: tuple[str, ...] = ()) -> dict[str, Column]:
-    """For each promise of the schema, by its name, the condition that is TRUE for a row that breaks it.
+    """For each NOT NULL of the schema, by its name, the condition that is TRUE for a row that violates it.
 
     Empty text in a partition column is NULL in the log, and so counts as NULL here.
     """
@@ -30,7 +30,7 @@ def violations(schema: StructType, partition_columns: tuple[str, ...] = ()) -> d
 
 
 def _broken_inside(data_type: DataType, value: Column) -> list[Column]:
-    """Conditions, one of which is TRUE when a nested promise is broken; it only holds where the value around it is not NULL."""
+    """Conditions, one of which is TRUE when a nested NOT NULL is violated; valid where the value around it is not NULL."""
     match data_type:
         case StructType(fields):
             members = [(each, value.getField(each.name)) for each in fields]

@@ -1,7 +1,7 @@
 """Which expressions of a table are followed: those of Spark's built-in functions of one row, and no others.
 
 Whoever may write a table's log says its CHECK constraints, invariants, defaults and generation expressions, while the job that
-follows them has rights and secrets of its own. So an expression is looked at before Spark analyses it, as analysis already
+follows them has rights and secrets of its own. So an expression is looked at before Spark analyzes it, as analysis already
 resolves tables, loads classes and asks catalogs: no subquery, no reflection, no function or variable of the session. What Spark
 makes of the names is looked at once more.
 
@@ -93,13 +93,13 @@ _DOUBLED = re.compile("case|trim", re.IGNORECASE)
 
 
 def permitted_expression(rule: str, text: str, *, table: str, spark: SparkSession) -> PermittedExpression:
-    """The expression of a table, if it may be followed; Spark has not analysed it yet.
+    """The expression of a table, if it may be followed; Spark has not analyzed it yet.
 
     Args:
         rule: What the expression is of, for the error.
         text: Its SQL.
         table: URI, for the error.
-        spark: The session that would analyse it.
+        spark: The session that would analyze it.
 
     Raises:
         TableRuleRefusedError: It does what no rule of a table needs.
@@ -166,8 +166,8 @@ class PermittedExpression:
             if not any(shown == f"[{each}]" or shown.startswith(f"[{each}, ") for each in known):
                 found = f"the name {name.strip('[]')}, which is no column"
                 raise TableRuleRefusedError(table=self.table, rule=self.rule, detail=found)
-        analysed = frame._jdf.queryExecution().analyzed().expressions().head()  # noqa: SLF001 - PySpark offers no other way
-        if not analysed.deterministic():
+        analyzed = frame._jdf.queryExecution().analyzed().expressions().head()  # noqa: SLF001 - PySpark offers no other way
+        if not analyzed.deterministic():
             raise TableRuleRefusedError(
                 table=self.table, rule=self.rule, detail="a value that differs from one look to the next"
             )

@@ -1,4 +1,4 @@
-"""Whether the rows that a table has satisfy a condition that is to become its promise."""
+"""Whether the rows of a table satisfy a condition that is to become its constraint."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from airflow_delta.core.errors import ConstraintViolatedError
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.table_changes import verification
 from airflow_delta.core.table_changes.refusal import Refusal
-from airflow_delta.spark.constraints.column_references import mentioned_columns
+from airflow_delta.spark.constraints.column_references import column_references
 from airflow_delta.spark.constraints.violations import readable, row_text
 from airflow_delta.spark.errors import TableRuleRefusedError, TableRuleUnreadableError
 from airflow_delta.spark.io.scan import read_table
@@ -32,9 +32,9 @@ def check_rows(spark: SparkSession, snapshot: Snapshot, constraint: str, sql: st
     except TableRuleUnreadableError:
         verification.check_rows(snapshot, constraint, sql)
         return
-    rows = read_table(spark, snapshot, mentioned_columns([sql], snapshot.schema).names or None)
+    rows = read_table(spark, snapshot, column_references([sql], snapshot.schema).names or None)
     broken = rows.where(~F.coalesce(condition, F.lit(False)))
     count, example = broken.agg(F.count(F.lit(1)), F.first(row_text(rows.columns))).first()
     if count:
-        promise = f"the constraint {constraint} ({sql})"
-        raise ConstraintViolatedError(table=snapshot.table_uri, constraint=promise, rows=count, example=example)
+        violated = f"the constraint {constraint} ({sql})"
+        raise ConstraintViolatedError(table=snapshot.table_uri, constraint=violated, rows=count, example=example)

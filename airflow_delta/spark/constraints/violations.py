@@ -1,4 +1,4 @@
-"""All that a table promises of its rows, as conditions on rows that break it."""
+"""The constraints of a table as conditions on the rows that violate them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from airflow_delta.core.actions import Metadata
 from airflow_delta.core.schema import StructField, StructType, parse_schema
 from airflow_delta.core.schema.data_types import BINARY, STRING
 from airflow_delta.spark.constraints import lengths, not_null
-from airflow_delta.spark.constraints.column_references import mentioned_columns
+from airflow_delta.spark.constraints.column_references import column_references
 from airflow_delta.spark.constraints.column_rules import conditions, generation_text
 from airflow_delta.spark.constraints.permitted import permitted_expression
 from airflow_delta.spark.errors import TableRuleUnreadableError
@@ -23,9 +23,9 @@ _MAX_TEXT = 400
 
 
 def violations(metadata: Metadata, schema: StructType, *, table: str) -> dict[str, Column]:
-    """For each promise, by its name, the condition that is TRUE for a row that breaks it.
+    """For each constraint, by its name, the condition that is TRUE for a row that violates it.
 
-    A CHECK constraint or invariant that is NULL is broken; a generated column may be NULL where its expression is.
+    A CHECK constraint or invariant that is NULL is violated; a generated column may be NULL where its expression is.
 
     Args:
         metadata: The table's.
@@ -47,10 +47,10 @@ def row_text(names: Iterable[str]) -> Column:
 def example_of(broken: Iterable[Column], names: Iterable[str]) -> Column:
     """An aggregate: of the first of these conditions that is TRUE for a row, ``row_text`` of such a row; NULL where none is.
 
-    One for all promises of a table: an expression for each would hold every column as often.
+    One for all constraints of a table: an expression for each would hold every column as often.
     """
     first = F.coalesce(*(F.when(each, F.lit(at)) for at, each in enumerate(broken)))
-    found = F.struct(first.alias("promise"), row_text(names).alias("text"))
+    found = F.struct(first.alias("constraint"), row_text(names).alias("text"))
     return F.min(F.when(first.isNotNull(), found)).getField("text")
 
 
@@ -68,18 +68,18 @@ def _texts_that_partition(metadata: Metadata) -> list[StructField]:
 def row_violations(
     metadata: Metadata, schema: StructType, columns: StructType | None = None, *, table: str
 ) -> dict[str, Column]:
-    """As ``violations``, without NOT NULL: what the columns' lengths, expressions and constraints promise.
+    """As ``violations``, without NOT NULL: the columns' lengths, generation expressions and constraints.
 
     Args:
         metadata: The table's.
         schema: Its columns.
-        columns: Those that the rows have: promises that are about others too are left out. All when None.
+        columns: Those that the rows have: constraints on others too are left out. All when None.
         table: URI, for errors.
     """
     rules, limits = row_rules(metadata, schema), lengths.violations(schema if columns is None else columns)
     if columns is not None:
         lacking = schema.without(tuple(columns.names))
-        rules = {name: text for name, text in rules.items() if not mentioned_columns([text], lacking).fields}
+        rules = {name: text for name, text in rules.items() if not column_references([text], lacking).fields}
     if not rules:
         return limits
     nothing = SparkSession.active().createDataFrame([], to_spark(schema))
@@ -88,7 +88,7 @@ def row_violations(
 
 
 def row_rules(metadata: Metadata, schema: StructType) -> dict[str, str]:
-    """The SQL that is TRUE for every row, by the name of the promise."""
+    """The SQL that is TRUE for every row, by the name of the constraint."""
     generated = (
         (f"{each.name} GENERATED ALWAYS AS ({text})", f"{quoted(each.name)} <=> (\n{text}\n)")
         for each in schema.fields
@@ -106,8 +106,8 @@ def readable(visible: DataFrame, rule: str, text: str, *, table: str, is_conditi
     """
     try:
         expression = permitted_expression(rule, text, table=table, spark=visible.sparkSession)
-        analysed = (visible.where if is_condition else visible.select)(expression.column)
-        expression.check_analysed(analysed, visible.columns)
+        analyzed = (visible.where if is_condition else visible.select)(expression.column)
+        expression.check_analysed(analyzed, visible.columns)
     except (AnalysisException, ParseException) as error:
         raise TableRuleUnreadableError(rule=rule, detail=str(error).strip().splitlines()[0]) from error
     except Py4JJavaError as error:

@@ -41,7 +41,7 @@ _WRITTEN = frozenset(
         "vacuumProtocolCheck",
     }
 )
-"""Features whose promises rows keep that a Python worker writes; NOT NULL beside them. What takes SQL to be kept is missing."""
+"""Features whose constraints a Python worker can enforce, beside NOT NULL. Those that take SQL are missing."""
 
 _LIMITED = re.compile(r"(var)?char\((?P<length>\d+)\)", re.IGNORECASE)
 
@@ -75,7 +75,7 @@ def plan_write(options: WriteOptions, rows: StructType, *, overwrite: bool) -> W
 
     Raises:
         SchemaMismatchError: The rows do not fit the table, or no table can hold them.
-        UnsupportedWriterFeatureError: The table makes promises that this way of writing does not keep.
+        UnsupportedWriterFeatureError: The table has constraints that this way of writing cannot enforce.
     """
     log = DeltaLog.for_table(options.path)
     if not log.exists():

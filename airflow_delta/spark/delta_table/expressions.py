@@ -2,7 +2,7 @@
 
 A user names the two sides of a merge as they like (``events.id = updates.id``); statements name them ``target`` and ``source``.
 A text keeps its words but for these names. A ``Column`` becomes the text by which Spark's analyser shows it. Neither is
-believed: a text counts only when Spark analyses it to the very plan that the user's own expression has.
+believed: a text counts only when Spark analyzes it to the very plan that the user's own expression has.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def as_text(expression: Expression, names: Names, *, is_join: bool = False) -> s
     Args:
         expression: The user's.
         names: What it may name.
-        is_join: Whether it is the condition of a merge, of which equalities of named sides are recognised as keys.
+        is_join: Whether it is the condition of a merge, of which equalities of named sides are recognized as keys.
 
     Raises:
         ExpressionNotTextError: No text is sure to mean the same.
@@ -126,7 +126,7 @@ def _column(expression: Expression) -> Column:
 
 
 def _shown(rows: DataFrame) -> str | None:
-    """The one expression of a projection as Spark writes it once it is analysed, columns with their qualifiers."""
+    """The one expression of a projection as Spark writes it once it is analyzed, columns with their qualifiers."""
     try:
         return str(_analysed(rows).projectList().head().child().sql())
     except Py4JError:  # an aggregate, a window function

@@ -1,1 +1,1 @@
-"""The upkeep of tables that are too large for one machine to look through."""
+"""VACUUM and checkpoints of tables too large for one machine, shared by Spark's workers."""

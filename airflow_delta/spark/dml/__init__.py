@@ -1,1 +1,1 @@
-"""Statements that change rows of a table: which rows, what becomes of them, and the files that follow."""
+"""Statements that change rows of a table: which rows, their new values, and the rewritten files."""

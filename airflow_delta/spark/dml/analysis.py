@@ -25,7 +25,7 @@ def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
     return spark.createDataFrame([], to_spark(schema)).alias(TARGET)
 
 
-def analyse(
+def analyze(
     clauses: BoundClauses,
     schema: StructType,
     *,
@@ -83,21 +83,21 @@ def analyse(
 def _found(visible: DataFrame, values: Mapping[str, str]) -> dict[str, StructField | str]:
     """For each column the value that it is to get, with its type, or what Spark says against it.
 
-    All are analysed at once, which costs as much as one does; only where one is wrong each alone, to tell which.
+    All are analyzed at once, which costs as much as one does; only where one is wrong each alone, to tell which.
     """
 
-    def analysed(names: Iterable[str]) -> dict[str, StructField]:
+    def analyzed(names: Iterable[str]) -> dict[str, StructField]:
         names = [*names]
         frame = visible.select(*(sql_expression(values[each]).alias(each) for each in names))
         return dict(zip(names, from_spark(frame.schema).fields, strict=True))
 
     found: dict[str, StructField | str] = {}
     try:
-        found.update(analysed(values))
+        found.update(analyzed(values))
     except AnalysisException:
         for name in values:
             try:
-                found.update(analysed([name]))
+                found.update(analyzed([name]))
             except AnalysisException as error:
                 found[name] = str(error).splitlines()[0]
     return found

@@ -18,7 +18,7 @@ from airflow_delta.core.schema import StructType
 from airflow_delta.core.statements import Expectation
 from airflow_delta.spark.change_feed.recording import keep_rows, records_changes
 from airflow_delta.spark.dml.clauses import ClauseKind
-from airflow_delta.spark.dml.deletion_vectors import hides_rows, mark_rows
+from airflow_delta.spark.dml.deletion_vectors import uses_deletion_vectors, write_deletion_vectors
 from airflow_delta.spark.dml.effects import RowEffects
 from airflow_delta.spark.dml.position_scan import FILE
 from airflow_delta.spark.dml.position_scan import ROW as POSITION
@@ -83,13 +83,13 @@ def apply_changes(staged: StagedChanges, effects: RowEffects, staging: StagingAr
         StagedFilesError: Not as many rows were written as should have been.
     """
     touched = staged.candidates.take(effects.touched_files)
-    hides = hides_rows(staged.snapshot)
+    hides = uses_deletion_vectors(staged.snapshot)
     records = _records(staged, effects, touched, hides=hides)
     # Updated rows that are not written in the place of their file: they have all their columns, and take their ids along.
     elsewhere = staged.of(ClauseKind.UPDATE) if hides else F.col(MOVED)
     new_rows = effects.inserted + (effects.updated if hides else effects.moved)
     new = staged.rows.where(staged.of(ClauseKind.INSERT) | elsewhere).coalesce(new_rows // _INSERTED_ROWS_PER_TASK + 1)
-    marked = mark_rows(staged, effects, staging) if hides else NO_ADDS
+    marked = write_deletion_vectors(staged, effects, staging) if hides else NO_ADDS
     rewritten = _rewrite(staged, effects, staging, clock, elsewhere=elsewhere, writes=not hides, records=records)
     inserted = _write(staged, new, staging) if new_rows else StagedRows()
     told = _tell(staged, new, staging) if new_rows and records else NO_CHANGES

@@ -24,7 +24,7 @@ from airflow_delta.core.statements import (
     NotMatchedBySourceUpdate,
 )
 from airflow_delta.spark.constraints.assignments import inserted, of_star, updated
-from airflow_delta.spark.constraints.column_references import SOURCE, TARGET, mentioned_columns
+from airflow_delta.spark.constraints.column_references import SOURCE, TARGET, column_references
 from airflow_delta.spark.constraints.identity import NumberedRows, numbered
 from airflow_delta.spark.constraints.values import with_generated
 from airflow_delta.spark.dml.assigned_columns import assigned_columns
@@ -120,7 +120,7 @@ class BoundClauses:
         """The clauses about target rows that no source row matches, in order."""
         return [each for each in self.clauses if each.by_source]
 
-    def choice(self, in_target: Column, in_source: Column) -> Column:
+    def clause_index(self, in_target: Column, in_source: Column) -> Column:
         """The ordinal of the clause that a joined row takes: the first of its kind whose condition holds; else NULL.
 
         Args:
@@ -135,10 +135,10 @@ class BoundClauses:
 
         return _first_of((is_about(each) & _condition(each), F.lit(position)) for position, each in enumerate(self.clauses))
 
-    def new_value(self, column: StructField, choice: Column) -> Column:
+    def new_value(self, column: StructField, clause_index: Column) -> Column:
         """A column's new value in a row that takes the clause of this ordinal; NULL where the clause gives none."""
         branches = [
-            (choice == position, self._value(position, column))
+            (clause_index == position, self._value(position, column))
             for position, each in enumerate(self.clauses)
             if column.name in each.values
         ]
@@ -149,32 +149,32 @@ class BoundClauses:
         former = sql_expression(of_target(column.name)) if self._keeps_members(position, column.name) else None
         return _cast(sql_expression(text), given, column.type, former)
 
-    def is_of(self, choice: Column, *kinds: ClauseKind, by_source: bool = False) -> Column:
+    def is_of(self, clause_index: Column, *kinds: ClauseKind, by_source: bool = False) -> Column:
         """Whether the clause of this ordinal is of one of these kinds, and ``by_source`` if so wanted; FALSE for NULL."""
         positions = [
             position for position, each in enumerate(self.clauses) if each.kind in kinds and (each.by_source or not by_source)
         ]
-        return F.coalesce(choice.isin(positions), F.lit(False))
+        return F.coalesce(clause_index.isin(positions), F.lit(False))
 
-    def with_generated(self, rows: DataFrame, choice: Column, schema: StructType, table: str) -> DataFrame:
+    def with_generated(self, rows: DataFrame, clause_index: Column, schema: StructType, table: str) -> DataFrame:
         """The rows of new values with generated columns computed from these, where their clause leaves that to the table."""
-        where = {name: self._leave(choice, name, "computed") for each in self.clauses for name in each.computed}
+        where = {name: self._leave(clause_index, name, "computed") for each in self.clauses for name in each.computed}
         return with_generated(rows, where, schema, table=table)
 
-    def with_numbers(self, rows: DataFrame, choice: Column, schema: StructType, table: str) -> NumberedRows:
+    def with_numbers(self, rows: DataFrame, clause_index: Column, schema: StructType, table: str) -> NumberedRows:
         """The rows with numbers in identity columns, where their clause leaves that to the table; computed once."""
         columns = [field for field in schema.fields if any(field.name in each.numbered for each in self.clauses)]
         if not columns:
             return NumberedRows(frame=rows)
-        where = {field.name: self._leave(choice, field.name, "numbered") for field in columns}
+        where = {field.name: self._leave(clause_index, field.name, "numbered") for field in columns}
         wanted = reduce(Column.__or__, where.values())
         numbers = numbered(rows.where(wanted), columns, table=table, where=where)
         return NumberedRows(frame=rows.where(~wanted).unionByName(numbers.frame), marks=numbers.marks)
 
-    def _leave(self, choice: Column, column: str, to: Literal["computed", "numbered"]) -> Column:
+    def _leave(self, clause_index: Column, column: str, to: Literal["computed", "numbered"]) -> Column:
         """Whether the clause of this ordinal leaves the column to the table; FALSE for NULL."""
         positions = [position for position, each in enumerate(self.clauses) if column in getattr(each, to)]
-        return F.coalesce(choice.isin(positions), F.lit(False))
+        return F.coalesce(clause_index.isin(positions), F.lit(False))
 
 
 def of_target(name: str) -> str:
@@ -206,7 +206,7 @@ def bind_clauses(
         partition_columns: Names of the columns that decide where a row lies.
         table: URI of the target, for the error.
         whole_rows: Whether updated rows are needed with all their columns.
-        rules: SQL that the table promises to be TRUE of every row.
+        rules: SQL that must be TRUE for every row (constraints).
         source_columns: Names of the source's columns, for ``*``; None where it has all of the target's.
         former: The columns that the table has before the statement lets it grow; None where it does not. Where it may
             grow, ``*`` leaves alone what the source lacks.
@@ -263,8 +263,8 @@ def _bind(
 def _with_rules(schema: StructType, names: set[str], rules: Collection[str]) -> StructType:
     """The columns of these names, and those that any rule is about beside one of them."""
     fields = StructType(tuple(each for each in schema.fields if each.name in names))
-    about = [text for text in rules if mentioned_columns([text], fields).fields]
-    beside = set(mentioned_columns(about, schema).names) if about else set()
+    about = [text for text in rules if column_references([text], fields).fields]
+    beside = set(column_references(about, schema).names) if about else set()
     return StructType(tuple(each for each in schema.fields if each.name in names | beside))
 
 

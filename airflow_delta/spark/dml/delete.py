@@ -18,7 +18,7 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import DeleteStatement, MatchedDelete, OperationResult
 from airflow_delta.spark.dml.application import hidden_rows
 from airflow_delta.spark.dml.clauses import bind_clauses
-from airflow_delta.spark.dml.deletion_vectors import hides_rows, marked_files, write_vectors
+from airflow_delta.spark.dml.deletion_vectors import marked_files, uses_deletion_vectors, write_vectors
 from airflow_delta.spark.dml.selected_rows import (
     NO_FILE_WRITTEN,
     RowChange,
@@ -30,7 +30,7 @@ from airflow_delta.spark.dml.selected_rows import (
 )
 from airflow_delta.spark.dml.selection import Selection
 from airflow_delta.spark.io.staging import StagingArea
-from airflow_delta.spark.statement.conflict_retry import in_rounds
+from airflow_delta.spark.statement.conflict_retry import retry_on_conflict
 from airflow_delta.spark.statement.outcome import result_of, uncommitted
 from airflow_delta.spark.supported_features import ENFORCED, check_rows_writable
 
@@ -52,21 +52,21 @@ def delete(
         log: The table's log.
         statement: Which rows.
         origin: Who asks; a commit with its token counts as this statement's.
-        start_version: As of ``in_rounds``.
+        start_version: As of ``retry_on_conflict``.
 
     Raises:
         TableNotFoundError: There is no table.
         InvalidPredicateError: The condition does not fit the table.
         AppendOnlyTableError: The table only takes appends.
-        CommitConflictError: Others were faster in every round, or changed what the table is.
+        CommitConflictError: Every attempt conflicted, or a concurrent commit changed the metadata or protocol.
     """
 
-    def once(snapshot: Snapshot, conflicts: Sequence[Mapping[str, Any]]) -> OperationResult:
+    def attempt(snapshot: Snapshot, conflicts: Sequence[Mapping[str, Any]]) -> OperationResult:
         check_rows_writable(snapshot.table_uri, snapshot.protocol, snapshot.metadata)
         selection = Selection.of(spark, snapshot, statement.where)
         if selection.is_of_whole_files:
             return _delete_files(log, statement, selection, origin or Origin(), conflicts)
-        if hides_rows(snapshot) and not statement.dry_run:
+        if uses_deletion_vectors(snapshot) and not statement.dry_run:
             return _hide_rows(spark, log, statement, selection, origin=origin or Origin(), conflicts=conflicts)
         change = RowChange(
             name=_NAME,
@@ -80,7 +80,7 @@ def delete(
         )
         return change_selected_rows(spark, log, selection, change, conflicts)
 
-    return in_rounds(log, once, origin=origin, start_version=start_version)
+    return retry_on_conflict(log, attempt, origin=origin, start_version=start_version)
 
 
 def _delete_files(
@@ -132,7 +132,7 @@ def _hide_rows(
         }
         if not len(touched):
             return uncommitted(snapshot, _NAME, metrics, conflicts)
-        staging.entrust()
+        staging.keep()
         commit = transaction.commit(
             adds=applied.adds,
             removes=applied.removes,

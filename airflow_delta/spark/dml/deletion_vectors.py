@@ -29,13 +29,13 @@ if TYPE_CHECKING:  # which rows are staged depends on whether the table hides th
 _ENABLED = "delta.enableDeletionVectors"
 
 
-def hides_rows(snapshot: Snapshot) -> bool:
+def uses_deletion_vectors(snapshot: Snapshot) -> bool:
     """Whether the table asks for deletion vectors rather than for files written anew."""
     is_asked = snapshot.metadata.configuration.get(_ENABLED, "").lower() == "true"
     return is_asked and DELETION_VECTORS in reader_features(snapshot.protocol)
 
 
-def mark_rows(staged: StagedChanges, effects: RowEffects, staging: StagingArea) -> pa.Table:
+def write_deletion_vectors(staged: StagedChanges, effects: RowEffects, staging: StagingArea) -> pa.Table:
     """Write a vector for each touched file, with the rows that go and those that were gone.
 
     Returns:

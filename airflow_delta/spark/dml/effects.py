@@ -14,11 +14,11 @@ from airflow_delta.spark.constraints.not_null import violations
 from airflow_delta.spark.constraints.violations import row_text, row_violations
 from airflow_delta.spark.dml.clauses import ClauseKind
 from airflow_delta.spark.dml.position_scan import FILE, ROW
-from airflow_delta.spark.dml.staged_changes import CHOICE, MOVED, StagedChanges
+from airflow_delta.spark.dml.staged_changes import CLAUSE_INDEX, MOVED, StagedChanges
 
 _BY_SOURCE, _BROKEN = "by_source_", "broken_"
 _ROWS_OF_A_TASK = 200_000  # so many are counted sooner by one task than by several with a shuffle behind them
-_MARKS = (FILE, ROW, CHOICE, MOVED, ROW_ID)
+_MARKS = (FILE, ROW, CLAUSE_INDEX, MOVED, ROW_ID)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -64,15 +64,15 @@ def count_effects(staged: StagedChanges, *, are_matches_unique: bool) -> RowEffe
         are_matches_unique: Whether certainly no target row has several matches.
 
     Raises:
-        ConstraintViolatedError: An updated row breaks what the table promises of its rows.
+        ConstraintViolatedError: An updated row violates a constraint of the table.
         MultipleSourceRowsMatchedError: Several source rows match a target row, whether or not a clause applies to them. As in
             Delta, a single unconditional delete does not mind.
     """
     snapshot, is_updated, updated = staged.snapshot, staged.of(ClauseKind.UPDATE), staged.clauses.updated
-    promises: dict[str, Column] = {}
+    constraints: dict[str, Column] = {}
     if updated.fields:
-        promises = violations(updated, snapshot.partition_columns)
-        promises |= row_violations(snapshot.metadata, snapshot.schema, updated, table=snapshot.table_uri)
+        constraints = violations(updated, snapshot.partition_columns)
+        constraints |= row_violations(snapshot.metadata, snapshot.schema, updated, table=snapshot.table_uri)
     rows = staged.rows.coalesce(1) if staged.count <= _ROWS_OF_A_TASK else staged.rows
     counted = rows.groupBy(FILE).agg(
         F.count(ROW).alias("pairs"),
@@ -80,7 +80,7 @@ def count_effects(staged: StagedChanges, *, are_matches_unique: bool) -> RowEffe
         *(F.count_if(staged.of(kind)).alias(kind.value) for kind in ClauseKind),
         F.count_if(MOVED).alias("moved"),
         *(F.count_if(staged.by_source(kind)).alias(f"{_BY_SOURCE}{kind}") for kind in (ClauseKind.UPDATE, ClauseKind.DELETE)),
-        *(F.count_if(F.when(is_updated, broken)).alias(f"{_BROKEN}{at}") for at, broken in enumerate(promises.values())),
+        *(F.count_if(F.when(is_updated, broken)).alias(f"{_BROKEN}{at}") for at, broken in enumerate(constraints.values())),
     )
     files = counted.toArrow().to_pylist()
     matched = [each for each in files if each[FILE] is not None]
@@ -89,10 +89,10 @@ def count_effects(staged: StagedChanges, *, are_matches_unique: bool) -> RowEffe
             each[ClauseKind.DELETE] -= (each["pairs"] - each["rows"]) if staged.clauses.deletes_matches else 0
     elif any(each["pairs"] > each["rows"] for each in matched):
         raise _several_matches(staged)
-    for at, (promise, broken) in enumerate(promises.items()):
+    for at, (constraint, broken) in enumerate(constraints.items()):
         if broken_rows := sum(each[f"{_BROKEN}{at}"] for each in matched):
             example = staged.rows.where(is_updated & broken).select(row_text(updated.names)).first()[0]
-            raise ConstraintViolatedError(table=snapshot.table_uri, constraint=promise, rows=broken_rows, example=example)
+            raise ConstraintViolatedError(table=snapshot.table_uri, constraint=constraint, rows=broken_rows, example=example)
     touched = [each for each in matched if each[ClauseKind.UPDATE] or each[ClauseKind.DELETE]]
     totals = {name: sum(each[name] for each in files) for name in counted.columns if name not in (FILE, "pairs", "rows")}
     return RowEffects(

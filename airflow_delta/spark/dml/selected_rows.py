@@ -113,7 +113,7 @@ def change_selected_rows(
         log: The table's log.
         selection: Which rows, of which version.
         change: What becomes of them.
-        conflicts: The winners that made earlier rounds wrong.
+        conflicts: The winners that ended earlier attempts.
     """
     started, snapshot = time.monotonic(), selection.snapshot
     transaction = log.start_transaction(snapshot, enforces=ENFORCED)
@@ -133,7 +133,7 @@ def change_selected_rows(
     with StagingArea(snapshot.store) as staging:
         applied = apply_changes(staged, effects, staging, log.clock)
         metrics |= written_metrics(applied) | time_metrics(started, scanned)
-        staging.entrust()
+        staging.keep()
         commit = transaction.commit(
             adds=applied.adds,
             removes=applied.removes,

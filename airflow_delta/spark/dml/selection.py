@@ -18,7 +18,7 @@ from airflow_delta.core.predicate import (
 )
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.snapshot.snapshot import Snapshot
-from airflow_delta.spark.constraints.column_references import TARGET, mentioned_columns, unqualified
+from airflow_delta.spark.constraints.column_references import TARGET, column_references, unqualified
 from airflow_delta.spark.dml.analysis import no_rows
 from airflow_delta.spark.dml.clauses import BoundClauses
 from airflow_delta.spark.dml.position_scan import FILE, ROW
@@ -71,7 +71,7 @@ class Selection:
 
     def positions(self, spark: SparkSession, candidates: pa.Table) -> DataFrame:
         """``FILE`` and ``ROW`` of the rows in these files, in this order; all of a file in one partition."""
-        columns = mentioned_columns([self.text], self.snapshot.schema)
+        columns = column_references([self.text], self.snapshot.schema)
         return self._found(spark, candidates, columns).select(FILE, ROW)
 
     def stage(

@@ -16,9 +16,9 @@ from airflow_delta.core.data_files.row_ids import ROW_ID, RowIds
 from airflow_delta.core.schema import StructField, StructType, without_column_mapping
 from airflow_delta.core.schema.data_types import LONG
 from airflow_delta.core.snapshot.snapshot import Snapshot
-from airflow_delta.spark.constraints.column_references import TARGET, mentioned_columns
+from airflow_delta.spark.constraints.column_references import TARGET, column_references
 from airflow_delta.spark.dml.clauses import BoundClauses, ClauseKind
-from airflow_delta.spark.dml.deletion_vectors import hides_rows
+from airflow_delta.spark.dml.deletion_vectors import uses_deletion_vectors
 from airflow_delta.spark.dml.position_scan import FILE, ROW, PositionScan
 from airflow_delta.spark.io.file_tasks import task_count
 from airflow_delta.spark.io.table_files import TableFiles
@@ -26,7 +26,7 @@ from airflow_delta.spark.io.worker_values import to_ipc, typed_worker_errors
 from airflow_delta.spark.schema_conversion import quoted, to_spark
 from airflow_delta.spark.statement.target_reads import TargetReads
 
-CHOICE = "__airflow_delta_choice"
+CLAUSE_INDEX = "__airflow_delta_clause"
 """Column of staged rows: ordinal of the clause that applies; NULL for none."""
 MOVED = "__airflow_delta_moved"
 """Column of staged rows: whether an updated row belongs to another partition now."""
@@ -42,7 +42,7 @@ class StagedChanges:
         clauses: The statement's, bound to the target.
         candidates: The files (``ADD_FILE``) that may hold matches; ``FILE`` counts them.
         rows: One row for each pair that matches, each source row that a clause inserts and each target row without match that a
-            clause changes: ``FILE``, ``ROW``, ``CHOICE``, ``MOVED`` and new values; of all columns where rows are
+            clause changes: ``FILE``, ``ROW``, ``CLAUSE_INDEX``, ``MOVED`` and new values; of all columns where rows are
             inserted, else of those that updated rows have. ``ROW_ID`` where updated rows take their ids elsewhere; inserted
             rows have none.
         count: How many of them there are.
@@ -58,24 +58,24 @@ class StagedChanges:
 
     def of(self, *kinds: ClauseKind) -> Column:
         """Whether a row takes a clause of one of these kinds."""
-        return self.clauses.is_of(F.col(CHOICE), *kinds)
+        return self.clauses.is_of(F.col(CLAUSE_INDEX), *kinds)
 
     def by_source(self, kind: ClauseKind) -> Column:
         """Whether a row takes a clause of this kind about target rows that no source row matches."""
-        return self.clauses.is_of(F.col(CHOICE), kind, by_source=True)
+        return self.clauses.is_of(F.col(CLAUSE_INDEX), kind, by_source=True)
 
 
 def columns_needed(snapshot: Snapshot, clauses: BoundClauses, *texts: str) -> StructType:
     """The columns of the target that the clauses and these texts may mention, and ``ROW_ID`` where rows take it elsewhere."""
     partitions = map(quoted, snapshot.partition_columns) if clauses.moves_rows else ()
-    mentioned = mentioned_columns([*texts, *clauses.texts(), *partitions], snapshot.schema)
+    mentioned = column_references([*texts, *clauses.texts(), *partitions], snapshot.schema)
     return StructType((*mentioned.fields, *_carried(snapshot, clauses)))
 
 
 def _carried(snapshot: Snapshot, clauses: BoundClauses) -> tuple[StructField, ...]:
     """``ROW_ID``, where the table tracks rows and an updated row may be written elsewhere than in the place of its file."""
     is_tracked = RowIds.from_configuration(snapshot.metadata.configuration) is not None
-    leaves = bool(clauses.of(ClauseKind.UPDATE)) and (clauses.moves_rows or hides_rows(snapshot))
+    leaves = bool(clauses.of(ClauseKind.UPDATE)) and (clauses.moves_rows or uses_deletion_vectors(snapshot))
     return (StructField(ROW_ID, LONG),) if is_tracked and leaves else ()
 
 
@@ -100,30 +100,32 @@ def stage(
         reads: Takes note of what conditions and values read of the target; None where they cannot.
     """
     in_target, in_source = F.col(FILE).isNotNull(), F.lit(True) if in_source is None else in_source
-    decided = pairs.withColumn(CHOICE, clauses.choice(in_target, in_source)).withColumn(_MATCHED, in_target & in_source)
-    choice = F.col(CHOICE)
+    decided = pairs.withColumn(CLAUSE_INDEX, clauses.clause_index(in_target, in_source)).withColumn(
+        _MATCHED, in_target & in_source
+    )
+    clause_index = F.col(CLAUSE_INDEX)
     partitions = [each for each in snapshot.schema.fields if each.name in snapshot.partition_columns and clauses.moves_rows]
     former = {f"{_FORMER}{position}": each.name for position, each in enumerate(partitions)}
     fields = snapshot.schema.fields if clauses.of(ClauseKind.INSERT) else clauses.updated.fields
-    rows = decided.where(F.col(_MATCHED) | choice.isNotNull())
+    rows = decided.where(F.col(_MATCHED) | clause_index.isNotNull())
     rows = rows.select(
         FILE,
         ROW,
-        choice,
+        clause_index,
         *(each.name for each in _carried(snapshot, clauses)),
         *(F.col(f"{TARGET}.{quoted(name)}").alias(column) for column, name in former.items()),
-        *(clauses.new_value(each, choice) for each in fields),
+        *(clauses.new_value(each, clause_index) for each in fields),
     )
-    rows = clauses.with_generated(rows, choice, snapshot.schema, snapshot.table_uri)
+    rows = clauses.with_generated(rows, clause_index, snapshot.schema, snapshot.table_uri)
     moved = (~F.col(quoted(name)).eqNullSafe(F.col(column)) for column, name in former.items())
-    rows = rows.withColumn(MOVED, clauses.is_of(choice, ClauseKind.UPDATE) & reduce(Column.__or__, moved, F.lit(False)))
+    rows = rows.withColumn(MOVED, clauses.is_of(clause_index, ClauseKind.UPDATE) & reduce(Column.__or__, moved, F.lit(False)))
     rows = rows.drop(*former)
     if reads is not None:
         reads.look_into(rows)
     count = Observation()
     with typed_worker_errors():
         rows = rows.observe(count, F.count(F.lit(1)).alias("rows")).localCheckpoint(eager=True)
-    numbered = clauses.with_numbers(rows, choice, snapshot.schema, snapshot.table_uri)
+    numbered = clauses.with_numbers(rows, clause_index, snapshot.schema, snapshot.table_uri)
     return StagedChanges(
         snapshot=snapshot,
         clauses=clauses,

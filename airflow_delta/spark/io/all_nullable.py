@@ -1,4 +1,4 @@
-"""A schema without promises: every column, member, element and value may be NULL."""
+"""A schema without NOT NULL: every column, member, element and value may be NULL."""
 
 from __future__ import annotations
 

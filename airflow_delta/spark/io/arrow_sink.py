@@ -22,7 +22,7 @@ from airflow_delta.spark.io.arrow_sink_worker import FILE_BYTES, RESULT, RESULT_
 from airflow_delta.spark.io.data_paths import hadoop_uri
 from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.io.worker_values import typed_worker_errors
-from airflow_delta.spark.io.written_files import SUNK_FILE, SunkRows
+from airflow_delta.spark.io.written_files import WRITTEN_FILE, WrittenFiles
 from airflow_delta.spark.schema_conversion import quoted
 
 
@@ -35,7 +35,7 @@ def write_in_workers(
     directory: str | None,
     aggregates: Mapping[str, Column],
     configuration: Mapping[str, str],
-) -> SunkRows:
+) -> WrittenFiles:
     """As ``row_sink.write_files``; the files are those that the workers named.
 
     A worker holds one row group at a time: rows come sorted by directory.
@@ -53,7 +53,7 @@ def write_in_workers(
         table_uri=store.table_uri,
         folder=f"{staging.name}/{folder}",
         directory=directory,
-        schema=all_nullable(columns),  # promises are for the caller's aggregates to judge, over all rows
+        schema=all_nullable(columns),  # constraints are checked by the caller's aggregates, over all rows
         selection=StatisticsSelection.from_properties(configuration),
         codec=codec_for_arrow(configuration),
         file_bytes=target_file_size(configuration) or FILE_BYTES,
@@ -65,5 +65,5 @@ def write_in_workers(
         "path": pa.array([staging.log_path(f"{staging.root}/{each}") for each in results["path"].to_pylist()], pa.string()),
         "modification_time": pa.repeat(pa.scalar(system_clock()), len(results)),
     }
-    files = pa.table([described[name] for name in SUNK_FILE.names], schema=SUNK_FILE)
-    return SunkRows(files=files, observed=observation.get)
+    files = pa.table([described[name] for name in WRITTEN_FILE.names], schema=WRITTEN_FILE)
+    return WrittenFiles(files=files, observed=observation.get)

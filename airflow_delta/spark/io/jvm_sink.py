@@ -15,7 +15,7 @@ from airflow_delta.core.schema import ArrayType, MapType, StructField, StructTyp
 from airflow_delta.core.schema.column_mapping import PHYSICAL_NAME_KEY
 from airflow_delta.spark.io.footers import read_footers
 from airflow_delta.spark.io.staging import StagingArea
-from airflow_delta.spark.io.written_files import SUNK_FILE, SunkRows
+from airflow_delta.spark.io.written_files import WRITTEN_FILE, WrittenFiles
 from airflow_delta.spark.schema_conversion import in_files, quoted
 from airflow_delta.spark.session import session_settings
 
@@ -37,7 +37,7 @@ def write_in_jvm(
     directory: str | None,
     aggregates: Mapping[str, Column],
     configuration: Mapping[str, str],
-) -> SunkRows:
+) -> WrittenFiles:
     """As ``row_sink.write_files``; the files are those that lie in the folder afterwards, as their footers describe them."""
     observation = Observation()
     rows = frame.observe(observation, *(aggregate.alias(name) for name, aggregate in aggregates.items()))
@@ -47,7 +47,7 @@ def write_in_jvm(
     options = _OPTIONS if codec is None else {**_OPTIONS, "compression": codec}
     with session_settings(frame.sparkSession, _SETTINGS):
         rows.select(*spread, *stored).write.options(**options).partitionBy(*spread).parquet(f"{staging.uri}/{folder}")
-    return SunkRows(files=_described(frame, staging, folder, columns, configuration), observed=observation.get)
+    return WrittenFiles(files=_described(frame, staging, folder, columns, configuration), observed=observation.get)
 
 
 def _described(
@@ -65,7 +65,7 @@ def _described(
         "num_records": footers["num_records"],
         "stats": footers["stats"],
     }
-    return pa.table([described[name] for name in SUNK_FILE.names], schema=SUNK_FILE)
+    return pa.table([described[name] for name in WRITTEN_FILE.names], schema=WRITTEN_FILE)
 
 
 def _as_stored(field: StructField, stored: spark_types.StructField) -> Column:

@@ -18,7 +18,7 @@ from airflow_delta.spark.io.arrow_sink import write_in_workers
 from airflow_delta.spark.io.jvm_sink import write_in_jvm
 from airflow_delta.spark.io.known_filesystems import hadoop_knows
 from airflow_delta.spark.io.staging import StagingArea
-from airflow_delta.spark.io.written_files import SunkRows
+from airflow_delta.spark.io.written_files import WrittenFiles
 
 _JVM_SCHEMES = ("file", "hdfs", "viewfs")
 
@@ -32,7 +32,7 @@ def write_files(
     directory: str | None,
     aggregates: Mapping[str, Column],
     configuration: Mapping[str, str],
-) -> SunkRows:
+) -> WrittenFiles:
     """Write the columns as files below a folder of the staging area, in one pass over the rows.
 
     Args:

@@ -53,14 +53,14 @@ class StagingArea:
         self._filesystem, self.root = self.store.data_filesystem()
         FileLocator.from_store(self.store)(self.name)  # linked directories are not written through
         self._missing = _missing_directories(self._filesystem, f"{self.root}/{within}" if within else self.root)
-        self._entrusted = False
+        self._is_kept = False
         self._changes: StagingArea | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._entrusted and (error is None or not _says_nothing_was_committed(error)):
+        if self._is_kept and (error is None or not _says_nothing_was_committed(error)):
             return
         self.abandon()
 
@@ -71,21 +71,21 @@ class StagingArea:
             self._changes = StagingArea(self.store, within=_CHANGES)
         return self._changes
 
-    def entrust(self) -> None:
+    def keep(self) -> None:
         """Say, right before the commit, that its files now belong to it.
 
         From here on they are deleted only by ``discard`` or by an error that says that nothing was committed: after a kill or
         a lost answer the log may name them.
         """
-        self._entrusted = True
+        self._is_kept = True
 
-    def take_back(self) -> None:
+    def release(self) -> None:
         """Say that the commit has certainly not been made, so that the files are this block's again."""
-        self._entrusted = False
+        self._is_kept = False
 
     def discard(self) -> None:
         """Delete the files, and every directory that did not exist before."""
-        self._entrusted = False
+        self._is_kept = False
         if self._changes is not None:
             self._changes.discard()
         directory = f"{self.root}/{self.name}"

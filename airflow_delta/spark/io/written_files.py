@@ -1,4 +1,4 @@
-"""What a sink says of the rows that went into it."""
+"""Files written by a sink, with observed row metrics."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-SUNK_FILE = pa.schema(
+WRITTEN_FILE = pa.schema(
     [
         ("path", pa.string()),
         ("directory", pa.string()),
@@ -23,11 +23,11 @@ milliseconds since the epoch, rows, and statistics as the JSON text of an ``add`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SunkRows:
+class WrittenFiles:
     """Files that a sink wrote.
 
     Attributes:
-        files: Columns ``SUNK_FILE``; some may hold no rows.
+        files: Columns ``WRITTEN_FILE``; some may hold no rows.
         observed: The aggregates over the rows as they went in, by name.
     """
 

@@ -27,7 +27,7 @@ from airflow_delta.spark.errors import StagedFilesError
 from airflow_delta.spark.io.file_tasks import task_count
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.io.worker_values import to_ipc, typed_worker_errors
-from airflow_delta.spark.optimize.partition_tree import ONE_BOX, learn_boxes
+from airflow_delta.spark.optimize.partition_tree import SINGLE_LEAF, build_partition_tree
 from airflow_delta.spark.optimize.sampling import GROUP, SAMPLE_DDL, STEP, Paths, SampleWorker, unpacked
 from airflow_delta.spark.optimize.shuffle import (
     GATHERED,
@@ -138,10 +138,10 @@ class ClusteredRewrite:
         first_output = 0
         for group, (count, cells) in enumerate(zip(files.tolist(), cells_per_file.tolist(), strict=True)):
             begins: tuple[np.ndarray, ...] = ()
-            boxes = ONE_BOX
+            boxes = SINGLE_LEAF
             if group in samples:
                 distinct, codes = zip(*(each.distinct() for each in unpacked(samples[group])), strict=True)
-                learnt = learn_boxes(codes, count, cells)
+                learnt = build_partition_tree(codes, count, cells)
                 cuts = [learnt.begins(column) for column in range(len(codes))]
                 boxes = learnt.with_codes(cuts)
                 begins = tuple(values[cut - 1] for values, cut in zip(distinct, cuts, strict=True))

@@ -87,7 +87,7 @@ def run_plan(
         return replace(planned, details=plan.details())
     with StagingArea(log.store) as staging:
         rewritten = _rewritten(spark, log, snapshot, plan, staging)
-        staging.entrust()
+        staging.keep()
         result = commit_rearrangement(
             log,
             snapshot,

@@ -24,7 +24,7 @@ _TINY_FILE = 0.1
 """The same where no cut leaves larger ones: better a small file than rows in no order."""
 
 _COARSE_FIRST = 0.1
-"""Of cuts that promise about the same, the one between frequent values comes first: later it may not fit into a file's size."""
+"""Of cuts that do about the same, the one between frequent values comes first: later it may not fit into a file's size."""
 
 _STEPS = 30  # of a bisection: far more exact than what it decides needs
 _FREQUENCY_SAMPLE = 256
@@ -55,14 +55,14 @@ class Cut:
 
     column: int
     begins: Codes
-    parts: tuple[Box, ...]
+    parts: tuple[Node, ...]
 
 
-Box = Leaf | Cut
+Node = Leaf | Cut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Boxes:
+class PartitionTree:
     """The boxes of a table's rows.
 
     Attributes:
@@ -70,7 +70,7 @@ class Boxes:
         cells: How many numbers there are.
     """
 
-    root: Box
+    root: Node
     cells: int
 
     def cells_of(self, codes: Sequence[Codes], rows: int) -> npt.NDArray[np.int32]:
@@ -89,15 +89,15 @@ class Boxes:
         found = [each.begins for each in _cuts(self.root) if each.column == column]
         return np.unique(np.concatenate(found)) if found else np.array([], np.int64)
 
-    def with_codes(self, begins: Sequence[Codes]) -> Boxes:
+    def with_codes(self, begins: Sequence[Codes]) -> PartitionTree:
         """The same boxes where the code of a value is how many of its column's ``begins`` are not above it."""
-        return Boxes(root=_recoded(self.root, begins), cells=self.cells)
+        return PartitionTree(root=_recoded(self.root, begins), cells=self.cells)
 
 
-ONE_BOX = Boxes(root=Leaf(0), cells=1)
+SINGLE_LEAF = PartitionTree(root=Leaf(0), cells=1)
 
 
-def learn_boxes(codes: Sequence[Codes], files: int, cells_per_file: int = 1) -> Boxes:
+def build_partition_tree(codes: Sequence[Codes], files: int, cells_per_file: int = 1) -> PartitionTree:
     """Cut the sample into about as many boxes as files are wanted, of about as many rows each.
 
     Args:
@@ -107,10 +107,10 @@ def learn_boxes(codes: Sequence[Codes], files: int, cells_per_file: int = 1) -> 
     """
     rows = len(codes[0])
     if files * cells_per_file == 1 or not rows:
-        return ONE_BOX
+        return SINGLE_LEAF
     learner = _Learner(codes=codes, shares=tuple(np.bincount(each) / rows for each in codes), cells_per_file=cells_per_file)
     root = learner.box(np.arange(rows), files, rows / files, cells_per_file)
-    return Boxes(root=root, cells=learner.cells)
+    return PartitionTree(root=root, cells=learner.cells)
 
 
 class _Learner:
@@ -123,7 +123,7 @@ class _Learner:
         self._below = [np.concatenate([[0.0], np.cumsum(each)]) for each in shares]
         self._cells_per_file = cells_per_file
 
-    def box(self, rows: npt.NDArray[np.intp], boxes: int, rows_per_box: float, cells_per_box: int) -> Box:
+    def box(self, rows: npt.NDArray[np.intp], boxes: int, rows_per_box: float, cells_per_box: int) -> Node:
         """The box of these rows of the sample, cut into ``boxes``, and each of these into ``cells_per_box``."""
         if boxes == 1:
             if cells_per_box > 1 and len(rows) > cells_per_box:
@@ -143,7 +143,7 @@ class _Learner:
         return Cut(best.column, best.begins, tuple(smaller))
 
     def _best_cut(self, rows: npt.NDArray[np.intp], boxes: int, rows_per_box: float, least_rows: float) -> _Candidate | None:
-        """The cut after which the boxes promise to be narrowest; None where no cut leaves parts of the least size."""
+        """The cut after which the boxes are expected to be narrowest; None where no cut leaves parts of the least size."""
         values = [np.sort(each[rows]) for each in self._codes]
         widths = np.array([self._width(column, each[0], each[-1]) for column, each in enumerate(values)])
         floors = np.minimum(widths, [self._frequency(column, each) for column, each in enumerate(values)])
@@ -240,7 +240,7 @@ def _narrowest(
     return np.exp(np.clip(high[:, None], low_logs, high_logs)).sum(axis=1)
 
 
-def _place(box: Box, codes: Sequence[Codes], rows: npt.NDArray[np.intp], cells: npt.NDArray[np.int32]) -> None:
+def _place(box: Node, codes: Sequence[Codes], rows: npt.NDArray[np.intp], cells: npt.NDArray[np.int32]) -> None:
     """Write the cells of these rows."""
     match box:
         case Leaf(first_cell, count):
@@ -257,14 +257,14 @@ def _place(box: Box, codes: Sequence[Codes], rows: npt.NDArray[np.intp], cells: 
                     _place(parts[part], codes, rows[order[first:end]], cells)
 
 
-def _cuts(box: Box) -> Iterator[Cut]:
+def _cuts(box: Node) -> Iterator[Cut]:
     if isinstance(box, Cut):
         yield box
         for part in box.parts:
             yield from _cuts(part)
 
 
-def _recoded(box: Box, begins: Sequence[Codes]) -> Box:
+def _recoded(box: Node, begins: Sequence[Codes]) -> Node:
     if isinstance(box, Leaf):
         return box
     coded = np.searchsorted(begins[box.column], box.begins) + 1

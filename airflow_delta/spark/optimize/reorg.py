@@ -62,17 +62,17 @@ def reorg(
     snapshot = log.refresh()
     check_rows_writable(snapshot.table_uri, snapshot.protocol, snapshot.metadata)
     files = snapshot.files(named_partitions(snapshot, statement.where, partial(predicate_of, spark)))
-    hides_rows = files["deletion_vector"].is_valid()
-    others = files.filter(pc.invert(hides_rows))
+    uses_deletion_vectors = files["deletion_vector"].is_valid()
+    others = files.filter(pc.invert(uses_deletion_vectors))
     old = _columns(snapshot).hold_dropped(spark, others["path"].to_pylist())
-    inputs = pa.concat_tables([files.filter(hides_rows), others.filter(old)])
+    inputs = pa.concat_tables([files.filter(uses_deletion_vectors), others.filter(old)])
     if statement.dry_run or not len(inputs):
         return uncommitted(snapshot, _NAME, planned_metrics(inputs, len(inputs)))
     groups = pa.array(np.arange(len(inputs)), pa.int32())
     with StagingArea(log.store) as staging:
         rewrite = FileRewrite(snapshot=snapshot, inputs=inputs, outputs=groups, directory=staging.name, data_change=False)
         rewritten = _carrying_over(inputs, rewrite.concatenate(spark, clock=log.clock))
-        staging.entrust()
+        staging.keep()
         operation = Operation(
             name=_NAME,
             parameters={"predicate": [statement.where] if statement.where else [], "applyPurge": True},

@@ -24,7 +24,7 @@ from airflow_delta.core.schema import StructType, arrow_schema
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.io.worker_values import from_ipc, with_typed_errors
 from airflow_delta.spark.optimize.ordered_values import OrderedColumn, Values
-from airflow_delta.spark.optimize.partition_tree import Boxes
+from airflow_delta.spark.optimize.partition_tree import PartitionTree
 from airflow_delta.spark.optimize.sampling import GROUP, Paths
 from airflow_delta.spark.rewrite.rewrite_worker import INPUT_COLUMNS, copied_rows
 
@@ -58,7 +58,7 @@ class Placement:
         first_output: Number of the file of the first cell, among those of all groups.
     """
 
-    boxes: Boxes
+    boxes: PartitionTree
     begins: tuple[Values, ...]
     cells_per_file: int
     first_output: int

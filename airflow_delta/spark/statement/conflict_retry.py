@@ -1,4 +1,4 @@
-"""A statement and its rounds: done again from the newest version when somebody else's commit has made it wrong."""
+"""Retries a statement on a fresh snapshot after a write conflict."""
 
 from __future__ import annotations
 
@@ -19,50 +19,50 @@ from airflow_delta.spark.constraints.identity import only_numbers_differ
 from airflow_delta.spark.statement.outcome import earlier_result
 from airflow_delta.spark.statement.target_reads import at_version_read
 
-MAX_ROUNDS = 20
-"""How often the work is done before a conflict becomes the caller's."""
+MAX_ATTEMPTS = 20
+"""Attempts before the conflict is raised to the caller."""
 
 _LOST_ROWS = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 
-Round = Callable[[Snapshot, Sequence[Mapping[str, Any]]], OperationResult]
-"""Computes the statement on a version and commits it; the second argument are the winners that made earlier rounds wrong."""
+Attempt = Callable[[Snapshot, Sequence[Mapping[str, Any]]], OperationResult]
+"""Computes the statement on a version and commits it; the second argument are the conflicts that ended earlier attempts."""
 
 
-def in_rounds(
+def retry_on_conflict(
     log: DeltaLog,
-    once: Round,
+    attempt: Attempt,
     *,
     origin: Origin | None,
     start_version: int | None,
-    forget: Callable[[], None] = lambda: None,
+    on_cache_lost: Callable[[], None] = lambda: None,
 ) -> OperationResult:
-    """The result of the first round whose commit no other writer forbids.
+    """The result of the first attempt whose commit does not conflict.
 
     Args:
         log: The table's log.
-        once: A round.
+        attempt: Runs the statement on a snapshot and commits it.
         origin: Who asks; a commit with its token counts as this statement's.
         start_version: Version of the table when the token was minted, for the search for that commit; None is the version that
-            the first round reads.
-        forget: Called when rows that executors kept between rounds are gone.
+            the first attempt reads.
+        on_cache_lost: Called when rows that executors cached between attempts are lost.
 
     Raises:
         TableNotFoundError: There is no table.
-        CommitConflictError: Others were faster in every round, or changed what the table is.
-        DeltaError: As the round raises it.
+        CommitConflictError: Every attempt conflicted, or a concurrent commit changed the metadata or protocol.
+        DeltaError: As the attempt raises it.
     """
     searched_from = start_version
     conflicts: list[Mapping[str, Any]] = []
     conflict: CommitConflictError | None = None
-    for _ in range(MAX_ROUNDS):
+    for _ in range(MAX_ATTEMPTS):
         snapshot = log.refresh()
         searched_from = snapshot.version if searched_from is None else searched_from
-        # The winner of the last round may be a lost twin of this very task, or stand before one.
+        # The commit that won may be one of a duplicate attempt of this task, or come before one.
         earlier = earlier_result(log, origin or Origin(), searched_from)
         if earlier is not None:
             return replace(earlier, conflicts=tuple(conflicts), attempts=1 + len(conflicts))
         try:
-            return at_version_read(log, snapshot, lambda at: once(at, conflicts), lost=conflict)
+            return at_version_read(log, snapshot, lambda at: attempt(at, conflicts), lost=conflict)
         except CommitConflictError as error:
             if error is conflict:  # rows that were handed over are as old as they were
                 raise
@@ -73,9 +73,9 @@ def in_rounds(
             lost = conflict = error
             conflicts.append(retried_conflict(error))
         except (PySparkException, Py4JJavaError) as error:
-            # An executor is gone, and the rows that it kept with it: the statement starts again.
+            # An executor was lost with the rows that it cached: the statement starts again.
             if _LOST_ROWS not in str(error):
                 raise
             lost = error
-            forget()
+            on_cache_lost()
     raise lost

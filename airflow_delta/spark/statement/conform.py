@@ -28,11 +28,11 @@ def repeated_names(schema: StructType) -> Iterator[str]:
             yield f"{name}: {count} columns of this name"
 
 
-def fitted(frame: DataFrame, schema: StructType, *, table: str) -> NumberedRows:
+def conform_to_schema(frame: DataFrame, schema: StructType, *, table: str) -> NumberedRows:
     """The rows with exactly the columns of the table, by name and at any depth.
 
     A column that they lack has the table's own value (its default, what it is generated from, its number), else NULL. A number
-    that its column cannot hold fails the job that meets it. What the table promises of its rows is left to the writer.
+    that its column cannot hold fails the job that meets it. Constraints are checked by the writer.
 
     Returns:
         The rows, and how far they have used up the numbers of identity columns; a commit of them says so (``with_marks``).

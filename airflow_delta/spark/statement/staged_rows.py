@@ -27,7 +27,7 @@ from airflow_delta.spark.io.row_sink import write_files
 from airflow_delta.spark.io.row_tracking import statistics_of
 from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.io.table_files import schema_of
-from airflow_delta.spark.io.written_files import SunkRows
+from airflow_delta.spark.io.written_files import WrittenFiles
 
 _ROWS, _PARTITIONS, _VIOLATIONS, _EXAMPLE = "__rows", "__partitions", "__violations", "__example"
 _NO_COLUMNS = StructType(())
@@ -77,25 +77,29 @@ def write_rows(
             ``row_tracking.row_id_column``.
 
     Raises:
-        ConstraintViolatedError: A row breaks what the table promises of its rows.
+        ConstraintViolatedError: A row violates a constraint of the table.
         TableRuleUnreadableError: A rule of the table means nothing to Spark.
         InvalidPartitionValueError: A partition value that the log cannot hold.
         StagedFilesError: The files are not what Spark said that it wrote.
     """
     # Rows that only move were checked when they came; a rule about times may mean something else in this session's zone.
     schema = schema_of(metadata)
-    promises = violations(metadata, schema, table=staging.table_uri) if data_change else {}
-    frame = as_stored(frame, metadata) if promises else frame
-    broken = {f"{_VIOLATIONS}{index}": F.count_if(condition) for index, condition in enumerate(promises.values())}
-    example = {_EXAMPLE: example_of(promises.values(), schema.names)} if promises else {}
+    constraints = violations(metadata, schema, table=staging.table_uri) if data_change else {}
+    frame = as_stored(frame, metadata) if constraints else frame
+    broken = {f"{_VIOLATIONS}{index}": F.count_if(condition) for index, condition in enumerate(constraints.values())}
+    example = {_EXAMPLE: example_of(constraints.values(), schema.names)} if constraints else {}
     aggregates = {**broken, **example, **(observed or {})}
-    sunk, partitions = _sunk(frame, staging, metadata, folder=folder, aggregates=aggregates, extra=extra)
-    for promise, counter in zip(promises, broken, strict=True):
-        if rows := sunk.observed[counter]:
-            shown = sunk.observed[_EXAMPLE]
-            raise ConstraintViolatedError(table=staging.table_uri, constraint=promise, rows=rows, example=shown)
-    adds = _described(sunk.files, partitions, staging.table_uri, ADD_FILE, data_change=data_change)
-    return StagedRows(adds=adds, rows=_counted(sunk, staging), observed={name: sunk.observed[name] for name in observed or {}})
+    written, partitions = _write_through_sink(frame, staging, metadata, folder=folder, aggregates=aggregates, extra=extra)
+    for constraint, counter in zip(constraints, broken, strict=True):
+        if rows := written.observed[counter]:
+            shown = written.observed[_EXAMPLE]
+            raise ConstraintViolatedError(table=staging.table_uri, constraint=constraint, rows=rows, example=shown)
+    adds = _described(written.files, partitions, staging.table_uri, ADD_FILE, data_change=data_change)
+    return StagedRows(
+        adds=adds,
+        rows=_counted(written, staging),
+        observed={name: written.observed[name] for name in observed or {}},
+    )
 
 
 def write_change_rows(frame: DataFrame, staging: StagingArea, metadata: Metadata, *, folder: str = "rows") -> pa.Table:
@@ -114,12 +118,12 @@ def write_change_rows(frame: DataFrame, staging: StagingArea, metadata: Metadata
         StagedFilesError: The files are not what Spark said that it wrote.
     """
     kind = StructType((CHANGE_TYPE_FIELD,))
-    sunk, partitions = _sunk(frame, staging.changes, metadata, folder=folder, aggregates={}, extra=kind)
-    _counted(sunk, staging)
-    return _described(sunk.files, partitions, staging.table_uri, CHANGE_FILE, data_change=False)
+    written, partitions = _write_through_sink(frame, staging.changes, metadata, folder=folder, aggregates={}, extra=kind)
+    _counted(written, staging)
+    return _described(written.files, partitions, staging.table_uri, CHANGE_FILE, data_change=False)
 
 
-def _sunk(
+def _write_through_sink(
     frame: DataFrame,
     staging: StagingArea,
     metadata: Metadata,
@@ -127,7 +131,7 @@ def _sunk(
     folder: str,
     aggregates: Mapping[str, Column],
     extra: StructType,
-) -> tuple[SunkRows, Mapping[str, Mapping[str, str | None]]]:
+) -> tuple[WrittenFiles, Mapping[str, Mapping[str, str | None]]]:
     """The rows as files, and the partition values behind the names of their directories."""
     schema = schema_of(metadata)
     stored = schema.without(metadata.partition_columns)
@@ -140,15 +144,17 @@ def _sunk(
         frame = frame.withColumn(directory, transport.directory_id()).hint("rebalance", directory)
         aggregates[_PARTITIONS] = transport.observed(directory)
     configuration = statistics_of(stored, metadata.configuration) if extra.fields else metadata.configuration
-    sunk = write_files(frame, staging, folder, columns, directory=directory, aggregates=aggregates, configuration=configuration)
-    return sunk, transport.understood(sunk.observed.get(_PARTITIONS, ()), staging.table_uri)
+    written = write_files(
+        frame, staging, folder, columns, directory=directory, aggregates=aggregates, configuration=configuration
+    )
+    return written, transport.understood(written.observed.get(_PARTITIONS, ()), staging.table_uri)
 
 
-def _counted(sunk: SunkRows, staging: StagingArea) -> int:
+def _counted(written: WrittenFiles, staging: StagingArea) -> int:
     """How many rows are in the files. Raises ``StagedFilesError`` if others went in."""
-    in_files: int = pc.sum(sunk.files["num_records"]).as_py() or 0
-    if in_files != sunk.observed[_ROWS]:
-        detail = f"Spark wrote {sunk.observed[_ROWS]} rows, the footers of {len(sunk.files)} files count {in_files}"
+    in_files: int = pc.sum(written.files["num_records"]).as_py() or 0
+    if in_files != written.observed[_ROWS]:
+        detail = f"Spark wrote {written.observed[_ROWS]} rows, the footers of {len(written.files)} files count {in_files}"
         raise StagedFilesError(table=staging.table_uri, detail=detail)
     return in_files
 
@@ -169,7 +175,7 @@ def _described(
     *,
     data_change: bool,
 ) -> pa.Table:
-    """The files (``SUNK_FILE``) that hold rows, in the columns of an action.
+    """The files (``WRITTEN_FILE``) that hold rows, in the columns of an action.
 
     Raises:
         StagedFilesError: A directory that no observed row belongs to.

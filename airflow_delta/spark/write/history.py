@@ -7,7 +7,7 @@ from typing import Any
 from airflow_delta.core.statements import WriteMode, WriteStatement
 from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.spark.statement.staged_rows import StagedRows
-from airflow_delta.spark.write.replaced_files import Room
+from airflow_delta.spark.write.replaced_files import ReplacedFiles
 from airflow_delta.spark.write.target import Target
 
 _REPLACE, _CREATE = "CREATE OR REPLACE TABLE AS SELECT", "CREATE TABLE AS SELECT"
@@ -36,7 +36,7 @@ def operation_of(statement: WriteStatement, target: Target) -> Operation:
     return Operation(name="WRITE", parameters=parameters)
 
 
-def metrics_of(statement: WriteStatement, staged: StagedRows, room: Room) -> dict[str, int]:
+def metrics_of(statement: WriteStatement, staged: StagedRows, replaced: ReplacedFiles) -> dict[str, int]:
     """What the commit counts, by Delta's names; rows that only stay are no output."""
     metrics = {"numFiles": len(staged.adds), "numOutputRows": staged.rows, "numOutputBytes": staged.size}
-    return metrics if statement.mode is WriteMode.APPEND else metrics | room.metrics()
+    return metrics if statement.mode is WriteMode.APPEND else metrics | replaced.metrics()

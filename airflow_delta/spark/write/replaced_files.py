@@ -1,4 +1,4 @@
-"""The rows that make room for new ones: which files go, and what is left of those that hold other rows too."""
+"""Which files and rows a write replaces, and the rewrite of files that hold other rows too."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _CHANGE_FEED = "delta.enableChangeDataFeed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Room:
-    """What goes when new rows come.
+class ReplacedFiles:
+    """The files and rows that a write replaces.
 
     Attributes:
-        files: Files that go as they are, ``ADD_FILE``.
-        rewritten: Other files of which rows go, and what takes their place; None where there are none.
-        deleted: Rows that go; None where nobody has counted them.
+        files: Files that are removed whole, ``ADD_FILE``.
+        rewritten: Other files that lose rows, and the files that take their place; None where there are none.
+        deleted: Rows deleted; None where they were not counted.
     """
 
     files: pa.Table = field(default_factory=lambda: NO_ADDS)
@@ -71,7 +71,7 @@ class Room:
         return metrics
 
 
-def make_room(
+def plan_replacement(
     spark: SparkSession,
     log: DeltaLog,
     statement: WriteStatement,
@@ -79,8 +79,8 @@ def make_room(
     *,
     new_files: pa.Table,
     staging: StagingArea,
-) -> Room:
-    """Find what goes from the version that the transaction stands on, and write what stays of it.
+) -> ReplacedFiles:
+    """Find the files that the statement replaces, and rewrite those that hold other rows.
 
     Args:
         spark: The session.
@@ -94,7 +94,7 @@ def make_room(
         AppendOnlyTableError: The table to be replaced only takes appends.
     """
     if transaction.read_version < 0 or statement.mode is WriteMode.APPEND:
-        return Room()
+        return ReplacedFiles()
     snapshot = transaction.snapshot
     match statement.mode:
         case WriteMode.CREATE_OR_REPLACE:
@@ -102,11 +102,11 @@ def make_room(
             files = transaction.files()
             if len(files) and is_append_only(snapshot.metadata.configuration):  # whatever the new table will be
                 raise AppendOnlyTableError(table=log.table_uri)
-            return Room(files=files)
+            return ReplacedFiles(files=files)
         case WriteMode.REPLACE_WHERE:
             selection = range_of(spark, snapshot, str(statement.replace_where))
             if selection.is_of_whole_files:
-                return Room(files=transaction.files(selection.predicate))
+                return ReplacedFiles(files=transaction.files(selection.predicate))
             return _rows_of_range(spark, log, selection, transaction, staging)
         case WriteMode.DYNAMIC_OVERWRITE if snapshot.partition_columns:
             columns = tuple(each for each in snapshot.schema.fields if each.name in snapshot.partition_columns)
@@ -114,9 +114,9 @@ def make_room(
             transaction.record_read(predicate)
             files = in_partitions_of(snapshot.files(predicate), new_files, columns)
             transaction.record_read_files(files["path"])
-            return Room(files=files)
+            return ReplacedFiles(files=files)
         case _:
-            return Room(files=transaction.files())
+            return ReplacedFiles(files=transaction.files())
 
 
 def range_of(spark: SparkSession, snapshot: Snapshot, where: str) -> Selection:
@@ -151,7 +151,7 @@ def outside(spark: SparkSession, schema: StructType, where: str, *, table: str) 
 
 def _rows_of_range(
     spark: SparkSession, log: DeltaLog, selection: Selection, transaction: OptimisticTransaction, staging: StagingArea
-) -> Room:
+) -> ReplacedFiles:
     """The rows of a range that files share with others: these files are written anew, or get deletion vectors."""
     snapshot, table = selection.snapshot, selection.snapshot.table_uri
     transaction.record_read(selection.predicate)
@@ -165,8 +165,8 @@ def _rows_of_range(
     )
     deleted = effects.deleted + _rows(files)
     if effects.is_nothing:
-        return Room(files=files, deleted=deleted)
-    return Room(files=files, rewritten=apply_changes(staged, effects, staging, log.clock), deleted=deleted)
+        return ReplacedFiles(files=files, deleted=deleted)
+    return ReplacedFiles(files=files, rewritten=apply_changes(staged, effects, staging, log.clock), deleted=deleted)
 
 
 def _whole_files(selection: Selection, candidates: pa.Table) -> tuple[pa.Table, pa.Table]:

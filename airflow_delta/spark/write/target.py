@@ -50,7 +50,7 @@ class Target:
             SchemaMismatchError: The rows, the partitioning or the clustering do not fit.
             InvalidTableChangeError: A rule of the table forbids that it grows by these rows.
             InvalidTablePropertyError: A property of a table to be made does not exist or cannot have its value.
-            UnsupportedWriterFeatureError: A promise of the table would not be kept.
+            UnsupportedWriterFeatureError: A constraint of the table could not be enforced.
         """
         target = _target(log, statement, snapshot, rows)
         check_rows_writable(log.table_uri, target.definition.protocol, target.metadata)
@@ -76,7 +76,7 @@ class Target:
 
         Raises:
             UnsupportedReaderFeatureError: Rows of the table cannot be read there any more.
-            UnsupportedWriterFeatureError: A promise that the table has made since would not be kept.
+            UnsupportedWriterFeatureError: A constraint that the table has got since could not be enforced.
         """
         before = None if self.snapshot is None else _described(definition_of(self.snapshot), self.snapshot.domains)
         found = _described(definition_of(newest), newest.domains)

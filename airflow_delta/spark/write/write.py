@@ -32,7 +32,7 @@ from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.schema_conversion import from_spark
 from airflow_delta.spark.session import session_settings
 from airflow_delta.spark.statement.application_progress import done_before, progress
-from airflow_delta.spark.statement.conform import fitted
+from airflow_delta.spark.statement.conform import conform_to_schema
 from airflow_delta.spark.statement.expectations import check_expectations
 from airflow_delta.spark.statement.outcome import earlier_result, result_of, with_sources
 from airflow_delta.spark.statement.sources import OpenSource, open_source
@@ -40,7 +40,7 @@ from airflow_delta.spark.statement.staged_rows import StagedRows, write_change_r
 from airflow_delta.spark.statement.target_reads import TargetReads, at_version_read
 from airflow_delta.spark.write.file_sizes import balanced, size_settings
 from airflow_delta.spark.write.history import metrics_of, operation_of
-from airflow_delta.spark.write.replaced_files import Room, make_room, outside, range_of
+from airflow_delta.spark.write.replaced_files import ReplacedFiles, outside, plan_replacement, range_of
 from airflow_delta.spark.write.target import Target
 
 MAX_REDOS = 20
@@ -77,9 +77,9 @@ def write(
 ) -> OperationResult:
     """Write the rows of the statement's source into its table, as one commit.
 
-    The rows are computed and staged once. When another writer gets in between, only what the commit removes is found anew; so a
-    replaced range holds exactly these rows afterwards, whoever wrote into it meanwhile. Rows that are computed from the table
-    itself (see ``target_reads``) are computed anew then.
+    The rows are computed and staged once. After a conflict only what the commit removes is found again; so a replaced range
+    holds exactly these rows afterwards, whatever concurrent commits wrote into it. Rows that are computed from the table itself
+    (see ``target_reads``) are computed again then.
 
     Args:
         spark: The session.
@@ -91,7 +91,7 @@ def write(
     Raises:
         TableExistsError: The mode is ``create``, and there is a table.
         SchemaMismatchError: The rows, the partitioning or the clustering do not fit the table.
-        ConstraintViolatedError: A row breaks a promise of the table, or lies outside the replaced range.
+        ConstraintViolatedError: A row violates a constraint of the table, or lies outside the replaced range.
         InvalidPredicateError: ``replace_where`` means nothing, or does not fit the table.
         InvalidTablePropertyError: A property of the new table does not exist or cannot have its value.
         ExpectationFailedError: A check on the rows failed.
@@ -142,7 +142,7 @@ def _written(run: _Write, snapshot: Snapshot | None, lost: list[Mapping[str, Any
     reads.look_into(source.frame)
     target = Target.of(log, statement, snapshot, _columns(source.frame, log.table_uri))
     _check_range(run, target)
-    rows = fitted(source.frame, target.schema, table=log.table_uri)
+    rows = conform_to_schema(source.frame, target.schema, table=log.table_uri)
     target = replace(target, marks=rows.marks)
     with StagingArea(log.store) as staging:
         staged = _staged(run, target, rows.frame, staging)
@@ -202,22 +202,22 @@ def _committed(
 ) -> OperationResult:
     log, statement = run.log, run.statement
     while True:
-        # What is written to make room is of this round only.
+        # What the replacement writes belongs to this attempt only.
         with StagingArea(log.store) as aside:
             transaction = target.begin(log)
             reads.record(transaction)
-            room = make_room(run.spark, log, statement, transaction, new_files=staged.adds, staging=aside)
-            metrics = metrics_of(statement, staged, room)
+            replaced = plan_replacement(run.spark, log, statement, transaction, new_files=staged.adds, staging=aside)
+            metrics = metrics_of(statement, staged, replaced)
             operation = operation_of(statement, target)
             if statement.dry_run:
                 return _checked(log, target, operation.name, metrics)
-            changes = _recorded(run, target, staged, room, aside)
-            staging.entrust()
-            aside.entrust()
+            changes = _recorded(run, target, staged, replaced, aside)
+            staging.keep()
+            aside.keep()
             try:
                 commit = transaction.commit(
-                    adds=pa.concat_tables([staged.adds, room.adds]),
-                    removes=room.removes(log.clock()),
+                    adds=pa.concat_tables([staged.adds, replaced.adds]),
+                    removes=replaced.removes(log.clock()),
                     changes=changes,
                     transactions=progress(transaction, statement.txn, log.clock()),
                     domains=target.domains,
@@ -229,7 +229,7 @@ def _committed(
                 )
             except (CommitConflictError, TableExistsError) as error:
                 aside.discard()
-                staging.take_back()
+                staging.release()
                 lost.append(_lost_to(error))
                 newest = log.refresh()
                 # Behind the winner a lost twin of this very task may have committed.
@@ -255,9 +255,9 @@ def _committed(
             return result_of(log.table_uri, commit, metrics, lost)
 
 
-def _recorded(run: _Write, target: Target, staged: StagedRows, room: Room, aside: StagingArea) -> pa.Table:
+def _recorded(run: _Write, target: Target, staged: StagedRows, replaced: ReplacedFiles, aside: StagingArea) -> pa.Table:
     """The files that say what changes (``CHANGE_FILE``): where rows of a file go and others stay, of the new rows too."""
-    gone = NO_CHANGES if room.rewritten is None else room.rewritten.changes
+    gone = NO_CHANGES if replaced.rewritten is None else replaced.rewritten.changes
     if not len(gone):
         return NO_CHANGES
     rows = read_files(run.spark, staged.adds.select(SCANNED_COLUMNS), TableFiles.to_be(run.log.store, target.metadata))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_delta.spark.optimize.ordered_values import OrderedColumn
-from airflow_delta.spark.optimize.partition_tree import learn_boxes
+from airflow_delta.spark.optimize.partition_tree import build_partition_tree
 
 
 def files_of(columns, files, *, cells_per_file=1, sample=slice(None)):
@@ -18,7 +18,7 @@ def files_of(columns, files, *, cells_per_file=1, sample=slice(None)):
     ordered = [OrderedColumn.of(batch, (name,)) for name in batch.schema.names]
     sampled = [OrderedColumn(values=each.values[sample], is_null=each.is_null[sample]) for each in ordered]
     distinct, codes = zip(*(each.distinct() for each in sampled), strict=True)
-    boxes = learn_boxes(codes, files, cells_per_file)
+    boxes = build_partition_tree(codes, files, cells_per_file)
     cuts = [boxes.begins(number) for number in range(len(columns))]
     begins = [values[cut - 1] for values, cut in zip(distinct, cuts, strict=True)]
     placed = boxes.with_codes(cuts)

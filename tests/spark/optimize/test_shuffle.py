@@ -10,7 +10,7 @@ from airflow_delta.core.data_files import StatisticsSelection
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.io.worker_values import to_ipc
-from airflow_delta.spark.optimize.partition_tree import learn_boxes
+from airflow_delta.spark.optimize.partition_tree import build_partition_tree
 from airflow_delta.spark.optimize.sampling import GROUP, STEP, SampleWorker, unpacked
 from airflow_delta.spark.optimize.shuffle import CopiedColumns, GatherWorker, Placement, ScatterWorker
 from airflow_delta.spark.rewrite.rewrite_worker import INPUT_COLUMNS
@@ -32,12 +32,12 @@ def test_rows_are_sampled_scattered_and_gathered(tmp_path):
     (column,) = unpacked([each["content"] for each in samples.to_pylist() if each["group"] == 0])
     assert 800 < len(column.values) < 1_200
     distinct, codes = column.distinct()
-    learnt = learn_boxes([codes], 5, 2)
+    learnt = build_partition_tree([codes], 5, 2)
     cut = learnt.begins(0)
     boxes = learnt.with_codes([cut])
     placements = {
         0: Placement(boxes=boxes, begins=(distinct[cut - 1],), cells_per_file=2, first_output=0),
-        1: Placement(boxes=learn_boxes([codes], 1), begins=(), cells_per_file=1, first_output=5),
+        1: Placement(boxes=build_partition_tree([codes], 1), begins=(), cells_per_file=1, first_output=5),
     }
     columns = CopiedColumns(schema=schema, row_ids=None)
     scatter = ScatterWorker(table=table, columns=columns, paths=(("s",),), placements=placements, files=to_ipc(files), tasks=2)

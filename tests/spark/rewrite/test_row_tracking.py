@@ -111,8 +111,8 @@ def test_ids_are_no_columns_and_have_no_statistics(spark, tracked, table, judged
     assert others == []
     names = pq.read_schema(f"{table}/{path}").names
     configuration = log.refresh().metadata.configuration
-    materialised = [configuration[f"delta.rowTracking.materialized{each}ColumnName"] for each in ("RowId", "RowCommitVersion")]
-    assert names == ["id", "p", "v", *materialised]
+    materialized = [configuration[f"delta.rowTracking.materialized{each}ColumnName"] for each in ("RowId", "RowCommitVersion")]
+    assert names == ["id", "p", "v", *materialized]
     assert set(json.loads(stats)["minValues"]) == {"id", "p", "v"}
     write(spark, log, WriteStatement(table=table, source=SqlSource("SELECT 77L AS id, 'p' AS p, 1L AS v")))
     appended = log.refresh().files()["path"].to_pylist()

@@ -169,7 +169,7 @@ def test_nothing_is_created_before_the_first_file(table):
 def test_entrusted_files_go_only_when_nothing_was_committed(table, error, is_left):
     with suppress(DeltaError, KeyboardInterrupt), StagingArea(table) as staging:
         file = staged_file(staging, table)
-        staging.entrust()
+        staging.keep()
         if error:
             raise error
     assert file.exists() is is_left

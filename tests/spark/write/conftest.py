@@ -30,8 +30,8 @@ def during_staging(monkeypatch):
         def once(self):
             monkeypatch.undo()
             action()
-            return self.entrust()
+            return self.keep()
 
-        monkeypatch.setattr("airflow_delta.spark.io.staging.StagingArea.entrust", once)
+        monkeypatch.setattr("airflow_delta.spark.io.staging.StagingArea.keep", once)
 
     return arrange

@@ -51,9 +51,9 @@ def test_two_writers_that_make_one_mapped_table_both_write_into_it(put, seen, la
     def after_another(self):
         monkeypatch.undo()
         put("SELECT 1 AS id", properties=properties)
-        return self.entrust()
+        return self.keep()
 
-    monkeypatch.setattr("airflow_delta.spark.io.staging.StagingArea.entrust", after_another)
+    monkeypatch.setattr("airflow_delta.spark.io.staging.StagingArea.keep", after_another)
     result = put("SELECT 2 AS id", properties=properties)
 
     assert seen() == [(1,), (2,)]

@@ -17,7 +17,7 @@ from airflow_delta.core.errors import (
 from airflow_delta.core.statements import DeleteStatement
 from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.write import write as write_module
-from airflow_delta.spark.write.replaced_files import make_room
+from airflow_delta.spark.write.replaced_files import plan_replacement
 
 pytestmark = pytest.mark.spark
 
@@ -110,7 +110,7 @@ def test_a_promise_that_is_not_kept_here_and_came_meanwhile_ends_the_write_befor
     def asked():
         DeltaLog.for_table(table).alter().set_properties({f"delta.feature.{feature}": "supported", "owner": "me"})
         monkeypatch.setattr(
-            write_module, "make_room", lambda *given, **named: rooms.append(given) or make_room(*given, **named)
+            write_module, "plan_replacement", lambda *given, **named: rooms.append(given) or plan_replacement(*given, **named)
         )
 
     during_staging(asked)

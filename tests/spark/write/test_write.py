@@ -345,9 +345,9 @@ def during_staging(spark, monkeypatch):
         def once(self):
             monkeypatch.undo()
             action()
-            return self.entrust()
+            return self.keep()
 
-        monkeypatch.setattr("airflow_delta.spark.io.staging.StagingArea.entrust", once)
+        monkeypatch.setattr("airflow_delta.spark.io.staging.StagingArea.keep", once)
 
     return arrange
 

@@ -1,1 +1,1 @@
-"""MERGE: how its condition is read, which rows match, what becomes of them, and the commit."""
+"""MERGE: its condition, the join of source and target, the clauses that apply, and the commit."""

@@ -1,4 +1,4 @@
-"""One round of a MERGE: match on one version, rewrite what changes, check, commit."""
+"""One attempt of a MERGE: match on one snapshot, rewrite what changes, check expectations, commit."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from airflow_delta.spark.supported_features import ENFORCED
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MergePlan:
-    """What is the same in every round.
+    """What is the same in every attempt.
 
     Attributes:
         base: What the target is when the plan is made.
@@ -62,7 +62,7 @@ class MergePlan:
     is_of_one_version: bool = False
 
     @property
-    def grows(self) -> bool:
+    def evolves_schema(self) -> bool:
         """Whether the commit changes what the target is."""
         return self.after.metadata != self.base.metadata
 
@@ -77,7 +77,7 @@ class MergePlan:
         return Operation(name="MERGE", parameters=parameters)
 
 
-def run_round(
+def run_attempt(
     spark: SparkSession,
     log: DeltaLog,
     snapshot: Snapshot,
@@ -93,7 +93,7 @@ def run_round(
         log: The target's log.
         snapshot: The version.
         plan: What to do.
-        conflicts: The winners that made earlier rounds wrong.
+        conflicts: The winners that ended earlier attempts.
         reads: What the plan reads of the target, besides what it matches.
     """
     started = time.monotonic()
@@ -102,7 +102,7 @@ def run_round(
     transaction.record_read(plan.predicate)
     candidates = snapshot.files(plan.predicate).sort_by([("size", "descending")])
     pairs = join(spark, snapshot, plan.source, plan.clauses, candidates, unmatched=plan.unmatched)
-    target_after = snapshot.redefined(plan.after.metadata, plan.after.protocol) if plan.grows else snapshot
+    target_after = snapshot.redefined(plan.after.metadata, plan.after.protocol) if plan.evolves_schema else snapshot
     staged = stage(pairs, target_after, plan.clauses, candidates, in_source=F.col(FROM_SOURCE).isNotNull(), reads=reads)
     effects = count_effects(staged, are_matches_unique=plan.source.are_keys_unique)
     by_source = bool(plan.clauses.by_source)  # then a row without match matters as one with a match does
@@ -112,13 +112,13 @@ def run_round(
     scanned = time.monotonic()
     counted = _counted(effects, plan.source)
     transactions = progress(transaction, plan.txn, log.clock())
-    if plan.statement.dry_run or (effects.is_nothing and not transactions and not plan.grows):
+    if plan.statement.dry_run or (effects.is_nothing and not transactions and not plan.evolves_schema):
         sources = tuple(plan.origin.record.get(SOURCES_KEY, ()))
         return replace(uncommitted(snapshot, "MERGE", counted, conflicts), sources=sources)
-    if staged.marks or plan.grows:
+    if staged.marks or plan.evolves_schema:
         metadata = target_after.metadata
         transaction.set_metadata(with_marks(metadata, staged.marks) if staged.marks else metadata)
-    if plan.grows and plan.after.protocol != snapshot.protocol:
+    if plan.evolves_schema and plan.after.protocol != snapshot.protocol:
         transaction.set_protocol(plan.after.protocol)
     if effects.is_nothing:
         noted = transaction.commit(transactions=transactions, operation=plan.operation(), metrics=counted, origin=plan.origin)
@@ -141,7 +141,7 @@ def run_round(
             "scanTimeMs": round((scanned - started) * 1000),
             "rewriteTimeMs": round((now - scanned) * 1000),
         }
-        staging.entrust()
+        staging.keep()
         result = transaction.commit(
             adds=applied.adds,
             removes=applied.removes,

@@ -1,6 +1,6 @@
 """The condition of a MERGE, taken apart as far as that helps: which of its conjuncts are equalities of keys.
 
-Texts are cut, never rewritten: each conjunct stays the user's own SQL, which only Spark analyses. Where the cut is not certain
+Texts are cut, never rewritten: each conjunct stays the user's own SQL, which only Spark analyzes. Where the cut is not certain
 the condition stays whole.
 """
 

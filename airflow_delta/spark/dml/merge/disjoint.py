@@ -15,7 +15,7 @@ from airflow_delta.core.schema import StructType
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.transaction.commit_attempt import ConfirmConflictingFiles
 from airflow_delta.spark.dml.clauses import BoundClauses, ClauseKind
-from airflow_delta.spark.dml.deletion_vectors import hides_rows
+from airflow_delta.spark.dml.deletion_vectors import uses_deletion_vectors
 from airflow_delta.spark.dml.merge.source import MergeSource
 from airflow_delta.spark.dml.position_scan import FILE
 from airflow_delta.spark.dml.staged_changes import scan_positions
@@ -68,7 +68,7 @@ def decides_row_by_row(snapshot: Snapshot, clauses: BoundClauses) -> bool:
     It may when the statement changes every row that it matches: then what the other commit hid was not matched. Where nothing
     is inserted for want of a match, a matched row that stays as it is may go as well.
     """
-    if not hides_rows(snapshot) or clauses.by_source:
+    if not uses_deletion_vectors(snapshot) or clauses.by_source:
         return False
     changes_all = any(each.condition is None for each in clauses.about_matches)
     return changes_all or not clauses.of(ClauseKind.INSERT)

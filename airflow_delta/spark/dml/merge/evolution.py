@@ -1,4 +1,4 @@
-"""How a MERGE lets its target's schema grow: by what the source has and a clause asks for."""
+"""Schema evolution of a MERGE: the columns of the source that a clause writes are added to the target."""
 
 from __future__ import annotations
 

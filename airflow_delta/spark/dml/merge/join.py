@@ -31,7 +31,7 @@ def join(
     *,
     unmatched: Expression,
 ) -> DataFrame:
-    """The pairs of the materialised source and the rows of the candidates that it matches.
+    """The pairs of the materialized source and the rows of the candidates that it matches.
 
     Beside them, as the clauses ask for them, rows of either side that match nothing.
 

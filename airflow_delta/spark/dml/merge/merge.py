@@ -1,4 +1,4 @@
-"""MERGE: the statement, and its rounds. A round is done again from the newest version when somebody else was faster."""
+"""MERGE: the statement, retried on a fresh snapshot after a write conflict."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from airflow_delta.core.statements import MergeStatement, OperationResult
 from airflow_delta.core.table_changes.definition import Definition
 from airflow_delta.spark.constraints.column_references import SOURCE, unqualified
 from airflow_delta.spark.constraints.violations import row_rules
-from airflow_delta.spark.dml.analysis import analyse, no_rows
+from airflow_delta.spark.dml.analysis import analyze, no_rows
 from airflow_delta.spark.dml.clauses import bind_clauses
-from airflow_delta.spark.dml.deletion_vectors import hides_rows
-from airflow_delta.spark.dml.merge.attempt import MergePlan, run_round
+from airflow_delta.spark.dml.deletion_vectors import uses_deletion_vectors
+from airflow_delta.spark.dml.merge.attempt import MergePlan, run_attempt
 from airflow_delta.spark.dml.merge.condition import parse_condition
 from airflow_delta.spark.dml.merge.evolution import definition_after
 from airflow_delta.spark.dml.merge.single_side import about_one_side
-from airflow_delta.spark.dml.merge.source import materialise
+from airflow_delta.spark.dml.merge.source import materialize
 from airflow_delta.spark.io.predicates import predicate_of
 from airflow_delta.spark.io.sql_expression import sql_expression
 from airflow_delta.spark.schema_conversion import from_spark
 from airflow_delta.spark.statement.application_progress import done_before
-from airflow_delta.spark.statement.conflict_retry import in_rounds
+from airflow_delta.spark.statement.conflict_retry import retry_on_conflict
 from airflow_delta.spark.statement.outcome import with_sources
 from airflow_delta.spark.statement.sources import open_source
 from airflow_delta.spark.statement.target_reads import TargetReads
@@ -47,7 +47,7 @@ def merge(
 ) -> OperationResult:
     """Run a MERGE and commit it, or raise and leave the table as it is.
 
-    A faster writer whose commit makes the result wrong costs another round inside: the match is done again on the newest
+    A faster writer whose commit makes the result wrong costs another attempt inside: the match is done again on the newest
     version, with the rows of the source as they were the first time; with new ones where the source reads the target itself.
 
     Args:
@@ -56,7 +56,7 @@ def merge(
         statement: What to do.
         origin: Who asks; a commit with its token counts as this statement's.
         start_version: Version of the target when the token was minted, for the search for that commit; None is the version that
-            the first round reads.
+            the first attempt reads.
         txn: Name of an application and a number that grows with each of its statements: nothing is done where the table has
             this number, or a greater one, already.
 
@@ -66,19 +66,19 @@ def merge(
         MultipleSourceRowsMatchedError: A target row has more than one match.
         ConstraintViolatedError: NULL in a column that is NOT NULL.
         ExpectationFailedError: A gate says no.
-        CommitConflictError: Others were faster in every round, or changed what the table is.
+        CommitConflictError: Every attempt conflicted, or a concurrent commit changed the metadata or protocol.
     """
     plans: list[MergePlan] = []  # the last one counts: the source is asked once, while the executors keep its rows
 
-    def once(snapshot: Snapshot, conflicts: Sequence[Mapping[str, Any]]) -> OperationResult:
+    def attempt(snapshot: Snapshot, conflicts: Sequence[Mapping[str, Any]]) -> OperationResult:
         if (done := done_before(snapshot, "MERGE", txn)) is not None:
             return done
         reads = TargetReads(spark=spark, snapshot=snapshot, is_redo=bool(conflicts))
         if not plans or plans[-1].is_of_one_version or plans[-1].base != _defined(snapshot):
             plans.append(replace(_plan(spark, snapshot, statement, origin, reads), txn=txn))
-        return run_round(spark, log, snapshot, plans[-1], conflicts=conflicts, reads=reads)
+        return run_attempt(spark, log, snapshot, plans[-1], conflicts=conflicts, reads=reads)
 
-    return in_rounds(log, once, origin=origin, start_version=start_version, forget=plans.clear)
+    return retry_on_conflict(log, attempt, origin=origin, start_version=start_version, on_cache_lost=plans.clear)
 
 
 def _defined(snapshot: Snapshot) -> Definition:
@@ -100,7 +100,7 @@ def _plan(
         target_after.schema,
         snapshot.partition_columns,
         table=table,
-        whole_rows=bool(statement.expect) or hides_rows(snapshot),
+        whole_rows=bool(statement.expect) or uses_deletion_vectors(snapshot),
         rules=row_rules(after.metadata, target_after.schema).values(),
         source_columns=opened.frame.columns,
         former=schema if statement.schema_evolution else None,
@@ -108,7 +108,7 @@ def _plan(
     inserted = opened.frame.alias(SOURCE)
     target = no_rows(spark, schema)
     matched = inserted.join(target, sql_expression(statement.on), "left")
-    clauses = analyse(
+    clauses = analyze(
         clauses,
         target_after.schema,
         matched=matched,
@@ -118,7 +118,7 @@ def _plan(
         table=table,
     )
     condition = parse_condition(statement.on, schema)
-    source = materialise(opened.frame, condition, schema, reads)
+    source = materialize(opened.frame, condition, schema, reads)
 
     def predicate(text: str | None) -> Expression:
         try:

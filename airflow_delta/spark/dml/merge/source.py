@@ -52,7 +52,7 @@ class MergeSource:
     matched: Expression
 
 
-def materialise(source: DataFrame, condition: MergeCondition, schema: StructType, reads: TargetReads) -> MergeSource:
+def materialize(source: DataFrame, condition: MergeCondition, schema: StructType, reads: TargetReads) -> MergeSource:
     """Compute the source, with its keys beside its columns, and look at the keys.
 
     The rows are kept by the executors (``localCheckpoint``), so that a source that would answer differently the second time

@@ -3,7 +3,7 @@
 import pytest
 
 from airflow_delta.core.schema import PrimitiveType, StructField, StructType
-from airflow_delta.spark.constraints.column_references import mentioned_columns, qualified, unqualified
+from airflow_delta.spark.constraints.column_references import column_references, qualified, unqualified
 from airflow_delta.spark.dml.merge.condition import parse_condition
 
 SCHEMA = StructType(tuple(StructField(name, PrimitiveType("long")) for name in ("id", "day", "x", "a b")))
@@ -82,7 +82,7 @@ def test_conjuncts_that_may_depend_on_more_are_no_predicates_on_the_table(text):
     ],
 )
 def test_every_column_that_a_text_may_take_from_the_target_is_mentioned(texts, expected):
-    assert mentioned_columns(texts, SCHEMA).names == expected
+    assert column_references(texts, SCHEMA).names == expected
 
 
 @pytest.mark.parametrize(
@@ -120,4 +120,4 @@ def test_columns_that_both_sides_have_get_the_name_of_the_side_that_a_clause_see
 
 def test_a_target_column_named_source_makes_every_name_a_mention():
     schema = StructType((StructField("source", SCHEMA), StructField("id", PrimitiveType("long"))))
-    assert mentioned_columns(["source.id"], schema).names == ("source", "id")
+    assert column_references(["source.id"], schema).names == ("source", "id")
