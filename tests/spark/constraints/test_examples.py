@@ -1,4 +1,4 @@
-"""An error about rows that break a promise shows one of them."""
+"""An error about rows that violate a constraint shows one of them."""
 
 import json
 from functools import partial
@@ -19,7 +19,7 @@ def example(brings):
     with pytest.raises(ConstraintViolatedError) as caught:
         brings()
     assert str(caught.value).startswith(f"[DELTA_CONSTRAINT_VIOLATED] {caught.value.claim()}.")
-    assert caught.value.claim().endswith(f"break {caught.value.constraint}, such as {caught.value.example}")
+    assert caught.value.claim().endswith(f"violate {caught.value.constraint}, such as {caught.value.example}")
     return caught.value.constraint, json.loads(caught.value.example)
 
 
