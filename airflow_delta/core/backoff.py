@@ -1,4 +1,4 @@
-"""Pauses between tries: growing, and never the same for two who wait for the same thing."""
+"""Pauses between attempts: growing, with jitter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables with real files, for operations whose result other engines judge."""
+"""Tables with real files, for operations whose result other engines check."""
 
 import json
 import os

@@ -50,7 +50,7 @@ def _measure(sender, work, arguments):
     error = None
     try:
         work(*arguments)
-    except Exception as caught:  # noqa: BLE001 - the caller judges it
+    except Exception as caught:  # noqa: BLE001 - the caller checks it
         error = caught
     seconds = time.process_time() - started
     sender.send((seconds, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024, error))

@@ -47,7 +47,7 @@ class VacuumIncompleteError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class DataFilesMissingError(DeltaError):
-    """A version cannot come back: its files were deleted. Spark: ``DELTA_MISSING_FILES_UNEXPECTED_VERSION`` and its kin.
+    """A version cannot be restored: its files were deleted. Spark: ``DELTA_MISSING_FILES_UNEXPECTED_VERSION`` and the like.
 
     Attributes:
         missing: Their number.

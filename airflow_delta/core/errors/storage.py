@@ -66,7 +66,7 @@ class PathOutsideTableError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class StorageUnavailableError(DeltaError, OSError):
-    """The storage did not answer, or requested fewer requests, each time it was tried. Independent of any file.
+    """The storage did not answer, or throttled the request, at each attempt. Independent of any file.
 
     Attributes:
         uri: The table.

@@ -139,7 +139,7 @@ def vacuum(
 
     Raises:
         InvalidTablePropertyError: The table's retention is not understood.
-        RetentionTooShortError: Readers or writers at work could lose files.
+        RetentionTooShortError: Running readers or writers could lose files.
         VacuumLiteImpossibleError: Commits that a lite vacuum needs were cleaned up.
         VacuumIncompleteError: The storage did not delete all; a repeated vacuum goes on.
         VersionNotFoundError: A version to protect is not in the log.

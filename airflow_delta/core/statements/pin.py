@@ -1,4 +1,4 @@
-"""Pinning: which version of each of several tables a run reads, said once for all of its tasks and tries."""
+"""Pinning: which version of each of several tables a run reads, decided once for all of its tasks and tries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What came of a statement."""
+"""The result of a statement."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class OperationResult:
         read_version: The version the result was computed from; -1 when the statement made the table.
         operation: Delta's name of the operation, such as ``MERGE``.
         committed: Whether the table's log holds a commit of this statement.
-        dry_run: Whether it was only tried out: nothing was to be changed, nothing was.
+        dry_run: Whether it was a dry run: nothing was changed.
         already_committed: Whether that commit was there before: an earlier or a duplicate attempt of the task made it.
         metrics: Delta's names of operation metrics to numbers (or text).
         conflicts: The commits that won a race against this one and were got past, oldest first; JSON values.
-        attempts: How often the statement was computed or its commit was tried.
+        attempts: How often the statement was computed or its commit attempted.
         sources: The versions that were read, as ``{"table": ..., "version": ...}``: with them the result can be made again.
         details: What the operation reports beyond numbers, such as the findings of a health check; JSON values.
         warnings: What failed behind the commit, such as the checkpoint that was due; the commit stands.

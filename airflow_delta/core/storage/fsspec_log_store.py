@@ -70,7 +70,7 @@ class ObjectTail:
 class FsspecLogStore(ABC):
     """A ``LogStore`` over an object store with conditional create.
 
-    A create is one conditional request. That the store knows the condition is tried once for each bucket and process, before
+    A create is one conditional request. That the store honors the condition is checked once for each bucket and process, before
     the first create. Nothing that was listed is remembered. Requests without an answer are sent again where that does no harm;
     else they are the caller's to clear up, as only the log shows whose commit is there.
     """
@@ -294,7 +294,7 @@ class FsspecLogStore(ABC):
                 return
 
     def _prove_that_creates_exclude(self) -> None:
-        """Return if a second create of one object fails here; tried once for each bucket and process."""
+        """Return if a second create of one object fails here; checked once for each bucket and process."""
         place = (self._location.service, self._endpoint, self._location.container)
         with _proven_lock:
             proven = _proven.get(place)

@@ -23,7 +23,7 @@ from airflow_delta.core.transaction.row_tracking import (
 
 
 def prepared(attempt: CommitAttempt, *, after: int, keeps_row_ids: bool) -> CommitAttempt:
-    """The attempt as it is tried first.
+    """The attempt as first written.
 
     Args:
         attempt: With its commit info; ``row_id_high_water_mark`` is that of the version it read.

@@ -90,7 +90,7 @@ class RetryingLogWriter:
                 return request()
             except FileExistsError:
                 raise
-            except (OSError, UnfinishedCommitError):  # the latter: its writer may still be at work
+            except (OSError, UnfinishedCommitError):  # the latter: its writer may still be running
                 if number == self.backoff.tries - 1:
                     raise
         raise AssertionError("a backoff has at least one try")

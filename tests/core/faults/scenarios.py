@@ -229,7 +229,7 @@ BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 # -- judging
 
 
-class Judged:
+class ScenarioCheck:
     """A scenario, its table before, and what an undisturbed run makes of it."""
 
     def __init__(self, scenario, directory):

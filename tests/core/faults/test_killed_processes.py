@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from tests.core.faults.scenarios import SCENARIOS, Judged, discard
+from tests.core.faults.scenarios import SCENARIOS, ScenarioCheck, discard
 
 PROJECT = Path(__file__).parents[3]
 IN_SAMPLE = 2  # kills of each scenario
@@ -33,37 +33,37 @@ def run_killed():
 
 
 @pytest.fixture
-def judged(request, tmp_path):
-    return Judged(next(scenario for scenario in SCENARIOS if scenario.name == request.param), tmp_path)
+def scenario_check(request, tmp_path):
+    return ScenarioCheck(next(scenario for scenario in SCENARIOS if scenario.name == request.param), tmp_path)
 
 
-def events(judged, run_killed):
+def events(scenario_check, run_killed):
     """How many places there are to be killed at."""
-    root = judged.copy("counted")
-    assert run_killed(judged.scenario, root) == 0
+    root = scenario_check.copy("counted")
+    assert run_killed(scenario_check.scenario, root) == 0
     return int(Path(f"{root}.count").read_text())
 
 
-def kill(judged, number, run_killed):
-    root = judged.copy("killed")
-    assert run_killed(judged.scenario, root, number) == -signal.SIGKILL
+def kill(scenario_check, number, run_killed):
+    root = scenario_check.copy("killed")
+    assert run_killed(scenario_check.scenario, root, number) == -signal.SIGKILL
     try:
-        judged.check_disturbed(root)
-        judged.check_finished(root)
+        scenario_check.check_disturbed(root)
+        scenario_check.check_finished(root)
     except Exception as error:
-        raise AssertionError(f"{judged.scenario.name} killed before event {number}: {error}") from error
+        raise AssertionError(f"{scenario_check.scenario.name} killed before event {number}: {error}") from error
     discard(root)
 
 
-@pytest.mark.parametrize("judged", names, indirect=True)
-def test_killed_at_some_points_the_table_reads_as_before_or_after(judged, run_killed):
-    places = range(events(judged, run_killed))
-    for number in Random(judged.scenario.name).sample(places, min(len(places), IN_SAMPLE)):  # seeded by a text
-        kill(judged, number, run_killed)
+@pytest.mark.parametrize("scenario_check", names, indirect=True)
+def test_killed_at_some_points_the_table_reads_as_before_or_after(scenario_check, run_killed):
+    places = range(events(scenario_check, run_killed))
+    for number in Random(scenario_check.scenario.name).sample(places, min(len(places), IN_SAMPLE)):  # seeded by a text
+        kill(scenario_check, number, run_killed)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("judged", names, indirect=True)
-def test_killed_at_any_point_the_table_reads_as_before_or_after(judged, run_killed):
-    for number in range(events(judged, run_killed)):
-        kill(judged, number, run_killed)
+@pytest.mark.parametrize("scenario_check", names, indirect=True)
+def test_killed_at_any_point_the_table_reads_as_before_or_after(scenario_check, run_killed):
+    for number in range(events(scenario_check, run_killed)):
+        kill(scenario_check, number, run_killed)

@@ -1,4 +1,4 @@
-"""Deletion vectors decoded slowly, byte by byte: the judge of the fuzz."""
+"""Deletion vectors decoded slowly, byte by byte: the reference of the fuzz."""
 
 import struct
 import zlib
@@ -11,7 +11,7 @@ DIGITS = {character: digit for digit, character in enumerate(Z85)}
 
 
 def deleted_positions(files, vector):
-    """The positions that a deletion vector names, byte by byte; that they are as many as the log says is not asked."""
+    """The positions that a deletion vector names, byte by byte; that they are as many as the log says is not checked."""
     text = vector["pathOrInlineDv"]
     size = vector["sizeInBytes"]
     try:

@@ -1,4 +1,4 @@
-"""Checksums are carried from version to version: judged by those that Delta-Spark wrote, and by counting."""
+"""Checksums are carried from version to version: checked against those that Delta-Spark wrote, and by counting."""
 
 import json
 from dataclasses import replace

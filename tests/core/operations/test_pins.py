@@ -162,8 +162,8 @@ def statement(*tables, **arguments):
 
 
 def pinned(table, as_of=None, **arguments):
-    asked = statement(PinnedTable(alias="t", table="t", as_of=as_of), **arguments)
-    return pin_versions(asked, lambda _: table.log, {"dag_id": "d"})
+    requested = statement(PinnedTable(alias="t", table="t", as_of=as_of), **arguments)
+    return pin_versions(requested, lambda _: table.log, {"dag_id": "d"})
 
 
 def test_a_cleanup_of_the_log_that_was_faster_leaves_no_pin(table):
@@ -204,11 +204,11 @@ def test_a_table_that_may_only_be_read_is_pinned_without_protection_unless_that_
         log.store = Refusing(table.store, error)
         return log
 
-    asked = PinnedTable(alias="t", table="t")
-    (found,) = pin_versions(statement(asked), open_log, {})
+    requested = PinnedTable(alias="t", table="t")
+    (found,) = pin_versions(statement(requested), open_log, {})
     assert (found.version, "no" in found.unprotected) == (2, True)
     with pytest.raises(PinNotRegisteredError):
-        pin_versions(statement(asked, must_protect=True), open_log, {})
+        pin_versions(statement(requested, must_protect=True), open_log, {})
 
 
 def test_a_time_takes_what_was_the_latest_then_and_no_time_to_come():
@@ -234,9 +234,9 @@ def test_where_there_is_no_table_nothing_is_written():
     nothing.store.delete([file.path for file in nothing.store.list_all()])
     logs = {"table": table.log, "nothing": nothing.log}
     for as_of in (None, Version(0), Timestamp(0), ProducedBy(dag_id="d", task_id="t", run_id="r")):
-        asked = [PinnedTable(alias=name, table=name, as_of=as_of if name == "nothing" else None) for name in logs]
+        requested = [PinnedTable(alias=name, table=name, as_of=as_of if name == "nothing" else None) for name in logs]
         with pytest.raises(TableNotFoundError):
-            pin_versions(statement(*asked), logs.get, {})
+            pin_versions(statement(*requested), logs.get, {})
     assert list(nothing.store.list_all()) == []
     assert read_pins(table.store) == ()
 
@@ -296,14 +296,14 @@ def test_a_statement_goes_through_json_unchanged():
         PinnedTable(alias="c", table="t", as_of=ProducedBy(dag_id="d", task_id="t", run_id="r", map_index=3)),
         PinnedTable(alias="d", table="t"),
     ]
-    asked = PinStatement(tables=tables, id="p", keep_for_hours=0.5, must_protect=True)
-    assert statement_from_json(json.loads(json.dumps(to_json(asked)))) == asked
-    assert asked.tables[0].as_of == Version(7)
+    requested = PinStatement(tables=tables, id="p", keep_for_hours=0.5, must_protect=True)
+    assert statement_from_json(json.loads(json.dumps(to_json(requested)))) == requested
+    assert requested.tables[0].as_of == Version(7)
 
 
 def pinned_again(table):
-    asked = PinStatement(tables=(PinnedTable(alias="t", table="memory://aged"),), id="b", keep_for_hours=1)
-    pin_versions(asked, lambda _: table.log, {"dag_id": "d", "run_id": "r2", "task_id": "t"})
+    requested = PinStatement(tables=(PinnedTable(alias="t", table="memory://aged"),), id="b", keep_for_hours=1)
+    pin_versions(requested, lambda _: table.log, {"dag_id": "d", "run_id": "r2", "task_id": "t"})
 
 
 @pytest.mark.parametrize(

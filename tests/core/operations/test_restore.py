@@ -1,4 +1,4 @@
-"""An older version comes back whole, or an error shows why it cannot; other engines judge the rows."""
+"""An older version comes back whole, or an error shows why it cannot; other engines check the rows."""
 
 import json
 import os

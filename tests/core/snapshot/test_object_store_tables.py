@@ -1,4 +1,4 @@
-"""Whole tables in object stores: written, read, checkpointed and vacuumed by us, judged by deltalake."""
+"""Whole tables in object stores: written, read, checkpointed and vacuumed by us, checked against deltalake."""
 
 import json
 import time

@@ -224,10 +224,10 @@ def test_a_clone_whose_source_may_only_be_read_says_what_its_readers_need(place,
 
 
 def test_an_object_store_is_asked_for_nothing_outside_of_the_table():
-    asked = []
+    requested = []
 
     def filesystem(uri):
-        asked.append(uri)
+        requested.append(uri)
         return pafs.SubTreeFileSystem("/nowhere", pafs.LocalFileSystem()), "bucket/lake/table"
 
     locate = FileLocator(filesystem, "s3://bucket/lake/table", ["s3a://bucket/lake/shared"])
@@ -239,10 +239,10 @@ def test_an_object_store_is_asked_for_nothing_outside_of_the_table():
     ):
         with pytest.raises(errors.PathOutsideTableError):
             locate(path)
-    assert set(asked) == {None}
+    assert set(requested) == {None}
     for path in ("s3a://bucket/lake/table/f", "s3n://bucket//lake/./table/x/f", "S3://bucket/lake/shared/f"):
         locate(path)
-    assert asked[1:] == ["s3a://bucket/lake/table/f", "s3n://bucket//lake/./table/x/f", "S3://bucket/lake/shared/f"]
+    assert requested[1:] == ["s3a://bucket/lake/table/f", "s3n://bucket//lake/./table/x/f", "S3://bucket/lake/shared/f"]
 
 
 SEGMENTS = st.sampled_from(

@@ -54,7 +54,7 @@ def test_what_came_with_the_first_request_is_not_asked_for_again():
 
 def test_a_part_that_comes_short_is_an_error():
     reader = RangeReader(lambda _start, _length: b"short", size=100, tail=b"")
-    with pytest.raises(OSError, match="100 bytes were asked for, 5 came"):
+    with pytest.raises(OSError, match="expected 100 bytes, found 5"):
         reader.read()
 
 

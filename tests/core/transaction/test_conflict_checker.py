@@ -141,7 +141,7 @@ def test_one_domain_set_twice_conflicts_and_two_domains_do_not(attempt):
 @pytest.mark.parametrize(
     ("read", "conflicts"),
     [
-        pytest.param({"app"}, True, id="asked-for"),
+        pytest.param({"app"}, True, id="requested-for"),
         pytest.param({"other"}, False, id="another-application"),
         pytest.param(set(), False, id="written-without-asking"),
     ],

@@ -215,28 +215,31 @@ def test_only_listed_changes_of_the_schema_let_a_write_pass(added, key, configur
 
 
 def test_rows_that_do_not_keep_what_a_new_feature_asks_of_them_do_not_follow_it(added):
-    asked = "materializePartitionColumns"
-    theirs = won(protocol=replace(MODERN, writer_features=FEATURES | {asked}))
+    requested = "materializePartitionColumns"
+    theirs = won(protocol=replace(MODERN, writer_features=FEATURES | {requested}))
     careless = make_attempt(actions=CommitActions(adds=added(("a", "1", (0, 1)))))
     with pytest.raises(UnsupportedWriterFeatureError) as caught:
         check_conflicts(careless, theirs)
-    assert caught.value.features == (asked,)
-    careful, without_rows = replace(careless, enforces=frozenset({asked})), replace(careless, actions=make_attempt().actions)
+    assert caught.value.features == (requested,)
+    careful, without_rows = (
+        replace(careless, enforces=frozenset({requested})),
+        replace(careless, actions=make_attempt().actions),
+    )
     for passes in (careful, without_rows):
-        assert asked in check_conflicts(passes, theirs).protocol.writer_features
+        assert requested in check_conflicts(passes, theirs).protocol.writer_features
 
 
 def test_files_that_are_only_rearranged_do_not_follow_a_feature_that_asks_for_other_files(added, removed):
-    asked = "materializePartitionColumns"
-    theirs = won(protocol=replace(MODERN, writer_features=FEATURES | {asked}))
+    requested = "materializePartitionColumns"
+    theirs = won(protocol=replace(MODERN, writer_features=FEATURES | {requested}))
     moves = CommitActions(adds=added(("b", "1", (0, 1)), data_change=False), removes=removed("a", data_change=False))
     careless = make_attempt(actions=moves)
     with pytest.raises(UnsupportedWriterFeatureError) as caught:
         check_conflicts(careless, theirs)
-    assert caught.value.features == (asked,)
+    assert caught.value.features == (requested,)
     described = CommitActions(adds=added(("a", "1", (0, 1)), data_change=False))
-    for passes in (replace(careless, enforces=frozenset({asked})), make_attempt(actions=described)):
-        assert asked in check_conflicts(passes, theirs).protocol.writer_features
+    for passes in (replace(careless, enforces=frozenset({requested})), make_attempt(actions=described)):
+        assert requested in check_conflicts(passes, theirs).protocol.writer_features
 
 
 @pytest.mark.parametrize("version", ["V1", "V2", "V3"])
