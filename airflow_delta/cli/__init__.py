@@ -1,1 +1,1 @@
-"""The command line ``airflow-delta``: a person's way to a table, without Airflow and without Spark."""
+"""The command line ``airflow-delta``, without Airflow and without Spark."""

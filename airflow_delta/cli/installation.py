@@ -1,4 +1,4 @@
-"""What is wrong with the Python environment in which we are installed, for each of its uses."""
+"""Health check of the Python environment in which airflow-delta is installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table by its path: what everybody starts with."""
+"""``DeltaLog``: a table by its path, the entry point of the core."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that a stranger wrote (a table's log, a result document, an XCom), made fit for a terminal, for JSON, for a sum."""
+"""Untrusted values (from a table's log, a result document, an XCom), made safe for a terminal, for JSON, for a sum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON texts of strangers, parsed with bounded work and memory.
+"""Untrusted JSON, parsed with bounded work and memory.
 
 Anybody who may write below a table writes its log, schema and hints. No writer of Delta tables exceeds these bounds.
 """

@@ -1,4 +1,4 @@
-"""The ``--py-files`` archive: the floors that run on Spark, and the pure-Python packages they need."""
+"""The ``--py-files`` archive: the packages that run on Spark, and the pure-Python packages they need."""
 
 from __future__ import annotations
 

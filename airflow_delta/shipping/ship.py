@@ -1,4 +1,4 @@
-"""Putting the code where clusters find it, once for each version instead of with each submit."""
+"""Uploads the code to where clusters find it, once per version instead of with each submit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All that one commit file says, files as columns."""
+"""All actions of one commit file, file actions as columns."""
 
 from __future__ import annotations
 

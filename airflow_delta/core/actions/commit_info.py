@@ -1,4 +1,4 @@
-"""Who made a commit, how, and why."""
+"""The ``commitInfo`` action: who made a commit, how, and why."""
 
 from __future__ import annotations
 

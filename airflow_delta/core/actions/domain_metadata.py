@@ -1,4 +1,4 @@
-"""A named configuration of a table feature."""
+"""The ``domainMetadata`` action: a named configuration of a table feature."""
 
 from __future__ import annotations
 

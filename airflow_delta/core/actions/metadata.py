@@ -1,4 +1,4 @@
-"""The table's schema, partition columns and properties."""
+"""The ``metaData`` action: the table's schema, partition columns and properties."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reader and a writer of the table must know."""
+"""The ``protocol`` action: what a reader and a writer of the table must support."""
 
 from __future__ import annotations
 

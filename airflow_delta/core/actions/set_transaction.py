@@ -1,4 +1,4 @@
-"""How far an application has written into the table."""
+"""The ``txn`` action: how far an application has written to the table."""
 
 from __future__ import annotations
 

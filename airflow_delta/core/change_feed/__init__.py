@@ -1,4 +1,4 @@
-"""What changed, row by row, from one version of a table to another."""
+"""The change data feed: the rows that changed between versions."""
 
 from airflow_delta.core.change_feed.change_feed import change_feed
 from airflow_delta.core.change_feed.changed_commits import ChangedCommit, changed_commits

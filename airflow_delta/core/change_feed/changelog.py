@@ -1,4 +1,4 @@
-"""The change feed as stream processors take it: one row kind for each row (+I, -U, +U, -D)."""
+"""The change data feed as a changelog stream: one row kind for each row (+I, -U, +U, -D)."""
 
 from __future__ import annotations
 

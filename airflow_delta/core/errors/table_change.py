@@ -1,4 +1,4 @@
-"""Errors of making and changing a table: what it is to be cannot be, or not yet."""
+"""Errors of creating and changing a table: the definition or the change is invalid, or not possible yet."""
 
 from __future__ import annotations
 

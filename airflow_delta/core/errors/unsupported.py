@@ -1,4 +1,4 @@
-"""Errors of what this version of the package, or a filesystem, does not know."""
+"""Errors of what this version of the package, or a filesystem, does not support."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One Parquet file of a checkpoint: small actions as documents, file actions as columns, and of those only what is requested.
+"""One Parquet file of a checkpoint: non-file actions as documents, file actions as columns, only those requested.
 
 Protocol: PROTOCOL.md, "Checkpoint Schema". Any column may be missing.
 """

@@ -1,4 +1,4 @@
-"""Whatever reading garbage raises, as the one typed error that names the file."""
+"""What reading a corrupt file raises, as the one typed error that names the file."""
 
 from __future__ import annotations
 

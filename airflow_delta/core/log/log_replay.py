@@ -1,4 +1,4 @@
-"""The state of the table at one version, rebuilt from its log files when it is requested, and carried on to later versions."""
+"""The state of the table at one version, rebuilt from its log files on demand, and updated to later versions."""
 
 from __future__ import annotations
 

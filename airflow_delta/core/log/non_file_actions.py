@@ -1,4 +1,4 @@
-"""The few actions of which each is a Python object, out of JSON lines.
+"""The non-file actions of JSON lines, one Python object each: there are few.
 
 Protocol: PROTOCOL.md, "Actions". Unknown actions and fields are ignored; a null action is an absent one.
 """

@@ -1,4 +1,4 @@
-"""The ``.crc`` file beside a commit: what the table is at that version, in numbers and small actions.
+"""The ``.crc`` file beside a commit: what the table is at that version, in numbers and non-file actions.
 
 Protocol: PROTOCOL.md, "Version Checksum File". The file is optional and never the truth: the log is.
 """

@@ -1,1 +1,1 @@
-"""What keeps a table fast and small: checkpoints and vacuum."""
+"""Operations on the table as a whole: checkpoints, vacuum, restore, clone and the like."""

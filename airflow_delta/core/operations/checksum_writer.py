@@ -1,4 +1,4 @@
-"""The checksum of a version, from the one before and what the commit wrote: without looking at the table's files.
+"""The checksum of a version, computed from the previous one and the commit, without reading the table's files.
 
 Protocol: PROTOCOL.md, "Version Checksum File". A checksum that could be wrong is not written: other engines believe it.
 """

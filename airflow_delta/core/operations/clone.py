@@ -1,4 +1,4 @@
-"""A new table on the files of another one.
+"""CLONE: a new table on the files of another one.
 
 Follows ``CloneTableBase`` of Delta Spark (SHALLOW CLONE). The clone names the files of its source by absolute URIs and owns
 none of them: its own vacuum never deletes them, but a vacuum of the source may, so protect the cloned version there.

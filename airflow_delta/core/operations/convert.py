@@ -1,4 +1,4 @@
-"""A directory of Parquet files becomes a Delta table, in place.
+"""CONVERT TO DELTA: a directory of Parquet files becomes a Delta table, in place.
 
 Follows ``ConvertToDeltaCommand`` of Delta Spark, with these differences: statistics come from the footers, not from the rows;
 partition values are taken apart once for each directory; and everything that does not fit is reported at once.

@@ -1,4 +1,4 @@
-"""Taking a feature from a table, so that readers and writers which do not know it can use the table again.
+"""DROP FEATURE, so that readers and writers without support for it can use the table again.
 
 What only writers had to know goes at once. What readers had to know is still in older versions, so these must either go too
 (``truncate_history``), or be protected: nobody may build a checkpoint of them that hides that the feature was there.

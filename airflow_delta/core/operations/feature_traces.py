@@ -1,4 +1,4 @@
-"""What a table still has of a feature that is to be dropped: what goes by itself, and what its owner must take away first."""
+"""Traces of a feature that is to be dropped: those removed automatically, and those the user must remove first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deleting what the log no longer needs: everything before the newest checkpoint that is older than the retention.
+"""Log cleanup: everything before the newest checkpoint that is older than the retention.
 
 The *barrier* is that checkpoint, or an older one where a run has pinned an older version. It stays, with the commit of its
 version and all that is later, so that every version from it on can still be rebuilt. Whatever is older goes, oldest first: a
@@ -36,7 +36,7 @@ _CHECKPOINTS = {LogFileKind.CLASSIC_CHECKPOINT, LogFileKind.CHECKPOINT_PART, Log
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupResult:
-    """What was, or in a dry run would be, deleted.
+    """The files that were, or in a dry run would be, deleted.
 
     Attributes:
         barrier: Version of the checkpoint from which on everything is kept; None where there is none old enough, and nothing

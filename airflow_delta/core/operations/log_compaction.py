@@ -1,4 +1,4 @@
-"""Consecutive commits as one file, so that a reader needs one request instead of many.
+"""Log compaction: consecutive commits as one file, so that a reader needs one request instead of many.
 
 Protocol: PROTOCOL.md, "Log Compaction Files", "Action Reconciliation". The commits stay: the file only stands for them.
 """

@@ -1,4 +1,4 @@
-"""Lists of the table's files for readers that know Parquet and Hive partitions, but not Delta.
+"""Symlink manifests: lists of the table's files for readers of Parquet and Hive partitions without Delta support.
 
 Follows ``GenerateSymlinkManifest`` of Delta Spark: ``_symlink_format_manifest/[<column>=<value>/...]manifest`` names the files
 of one partition, one absolute path per line, not percent-encoded.

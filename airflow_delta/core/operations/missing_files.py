@@ -1,4 +1,4 @@
-"""Which of the files that the log names are not there."""
+"""Finds files that the log names but that do not exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parquet files that nobody planned as one table: the schema of each, and the one that holds them all.
+"""Schemas of independent Parquet files, and the common schema that holds them all.
 
 Follows ``SchemaMergingUtils`` and ``ParquetFileFormat`` of Spark: names are equal in any case, whole numbers of up to 32 bits
 (which Parquet stores alike) widen, everything else must be equal.

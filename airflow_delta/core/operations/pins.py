@@ -1,4 +1,4 @@
-"""Pinned versions: which ones runs still need, whatever the retention says.
+"""Pins: versions that runs still need, whatever the retention.
 
 A pin is a small JSON file beside the table, ``_airflow_delta/pins/{id}-{alias}.json``. Until it is released or expires, vacuums
 keep the files of its version, and log cleanups the part of the log from which it is opened. Other engines know nothing of pins.

@@ -1,4 +1,4 @@
-"""An older version of the table becomes the newest one.
+"""RESTORE: the table is restored to an earlier version or timestamp.
 
 Follows ``RestoreTableCommand`` of Delta Spark, with these differences: a version is refused when its files are gone, not merely
 because it is older than the retention; deletion vectors are looked for like data files; files that are gone and ignored are

@@ -1,4 +1,4 @@
-"""What the operations need of a table."""
+"""The part of ``DeltaLog`` that the operations use."""
 
 from __future__ import annotations
 

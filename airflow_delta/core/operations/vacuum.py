@@ -1,4 +1,4 @@
-"""Deletion of files that no reader needs any more.
+"""VACUUM: deletion of files that no reader needs any more.
 
 Follows ``VacuumCommand`` of Delta Spark (FULL, LITE, USING INVENTORY), with these differences: a given retention is always
 honored (Spark's newest version ignores every number of hours but 0), another table below the root is left alone, empty
@@ -49,7 +49,7 @@ _LOGGED_SCHEMES = LOCAL_SCHEMES | {"hdfs", "gs", "abfs", "abfss", "wasb", "wasbs
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class VacuumResult:
-    """What was, or in a dry run would be, deleted.
+    """The files that were, or in a dry run would be, deleted.
 
     Attributes:
         paths: Paths below the table's root, not percent-encoded. Of a lite vacuum, some may have been gone before.

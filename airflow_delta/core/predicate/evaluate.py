@@ -1,4 +1,4 @@
-"""What a predicate is for the rows of each file, decided without opening one: partition values exactly, statistics as bounds.
+"""Evaluates a predicate for the rows of each file without opening one: partition values exactly, statistics as bounds.
 
 For each leaf two questions are decided for all files at once: may it be TRUE for some row, and may it be anything else for some
 row. AND, OR and the answers follow from these; a wrong "may" costs time, never a row.

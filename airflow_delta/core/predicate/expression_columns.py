@@ -1,4 +1,4 @@
-"""Which columns an SQL expression is about."""
+"""The columns that a SQL expression references."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Constants in SQL text: what they are, and what they are beside a column.
+"""Literals in SQL text, by themselves and as typed by a column.
 
 A constant is brought to the column's side only where that changes no comparison. Everything else (a string beside a number, a
 number that a cast of the column would round) is left to Spark.

@@ -1,4 +1,4 @@
-"""What a predicate is for each row: Spark's three-valued logic and order, said in Arrow's functions.
+"""Evaluates a predicate for each row: Spark's three-valued logic and order, in Arrow's functions.
 
 The same functions make an array from arrays and an Arrow expression from Arrow expressions.
 """

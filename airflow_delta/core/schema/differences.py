@@ -1,4 +1,4 @@
-"""What keeps rows of one schema from being written into a table of another."""
+"""The differences that keep rows of one schema from being written to a table of another."""
 
 from __future__ import annotations
 

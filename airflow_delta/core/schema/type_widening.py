@@ -1,4 +1,4 @@
-"""Which type of a column may follow which, so that values written before stay what they are.
+"""Type widening: which type may replace which, so that existing values stay the same.
 
 Protocol: PROTOCOL.md, "Type Widening", "Supported Type Changes".
 """

@@ -1,4 +1,4 @@
-"""What changed from one version of a table to another."""
+"""The difference between two versions of a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user requires of a table: values that DAG files, job specs and Spark jobs share. Pure; no Spark, no Airflow.
+"""Statements: values that DAG files, job specs and Spark jobs share. Pure; no Spark, no Airflow.
 
 One statement is one commit (or none). Every value is frozen, checked when it is made, and goes through JSON unchanged.
 """

@@ -1,4 +1,4 @@
-"""ALTER TABLE: what a table is, changed by one commit.
+"""ALTER TABLE: changes of schema, properties and features, by one commit.
 
 A column is named by its path (``address.zip``, ``stops.element.airport``); backticks around a part that holds a dot.
 """

@@ -1,4 +1,4 @@
-"""What a MERGE does with rows that match and with those that do not, on either side.
+"""The clauses of a MERGE, for rows that match and for those that do not, on either side.
 
 Expressions are Spark SQL in which ``target`` and ``source`` name the two sides. Of several clauses of a kind the first whose
 condition holds is taken, so only the last one may lack a condition.

@@ -1,4 +1,4 @@
-"""A check in front of a commit."""
+"""An expectation: a data-quality check before the commit."""
 
 from __future__ import annotations
 

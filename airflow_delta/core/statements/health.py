@@ -1,4 +1,4 @@
-"""Statements that look at the whole of a table: what is wrong with it, what is due."""
+"""Statements about the whole table: health check and maintenance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RESTORE: an older version of a table becomes the newest one."""
+"""RESTORE: the table is restored to an earlier version or timestamp."""
 
 from __future__ import annotations
 

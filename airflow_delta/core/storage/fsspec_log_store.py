@@ -1,4 +1,4 @@
-"""What the stores of S3, GCS and Azure have in common: fsspec connects, the requests of the log are our own."""
+"""The common base of the stores of S3, GCS and Azure: fsspec connects, the requests of the log are our own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fsspec filesystem of an object store, made so that it remembers nothing of what it has listed."""
+"""The fsspec filesystem of an object store, without its listing cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a directory lies, whatever its URI is spelled like."""
+"""The location of a directory, independent of how its URI is spelled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables on Amazon S3 and on stores that speak its language."""
+"""Tables on Amazon S3 and compatible stores."""
 
 from __future__ import annotations
 

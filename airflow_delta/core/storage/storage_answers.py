@@ -1,4 +1,4 @@
-"""What the many errors of the object stores' packages mean for a log. Pure; no package of a store is needed."""
+"""The meaning of the object stores' errors for a log. Pure; no package of a store is needed."""
 
 from __future__ import annotations
 

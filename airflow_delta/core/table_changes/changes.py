@@ -1,4 +1,4 @@
-"""The statements that change what a table is; each is one commit, named as Delta names it."""
+"""The statements that change a table's definition; each is one commit, named as Delta names it."""
 
 from __future__ import annotations
 

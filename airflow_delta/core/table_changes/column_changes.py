@@ -1,4 +1,4 @@
-"""What statements about columns make of a table."""
+"""Changes of columns, as new table states."""
 
 from __future__ import annotations
 

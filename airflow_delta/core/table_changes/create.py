@@ -1,4 +1,4 @@
-"""Creating a table, or putting another one in its place."""
+"""Creating or replacing a table."""
 
 from __future__ import annotations
 

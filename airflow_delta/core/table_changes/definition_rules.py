@@ -1,4 +1,4 @@
-"""What keeps a schema, its partition columns and its clustering columns from being a table."""
+"""The rules for a table's schema, partition columns and clustering columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which columns the table's own expressions are about: such columns must stay what they are."""
+"""The columns that the table's own expressions reference: these must not change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What statements about properties, constraints and clustering make of a table."""
+"""Changes of properties, constraints and clustering, as new table states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a change is refused, before it is known of which table and by which statement."""
+"""The reason why a change is refused, before the table and the statement are known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Giving row ids to the files of a table that had none, before row tracking is enabled; and taking them away.
+"""Row tracking backfill: row ids for existing files before row tracking is enabled; and their removal.
 
 No data file changes: every file is written into the log again, in batches, as Delta does it.
 

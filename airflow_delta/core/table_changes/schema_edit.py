@@ -1,4 +1,4 @@
-"""Schemas with one thing changed: pure functions from schema to schema."""
+"""Edits of a schema: pure functions from schema to schema."""
 
 from __future__ import annotations
 

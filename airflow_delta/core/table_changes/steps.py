@@ -1,4 +1,4 @@
-"""One thing to change about a table, before it is known of which table; several can be one commit."""
+"""Steps: single changes of any table; several can be one commit."""
 
 from __future__ import annotations
 

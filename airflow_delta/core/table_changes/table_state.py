@@ -1,4 +1,4 @@
-"""What a statement about a table is decided on, and what it decides."""
+"""The table state that a change is computed from, and the change."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Which table features exist, and what we refuse."""
+"""The table features, and which of them are supported."""

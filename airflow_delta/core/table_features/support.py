@@ -1,4 +1,4 @@
-"""What we refuse, and only that: a feature that a table allows but does not use is no reason."""
+"""Refuses unsupported features, but only where a table uses them: allowing one is not enough."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Writing: one attempt to commit, the rules of a race, and the loop around them."""
+"""Writing: the commit attempt, the conflict rules, and the commit loop."""

@@ -1,4 +1,4 @@
-"""The party of a race that wants to commit: what it read, and what it writes."""
+"""The commit attempt: what the transaction read, and what it writes."""
 
 from __future__ import annotations
 

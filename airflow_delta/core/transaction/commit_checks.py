@@ -1,4 +1,4 @@
-"""What a commit must be in itself, before anybody else's commits are looked at."""
+"""The rules for a commit by itself, checked before conflicts with others."""
 
 from __future__ import annotations
 

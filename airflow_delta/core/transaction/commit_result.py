@@ -1,4 +1,4 @@
-"""How an attempt to commit ended."""
+"""The result of a commit."""
 
 from __future__ import annotations
 

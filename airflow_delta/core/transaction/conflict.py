@@ -1,4 +1,4 @@
-"""How a rule says no."""
+"""Builds the error of a conflict rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How strictly a commit must look as if it ran alone."""
+"""Isolation levels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The user's transaction: it remembers what was read, and commits if that still holds."""
+"""The optimistic transaction: it records what is read, and commits if that still holds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The party of a race that was faster."""
+"""The winning commit of a conflict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A version of the table as a checkpoint: which kind it is, and the hint that leads readers to it.
+"""Writing a version of the table as a checkpoint: its kind, and the hint that leads readers to it.
 
 Protocol: PROTOCOL.md, "Checkpoints", "Last Checkpoint File".
 """

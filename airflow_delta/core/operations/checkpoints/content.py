@@ -1,4 +1,4 @@
-"""What a checkpoint says, in pieces: never the whole state as Python objects, never more than one piece of it rendered.
+"""The content of a checkpoint, in pieces: never the whole state as Python objects, never more than one piece of it rendered.
 
 Protocol: PROTOCOL.md, "Checkpoints", "Action Reconciliation".
 """

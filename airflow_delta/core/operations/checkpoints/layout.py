@@ -1,4 +1,4 @@
-"""How a checkpoint lies in files: in one, in parts, or as a manifest with sidecars.
+"""The layout of a checkpoint in files: one, several parts, or a manifest with sidecars.
 
 Protocol: PROTOCOL.md, "Checkpoint Specs", "Checkpoint Naming Scheme".
 """

@@ -1,4 +1,4 @@
-"""One thing that is wrong with a table."""
+"""A finding of the health check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Typed columns beside the texts: checked against Delta-Spark's checkpoints of the same tables, and by other engines as readers."""
+"""Typed columns beside the texts: checked against checkpoints of Delta-Spark, and by other engines as readers."""
 
 import json
 import math
