@@ -64,7 +64,7 @@ print("airflow" in sys.modules, ARCHIVE in sqlglot.__file__, ARCHIVE in fsspec._
     assert done.stdout.split() == ["False", str(from_archive), str(from_archive)]
 
 
-@pytest.mark.parametrize("worker", ["rewrite_worker", "upkeep.checkpoint_worker"])
+@pytest.mark.parametrize("worker", ["rewrite.rewrite_worker", "distributed.checkpoint_worker"])
 def test_a_worker_that_reads_and_writes_files_does_not_load_the_sql_parser(archive, worker):
     code = f"import airflow_delta.spark.{worker}; print('sqlglot' in sys.modules)"
     done = run(archive, (), code)

@@ -107,7 +107,7 @@ def test_a_restore_of_nothing_or_of_the_latest_version_is_refused(real_table, ar
 @pytest.mark.parametrize("many", [False, True])
 def test_a_version_whose_files_are_gone_is_refused_unless_they_may_be_missing(real_table, many, monkeypatch):
     if many:  # then one listing answers for all
-        monkeypatch.setattr("airflow_delta.core.operations.missing_files._ASKED_SINGLY", 0)
+        monkeypatch.setattr("airflow_delta.core.operations.missing_files._CHECKED_SINGLY", 0)
     table = real_table()
     adds = [table.add(f"p=a b/{number}.parquet", number, "a b", log_path=f"p=a%20b/{number}.parquet") for number in range(3)]
     table.commit(adds=pa.concat_tables(adds))
@@ -123,7 +123,7 @@ def test_a_version_whose_files_are_gone_is_refused_unless_they_may_be_missing(re
 
 
 def test_files_behind_a_link_to_a_directory_are_not_missing(real_table, monkeypatch, tmp_path):
-    monkeypatch.setattr("airflow_delta.core.operations.missing_files._ASKED_SINGLY", 1)
+    monkeypatch.setattr("airflow_delta.core.operations.missing_files._CHECKED_SINGLY", 1)
     table = real_table()
     adds = pa.concat_tables([table.add(f"p={part}/0.parquet", number, part) for number, part in enumerate("xyz")])
     table.commit(adds=adds)

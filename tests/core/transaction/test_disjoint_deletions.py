@@ -228,7 +228,7 @@ def test_a_transaction_without_access_to_vectors_takes_it_for_a_conflict(table):
     late, actions = table.delete("n < 10", {"f": {2}})
     winner, theirs = table.delete("n < 10", {"f": {7}})
     winner.commit(**theirs)
-    late._vectors = None
+    late._deletion_vectors = None
     with pytest.raises(ConcurrentAppendError):
         late.commit(**actions, row_wise=True)
 

@@ -267,7 +267,7 @@ class Races(RuleBasedStateMachine):
 
         return settle
 
-    @rule(each=consumes(pending), settles=st.booleans())
+    @rule(attempt=consumes(pending), settles=st.booleans())
     def commit(self, attempt, settles):
         latest = self.log.refresh().version
         conflict = None
