@@ -97,7 +97,7 @@ class DeltaLog:
         return self.store.table_uri
 
     def exists(self) -> bool:
-        """Whether there is a table: any commit or checkpoint."""
+        """Whether the table exists: its log has any commit or checkpoint."""
         return holds_table(self.store)
 
     def snapshot(self, version: int | None = None, timestamp: int | str | None = None) -> Snapshot:
@@ -263,7 +263,7 @@ class DeltaLog:
         )
 
     def create(self, new: NewTable, *, mode: CreateMode = "error", origin: Origin | None = None) -> CommitResult:
-        """Create the table, empty, or put this one in the place of another; see ``table_changes.create``."""
+        """Create the table, empty, or replace an existing one; see ``table_changes.create``."""
         return create_table(new, self._place(), mode=mode, origin=origin)
 
     def plan_create(self, new: NewTable, *, mode: CreateMode = "error") -> PlannedTable:
@@ -331,7 +331,7 @@ class DeltaLog:
         origin: Origin | None = None,
         clock: Clock = system_clock,
     ) -> ConvertResult:
-        """Make a directory of Parquet files a table, in place. Arguments and errors: ``operations.convert``."""
+        """Convert a directory of Parquet files to a table, in place. Arguments and errors: ``operations.convert``."""
         return convert(
             cls.for_table(uri, storage_options, clock=clock),
             partition_schema=partition_schema,
@@ -342,7 +342,7 @@ class DeltaLog:
         )
 
     def generate_manifests(self) -> ManifestResult:
-        """List the table's files for readers that do not know Delta; see ``operations.manifest``."""
+        """List the table's files for readers without Delta support; see ``operations.manifest``."""
         return generate_manifests(self.refresh())
 
     def recompute_statistics(
@@ -353,7 +353,7 @@ class DeltaLog:
         dry_run: bool = False,
         origin: Origin | None = None,
     ) -> StatisticsResult:
-        """Give live files the statistics that the table requires. Arguments and errors: ``operations.recompute_statistics``."""
+        """Compute the statistics that the table requires. Arguments and errors: ``operations.recompute_statistics``."""
         return recompute_statistics(self, where=where, missing_only=missing_only, dry_run=dry_run, origin=origin or Origin())
 
     def restore(
@@ -365,7 +365,7 @@ class DeltaLog:
         dry_run: bool = False,
         origin: Origin | None = None,
     ) -> RestoreResult:
-        """Make the table as it was at a version or a time. Arguments and errors: ``operations.restore``."""
+        """Restore the table to a version or timestamp. Arguments and errors: ``operations.restore``."""
         return restore(
             self,
             version=version,
@@ -387,7 +387,7 @@ class DeltaLog:
         dry_run: bool = False,
         origin: Origin | None = None,
     ) -> CloneResult:
-        """Make a new table on this one's files. Arguments and errors: ``snapshot``, ``operations.clone``."""
+        """Clone: make a new table on this one's files. Arguments and errors: ``snapshot``, ``operations.clone``."""
         if isinstance(target, str):
             target = DeltaLog.for_table(target, storage_options, clock=self.clock)
         source = self.snapshot(version, timestamp)

@@ -61,8 +61,8 @@ def clean_up_log(log: TableLog, *, cutoff: int | None = None, dry_run: bool = Fa
         dry_run: Only say what would be deleted; of sidecars only those that no checkpoint names now.
 
     Raises:
-        UnsupportedWriterFeatureError: The table needs writers that know more.
-        InvalidTablePropertyError: The table's retention is not understood.
+        UnsupportedWriterFeatureError: The table requires an unsupported writer feature.
+        InvalidTablePropertyError: The table's retention is invalid.
         As ``DeltaLog.snapshot``.
     """
     snapshot, now = log.refresh(), log.clock()

@@ -47,7 +47,7 @@ def compact_log(log: TableLog, *, start: int | None = None, end: int | None = No
     Raises:
         InvalidStatementError: The end lies before the start.
         VersionNotFoundError: The version does not exist, or its commit is gone.
-        UnsupportedWriterFeatureError: The table needs writers that know more.
+        UnsupportedWriterFeatureError: The table requires an unsupported writer feature.
         CorruptLogError: A commit cannot be read.
     """
     latest = log.refresh()

@@ -83,7 +83,7 @@ def recompute_statistics(
         InvalidPredicateError: ``where`` is not a predicate on this table.
         CorruptDataFileError: A file is missing or is not Parquet.
         CommitAttemptsExhaustedError: Others were faster each time.
-        UnsupportedWriterFeatureError: The table needs writers that know more.
+        UnsupportedWriterFeatureError: The table requires an unsupported writer feature.
     """
     snapshot = log.refresh()
     check_writable(log.table_uri, snapshot.protocol, snapshot.metadata)

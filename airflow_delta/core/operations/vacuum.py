@@ -90,8 +90,8 @@ def retention_of(table: str, metadata: Metadata, hours: float | None, *, enforce
     """The retention to use, in so far as it is safe.
 
     Raises:
-        InvalidTablePropertyError: What the table requires is not understood.
-        RetentionTooShortError: It is negative or no number, or shorter than the table requires although that is enforced.
+        InvalidTablePropertyError: The table's retention is invalid.
+        RetentionTooShortError: It is negative or NaN, or shorter than the table requires while that is enforced.
     """
     check_interval(metadata.configuration, DELETED_FILE_RETENTION)
     default = deleted_file_retention(metadata.configuration)
@@ -128,22 +128,22 @@ def vacuum(
         log: The table.
         retention_hours: None is the table's ``delta.deletedFileRetentionDuration``. A longer one keeps unreferenced files
             longer; of removed files the log itself may have forgotten the time.
-        dry_run: Only say what would be deleted.
+        dry_run: Only report what would be deleted.
         enforce_retention: Refuse less than the table requires.
         lite: Look only at the files that commits since the last vacuum removed, instead of listing the table. Files that no
             commit ever named (of failed writers) stay.
         inventory: Look only at the files that it names; see ``vacuum_candidates.inventoried_files``.
         protect: Versions of which every file stays, however old.
         origin: The run that requests it; its token is not recorded, as a repeated vacuum simply runs again.
-        executor: Who lists and deletes.
+        executor: Lists and deletes the files.
 
     Raises:
-        InvalidTablePropertyError: The table's retention is not understood.
+        InvalidTablePropertyError: The table's retention is invalid.
         RetentionTooShortError: Running readers or writers could lose files.
         VacuumLiteImpossibleError: Commits that a lite vacuum needs were cleaned up.
-        VacuumIncompleteError: The storage did not delete all; a repeated vacuum goes on.
+        VacuumIncompleteError: The storage did not delete all; a repeated vacuum continues.
         VersionNotFoundError: A version to protect is not in the log.
-        UnsupportedWriterFeatureError: The table needs writers that know more.
+        UnsupportedWriterFeatureError: The table requires an unsupported writer feature.
         CorruptLogError: A log file, or the place of a deletion vector, cannot be read.
         InvalidStatementError: The inventory is invalid, or given for a lite vacuum.
     """

@@ -16,13 +16,13 @@ from airflow_delta.core.statements.validation import require_mapping, require_te
 
 @dataclass(frozen=True, slots=True)
 class AddColumns:
-    """Add columns; they are NULL in all rows that are there.
+    """Add columns; they are NULL in existing rows.
 
     Attributes:
-        columns: As of a new table, without NOT NULL and without values of their own; a name may be the path of a member.
-        first: Whether they come in front of all others.
-        after: Behind which column they come; the end of their struct when None.
-        if_not_exists: Whether columns that are there already are left as they are.
+        columns: As of a new table, without NOT NULL, default or generated values; a name may be the path of a nested field.
+        first: Whether they are placed before all others.
+        after: The column to place them after; None is the end of their struct.
+        if_not_exists: Whether existing columns are left unchanged.
     """
 
     columns: Columns
@@ -39,7 +39,7 @@ class AddColumns:
 
 @dataclass(frozen=True, slots=True)
 class RenameColumn:
-    """Call a column otherwise; no data file changes. Needs ``delta.columnMapping.mode = name``."""
+    """Rename a column; no data file changes. Needs ``delta.columnMapping.mode = name``."""
 
     column: str
     to: str
@@ -51,7 +51,7 @@ class RenameColumn:
 
 @dataclass(frozen=True, slots=True)
 class DropColumns:
-    """Take columns away; their values stay in the files until these are rewritten. Needs ``delta.columnMapping.mode = name``.
+    """Drop columns; their values stay in the files until these are rewritten. Needs ``delta.columnMapping.mode = name``.
 
     Attributes:
         columns: Their paths.
@@ -81,7 +81,7 @@ class WidenColumn:
 
 @dataclass(frozen=True, slots=True)
 class AllowNull:
-    """Let a column be NULL that never was (DROP NOT NULL)."""
+    """Allow NULL in a column (DROP NOT NULL)."""
 
     column: str
 
@@ -92,7 +92,7 @@ class AllowNull:
 
 @dataclass(frozen=True, slots=True)
 class CommentColumn:
-    """Say something about a column."""
+    """Set the comment of a column."""
 
     column: str
     comment: str
@@ -104,7 +104,7 @@ class CommentColumn:
 
 @dataclass(frozen=True, slots=True)
 class SetDefault:
-    """Give later rows that do not name the column the value of an SQL expression; None takes the default away."""
+    """Set the default of a column for later rows, as a SQL expression; None drops the default."""
 
     column: str
     sql: str | None
@@ -118,7 +118,7 @@ class SetDefault:
 
 @dataclass(frozen=True, slots=True)
 class MoveColumn:
-    """Put a column at another place of its struct: first, or behind a column."""
+    """Move a column within its struct: first, or after another column."""
 
     column: str
     _: KW_ONLY
@@ -135,7 +135,7 @@ class MoveColumn:
 
 @dataclass(frozen=True, slots=True)
 class SetProperties:
-    """Set table properties, with the features that stand behind them; ``comment`` is the table's description."""
+    """Set table properties, and enable the features they require; ``comment`` is the table's description."""
 
     properties: Mapping[str, str]
 
@@ -148,7 +148,7 @@ class SetProperties:
 
 @dataclass(frozen=True, slots=True)
 class UnsetProperties:
-    """Take table properties away, so that their defaults hold.
+    """Unset table properties, so that their defaults apply.
 
     Attributes:
         names: Of properties.
@@ -166,7 +166,7 @@ class UnsetProperties:
 
 @dataclass(frozen=True, slots=True)
 class AddConstraint:
-    """Add a CHECK constraint, once every row that is there has been found to satisfy it.
+    """Add a CHECK constraint, after checking that every existing row satisfies it.
 
     Attributes:
         name: Of the constraint.
@@ -183,7 +183,7 @@ class AddConstraint:
 
 @dataclass(frozen=True, slots=True)
 class DropConstraint:
-    """Take a CHECK constraint away.
+    """Drop a CHECK constraint.
 
     Attributes:
         name: Of the constraint.
@@ -201,7 +201,7 @@ class DropConstraint:
 
 @dataclass(frozen=True, slots=True)
 class ClusterBy:
-    """Cluster later files by these columns, at most four; by none, when there are none."""
+    """Cluster later files by these columns, at most four; an empty list ends clustering."""
 
     columns: tuple[str, ...]
 
@@ -223,7 +223,7 @@ class AddFeature:
 
 @dataclass(frozen=True, slots=True)
 class DropFeature:
-    """Take a feature from the table's protocol, once nothing uses it. It may take several commits: the only change.
+    """Drop a feature from the protocol, once nothing uses it. It must be the only change, as it may need several commits.
 
     Attributes:
         name: Of the feature.
@@ -272,12 +272,12 @@ TableChange = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterStatement:
-    """Change what a table is, as one commit: all of it or nothing.
+    """Change the definition of a table, as one commit: all changes or none.
 
     Attributes:
         table: URI of the table's root.
-        changes: In order; each finds the table as those before it leave it.
-        dry_run: Tell what the table would become, but commit nothing.
+        changes: Applied in order.
+        dry_run: Report what the table would become, but commit nothing.
     """
 
     table: str

@@ -127,4 +127,4 @@ def _check_assignments(clause: object, assignments: object) -> None:
 Clause = MatchedUpdate | MatchedDelete | NotMatchedInsert | NotMatchedBySourceUpdate | NotMatchedBySourceDelete
 
 UPSERT: tuple[Clause, ...] = (MatchedUpdate(), NotMatchedInsert())
-"""Update what is there, insert what is not."""
+"""Update matching rows, insert the others."""

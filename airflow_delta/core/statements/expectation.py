@@ -13,7 +13,7 @@ _QUERY = re.compile(r"\s*\(*\s*(SELECT|WITH)\b", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What must hold of the staged result before it is committed.
+    """A condition on the staged result, checked before the commit.
 
     Attributes:
         sql: Either a boolean Spark SQL expression that every staged row must make TRUE (NULL counts as broken; it may

@@ -18,11 +18,11 @@ STEPS: tuple[Step, ...] = get_args(Step)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthStatement:
-    """Tell what is wrong with a table; nothing is changed.
+    """Check the health of a table; nothing is changed.
 
     Attributes:
         table: URI of the table's root.
-        list_files: Whether the data files are looked at too: one flat listing of the whole table.
+        list_files: Whether the data files are checked too: one flat listing of the whole table.
     """
 
     table: str
@@ -35,20 +35,20 @@ class HealthStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceStatement:
-    """Do what is due on a table, and nothing else.
+    """Run the maintenance steps that are due on a table, and no others.
 
     Attributes:
         table: URI of the table's root.
         steps: Which of ``STEPS`` may be done; their order is always that of ``STEPS``.
-        where: Spark SQL over partition columns: where small files are looked for; None is the whole table.
+        where: Spark SQL over partition columns that limits the search for small files; None is the whole table.
         target_file_size: Bytes of a rewritten file; None takes the table's ``delta.targetFileSize``, or 1 GiB.
         small_file_size: Bytes below which a file is small; at most half of the target counts.
-        min_small_files: So many small files in one partition make an OPTIMIZE of this partition due.
-        max_commits: More commits since the last checkpoint make one due; None takes the table's ``delta.checkpointInterval``.
-        max_uncompacted_commits: More commits that neither a checkpoint nor a compacted file covers make a log compaction due.
-        retention_hours: Vacuum keeps files removed in the last so many hours; None takes the table's
+        min_small_files: Small files in one partition that make an OPTIMIZE of this partition due.
+        max_commits: A checkpoint is due after more commits than this; None takes the table's ``delta.checkpointInterval``.
+        max_uncompacted_commits: A log compaction is due after more uncheckpointed, uncompacted commits than this.
+        retention_hours: Hours for which vacuum keeps removed files; None takes the table's
             ``delta.deletedFileRetentionDuration``, or a week. Less than that is refused.
-        dry_run: Tell what is due and why, but do nothing.
+        dry_run: Report what is due and why, but do nothing.
     """
 
     table: str

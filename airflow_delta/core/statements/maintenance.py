@@ -1,4 +1,4 @@
-"""Statements that rearrange or tidy a table and leave its rows as they are."""
+"""Statements that maintain a table and leave its rows unchanged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CheckpointKindName = Literal["classic", "multi-part", "v2-json", "v2-parquet"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizeStatement:
-    """Rewrite small files into larger ones, or all files so that rows that are alike lie together.
+    """Rewrite small files into larger ones, or cluster all files so that similar rows share files.
 
     A table with clustering columns is clustered by these: new files, and those of clusters that are still small.
 
@@ -57,7 +57,7 @@ class OptimizeStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReorgStatement:
-    """Purge what is deleted but still in the files: rows that deletion vectors hide, and columns that were dropped.
+    """Purge data that is deleted but still in the files: rows hidden by deletion vectors, and dropped columns.
 
     A vacuum after the retention then removes it from the storage.
 
@@ -190,7 +190,7 @@ class StatisticsStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestStatement:
-    """List the table's files for readers that know Parquet and Hive partitions, but not Delta.
+    """List the table's files for readers of Parquet and Hive partitions without Delta support.
 
     Attributes:
         table: URI of the table's root.

@@ -1,4 +1,4 @@
-"""MERGE: a source's rows matched with a table's."""
+"""MERGE: upserts, updates and deletes by the rows of a source."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from airflow_delta.core.statements.sources import Source
 from airflow_delta.core.statements.validation import expectations, require_text, require_type
 
 _KINDS = (NotMatchedInsert, MatchedUpdate | MatchedDelete, NotMatchedBySourceUpdate | NotMatchedBySourceDelete)
-"""Clauses that are requested in turn about the same rows."""
+"""Clauses of one kind, which are evaluated in turn for the same rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class MergeStatement:
         on: Which rows match: Spark SQL over ``target`` and ``source``.
         clauses: What happens, in order.
         schema_evolution: Whether the table gets the columns that only the source has, at any depth, where a clause takes every
-            column or assigns them by name; nothing is ever dropped. Types get wider where the table lets them.
+            column or assigns them by name; nothing is ever dropped. Types are widened where the table allows it.
         expect: Checks on the rows to be written.
         dry_run: Plan, match and check, but commit nothing.
     """

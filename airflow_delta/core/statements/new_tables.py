@@ -1,4 +1,4 @@
-"""Statements that make a table without writing a row: CREATE, CLONE, CONVERT."""
+"""Statements that create a table without writing rows: CREATE, CLONE, CONVERT."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from airflow_delta.core.statements.sources import TableSource
 from airflow_delta.core.statements.validation import require_mapping, require_text, require_type, texts
 
 CreateMode = Literal["error", "ignore", "replace"]
-"""What happens where there is a table: the statement fails, leaves it as it is, or takes its place (the history stays)."""
+"""What happens where the table exists: the statement fails, leaves it unchanged, or replaces it (the history stays)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateStatement:
-    """Make a table, empty.
+    """Create an empty table.
 
     Attributes:
         table: URI of the table's root.
@@ -27,8 +27,8 @@ class CreateStatement:
         cluster_by: Paths of clustering columns, at most four; not together with partition columns.
         properties: Table properties.
         constraints: CHECK constraints: name to condition.
-        comment: What people say of the table.
-        mode: What happens where there is a table.
+        comment: The table's description.
+        mode: What happens where the table exists.
         dry_run: Check, but commit nothing.
     """
 
@@ -55,12 +55,12 @@ class CreateStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloneStatement:
-    """Make a new table on the files of another one, without copying a file.
+    """Create a new table on the files of another one, without copying a file.
 
     Attributes:
         table: URI of the new table's root.
-        source: The table to clone, and which version of it.
-        mode: What happens where there is a table; only one without files can be replaced.
+        source: The table to clone, and its version.
+        mode: What happens where the table exists; only an empty one can be replaced.
         properties: Table properties that differ from the source's.
         dry_run: Check, but commit nothing.
     """
@@ -80,7 +80,7 @@ class CloneStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertStatement:
-    """Make a directory of Parquet files a table, in place; where there is a table, do nothing.
+    """Convert a directory of Parquet files to a table, in place; do nothing where the table exists.
 
     Attributes:
         table: URI of the directory.

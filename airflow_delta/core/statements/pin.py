@@ -69,11 +69,11 @@ class PinnedTable:
     """One table to pin.
 
     Attributes:
-        alias: What the run calls it.
+        alias: Its name within the run.
         table: URI of the table's root.
         as_of: Which version; None is the latest.
-        table_id: The id that the table must have at that version; None does not check. By it a table is known that was made
-            anew since it was pinned.
+        table_id: The id that the table must have at that version; None does not check. It detects a table that was replaced
+            since it was pinned.
     """
 
     alias: str
@@ -95,10 +95,10 @@ class PinStatement:
     """Resolve a version of each table, and protect it from vacuums.
 
     Attributes:
-        tables: The tables; no alias twice.
+        tables: The tables, with unique aliases.
         id: Names the pins; the same in all tries of a task run. Letters and digits.
-        keep_for_hours: After so many hours the pins expire.
-        must_protect: Fail where a pin cannot be written beside its table, instead of telling so.
+        keep_for_hours: Hours after which the pins expire.
+        must_protect: Fail where a pin cannot be written beside its table, instead of reporting it.
     """
 
     tables: Sequence[PinnedTable]

@@ -10,7 +10,7 @@ from airflow_delta.core.statements.validation import require_point, require_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreStatement:
-    """Make a table as it was, as one commit; the versions in between stay in its history.
+    """Restore a table to an earlier version or timestamp, as one commit; the versions in between stay in its history.
 
     Attributes:
         table: URI of the table's root.

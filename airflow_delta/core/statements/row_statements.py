@@ -1,4 +1,4 @@
-"""DELETE and UPDATE: rows of a table that a condition names."""
+"""DELETE and UPDATE of the rows that match a condition."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class DeleteStatement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateStatement:
-    """Give rows new values, as one commit.
+    """Update rows, as one commit.
 
     Attributes:
         table: URI of the table's root.

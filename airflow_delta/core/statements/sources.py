@@ -45,13 +45,13 @@ class TableSource:
 
 @dataclass(frozen=True, slots=True)
 class FileSource:
-    """Files that Spark reads: CSV, JSON, Parquet and what else the cluster knows.
+    """Files that Spark reads: CSV, JSON, Parquet and other formats installed on the cluster.
 
     Attributes:
         path: URI of a file, a folder or a glob.
         format: Spark's name of the format, such as ``csv``.
         options: The reader's options.
-        schema: Columns as Spark DDL (``"a INT, b STRING"``); None lets Spark look into the files.
+        schema: Columns as Spark DDL (``"a INT, b STRING"``); None lets Spark infer it from the files.
     """
 
     path: str
@@ -72,7 +72,7 @@ class SqlSource:
 
     Attributes:
         query: One SELECT.
-        views: View name to what it stands for.
+        views: View name to its source.
     """
 
     query: str

@@ -1,4 +1,4 @@
-"""Writing a source's rows into a table: append, overwrite, replace a range, or put another table in the place of one."""
+"""WRITE: append, overwrite, replace a range, or create or replace a table with the rows of a source."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from airflow_delta.core.statements.validation import expectations, require_mappi
 
 
 class WriteMode(StrEnum):
-    """What happens to the rows that are there.
+    """What happens to existing rows.
 
     ``CREATE`` fails where there is a table. ``CREATE_OR_REPLACE`` puts a new one in its place: columns, partitioning,
     clustering and properties are those of the statement, and only the history stays. ``DYNAMIC_OVERWRITE`` drops the rows of
@@ -35,7 +35,7 @@ _MADE_ANEW = (WriteMode.CREATE, WriteMode.CREATE_OR_REPLACE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteStatement:
-    """Write the rows of a source, as one commit; the first write makes the table.
+    """Write the rows of a source, as one commit; the first write creates the table.
 
     Attributes:
         table: URI of the table's root.

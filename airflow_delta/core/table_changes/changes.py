@@ -46,7 +46,7 @@ class TableChanges:
         return self._commit("ADD COLUMNS", lambda table: column_changes.add_columns(table, columns))
 
     def rename_column(self, path: str, name: str) -> CommitResult:
-        """Call a column otherwise; no data file changes. Needs column mapping."""
+        """Rename a column; no data file changes. Needs column mapping."""
         return self._commit("RENAME COLUMN", lambda table: column_changes.rename_column(table, path, name))
 
     def drop_columns(self, *paths: str) -> CommitResult:
@@ -62,7 +62,7 @@ class TableChanges:
         return self._commit("CHANGE COLUMN", lambda table: column_changes.allow_null(table, path))
 
     def comment_column(self, path: str, comment: str) -> CommitResult:
-        """Say something about a column."""
+        """Set the comment of a column."""
         return self._commit("CHANGE COLUMN", lambda table: column_changes.comment_column(table, path, comment))
 
     def set_default(self, path: str, sql: str | None) -> CommitResult:
@@ -129,7 +129,7 @@ class TableChanges:
         return self.together(constraint(name, sql, verified=verified), basis=verified)
 
     def drop_constraint(self, name: str, *, if_exists: bool = False) -> CommitResult:
-        """Take a CHECK constraint away."""
+        """Drop a CHECK constraint."""
         return self._commit("DROP CONSTRAINT", lambda table: property_changes.drop_constraint(table, name, if_exists=if_exists))
 
     def cluster_by(self, *names: str) -> CommitResult:

@@ -41,7 +41,7 @@ def check_commit(
         MissingRecordCountError: A file with a deletion vector lacks its number of rows.
         InvalidProtocolError: The protocol contradicts itself.
         UnsupportedReaderFeatureError: The table cannot be read here.
-        UnsupportedWriterFeatureError: The table needs writers that know more.
+        UnsupportedWriterFeatureError: The table requires an unsupported writer feature.
     """
     check_writable(table, protocol, metadata)
     check_no_duplicates(table, actions)

@@ -19,7 +19,7 @@ _BACKFILLS = {BACKFILL, UNBACKFILL}
 
 
 def bins_lost(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
-    """A rewrite in bins goes on without those of which the winner has removed an input."""
+    """A rewrite in bins continues without the bins whose inputs the winner removed."""
     if attempt.bins is None:
         return attempt
     bins, actions = attempt.bins.without(winner.actions.removes["path"], attempt.actions)

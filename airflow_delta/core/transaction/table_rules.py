@@ -42,7 +42,7 @@ _REPLACING = frozenset(
 
 
 def any_winner(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
-    """An operation that replaces the table's state as a whole follows what it read, and nothing else."""
+    """An operation that replaces the table's state as a whole (restore, clone, convert) conflicts with every winner."""
     if not attempt.may_rebase:
         raise conflict(ConcurrentWriteError, attempt, winner)
     return attempt
@@ -63,7 +63,7 @@ def protocol_changed(attempt: CommitAttempt, winner: WinningCommit) -> CommitAtt
 
 
 def dropped_feature_used(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
-    """Who takes a feature from the table has made sure that nothing uses it; the winner must not use it since."""
+    """A commit that drops a feature conflicts with a winner that uses it."""
     dropped, theirs = attempt.dropped_features, winner.actions
     if not dropped:
         return attempt
@@ -79,7 +79,7 @@ def dropped_feature_used(attempt: CommitAttempt, winner: WinningCommit) -> Commi
 
 
 def metadata_changed(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
-    """A change of the metadata forbids every commit that was computed before it, except for a few that make nothing wrong.
+    """A change of the metadata conflicts with every commit computed before it, except for a few harmless changes.
 
     These are taken over, if the table can still be written. Where row ids are enabled, the attempt records that it has not kept
     any.
@@ -115,7 +115,7 @@ def domain_set(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
 
 
 def application_progressed(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
-    """The progress of an application that the attempt requested must not have moved."""
+    """The winner must not have committed an application transaction that the attempt read."""
     for theirs in winner.actions.transactions:
         if theirs.app_id in attempt.read_app_ids:
             raise conflict(ConcurrentTransactionError, attempt, winner, app_id=theirs.app_id)
@@ -123,7 +123,7 @@ def application_progressed(attempt: CommitAttempt, winner: WinningCommit) -> Com
 
 
 def row_ids_given(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
-    """New rows get ids behind those that the winner gave out; a file that has ids by now keeps them.
+    """New rows get ids after those that the winner assigned; a file that has ids by now keeps them.
 
     A backfill leaves out the files that the winner has named, because these have got ids with it or are gone. An unbackfill
     writes them without ids itself.
@@ -163,7 +163,7 @@ def row_ids_given(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttemp
 
 
 def version_named(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
-    """Where the attempt's own metadata names the version that it was to take, it names the next one."""
+    """Metadata of the attempt that names its own version is moved to the next one. Never a conflict."""
     if attempt.actions.metadata is None:
         return attempt
     metadata = moved(attempt.actions.metadata, lost_version=winner.version)
@@ -173,7 +173,7 @@ def version_named(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttemp
 
 
 def time_taken(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
-    """Where commits carry their time, it is later than the winner's."""
+    """In-commit timestamps are moved after the winner's. Never a conflict."""
     actions = with_time(attempt.actions, attempt.metadata, version=winner.version + 1, after=winner.timestamp)
     return attempt if actions is attempt.actions else replace(attempt, actions=actions)
 

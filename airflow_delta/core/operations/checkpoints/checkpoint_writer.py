@@ -85,7 +85,7 @@ def write_checkpoint(
         rows_of_part: Actions in a part, about.
 
     Raises:
-        UnsupportedWriterFeatureError: The table needs writers that know more.
+        UnsupportedWriterFeatureError: The table requires an unsupported writer feature.
         InvalidStatementError: The table does not allow this kind, or the kind is unknown.
         CorruptLogError: The log does not contain the files.
     """
