@@ -142,7 +142,7 @@ class CommitAttemptsExhaustedError(DeltaError):
     code = "DELTA_MAX_COMMIT_RETRIES_EXCEEDED"
     retryable = True
     message = "{attempts} attempts to commit to {table} (read at {read_version}) lost to other writers"
-    remedy = "run again when fewer writers are active, or raise max_attempts"
+    remedy = "run again when fewer writers are active"
     table: str
     read_version: int
     attempts: int
@@ -154,7 +154,7 @@ class CommitStateUnknownError(DeltaError):
 
     code = "DELTA_COMMIT_STATE_UNKNOWN"
     retryable = True
-    message = "it is not known whether version {version} of {table} (txnId {txn_id}) was written: {detail}"
+    message = "it is unknown whether version {version} of {table} (txnId {txn_id}) was written: {detail}"
     remedy = "look for the txnId in the commit info of that version before running again"
     table: str
     version: int

@@ -187,7 +187,7 @@ class RetentionTooShortError(DeltaError):
     """A vacuum with this retention could delete files that readers and writers still use."""
 
     code = "DELTA_RETENTION_TOO_SHORT"
-    message = "vacuum of {table} with {retention_hours} h is less than the required minimum ({minimum_hours} h)"
+    message = "the retention of {retention_hours} h for the vacuum of {table} is less than the minimum of {minimum_hours} h"
     remedy = "use at least the table's delta.deletedFileRetentionDuration, or set enforce_retention=False"
     table: str
     retention_hours: float

@@ -19,8 +19,8 @@ class StorageAccessError(DeltaError):
     code = "DELTA_STORAGE_ACCESS"
     message = "the storage of {uri} refused: {detail}"
     remedy = (
-        "check that the bucket or directory exists, and that the storage options, the ambient credentials or the user of this "
-        "process may list and read it, and for writing also create and delete files in it"
+        "check that the bucket or directory exists, and that the identity of the storage options, the ambient credentials or "
+        "the user of this process may list and read it, and for writing also create and delete files in it"
     )
     uri: str
     detail: str

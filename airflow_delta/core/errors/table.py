@@ -12,7 +12,7 @@ class TableNotFoundError(DeltaError):
     """There is no Delta log under the path. Spark: ``DELTA_TABLE_NOT_FOUND``, ``DELTA_MISSING_DELTA_TABLE``."""
 
     code = "DELTA_TABLE_NOT_FOUND"
-    message = "{table} is not a Delta table: its _delta_log holds no commit"
+    message = "{table} is not a Delta table: its _delta_log has no commit"
     remedy = "check the path, or create the table with a write first"
     table: str
 
@@ -22,7 +22,7 @@ class TableExistsError(DeltaError):
     """A create met a table that is there already."""
 
     code = "DELTA_TABLE_EXISTS"
-    message = "{table} is a Delta table already (version {version})"
+    message = "{table} already exists as a Delta table (version {version})"
     remedy = "append to the table or overwrite it, or create it at another path"
     table: str
     version: int

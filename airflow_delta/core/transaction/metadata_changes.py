@@ -44,7 +44,7 @@ def is_harmless(before: Metadata, after: Metadata, protocol: Protocol, *, to_rea
 
 
 def moved(metadata: Metadata, *, lost_version: int) -> Metadata:
-    """The metadata whose mentions of the version that the commit was to take say the next one.
+    """The metadata whose references to the version that the commit was to take name the next one.
 
     Protocol: PROTOCOL.md, "Type Widening" (of the preview: ``tableVersion``), "Checkpoint Protection".
     """

@@ -121,7 +121,7 @@ def adds(root, *names, p="a"):
 
 
 def create(root, **configuration):
-    """A table without any automatic work after commits, unless the configuration asks for it."""
+    """A table without any automatic work after commits, unless the configuration requires it."""
     log = DeltaLog(LocalLogStore(str(root)))
     configuration = {"delta.checkpointInterval": "1000", **configuration}
     metadata = Metadata(id="m", schema_string=SCHEMA, partition_columns=("p",), configuration=configuration)

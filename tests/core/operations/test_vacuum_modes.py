@@ -1,4 +1,4 @@
-"""Lite vacuums ask the log, inventories save the listing, protected versions stay: never is a needed file deleted."""
+"""Lite vacuums read the log, inventories save the listing, protected versions stay: never is a needed file deleted."""
 
 import json
 import os

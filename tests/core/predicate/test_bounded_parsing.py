@@ -1,4 +1,4 @@
-"""The SQL parser is asked about no text that would keep it busy, whoever wrote the text."""
+"""The SQL parser gets no text that would keep it busy, whoever wrote the text."""
 
 import time
 from contextlib import suppress

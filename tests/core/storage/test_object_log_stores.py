@@ -1,4 +1,4 @@
-"""The stores of S3, Azure and GCS keep the promises of a LogStore, also with slashes and signs in the table's path."""
+"""The stores of S3, Azure and GCS meet the contract of a LogStore, also with slashes and signs in the table's path."""
 
 from functools import partial
 

@@ -40,7 +40,7 @@ class Table:
         return self.log.create(NewTable(schema=schema or struct(id=LONG, s=STRING), **new), mode=mode)
 
     def append(self, *paths, **fields):
-        """A commit that adds files, of which only the log knows; it keeps every promise of the table."""
+        """A commit that adds files, of which only the log knows; it meets every requirement of the table."""
         row = {"partition_values": [], "size": 1, "modification_time": 1, "data_change": True, "stats": '{"numRecords":2}'}
         adds = pa.Table.from_pylist([{**row, "path": path, **fields} for path in paths], schema=ADD_FILE)
         snapshot = self.again().snapshot()

@@ -71,7 +71,7 @@ def removed():
 
 
 class Ticking:
-    """A clock that moves on by a second whenever it is asked."""
+    """A clock that advances by a second on every call."""
 
     def __init__(self):
         self.now = 1_700_000_000_000

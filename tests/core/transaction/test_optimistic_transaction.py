@@ -268,7 +268,7 @@ def test_adds_and_removes_may_be_left_out(table):
     assert result.version == 1
 
 
-# -- what the protocol asks of a commit
+# -- what the protocol requires of a commit
 
 
 VECTOR = {"storage_type": "u", "path_or_inline_dv": "x", "offset": 1, "size_in_bytes": 1, "cardinality": 1}
