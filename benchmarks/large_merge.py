@@ -66,11 +66,11 @@ def _resident(process: psutil.Process) -> tuple[int, list[int]]:
     """Bytes of this process and what it started, without executors; and of each executor with what that started."""
     try:
         if _EXECUTOR in " ".join(process.cmdline()):
-            return 0, [sum(_of(each) for each in (process, *process.children(recursive=True)))]
+            return 0, [sum(_of(member) for member in (process, *process.children(recursive=True)))]
         parts = [_resident(child) for child in process.children()]
     except psutil.NoSuchProcess:
         return 0, []
-    return _of(process) + sum(own for own, _ in parts), [each for _, found in parts for each in found]
+    return _of(process) + sum(own for own, _ in parts), [part for _, found in parts for part in found]
 
 
 def _of(process: psutil.Process) -> int:
@@ -101,7 +101,7 @@ def _merges(spark: SparkSession, directory: Path, rows: int) -> Iterator[bool]:
     spark.sql(f"SELECT {_ROW} FROM range(0, {small}, 1, {small // _ROWS_PER_FILE})").write.parquet(str(table))
     spark.sql(f"SELECT {_ROW} FROM range({small}, {rows}, 1, 1)").write.mode("append").parquet(str(table))
     DeltaLog.convert(str(table))
-    print(f"{rows} rows, {sum(each.stat().st_size for each in table.glob('*.parquet')) >> 20} MiB compressed", flush=True)
+    print(f"{rows} rows, {sum(file.stat().st_size for file in table.glob('*.parquet')) >> 20} MiB compressed", flush=True)
     for number, (name, step) in enumerate((("1 %", 100), ("all", 1)), 1):
         query = f"SELECT id * {step} AS key, {number} AS seen FROM range(0, {rows // step}, 1, 8)"
         spark.sql(query).write.mode("overwrite").parquet(str(source))

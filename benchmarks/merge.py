@@ -95,7 +95,7 @@ def run(spark: SparkSession, directory: Path, size: Size, *, warm_up_rounds: int
     base, source, copy, plain = (directory / name for name in ("base", "source", "copy", "plain"))
     _make_inputs(spark, base, source, size)
     # One task for each file, so that plain Spark writes as many files as it reads (and has no large task at the end).
-    spark.conf.set("spark.sql.files.maxPartitionBytes", max(Path(each).stat().st_size for each in _data_files(base)))
+    spark.conf.set("spark.sql.files.maxPartitionBytes", max(Path(file).stat().st_size for file in _data_files(base)))
     statement = MergeStatement(table=str(copy), source=FileSource(str(source), format="parquet"), on="target.key = source.key")
     ours: list[Meter] = []
     theirs: list[Meter] = []
@@ -123,10 +123,10 @@ def run(spark: SparkSession, directory: Path, size: Size, *, warm_up_rounds: int
 
 def _report(name: str, meters: list[Meter]) -> float:
     """Print one side's figures and return its median in seconds."""
-    seconds = statistics.median(each.seconds for each in meters)
-    cpu = statistics.median(each.cpu for each in meters)
-    peak = max(each.peak for each in meters) / 2**20
-    each_round = ", ".join(f"{each.seconds:.2f}" for each in meters)
+    seconds = statistics.median(meter.seconds for meter in meters)
+    cpu = statistics.median(meter.cpu for meter in meters)
+    peak = max(meter.peak for meter in meters) / 2**20
+    each_round = ", ".join(f"{meter.seconds:.2f}" for meter in meters)
     print(f"{name:>20}: median {seconds:.2f} s ({each_round}), CPU {cpu:.2f} s, peak of the process tree {peak:.0f} MiB")
     return seconds
 
@@ -153,7 +153,7 @@ def _make_inputs(spark: SparkSession, base: Path, source: Path, size: Size) -> N
 
 
 def _data_files(table: Path) -> list[str]:
-    return sorted(str(each) for each in table.rglob("*.parquet") if "_delta_log" not in each.parts)
+    return sorted(str(file) for file in table.rglob("*.parquet") if "_delta_log" not in file.parts)
 
 
 def differing_rows(table: Path, base: Path, source: Path) -> int:

@@ -159,9 +159,9 @@ def _round(dag: Any) -> Round:
 def _report(side: str, rounds: list[Round]) -> float:
     """Print one side's figures and return its median in seconds."""
     medians: Mapping[str, float] = {
-        name: statistics.median(getattr(each, name) for each in rounds) for name in ("seconds", "cpu", "worker")
+        name: statistics.median(getattr(measured, name) for measured in rounds) for name in ("seconds", "cpu", "worker")
     }
-    each_round = ", ".join(f"{each.seconds:.2f}" for each in rounds)
+    each_round = ", ".join(f"{measured.seconds:.2f}" for measured in rounds)
     cpu, worker = medians["cpu"], medians["worker"]
     print(f"{side}: median {medians['seconds']:.2f} s ({each_round}), CPU {cpu:.2f} s, of it in the worker {worker:.2f} s")
     return medians["seconds"]

@@ -48,7 +48,7 @@ class Meter:
 
 def tree_usage() -> Usage:
     """What the tree below this process uses now."""
-    stats = [found for each in Path("/proc").iterdir() if each.name.isdigit() and (found := _stat(each)) is not None]
+    stats = [found for folder in Path("/proc").iterdir() if folder.name.isdigit() and (found := _stat(folder)) is not None]
     children: dict[int, list[int]] = {}
     by_id = {}
     for process, parent, cpu, resident in stats:

@@ -100,7 +100,7 @@ def _first_row(spark: SparkSession, table: Path, files: int, rounds: int) -> boo
 
 
 def _text(seconds: list[float]) -> str:
-    return f"median {statistics.median(seconds):.2f} s ({', '.join(f'{each:.2f}' for each in seconds)})"
+    return f"median {statistics.median(seconds):.2f} s ({', '.join(f'{second:.2f}' for second in seconds)})"
 
 
 if __name__ == "__main__":

@@ -83,7 +83,9 @@ def make_table(table: Path, kind: str, rows: int) -> None:
     random = np.random.default_rng(0)
     for _ in range(_BATCHES):
         columns = {name: DATA[kind](random, rows // _BATCHES, values) for name, values in COLUMNS.items()}
-        write_deltalake(table, pa.table({name: pa.array(each, pa.int64()) for name, each in columns.items()}), mode="append")
+        write_deltalake(
+            table, pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()}), mode="append"
+        )
 
 
 def skipped(table: Path, queries: int) -> Skipped:

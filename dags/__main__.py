@@ -1,4 +1,4 @@
-"""`make demo`: three days of flights on an Airflow and a Spark of their own under `.demo`, made anew each time."""
+"""`make demo`: three days of flights on an Airflow and a Spark of their own under `.demo`, created from scratch each time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.console import Console
 from flights_demo.home import Home
 from flights_demo.summary import history_table, runs_table, task_line
 
-DAYS = [date(2013, 1, 1) + timedelta(days=each) for each in range(3)]
+DAYS = [date(2013, 1, 1) + timedelta(days=offset) for offset in range(3)]
 TABLES = ("arrivals", "flights", "delays")
 FAILURE = re.compile(r"Task failed with exception.*?\n(.+?)(?=^\d{4}-|\Z)", re.DOTALL | re.MULTILINE)
 
@@ -27,13 +27,15 @@ def main() -> int:
     home = Home(Path.cwd() / ".demo")
     with console.status("making Airflow's database"):
         home.create()
-    console.print(f"Airflow's home is {home.folder}; what Airflow and Spark say is in its folder [bold]logs[/]", soft_wrap=True)
+    console.print(
+        f"Airflow's home is {home.folder}; the logs of Airflow and Spark are in its folder [bold]logs[/]", soft_wrap=True
+    )
 
     watch = home.start("flights_watch", DAYS[0])
     try:
-        with console.status("flights_watch goes to wait for the first merge"):
+        with console.status("flights_watch begins to wait for the first merge"):
             home.await_begin(watch, "flights_watch", DAYS[0])
-        console.print("flights_watch waits for version 1 of flights, without a worker")
+        console.print("flights_watch waits for the first merge into flights, without a worker")
         for day in DAYS:
             if not _run(home, day, console):
                 _show_failure(home, "flights_daily", day, console)
@@ -42,7 +44,7 @@ def main() -> int:
             _show_failure(home, "flights_watch", DAYS[0], console)
             return 1
     finally:
-        watch.kill()  # it has no children, and heeds nothing less while it waits
+        watch.kill()  # it has no children, and reacts to no other signal while it waits
 
     console.print(runs_table(home, [("flights_watch", DAYS[0]), *(("flights_daily", day) for day in DAYS)]))
     for table in TABLES:
@@ -56,8 +58,8 @@ def _run(home: Home, day: date, console: Console) -> bool:
     process = home.start("flights_daily", day)
     try:
         with console.status(f"flights_daily {day} runs"):
-            for each in home.follow(process, "flights_daily", day):
-                console.print(task_line(each), soft_wrap=True)
+            for task in home.follow(process, "flights_daily", day):
+                console.print(task_line(task), soft_wrap=True)
     finally:
         process.terminate()
     return process.returncode == 0
@@ -68,9 +70,9 @@ def _show_failure(home: Home, dag_id: str, day: date, console: Console) -> None:
     log = home.log_file(dag_id, day)
     text = log.read_text(errors="replace")
     failure = FAILURE.search(text)
-    told = failure[1].strip().splitlines()[-1:] if failure else text.splitlines()[-20:]
+    shown = failure[1].strip().splitlines()[-1:] if failure else text.splitlines()[-20:]
     console.print(f"[bold red]{dag_id} of {day} failed[/]")
-    console.print("\n".join(told), markup=False, soft_wrap=True)
+    console.print("\n".join(shown), markup=False, soft_wrap=True)
     console.print(f"The whole log: {log}", soft_wrap=True)
 
 

@@ -1,10 +1,10 @@
-"""Makes the daily report again, for days long gone, from what the live runs of those days had read.
+"""Repeats the daily report for past days, from the versions that the live runs of those days committed.
 
     airflow backfill create --dag-id flights_backfill --from-date 2013-01-01 --to-date 2013-01-31 --max-active-runs 4
 
-Every day reads the version of the flights that the live run of that day committed, not what later runs have made of it: so the
-report is the same today, tomorrow and after a clear. A day can be made from another version by
-``--dag-run-conf '{"delta_versions": {"flights": 17}}'``. Until its run has ended, no vacuum deletes what a day reads.
+Every day reads the version of the flights that the live run of that day committed, not the table as later runs left it: so the
+report is the same today, tomorrow and after a clear. ``--dag-run-conf '{"delta_versions": {"flights": 17}}'`` chooses another
+version. Until its run has ended, no vacuum deletes what a day reads.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ with DAG(
     schedule="@daily",
     start_date=pendulum.datetime(2013, 1, 1),
     end_date=pendulum.datetime(2013, 12, 30),
-    # Days may run at once: each replaces a partition of its own. Where they cannot, see docs/backfills.md.
+    # Days may run concurrently: runs that replace different partitions do not conflict. See docs/backfills.md.
     max_active_runs=4,
     catchup=False,
     params={"root": Param(DEFAULT_ROOT, type="string", description="Where the tables lie")},

@@ -1,9 +1,9 @@
-"""Two tasks that are in each other's way, and who hears of it.
+"""Two tasks that conflict, and who is notified.
 
-Merges and writes settle their conflicts in the job, where they run again from the new version. A RESTORE does not: what
+Merges and writes resolve their conflicts in the job, where they run again from the new version. A RESTORE does not: what
 another task commits while it runs, it would silently undo. Nor do two changes of the columns. So they fail with a typed error
-that names the winner and its DAG run, the owners are told by ``DeltaConflictNotifier``, and by the retry policy the loser tries
-again after a pause. Each task needs no more than a moment here, so most runs of this DAG see no conflict. No Spark takes part.
+that names the winner and its DAG run, ``DeltaConflictNotifier`` notifies the owners, and by the retry policy the loser is tried
+again after a pause. Each task takes only a moment here, so most runs of this DAG see no conflict. No Spark takes part.
 """
 
 from __future__ import annotations

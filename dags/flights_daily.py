@@ -77,7 +77,7 @@ with DAG(
         partition_by=["feed_date"],
     )
 
-    # A MERGE makes no table. To make one takes no Spark: the worker commits it.
+    # A MERGE creates no table. Creating one needs no Spark: the worker commits it.
     silver_table = DeltaCreateOperator(
         task_id="silver_table",
         table=FLIGHTS,
@@ -94,7 +94,7 @@ with DAG(
             FEED_OF_THE_DAY,
             views={"arrivals": TableSource(ARRIVALS, version="{{ ti.xcom_pull('bronze', key='delta_version') }}")},
         ),
-        # The partition column is no part of the key. It is here so that only two days of the year are looked at.
+        # The partition column is not part of the key. It is here so that only two days of the year are read.
         on="""
             target.flight_date = source.flight_date
             AND target.time_hour = source.time_hour AND target.carrier = source.carrier AND target.flight = source.flight

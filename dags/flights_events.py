@@ -1,8 +1,8 @@
 """Reacts to commits: whoever commits to the flights, a run of this DAG brings the totals of their days up to date.
 
 The triggerer watches the table and announces new versions. The run does not trust the announcement, which may come twice, late
-or not at all: its first task asks the table what is new to this DAG, and the half-hourly schedule looks even when no event
-came. Everything behind it reads the one version that it was told, and nothing runs when there is nothing new.
+or not at all: its first task reads from the table what is new to this DAG, and the half-hourly schedule runs even when no event
+came. Everything downstream reads the one version that this task returned, and nothing runs when there is nothing new.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Looks after the tables of the flights every night: what is wrong, what a vacuum would delete, and then what is due.
+"""Nightly maintenance of the flights' tables: a health check, what a vacuum would delete, and then the steps that are due.
 
-One mapped task for each table. A table without need costs a look from the worker; only small files start Spark.
+One mapped task for each table. Where nothing is due, the worker only reads the log; only small files start Spark.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ with DAG(
     maintenance = DeltaMaintenanceOperator.partial(
         task_id="maintenance",
         min_small_files="{{ params.min_small_files }}",
-        trigger_rule="all_done",  # a table that is not sound must not keep the others from theirs
+        trigger_rule="all_done",  # an unhealthy table must not stop the maintenance of the others
     ).expand(table=TABLES)
 
     health >> would_delete >> maintenance

@@ -1,7 +1,7 @@
 """Several MERGEs of one table at once: mapped tasks, each with the flights of its own airline, and every one commits.
 
-The table is partitioned by airline, and each condition names its airline: so no merge reads what another one writes, and a
-commit that came first is got past, not run into. Which ones, is in the XCom of each task under ``conflicts``.
+The table is partitioned by airline, and each condition names its airline: so no merge reads what another one writes, and the
+conflict with a commit that came first is resolved inside the job; it is listed in the XCom of the task under ``conflicts``.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ with DAG(
 
     @task
     def passed(merges: list[dict[str, Any]]) -> dict[str, list[int]]:
-        """The version of each merge, and the winners that it got past."""
-        return {str(each["version"]): [conflict["version"] for conflict in each["conflicts"]] for each in merges}
+        """The version of each merge, and the winners whose conflicts it resolved."""
+        return {str(merge["version"]): [conflict["version"] for conflict in merge["conflicts"]] for merge in merges}
 
     landed = feed("{{ params.day }}", "{{ params.root }}/landing")
     board = DeltaCreateOperator(

@@ -1,4 +1,7 @@
-"""Waits until another DAG has committed to the flights: the sensor in a DAG of its own, without a worker while it waits."""
+"""Waits until another DAG has merged into the flights: the sensor in a DAG of its own, without a worker while it waits.
+
+The time condition counts every merge since the start of the run's data interval, also one that was faster than the first poke.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +16,15 @@ with DAG(
     schedule=None,
     start_date=pendulum.datetime(2013, 1, 1),
     catchup=False,
-    params={
-        "root": Param(DEFAULT_ROOT, type="string", description="Where the tables lie"),
-        "min_version": Param(
-            1, type="integer", minimum=0, description="Wait for this version; the first merge makes version 1"
-        ),
-    },
+    params={"root": Param(DEFAULT_ROOT, type="string", description="Folder of the tables")},
     tags=["delta"],
     doc_md=__doc__,
 ) as dag:
     DeltaCommitSensor(
         task_id="wait_for_flights",
         table=FLIGHTS,
-        min_version="{{ params.min_version }}",
+        after_timestamp="{{ data_interval_start }}",
+        operations="MERGE",
         deferrable=True,
         poke_interval=2,
         timeout=600,

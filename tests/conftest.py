@@ -1,4 +1,4 @@
-"""An Airflow of the tests' own, a way to run a DAG in it, and a judge of tables that is not ours."""
+"""An Airflow of the tests' own, a way to run a DAG in it, and an independent reader of tables."""
 
 # ruff: noqa: PLC0415 - Airflow reads its home and its settings when it is imported, so it is imported late
 
@@ -97,14 +97,14 @@ def xcom(airflow_database):
 
 
 @pytest.fixture
-def rival(monkeypatch):
-    """Let a task of another DAG run win: ``run = rival(table, operation)`` commits when the operation is about to commit."""
+def concurrent_writer(monkeypatch):
+    """Let a task of another DAG run win: ``run = concurrent_writer(table, operation)`` commits just before the operation does."""
     run = {"dag_id": "hourly", "task_id": "correct", "run_id": "scheduled__2013-01-02T03:00:00+00:00", "map_index": -1}
     job = {"jobId": run["dag_id"], "jobName": "hourly.correct", "jobRunId": run["run_id"]}
     write = LocalLogStore.write_if_absent
 
-    def strike(table, operation):
-        def beaten(store, path, content):
+    def commit_first(table, operation):
+        def write_after_winner(store, path, content):
             is_commit = path.startswith(LOG_DIRECTORY) and path.endswith(".json")
             if is_commit and store.table_uri.endswith(str(table)) and f'"operation":"{operation}"'.encode() in content:
                 monkeypatch.setattr(LocalLogStore, "write_if_absent", write)
@@ -112,10 +112,10 @@ def rival(monkeypatch):
                 DeltaLog.for_table(str(table)).alter(origin=origin).set_properties({"owner": "hourly"})
             write(store, path, content)
 
-        monkeypatch.setattr(LocalLogStore, "write_if_absent", beaten)
+        monkeypatch.setattr(LocalLogStore, "write_if_absent", write_after_winner)
         return run
 
-    return strike
+    return commit_first
 
 
 @pytest.fixture(scope="session")

@@ -73,9 +73,9 @@ def test_a_watched_asset_is_the_same_after_the_scheduler_has_read_it():
     read = DagSerialization.from_dict(json.loads(written))
     ((_, found),) = list(read.timetable.asset_condition.iter_assets())
     (outlet,) = read.get_task("merge").outlets
-    for each in (found, outlet):
-        assert isinstance(each, SerializedAsset)
-        assert (each.name, each.uri, each.group) == ("flights", "s3://lake/flights", "delta")
+    for deserialized in (found, outlet):
+        assert isinstance(deserialized, SerializedAsset)
+        assert (deserialized.name, deserialized.uri, deserialized.group) == ("flights", "s3://lake/flights", "delta")
     (watcher,) = found.watchers
     assert watcher.name == "flights: commits"
     assert watcher.trigger == {

@@ -47,8 +47,8 @@ print("SAID" + json.dumps(said))
 def modules_with(package, base):
     """The modules of a package that define a class which people use: public, and not only a base of others."""
     found = set()
-    for each in pkgutil.iter_modules([f"{airflow_delta.__path__[0]}/{package}"]):
-        name = f"airflow_delta.{package}.{each.name}"
+    for module_info in pkgutil.iter_modules([f"{airflow_delta.__path__[0]}/{package}"]):
+        name = f"airflow_delta.{package}.{module_info.name}"
         module = importlib.import_module(name)
         classes = [value for value in vars(module).values() if isinstance(value, type) and value.__module__ == name]
         if any(issubclass(value, base) and not value.__name__.startswith("_") for value in classes):
@@ -57,18 +57,18 @@ def modules_with(package, base):
 
 
 def listed(kind):
-    return {module for each in get_provider_info()[kind] for module in each["python-modules"]}
+    return {module for entry in get_provider_info()[kind] for module in entry["python-modules"]}
 
 
 def named_objects():
     """Everything that the description names, as ``module:attribute``."""
     info = get_provider_info()
-    modules = [f"{each}:__doc__" for kind in ("operators", "sensors", "triggers", "hooks") for each in listed(kind)]
-    paths = [*info["extra-links"], *info["notifications"], *(each["plugin-class"] for each in info["plugins"])]
-    paths += [each["hook-class-name"] for each in info["connection-types"]]
+    modules = [f"{module}:__doc__" for kind in ("operators", "sensors", "triggers", "hooks") for module in listed(kind)]
+    paths = [*info["extra-links"], *info["notifications"], *(plugin["plugin-class"] for plugin in info["plugins"])]
+    paths += [connection_type["hook-class-name"] for connection_type in info["connection-types"]]
     keys = ("handler", "factory", "to_openlineage_converter")
-    paths += [each[key] for each in info.get("asset-uris", ()) for key in keys if each.get(key)]
-    return modules + [":".join(each.rsplit(".", 1)) for each in paths]
+    paths += [uri[key] for uri in info.get("asset-uris", ()) for key in keys if uri.get(key)]
+    return modules + [":".join(path.rsplit(".", 1)) for path in paths]
 
 
 def test_the_description_is_valid():
@@ -79,7 +79,7 @@ def test_the_description_is_valid():
 @pytest.mark.parametrize(
     ("kind", "base", "not_for_people"),
     [
-        ("operators", BaseOperator, {f"airflow_delta.operators.{each}" for each in ("job", "core", "written_rows")}),
+        ("operators", BaseOperator, {f"airflow_delta.operators.{name}" for name in ("job", "core", "written_rows")}),
         ("sensors", BaseSensorOperator, set()),
         ("triggers", BaseTrigger, set()),
         ("hooks", BaseHook, {"airflow_delta.hooks.driver_environment"}),
@@ -97,7 +97,7 @@ def test_everything_it_names_can_be_imported_without_spark_lineage_or_object_sto
 
 @pytest.mark.parametrize("group", ["apache_airflow_provider", "airflow.plugins"])
 def test_the_entry_points_lead_to_it(group):
-    (entry,) = [each for each in entry_points(group=group) if each.dist.name == "airflow-delta"]
+    (entry,) = [entry_point for entry_point in entry_points(group=group) if entry_point.dist.name == "airflow-delta"]
     entry.load()
 
 

@@ -33,7 +33,7 @@ def test_templates_ask_for_the_runs_date_and_for_what_it_has_pinned(tmp_path, ru
         pin >> [again, nothing]
     run = run_dag(dag, logical_date=DAY)
     assert (xcom(run, "pin", "orders"), xcom(run, "again", "orders")) == (1, 0)
-    assert {each.task_id: each.state for each in run.get_task_instances()}["nothing"] == "failed"
+    assert {ti.task_id: ti.state for ti in run.get_task_instances()}["nothing"] == "failed"
 
 
 def test_a_run_without_a_logical_date_is_for_the_date_it_was_due():

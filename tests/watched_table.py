@@ -26,7 +26,7 @@ class WatchedTable:
     def commit(self, operation, *actions, run=None, metrics=None, **info):
         record = {RECORD_KEY: {**run, "token": "secret"}} if run else {}
         document = {"timestamp": 1, "operation": operation, "operationMetrics": metrics or {}, **record, **info}
-        lines = [json.dumps(each) for each in ({"commitInfo": document}, *actions)]
+        lines = [json.dumps(action) for action in ({"commitInfo": document}, *actions)]
         self.store.write_if_absent(commit_path(self.next_version), "\n".join(lines).encode())
         self.next_version += 1
         return self.next_version - 1

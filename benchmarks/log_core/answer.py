@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 def answer(paths: pa.ChunkedArray, sizes: pa.ChunkedArray, records: pa.ChunkedArray) -> list[int]:
     """Files, sums of sizes and of records, of their product (which file has which), and of all bytes of all paths."""
     sums = (pc.sum(sizes), pc.sum(records), pc.sum(pc.multiply(sizes, records)))
-    return [len(paths), *(each.as_py() for each in sums), sum(map(_sum_of_bytes, paths.chunks))]
+    return [len(paths), *(total.as_py() for total in sums), sum(map(_sum_of_bytes, paths.chunks))]
 
 
 def _sum_of_bytes(texts: pa.StringArray) -> int:

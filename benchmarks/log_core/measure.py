@@ -38,7 +38,7 @@ class Outcome:
     @property
     def has_equal_answers(self) -> bool:
         """Whether every run answered the same."""
-        return all(each.answer == self.ours[0].answer for each in (*self.ours, *self.theirs))
+        return all(process.answer == self.ours[0].answer for process in (*self.ours, *self.theirs))
 
     @property
     def time(self) -> float:
@@ -73,9 +73,9 @@ class Outcome:
 
 
 def _side(name: str, runs: tuple[Run, ...]) -> list[str]:
-    seconds, cpu = (statistics.median(getattr(each, field) for each in runs) for field in ("seconds", "cpu"))
-    peak = statistics.median(each.peak for each in runs) / 2**20
-    each_run = ", ".join(f"{each.seconds:.3f}" for each in runs)
+    seconds, cpu = (statistics.median(getattr(run, field) for run in runs) for field in ("seconds", "cpu"))
+    peak = statistics.median(run.peak for run in runs) / 2**20
+    each_run = ", ".join(f"{run.seconds:.3f}" for run in runs)
     return [f"  {name:>6}: median {seconds:.3f} s ({each_run}), CPU {cpu:.3f} s, peak {peak:.0f} MiB"]
 
 

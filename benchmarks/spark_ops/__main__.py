@@ -24,7 +24,7 @@ from airflow_delta.jobs.session import DEFAULTS
 from benchmarks.process_tree import Meter
 from benchmarks.spark_ops.cases import CASES, Case, Inputs
 from benchmarks.spark_ops.inputs import KEYS, RANGE, SPREAD, TIMESTAMPS, Size, data_files, make_base, make_source
-from benchmarks.spark_ops.judge import differing_rows
+from benchmarks.spark_ops.row_check import differing_rows
 
 CONFS = {
     **DEFAULTS,  # as in the session of a job
@@ -39,7 +39,7 @@ _WARM_UP_ROUNDS = 2
 
 def main() -> int:
     """Measure and print; 1 when a target is missed or rows differ."""
-    cases = {each.name: each for each in CASES}
+    cases = {case.name: case for case in CASES}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--case", choices=cases, action="append", help="only this one (may be given more than once)")
     parser.add_argument("--rows", type=int, default=10_000_000)
@@ -71,7 +71,7 @@ def _is_met(spark: SparkSession, case: Case, directory: Path, sources: dict[str,
     if not base.exists():
         make_base(spark, base, size, files=case.files or size.files, properties=case.properties)
     # One task for each file, so that plain Spark writes as many files as it reads (and has no large task at the end).
-    spark.conf.set("spark.sql.files.maxPartitionBytes", max(Path(each).stat().st_size for each in data_files(base)))
+    spark.conf.set("spark.sql.files.maxPartitionBytes", max(Path(file).stat().st_size for file in data_files(base)))
     ours: list[Meter] = []
     theirs: list[Meter] = []
     for number in range(_WARM_UP_ROUNDS + size.rounds):
@@ -101,13 +101,13 @@ def _base_name(case: Case, size: Size) -> str:
 
 
 def _median(meters: list[Meter]) -> float:
-    return statistics.median(each.seconds for each in meters)
+    return statistics.median(meter.seconds for meter in meters)
 
 
 def _line(name: str, meters: list[Meter]) -> str:
-    cpu = statistics.median(each.cpu for each in meters)
-    peak = max(each.peak for each in meters) / 2**20
-    rounds = ", ".join(f"{each.seconds:.2f}" for each in meters)
+    cpu = statistics.median(meter.cpu for meter in meters)
+    peak = max(meter.peak for meter in meters) / 2**20
+    rounds = ", ".join(f"{meter.seconds:.2f}" for meter in meters)
     return f"  {name:>5}: median {_median(meters):.2f} s ({rounds}), CPU {cpu:.2f} s, peak of the process tree {peak:.0f} MiB"
 
 

@@ -88,7 +88,7 @@ def _updated(spark: SparkSession, table: Path, _inputs: Inputs) -> Any:
 
 def _optimized(**how: Any) -> Run:
     def run(spark: SparkSession, table: Path, _inputs: Inputs) -> Any:
-        sixteenth = sum(Path(each).stat().st_size for each in data_files(table)) // 16 + 1
+        sixteenth = sum(Path(file).stat().st_size for file in data_files(table)) // 16 + 1
         return optimize(spark, _log(table), OptimizeStatement(table=str(table), target_file_size=sixteenth, **how))
 
     return run

@@ -75,4 +75,4 @@ def _rows(size: Size, *, seed: int) -> str:
 
 def data_files(table: Path) -> list[str]:
     """The Parquet files of a directory, but not those of a log."""
-    return sorted(str(each) for each in table.rglob("*.parquet") if "_delta_log" not in each.parts)
+    return sorted(str(file) for file in table.rglob("*.parquet") if "_delta_log" not in file.parts)

@@ -1,4 +1,4 @@
-"""Where the example of alerts writes them."""
+"""The log file of the example of alerts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def log_conflict(context: dict[str, Any]) -> None:
-    """Add a conflict to ``conflicts.jsonl`` below the run's root; instead of this one would write to Slack or page somebody."""
+    """Append a conflict to ``conflicts.jsonl`` below the run's root; in production, notify Slack or a pager instead."""
     root = Path(context["params"]["root"])
     line = json.dumps({"run_id": context["run_id"], **context["delta_conflict"]})
     with (root / "conflicts.jsonl").open("a", encoding="utf-8") as log:

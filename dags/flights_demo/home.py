@@ -64,11 +64,11 @@ class Home:
         return self.folder / "flights"
 
     def log_file(self, dag_id: str, day: date) -> Path:
-        """Where everything goes that Airflow and Spark say in a run."""
+        """The log of Airflow and Spark for a run."""
         return self.folder / "logs" / f"{dag_id}-{day}.log"
 
     def create(self) -> None:
-        """Make the folder anew, with an empty Airflow database."""
+        """Create the folder from scratch, with an empty Airflow database."""
         shutil.rmtree(self.folder, ignore_errors=True)
         (self.folder / "logs").mkdir(parents=True)
         (self.folder / "spark").mkdir()
@@ -87,7 +87,7 @@ class Home:
 
         By then the run has put the DAGs into the database; two runs that do so at once on an empty one trip over each other.
         """
-        while process.poll() is None and not any(each.state for each in self.task_runs(dag_id, day)):
+        while process.poll() is None and not any(task.state for task in self.task_runs(dag_id, day)):
             time.sleep(POLL_SECONDS)
 
     def task_runs(self, dag_id: str, day: date) -> list[TaskRun]:
@@ -110,9 +110,9 @@ class Home:
             time.sleep(POLL_SECONDS)
             running = process.poll() is None
             ended = [
-                each
-                for each in self.task_runs(dag_id, day)
-                if each.state in {"success", "failed", "skipped", "upstream_failed"}
+                task
+                for task in self.task_runs(dag_id, day)
+                if task.state in {"success", "failed", "skipped", "upstream_failed"}
             ]
             yield from ended[seen:]
             seen = len(ended)

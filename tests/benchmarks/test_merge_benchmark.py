@@ -1,4 +1,4 @@
-"""The benchmark itself: it measures what it says, and its judge sees wrong rows."""
+"""The benchmark itself: it measures what it claims, and its row check finds wrong rows."""
 
 import pytest
 from deltalake import DeltaTable

@@ -18,7 +18,7 @@ def note(event, arguments):
 
 
 BundleDagBag(dag_folder=str(DAGS), bundle_path=DAGS, bundle_name="dags")  # the first time imports what DAG files import
-for name in [each for each in sys.modules if each.startswith(("flights_", "unusual_prefix"))]:
+for name in [module for module in sys.modules if module.startswith(("flights_", "unusual_prefix"))]:
     del sys.modules[name]
 sys.addaudithook(note)
 bag = BundleDagBag(dag_folder=str(DAGS), bundle_path=DAGS, bundle_name="dags")
@@ -27,7 +27,7 @@ seen = list(touched)
 json.dump(
     {
         "errors": bag.import_errors,
-        "touched": [each for each in seen if not Path(each[1]).is_relative_to(DAGS)],
+        "touched": [module for module in seen if not Path(module[1]).is_relative_to(DAGS)],
         "dags": {
             dag_id: {
                 "tasks": {task.task_id: sorted(task.downstream_task_ids) for task in dag.tasks},

@@ -11,9 +11,9 @@ from flights_conflict_alert import dag
 pytestmark = pytest.mark.airflow
 
 
-def test_the_loser_is_told_of_the_winner_and_tries_again(tmp_path, run_dag, xcom, rival):
+def test_the_loser_is_told_of_the_winner_and_tries_again(tmp_path, run_dag, xcom, concurrent_writer):
     table = tmp_path / "contested"
-    winner = rival(table, "RESTORE")
+    winner = concurrent_writer(table, "RESTORE")
     dag_run = run_dag(dag, logical_date=pendulum.datetime(2013, 1, 2), run_conf={"root": str(tmp_path)})
     assert str(dag_run.state.value) == "success"
     (told,) = map(json.loads, (tmp_path / "conflicts.jsonl").read_text().splitlines())
@@ -22,7 +22,7 @@ def test_the_loser_is_told_of_the_winner_and_tries_again(tmp_path, run_dag, xcom
     assert told["run_id"] == dag_run.run_id
     assert told["message"].startswith(f"flights_conflict_alert.roll_back, run {dag_run.run_id}, try 1: ")
     assert "made by hourly.correct" in told["message"]
-    history = {each["version"]: each for each in DeltaTable(table).history()}
+    history = {entry["version"]: entry for entry in DeltaTable(table).history()}
     restored, won = max(history), history[told["winning_version"]]
     assert xcom(dag_run, "roll_back", "delta_version") == restored
     assert (history[restored]["operation"], won["operation"]) == ("RESTORE", "SET TBLPROPERTIES")

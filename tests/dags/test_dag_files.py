@@ -24,7 +24,7 @@ def described(tmp_path_factory):
 def test_every_dag_file_is_read_without_error(described):
     assert described["errors"] == {}
     files = Path(__file__).parents[2].joinpath("dags").glob("flights_*.py")
-    assert sorted(described["dags"]) == sorted(each.stem for each in files)
+    assert sorted(described["dags"]) == sorted(file.stem for file in files)
 
 
 def test_reading_dag_files_touches_no_file_and_no_network(described):

@@ -37,7 +37,7 @@ def test_a_run_processes_what_is_new_once_and_announces_it(tmp_path, run_dag, xc
     assert xcom(run, "days")["sources"] == [{"table": str(tmp_path / "flights"), "version": 1}]
     with create_session() as session:
         query = select(AssetEvent).join(AssetModel, AssetModel.id == AssetEvent.asset_id).where(AssetModel.name == GOLD.name)
-        assert [each.extra["delta"]["version"] for each in session.scalars(query)] == [1]
+        assert [event.extra["delta"]["version"] for event in session.scalars(query)] == [1]
 
     again = run_dag(dag, logical_date=pendulum.datetime(2013, 1, 2), run_conf={"root": str(tmp_path)})  # and by the clock
     assert (str(again.state.value), xcom(again, "new_commits"), xcom(again, "days")) == ("success", None, None)

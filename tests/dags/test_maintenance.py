@@ -32,12 +32,12 @@ def test_every_table_gets_what_it_needs_and_no_more(root, run_dag, mapped_xcoms)
     conf = {"root": str(root), "min_small_files": 3}
     dag_run = run_dag(dag, logical_date=pendulum.datetime(2013, 1, 2), run_conf=conf)
     assert str(dag_run.state.value) == "success"
-    small = [each["details"]["figures"]["small_files"] for each in mapped_xcoms(dag_run, "health")]
-    deletable = [each["metrics"]["numFilesToDelete"] for each in mapped_xcoms(dag_run, "would_delete")]
+    small = [result["details"]["figures"]["small_files"] for result in mapped_xcoms(dag_run, "health")]
+    deletable = [result["metrics"]["numFilesToDelete"] for result in mapped_xcoms(dag_run, "would_delete")]
     assert (small, deletable) == ([1, 4, 1], [0, 0, 0])
     done = [
-        [(step["step"], step["version"]) for step in each["details"]["steps"] if step["done"]]
-        for each in mapped_xcoms(dag_run, "maintenance")
+        [(step["step"], step["version"]) for step in result["details"]["steps"] if step["done"]]
+        for result in mapped_xcoms(dag_run, "maintenance")
     ]
     assert done == [[], [("optimize", 4)], [("checkpoint", None)]]
     assert (root / "delays" / checkpoint_path(10)).exists()

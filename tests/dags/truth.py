@@ -45,12 +45,12 @@ def delays_of(days):
     """
 
 
-def assert_holds(judge, table, truth):
+def assert_holds(reference_reader, table, truth):
     """Compare the table's rows, as deltalake and as duckdb read them, with those of the query."""
-    judge.register("by_deltalake", DeltaTable(table).to_pyarrow_table())
+    reference_reader.register("by_deltalake", DeltaTable(table).to_pyarrow_table())
     for engine in ("by_deltalake", f"delta_scan('{table}')"):
-        columns = judge.sql(truth).columns
+        columns = reference_reader.sql(truth).columns
         found = f"SELECT {', '.join(columns)} FROM {engine}"
-        missing = judge.sql(f"({truth}) EXCEPT ALL ({found})").fetchall()
-        surplus = judge.sql(f"({found}) EXCEPT ALL ({truth})").fetchall()
+        missing = reference_reader.sql(f"({truth}) EXCEPT ALL ({found})").fetchall()
+        surplus = reference_reader.sql(f"({found}) EXCEPT ALL ({truth})").fetchall()
         assert (missing, surplus) == ([], []), f"{table} as {engine} reads it"

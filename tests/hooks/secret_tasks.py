@@ -70,5 +70,5 @@ if __name__ == "__main__":
     bag.bag_dag(dag)
     sync_bag_to_db(bag, "tests", None)
     run = dag.test(logical_date=pendulum.datetime(2013, 1, 2))
-    states = {each.task_id: str(each.state) for each in run.get_task_instances()}
+    states = {ti.task_id: str(ti.state) for ti in run.get_task_instances()}
     sys.stdout.write(f"states: {json.dumps(states)}\n")

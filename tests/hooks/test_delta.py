@@ -113,7 +113,7 @@ def test_the_options_of_the_storage_connection_are_for_its_service_only(connecti
         "use_ssl": False,
     }
     assert hook.storage_options("s3a://other/flights") == options
-    assert [hook.storage_options(each) for each in ("gs://b/t", "abfss://c@a.dfs.core.windows.net/t", "/mnt/t")] == [None] * 3
+    assert [hook.storage_options(uri) for uri in ("gs://b/t", "abfss://c@a.dfs.core.windows.net/t", "/mnt/t")] == [None] * 3
     assert hook.storage_options_by_service == {"s3": options}
 
 

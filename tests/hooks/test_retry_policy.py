@@ -22,8 +22,8 @@ CONFLICT = ConcurrentAppendError(table="t", read_version=1, winning_version=2, p
 
 
 def delays(policy, tries=5, **arguments):
-    decisions = [policy.evaluate(CONFLICT, try_number=each, max_tries=9, **arguments) for each in range(1, tries + 1)]
-    return [each.retry_delay.total_seconds() for each in decisions]
+    decisions = [policy.evaluate(CONFLICT, try_number=attempt, max_tries=9, **arguments) for attempt in range(1, tries + 1)]
+    return [decision.retry_delay.total_seconds() for decision in decisions]
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_the_pause_after_a_conflict_doubles_up_to_the_cap():
 def test_two_tasks_that_met_do_not_wait_equally_long():
     shortest = delays(DeltaRetryPolicy(jitter=lambda: 0.0))
     longest = delays(DeltaRetryPolicy(jitter=lambda: 1.0))
-    assert shortest == [each / 2 for each in longest]
+    assert shortest == [pause / 2 for pause in longest]
     assert len(set(delays(DeltaRetryPolicy(), tries=4))) == 4
 
 

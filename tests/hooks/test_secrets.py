@@ -70,7 +70,7 @@ def rows_of_database():
 
 def objects_of(store):
     listed = store.client.list_objects_v2(Bucket=store.bucket)["Contents"]
-    bodies = {each["Key"]: store.client.get_object(Bucket=store.bucket, Key=each["Key"])["Body"].read() for each in listed}
+    bodies = {item["Key"]: store.client.get_object(Bucket=store.bucket, Key=item["Key"])["Body"].read() for item in listed}
     return "\n".join(f"{key}: {body.decode(errors='replace')}" for key, body in bodies.items())
 
 

@@ -35,7 +35,7 @@ def run(log, optimizer=None, origin=None, start_version=None, **arguments):
 
 
 def steps(result, key="done"):
-    return {each["step"]: each[key] for each in result.details["steps"]}
+    return {step["step"]: step[key] for step in result.details["steps"]}
 
 
 class Optimizer:
@@ -55,12 +55,12 @@ class Optimizer:
 def test_with_nothing_due_nothing_is_done():
     log = HandmadeLog().create(small(1))
     log.store.write("f1", b"x")
-    before = {each.path for each in log.store.list_all()}
+    before = {file.path for file in log.store.list_all()}
     optimizer = Optimizer()
     result = run(log.log, optimizer)
     assert steps(result) == steps(result, "due") == dict.fromkeys(STEPS, False)
     assert (result.version, result.committed, result.operation, optimizer.asked) == (0, False, "MAINTENANCE", [])
-    assert {each.path for each in log.store.list_all()} - {LAST_VACUUM} == before
+    assert {file.path for file in log.store.list_all()} - {LAST_VACUUM} == before
 
 
 def test_ten_small_files_in_one_partition_are_compacted():
@@ -193,7 +193,7 @@ def test_vacuum_and_cleanup_delete_what_retention_allows(aged):
     assert not aged.store.exists("gone.parquet")
     assert not aged.store.exists(commit_path(0))
     assert aged.store.exists(commit_path(3))
-    vacuum = next(each for each in result.details["steps"] if each["step"] == "vacuum")
+    vacuum = next(step for step in result.details["steps"] if step["step"] == "vacuum")
     assert vacuum["why"] == "1 files (3 bytes) belong to no version within the retention, and to no pinned one"
     assert vacuum["metrics"] == {"numDeletedFiles": 1, "sizeOfDataToDelete": 3}
     assert vacuum["version"] == result.version == 8
@@ -201,11 +201,11 @@ def test_vacuum_and_cleanup_delete_what_retention_allows(aged):
 
 
 def test_a_dry_run_tells_what_is_due_and_changes_nothing(aged):
-    before = {each.path for each in aged.store.list_all()}
+    before = {file.path for file in aged.store.list_all()}
     result = run(aged, dry_run=True)
     assert [name for name, due in steps(result, "due").items() if due] == ["vacuum", "clean_up_log"]
     assert steps(result) == dict.fromkeys(STEPS, False)
-    assert {each.path for each in aged.store.list_all()} == before
+    assert {file.path for file in aged.store.list_all()} == before
     assert not result.committed
 
 

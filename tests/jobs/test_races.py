@@ -76,8 +76,8 @@ def test_merges_on_different_days_both_commit_and_neither_is_redone(race):
     assert content(table) == [("mon", 11), ("tue", 21)]
     assert {outcome.version for outcome in outcomes} == {1, 2}
     assert [outcome.read_version for outcome in outcomes] == [0, 0]
-    conflicts = [each for outcome in outcomes for each in outcome.conflicts]
-    assert [each["rule"] for each in conflicts] == [None]
+    conflicts = [conflict for outcome in outcomes for conflict in outcome.conflicts]
+    assert [conflict["rule"] for conflict in conflicts] == [None]
 
 
 def test_of_merges_on_one_row_one_is_redone_and_nothing_is_lost(race):

@@ -95,7 +95,7 @@ def test_what_cannot_be_done_is_one_typed_error(spark, tmp_path, make, error, co
 
 def test_every_statement_has_a_script_that_takes_it():
     scripts = {path.stem.removeprefix("delta_") for path in SCRIPTS.glob("delta_*.py")}
-    assert scripts == {name for name, each in TYPES.items() if each.__name__.endswith("Statement")}
+    assert scripts == {name for name, kind in TYPES.items() if kind.__name__.endswith("Statement")}
 
 
 def test_a_script_makes_a_table_under_spark_submit(tmp_path):

@@ -33,7 +33,7 @@ def test_a_document_tells_the_last_commits_and_the_size_of_the_table(table):
     document = attach_table_stats(ResultDocument(outcome=OUTCOME, duration_ms=7), log)
     size = sum(path.stat().st_size for path in table.glob("*.parquet"))
     assert document.table_facts == {"version": 12, "files": 12, "bytes": size, "small_files": 12}
-    assert [each["version"] for each in document.history] == list(range(12, 12 - HISTORY, -1))
+    assert [entry["version"] for entry in document.history] == list(range(12, 12 - HISTORY, -1))
     last, before = document.history[:2]
     assert (last["operation"], last["job"], last["airflowDelta"]) == ("SET TBLPROPERTIES", {"jobName": "d.t"}, {"dag_id": "d"})
     assert (before["operation"], before["airflowDelta"]) == ("WRITE", {})

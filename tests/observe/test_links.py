@@ -41,8 +41,8 @@ def test_the_history_is_told_with_the_runs_that_made_it():
 
 def test_as_many_commits_are_told_as_fit_into_an_xcom():
     long = {str(number): "9" * 1_000 for number in range(9)}
-    told = history_payload(document(history=tuple(commit(each, operationMetrics=long) for each in range(9, -1, -1))))
-    assert [each["version"] for each in told["commits"]] == [9, 8, 7, 6, 5]
+    told = history_payload(document(history=tuple(commit(version, operationMetrics=long) for version in range(9, -1, -1))))
+    assert [entry["version"] for entry in told["commits"]] == [9, 8, 7, 6, 5]
     assert len(json.dumps(told)) <= MAX_BYTES
     huge = commit(1, operation="x" * MAX_BYTES)
     assert history_payload(document(history=(huge,)))["commits"] == []

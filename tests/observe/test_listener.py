@@ -46,7 +46,7 @@ class StatsD:
             try:
                 received += self.socket.recv(65_535).decode().splitlines()
             except TimeoutError:
-                return [each for each in received if "delta." in each]
+                return [line for line in received if "delta." in line]
 
 
 @pytest.fixture

@@ -94,7 +94,7 @@ def test_one_that_fails_keeps_nobody_else_from_being_told():
 
     with pytest.raises(ExceptionGroup) as caught:
         DeltaConflictNotifier(then=[fail, seen.append])(context())
-    assert [type(each) for each in caught.value.exceptions] == [ConnectionError]
+    assert [type(exception) for exception in caught.value.exceptions] == [ConnectionError]
     assert len(seen) == 1
 
 

@@ -93,9 +93,9 @@ def test_a_task_that_is_to_push_no_xcom_pushes_none(empty_table, run_task, airfl
         assert [row.key for row in session.query(XComModel).filter(XComModel.dag_id == "silent")] == []
 
 
-def test_a_conflict_of_a_task_that_is_to_push_no_xcom_is_only_raised(empty_table, run_task, rival):
+def test_a_conflict_of_a_task_that_is_to_push_no_xcom_is_only_raised(empty_table, run_task, concurrent_writer):
     run_task(lambda: alter(empty_table), dag_id="before_conflict")
-    rival(empty_table, "SET TBLPROPERTIES")
+    concurrent_writer(empty_table, "SET TBLPROPERTIES")
 
     def make():
         changes = [SetProperties({"color": "blue"})]

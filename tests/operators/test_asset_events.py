@@ -50,7 +50,7 @@ def events(asset):
             query = (
                 select(AssetEvent).join(AssetModel, AssetModel.id == AssetEvent.asset_id).where(AssetModel.name == asset.name)
             )
-            return [(each.extra, each.partition_key) for each in session.scalars(query.order_by(AssetEvent.id))]
+            return [(event.extra, event.partition_key) for event in session.scalars(query.order_by(AssetEvent.id))]
 
     return get
 

@@ -45,7 +45,7 @@ def test_a_bare_executor_merges_and_compacts_with_the_code_that_arrives_with_the
     table, feed = str(tmp_path / "table"), str(tmp_path / "feed")
     for part in range(4):
         ids = list(range(part * 100, part * 100 + 100))
-        write_deltalake(table, pa.table({"id": ids, "name": [f"old {each}" for each in ids]}), mode="append")
+        write_deltalake(table, pa.table({"id": ids, "name": [f"old {row_id}" for row_id in ids]}), mode="append")
     write_deltalake(feed, pa.table({"id": [5, 105, 1_000], "name": ["new"] * 3}))
     os.environ["AIRFLOW_CONN_SPARK_CLUSTER"] = '{"conn_type": "spark", "host": "local-cluster[2,1,1024]"}'
     spark = {"conn_id": "spark_cluster", "conf": {"spark.pyspark.python": str(bare_python)}}

@@ -20,8 +20,8 @@ def contested(empty_table, run_task):
     return empty_table
 
 
-def test_a_conflict_that_fails_the_task_names_the_winning_commit_and_its_dag_run(contested, run_task, rival):
-    winner = rival(contested, "RESTORE")
+def test_a_conflict_that_fails_the_task_names_the_winning_commit_and_its_dag_run(contested, run_task, concurrent_writer):
+    winner = concurrent_writer(contested, "RESTORE")
     run = run_task(lambda: DeltaRestoreOperator(task_id="restore", table=str(contested), version=0, engine="worker"))
     assert run.state == "failed"
     (error,) = run.errors
@@ -35,8 +35,8 @@ def test_a_conflict_that_fails_the_task_names_the_winning_commit_and_its_dag_run
     assert "Remedy:" in told["text"]
 
 
-def test_a_conflict_is_tried_again_soon_and_passes_once_nobody_is_in_the_way(contested, run_task, rival):
-    rival(contested, "RESTORE")
+def test_a_conflict_is_tried_again_soon_and_passes_once_nobody_is_in_the_way(contested, run_task, concurrent_writer):
+    concurrent_writer(contested, "RESTORE")
     run = run_task(lambda: DeltaRestoreOperator(task_id="restore", table=str(contested), version=0, engine="worker"), retries=1)
     assert (run.state, run.version, len(run.errors)) == ("success", 3, 1)
     assert run.conflict is None

@@ -63,7 +63,7 @@ class Killer(threading.Thread):
 
 
 def commit_files(table):
-    return sorted(each.name for each in (table / "_delta_log").glob("*.json"))
+    return sorted(file.name for file in (table / "_delta_log").glob("*.json"))
 
 
 def rows(table):
@@ -74,7 +74,7 @@ def tokens(table):
     actions = [
         json.loads(line) for name in commit_files(table) for line in (table / "_delta_log" / name).read_text().splitlines()
     ]
-    infos = [each["commitInfo"] for each in actions if "commitInfo" in each]
+    infos = [action["commitInfo"] for action in actions if "commitInfo" in action]
     return [info["airflowDelta"]["token"] for info in infos if "airflowDelta" in info]
 
 

@@ -66,7 +66,7 @@ def test_every_try_looks_again_however_broken_the_log_is(broken_table, run_task)
 def test_a_warning_fails_a_task_that_asks_for_it(short_table, run_task, fail_on, state):
     run = run_task(lambda: health(short_table, fail_on=fail_on))
     assert run.state == state
-    assert [each["code"] for each in run.result["details"]["findings"]] == ["RETENTION_SHORT"]
+    assert [finding["code"] for finding in run.result["details"]["findings"]] == ["RETENTION_SHORT"]
 
 
 def test_the_log_tells_each_finding_with_its_remedy(short_table, run_task, capsys):
@@ -97,7 +97,7 @@ sys.exit(0)
     assert [error.findings for error in run.errors] == [("X: x",)]
     (call,) = submit.calls
     assert call["spec"]["statement"] == {"$type": "health", "table": str(empty_table), "list_files": False}
-    assert any(each.endswith("/delta_health.py") for each in call["argv"])
+    assert any(argument.endswith("/delta_health.py") for argument in call["argv"])
 
 
 def test_arguments_become_a_statement():

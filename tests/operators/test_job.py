@@ -105,7 +105,7 @@ def test_the_job_gets_archive_spec_and_rendered_statement_and_its_outcome_comes_
     assert argument(call, "--name") == origin["job"]["jobName"]
     assert argument(call, "--master") == "local[2]"
     assert call["python"] == sys.executable
-    assert any(each.endswith("/spark_jobs/delta_merge.py") for each in call["argv"])
+    assert any(argument.endswith("/spark_jobs/delta_merge.py") for argument in call["argv"])
 
 
 def test_a_typed_error_fails_the_task_at_once_when_it_would_only_come_again(empty_table, recording_submit, run_task):

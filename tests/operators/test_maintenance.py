@@ -31,7 +31,7 @@ def table(tmp_path):
 
 
 def steps(run, key="done"):
-    return {each["step"]: each[key] for each in run.result["details"]["steps"]}
+    return {step["step"]: step[key] for step in run.result["details"]["steps"]}
 
 
 def test_with_nothing_due_no_spark_is_started(table, run_task):
@@ -59,7 +59,7 @@ def test_small_files_make_it_one_spark_job_that_does_all_steps(table, recording_
     statement = call["spec"]["statement"]
     assert (statement["$type"], statement["steps"]) == ("maintenance", list(STEPS))
     assert (statement["min_small_files"], statement["retention_hours"]) == (3, 200.0)
-    assert any(each.endswith("/delta_maintenance.py") for each in call["argv"])
+    assert any(argument.endswith("/delta_maintenance.py") for argument in call["argv"])
     assert run.version == 1  # what the recording job says
 
 

@@ -119,8 +119,8 @@ def test_a_mapped_consumer_keeps_the_place_of_each_table(table, tmp_path, run_da
         dag_run = run_dag(dag, logical_date=FIRST_DAY.add(days=days))
         with create_session() as session:
             query = XComModel.get_many(run_id=dag_run.run_id, dag_ids=dag.dag_id, task_ids="new", key="return_value")
-            values = [XComModel.deserialize_value(each) for each in session.scalars(query)]
-        given = ((each["table"][-5:], each["from_version"], each["to_version"], each["reset"]) for each in values)
+            values = [XComModel.deserialize_value(row) for row in session.scalars(query)]
+        given = ((value["table"][-5:], value["from_version"], value["to_version"], value["reset"]) for value in values)
         return str(dag_run.state.value), sorted(given)
 
     table.write()

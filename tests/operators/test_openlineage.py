@@ -37,9 +37,9 @@ sys.exit(0)
 
 
 def clear_caches(module: ModuleType):
-    for each in vars(module).values():
-        if hasattr(each, "cache_clear"):
-            each.cache_clear()
+    for function in vars(module).values():
+        if hasattr(function, "cache_clear"):
+            function.cache_clear()
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def events(tmp_path, monkeypatch):
     listener = OpenLineageListener()
     manager.add_listener(listener)
     yield lambda task: [
-        each for each in map(json.loads, log.read_text().splitlines()) if each["job"]["name"].endswith(f".{task}")
+        event for event in map(json.loads, log.read_text().splitlines()) if event["job"]["name"].endswith(f".{task}")
     ]
     manager.pm.unregister(listener)
     clear_caches(openlineage_conf)
@@ -76,7 +76,7 @@ def test_a_lineage_backend_is_told_of_versions_and_statistics(events, empty_tabl
     assert run.state == "success"
     start, complete = events("merge")
     assert (start["eventType"], complete["eventType"]) == ("START", "COMPLETE")
-    assert [(each["namespace"], each["name"]) for each in start["outputs"]] == [("file", str(empty_table))]
+    assert [(output["namespace"], output["name"]) for output in start["outputs"]] == [("file", str(empty_table))]
     (read,) = complete["inputs"]
     assert (read["namespace"], read["name"]) == ("s3://lake", "feed")
     assert read["facets"]["version"]["datasetVersion"] == "17"
@@ -88,9 +88,9 @@ def test_a_lineage_backend_is_told_of_versions_and_statistics(events, empty_tabl
     assert (statistics["rowCount"], statistics["fileCount"], statistics["size"]) == (6, 2, 900)
     identifier, place, tags = written["facets"]["schema"]["fields"]
     assert (identifier["name"], identifier["type"], identifier["description"]) == ("id", "long", "the key")
-    assert (place["type"], [each["name"] for each in place["fields"]], tags["type"]) == ("struct", ["lat"], "array")
+    assert (place["type"], [field["name"] for field in place["fields"]], tags["type"]) == ("struct", ["lat"], "array")
     (call,) = submit.calls
-    assert any(each.startswith("spark.openlineage.parentJobName=") for each in call["argv"])
+    assert any(argument.startswith("spark.openlineage.parentJobName=") for argument in call["argv"])
 
 
 def outcome(**arguments):
@@ -112,7 +112,7 @@ def test_what_openlineage_has_no_name_for_is_left_out():
 
 @pytest.mark.parametrize(("table", "outputs"), [("flights", []), ("s3://lake/flights", [("s3://lake", "flights")])])
 def test_before_the_work_only_a_uri_tells_where_a_table_lies(table, outputs):
-    assert [(each.namespace, each.name) for each in lineage_of_plan(table).outputs] == outputs
+    assert [(output.namespace, output.name) for output in lineage_of_plan(table).outputs] == outputs
 
 
 def test_a_failed_task_has_written_nothing(monkeypatch):

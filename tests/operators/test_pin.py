@@ -53,7 +53,7 @@ def rows(table, version):
 
 
 def pinned(run):
-    return {alias: each["version"] for alias, each in run.result.items()} if run.result else run.errors[0]
+    return {alias: pin["version"] for alias, pin in run.result.items()} if run.result else run.errors[0]
 
 
 def test_the_latest_version_is_pinned_and_told_and_registered(table, run_task):
@@ -80,7 +80,7 @@ def test_times_may_be_rendered_as_objects(table, run_dag, xcom):
     with DAG("pin_natively", schedule=None, start_date=DAY, render_template_as_native_obj=True) as dag:
         DeltaPinOperator(task_id="pin", tables=dict.fromkeys(as_of, str(table)), as_of=as_of)
     run = run_dag(dag, logical_date=DAY)
-    assert {alias: each["version"] for alias, each in xcom(run, "pin").items()} == {"made": 1, "now": 3}
+    assert {alias: pinned["version"] for alias, pinned in xcom(run, "pin").items()} == {"made": 1, "now": 3}
 
 
 def test_a_pin_announces_nothing_and_its_link_leads_to_a_history(table, run_dag, xcom):
@@ -132,7 +132,7 @@ def test_a_version_is_resolved_by_number_time_or_the_run_that_made_it(table, run
 def test_what_cannot_be_pinned_fails_at_once_and_leaves_nothing(table, run_task, arguments, error):
     defaults = {"tables": {"orders": str(table)}}
     run = run_task(lambda: DeltaPinOperator(task_id="pin", **(defaults | arguments)), dag_id="not_pinned", retries=2)
-    assert [type(each) for each in run.errors] == [error]
+    assert [type(raised) for raised in run.errors] == [error]
     assert pins(table) == []
 
 
@@ -165,7 +165,7 @@ def test_the_version_of_a_mapped_task_is_found_by_a_rendered_index(table, run_ta
 def test_no_file_is_made_where_there_is_no_table(table, tmp_path, run_task):
     tables = {"orders": str(table), "nothing": str(tmp_path / "nothing")}
     run = run_task(lambda: DeltaPinOperator(task_id="pin", tables=tables))
-    assert [type(each) for each in run.errors] == [TableNotFoundError]
+    assert [type(error) for error in run.errors] == [TableNotFoundError]
     assert not (tmp_path / "nothing").exists()
     assert pins(table) == []
 
@@ -259,7 +259,7 @@ def test_a_kept_version_that_is_gone_fails_the_task_without_another_try(table, r
     run = run_task(
         lambda: DeltaPinOperator(task_id="pin", tables={"orders": str(table)}), dag_id=change.__name__, more=more, retries=2
     )
-    assert [type(each) for each in run.errors] == [error]
+    assert [type(raised) for raised in run.errors] == [error]
 
 
 def test_a_later_task_gets_the_version_as_a_number_in_a_text(table, run_dag, xcom):
@@ -309,15 +309,15 @@ def test_a_vacuum_keeps_what_a_running_run_has_pinned_and_lets_go_of_it_afterwar
 
         @task
         def vacuum_meanwhile():
-            told.extend(vacuumed(dry_run=each) for each in (True, False))
+            told.extend(vacuumed(dry_run=dry_run) for dry_run in (True, False))
 
         pin = DeltaPinOperator(task_id="pin", tables={"orders": str(table)}, as_of=Version(1))
         pin >> vacuum_meanwhile()
     run = run_dag(dag, logical_date=DAY)
     assert run.state == "success"
-    assert [each["metrics"]["numFilesToDelete"] for each in told] == [2, 2]
-    for each in told:
-        (found,) = each["details"]["pins"]
+    assert [result["metrics"]["numFilesToDelete"] for result in told] == [2, 2]
+    for result in told:
+        (found,) = result["details"]["pins"]
         assert (found["version"], found["dag_id"], found["run_id"], found["task_id"]) == (1, "pins", run.run_id, "pin")
     assert [is_readable(table, version) for version in range(4)] == [False, True, False, True]
 
@@ -332,8 +332,8 @@ def test_pins_of_runs_that_this_airflow_does_not_know_stay(table, run_task):
     ours = json.loads(path.read_text())
     elsewhere = ours | {"id": "elsewhere", "version": 0}
     deleted = ours | {"id": "deleted", "version": 2, "run_id": "gone"}
-    for each in (elsewhere, deleted):
-        path.with_name(f"{each['id']}-orders.json").write_text(json.dumps(each))
+    for foreign in (elsewhere, deleted):
+        path.with_name(f"{foreign['id']}-orders.json").write_text(json.dumps(foreign))
     run = run_task(lambda: vacuum(table, dry_run=False), dag_id="vacuums_alone")
     assert run.state == "success"
     assert sorted(pin["id"] for pin in pins(table)) == ["deleted", "elsewhere"]

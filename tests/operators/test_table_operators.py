@@ -1,4 +1,4 @@
-"""Tables made, altered, cloned, converted and restored by DAG runs in the worker; judged by engines that are not ours."""
+"""Tables made, altered, cloned, converted and restored by DAG runs in the worker; read by independent engines."""
 
 import json
 from pathlib import Path
@@ -131,7 +131,7 @@ def test_several_changes_are_one_commit(flights, run_task):
     assert (run.state, run.version, len(commits(flights))) == ("success", 2, 3)
     assert [info["operation"] for info in infos(flights)][-1] == "ALTER TABLE"
     told = json.loads(infos(flights)[-1]["operationParameters"]["changes"])
-    assert [each["operation"] for each in told] == ["ADD CONSTRAINT", "ADD COLUMNS", "SET TBLPROPERTIES", "CHANGE COLUMN"]
+    assert [change["operation"] for change in told] == ["ADD CONSTRAINT", "ADD COLUMNS", "SET TBLPROPERTIES", "CHANGE COLUMN"]
     table = DeltaTable(str(flights))
     assert [field.name for field in table.schema().fields] == ["id", "gate", "stops", "delay"]
     assert table.schema().fields[1].metadata == {"comment": "2013-01-02", "CURRENT_DEFAULT": "'none'"}
@@ -301,7 +301,7 @@ def test_dry_runs_tell_what_the_table_would_be(flights, tmp_path, run_task):
     )
     told = altered.result["details"]
     assert "timestampNtz" in told["table"]["protocol"]["writerFeatures"]
-    assert [each["operation"] for each in told["changes"]] == ["ADD COLUMNS"]
+    assert [change["operation"] for change in told["changes"]] == ["ADD COLUMNS"]
     assert len(commits(flights)) == 2
 
 

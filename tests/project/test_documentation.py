@@ -61,7 +61,7 @@ class LivyOperator(BaseOperator):
 
 
 def below(error):
-    return {error} | {each for child in error.__subclasses__() for each in below(child)}
+    return {error} | {descendant for child in error.__subclasses__() for descendant in below(child)}
 
 
 def test_the_readme_is_short():
@@ -94,7 +94,7 @@ def test_the_dag_with_a_sensor_can_be_read():
 @pytest.mark.parametrize("text", dag_examples())
 def test_every_example_of_a_dag_can_be_read(text):
     names = {name: getattr(operators, name) for name in operators.__all__}
-    names |= {each.__name__: each for each in (DAG, AssetOrTimeSchedule, CronTriggerTimetable, LivyOperator)}
+    names |= {value.__name__: value for value in (DAG, AssetOrTimeSchedule, CronTriggerTimetable, LivyOperator)}
     names |= {"delta_asset": delta_asset, "SlackNotifier": lambda **_: print}
     with DAG("example", schedule=None, start_date=pendulum.datetime(2026, 1, 1)):
         exec(text, names)

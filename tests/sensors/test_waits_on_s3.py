@@ -27,7 +27,7 @@ def table(s3, monkeypatch):  # noqa: F811 - the fixture
 
     def commit(version, *actions):
         """As another process does it: by a client that our listings know nothing of."""
-        lines = [json.dumps(each) for each in ({"commitInfo": {"timestamp": 1, "operation": "WRITE"}}, *actions)]
+        lines = [json.dumps(action) for action in ({"commitInfo": {"timestamp": 1, "operation": "WRITE"}}, *actions)]
         s3.client.put_object(Bucket=s3.bucket, Key=f"t/{commit_path(version)}", Body="\n".join(lines).encode())
 
     commit(0, protocol(), metadata())

@@ -116,11 +116,11 @@ class AirflowHome:
 
     def create(self, *dag_files: str) -> None:
         """Make the folder with a migrated database and the DAG files of these names from ``tests/standalone/dags``."""
-        for each in ("dags", "logs", "spark", "tables"):
-            (self.folder / each).mkdir(parents=True)
+        for folder in ("dags", "logs", "spark", "tables"):
+            (self.folder / folder).mkdir(parents=True)
         (self.folder / "spark" / "spark-defaults.conf").write_text(SPARK_DEFAULTS)
-        for each in dag_files:
-            shutil.copy(DAG_FILES / each, self.folder / "dags")
+        for dag_file in dag_files:
+            shutil.copy(DAG_FILES / dag_file, self.folder / "dags")
         self.cli("db", "migrate")
 
     def cli(self, *arguments: str) -> str:
@@ -133,11 +133,11 @@ class AirflowHome:
 
     def start(self, *components: str) -> None:
         """Start components (all of them by default), and return when the API server answers and has the others alive."""
-        for each in components or COMPONENTS:
-            with (self.folder / "logs" / f"{each}.log").open("ab") as log:
-                command = [sys.executable, "-m", "airflow", each]
+        for component in components or COMPONENTS:
+            with (self.folder / "logs" / f"{component}.log").open("ab") as log:
+                command = [sys.executable, "-m", "airflow", component]
                 process = subprocess.Popen(command, env=self.environment, stdout=log, stderr=log, start_new_session=True)
-            self.processes[each] = process
+            self.processes[component] = process
             self.sessions.add(process.pid)
         wait_until(self.is_healthy, seconds=600, what="Airflow's components are alive")
 
@@ -153,7 +153,7 @@ class AirflowHome:
             health = httpx.get(f"{self.url}/api/v2/monitor/health", timeout=10).json()
         except (httpx.HTTPError, ValueError):
             return False
-        return all(health[each]["status"] == "healthy" for each in ("scheduler", "triggerer", "dag_processor"))
+        return all(health[name]["status"] == "healthy" for name in ("scheduler", "triggerer", "dag_processor"))
 
     def descendants(self) -> list[psutil.Process]:
         """Every process of this Airflow, orphans too."""
@@ -173,7 +173,7 @@ class AirflowHome:
             except psutil.Error:
                 return ""
 
-        return [each for each in self.descendants() if all(part in command(each) for part in parts)]
+        return [descendant for descendant in self.descendants() if all(part in command(descendant) for part in parts)]
 
     def stop(self) -> None:
         """End every process: as a user does first, then whatever is left."""
@@ -215,7 +215,7 @@ class AirflowHome:
 
     def states(self, dag_id: str, run_id: str) -> dict[str, str | None]:
         """Task ids and their states."""
-        return {each["task_id"]: each["state"] for each in self.tasks(dag_id, run_id)}
+        return {task["task_id"]: task["state"] for task in self.tasks(dag_id, run_id)}
 
     def tries(self, dag_id: str, run_id: str, task_id: str) -> list[dict[str, Any]]:
         """Every try of a task, the current one last."""
@@ -229,7 +229,7 @@ class AirflowHome:
     def log(self, dag_id: str, run_id: str, task_id: str) -> str:
         """Everything that a task has logged, all tries."""
         folder = self.folder / "logs" / f"dag_id={dag_id}" / f"run_id={run_id}" / f"task_id={task_id}"
-        return "\n".join(each.read_text(errors="replace") for each in sorted(folder.rglob("*.log*")))
+        return "\n".join(file.read_text(errors="replace") for file in sorted(folder.rglob("*.log*")))
 
     def ended(self, dag_id: str, run_id: str, *, seconds: float = 1_800) -> str:
         """Wait for the run's end; its state."""
@@ -250,7 +250,7 @@ class AirflowHome:
     def _knows(self, dag_id: str) -> bool:
         errors = self.get("importErrors")["import_errors"]
         assert not errors, errors[0]["stack_trace"]
-        return any(each["dag_id"] == dag_id for each in self.get("dags", limit=100)["dags"])
+        return any(dag["dag_id"] == dag_id for dag in self.get("dags", limit=100)["dags"])
 
     def _request(self, method: str, path: str, **more: Any) -> Any:
         for patience in (1, 2, 4, 8, 0):
@@ -285,9 +285,9 @@ def wait_until(look: Callable[[], Any], *, seconds: float, what: str | Callable[
 def kill_tree(process: psutil.Process, *, number: int = signal.SIGKILL) -> None:
     """Kill a process and then what it had started."""
     children: Sequence[psutil.Process] = process.children(recursive=True)
-    for each in (process, *children):
+    for child in (process, *children):
         with _gone():
-            each.send_signal(number)
+            child.send_signal(number)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from pathlib import Path
 
 from airflow_delta.core import DeltaLog
@@ -12,4 +13,4 @@ def origins(table: Path) -> list[tuple[int, Origin]]:
     """Each commit's version and who made it, oldest first."""
     log = DeltaLog.for_table(str(table))
     history = log.history() if log.exists() else []
-    return sorted(((each.version, each.commit_info.origin) for each in history), key=lambda each: each[0])
+    return sorted(((entry.version, entry.commit_info.origin) for entry in history), key=itemgetter(0))

@@ -46,7 +46,7 @@ def postgres() -> Iterator[str]:
         "port": port,
         "unix_socket_directories": "",
     }
-    arguments = [each for name, value in settings.items() for each in ("-c", f"{name}={value}")]
+    arguments = [argument for name, value in settings.items() for argument in ("-c", f"{name}={value}")]
     with log.open("wb") as out:
         server = subprocess.Popen(
             [programs / "postgres", "-D", data, *arguments], user=user, cwd=folder, stdout=out, stderr=out
@@ -66,4 +66,4 @@ def _programs() -> Path | None:
     """The folder of PostgreSQL's programs, which Debian keeps off the PATH."""
     known = [Path(found).resolve().parent] if (found := shutil.which("initdb") or shutil.which("postgres")) else []
     known += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    return next((each for each in known if (each / "initdb").exists()), None)
+    return next((folder for folder in known if (folder / "initdb").exists()), None)

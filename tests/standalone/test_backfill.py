@@ -15,7 +15,7 @@ from tests.standalone.airflow_home import ENDED, wait_until
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
 
 DAG_FILES = ("month.py",)
-DAYS = [date(2013, 1, 1) + timedelta(days=each) for each in range(int(os.environ.get("MONTH_DAYS", "31")))]
+DAYS = [date(2013, 1, 1) + timedelta(days=offset) for offset in range(int(os.environ.get("MONTH_DAYS", "31")))]
 AGAIN = DAYS[-5:]
 WRITERS = {"arrivals": "bronze", "flights": "silver", "delays": "gold"}
 TRUTH = {
@@ -36,7 +36,7 @@ def backfill(airflow, days, *more):
     airflow.cli("backfill", "create", "--dag-id", "month", *dates, "--max-active-runs", "4", *more)
 
     def states():
-        return collections.Counter(each["state"] for each in airflow.runs("month"))
+        return collections.Counter(run["state"] for run in airflow.runs("month"))
 
     wait_until(lambda: not set(states()) - ENDED, seconds=SECONDS_FOR_A_DAY * len(days), what=lambda: f"runs end: {states()}")
     assert states() == {"success": len(DAYS)}
@@ -45,12 +45,12 @@ def backfill(airflow, days, *more):
 
 def has_ended(airflow):
     """Whether Airflow has noted it, which it does every 30 s: before that, it takes no other backfill of the DAG."""
-    return all(each["completed_at"] for each in airflow.get("backfills", dag_id="month")["backfills"])
+    return all(backfill["completed_at"] for backfill in airflow.get("backfills", dag_id="month")["backfills"])
 
 
 def commits(airflow, table):
     """The writing task's commits: version, logical date and token of each, oldest first."""
-    history = [(each.version, each.commit_info.origin) for each in DeltaLog.for_table(str(airflow.tables / table)).history()]
+    history = [(entry.version, entry.commit_info.origin) for entry in DeltaLog.for_table(str(airflow.tables / table)).history()]
     return [
         (version, date.fromisoformat(origin.record["logical_date"][:10]), origin.token)
         for version, origin in sorted(history)
@@ -58,13 +58,13 @@ def commits(airflow, table):
     ]
 
 
-def assert_equals_truth(airflow, judge):
+def assert_equals_truth(airflow, reference_reader):
     for table, truth in TRUTH.items():
-        assert_holds(judge, airflow.tables / table, truth)
+        assert_holds(reference_reader, airflow.tables / table, truth)
 
 
 @pytest.fixture(scope="module")
-def judge(duckdb_connection):
+def reference_reader(duckdb_connection):
     return with_flights(duckdb_connection)
 
 
@@ -76,8 +76,8 @@ def month(airflow):
     return {table: commits(airflow, table) for table in WRITERS}
 
 
-def test_every_table_equals_the_truth(airflow, month, judge):
-    assert_equals_truth(airflow, judge)
+def test_every_table_equals_the_truth(airflow, month, reference_reader):
+    assert_equals_truth(airflow, reference_reader)
 
 
 def test_each_run_made_one_commit_in_each_table(month):
@@ -88,21 +88,21 @@ def test_each_run_made_one_commit_in_each_table(month):
 
 def test_runs_were_parallel_and_neighbours_conflicted(airflow, month, capsys):
     runs = airflow.runs("month")
-    most = max(sum(each["start_date"] <= one["start_date"] < each["end_date"] for each in runs) for one in runs)
+    most = max(sum(other["start_date"] <= one["start_date"] < other["end_date"] for other in runs) for one in runs)
     assert most == 4
     results = [airflow.xcom("month", run["dag_run_id"], "silver") for run in runs]
     got_past = [conflict for result in results for conflict in result["conflicts"]]
-    tries = collections.Counter((each["task_id"], each["try_number"]) for each in airflow.tasks("month"))
+    tries = collections.Counter((task["task_id"], task["try_number"]) for task in airflow.tasks("month"))
     with capsys.disabled():
         sys.stdout.write(f"\nsilver got past {len(got_past)} conflicts; tries by task: {dict(tries)}\n")
     assert got_past, "no merge met another one: days were not really parallel"
 
 
-def test_days_done_again_make_new_commits_of_equal_content(airflow, month, judge):
+def test_days_done_again_make_new_commits_of_equal_content(airflow, month, reference_reader):
     before = {table: DeltaTable(airflow.tables / table).version() for table in WRITERS}
     backfill(airflow, AGAIN, "--reprocess-behavior", "completed")
     for table in WRITERS:
-        new = [each for each in commits(airflow, table) if each[0] > before[table]]
+        new = [commit for commit in commits(airflow, table) if commit[0] > before[table]]
         assert sorted(day for _, day, _ in new) == AGAIN, table
         assert not {token for *_, token in new} & {token for *_, token in month[table]}
-    assert_equals_truth(airflow, judge)
+    assert_equals_truth(airflow, reference_reader)

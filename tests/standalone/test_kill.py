@@ -38,14 +38,14 @@ def tell(capsys, request):
 def driver_of(airflow, run_id):
     """The JVM of the job that appends the run's rows, a few seconds after it was started; None while there is none."""
     found = airflow.running("org.apache.spark.deploy.SparkSubmit", f"'{run_id}'")
-    return next((each for each in found if time.time() - each.create_time() > 3), None)
+    return next((process for process in found if time.time() - process.create_time() > 3), None)
 
 
 def assert_appended_once(airflow, run_ids):
     """Each run's rows are there once, by one commit with a token of its own."""
     made = [origin for _, origin in origins(airflow.tables / "appended") if origin.record["run_id"] in run_ids]
-    assert sorted(each.record["run_id"] for each in made) == sorted(run_ids)
-    assert len({each.token for each in made}) == len(run_ids)
+    assert sorted(origin.record["run_id"] for origin in made) == sorted(run_ids)
+    assert len({origin.token for origin in made}) == len(run_ids)
     rows = collections.Counter(DeltaTable(airflow.tables / "appended").to_pyarrow_table()["run"].to_pylist())
     assert {run: rows[run] for run in run_ids} == dict.fromkeys(run_ids, 100)
 
@@ -53,11 +53,11 @@ def assert_appended_once(airflow, run_ids):
 def events_of(airflow):
     """The payloads of the asset events of the watched table, oldest first."""
     events = airflow.get("assets/events", limit=100, order_by="timestamp")["asset_events"]
-    return [each["extra"]["payload"] for each in events]
+    return [event["extra"]["payload"] for event in events]
 
 
 def covered(events):
-    return {version for each in events for version in range(each["from_version"], each["to_version"] + 1)}
+    return {version for event in events for version in range(event["from_version"], event["to_version"] + 1)}
 
 
 def kill_triggerer(airflow):
@@ -101,8 +101,8 @@ def test_a_triggerer_killed_twice_in_a_burst_of_commits_loses_none(airflow, tell
     assert airflow.xcom("waiting", waiting, "wait") == BURST
     assert [origin.token for _, origin in origins(root)][1:] == [f"token {n + 1}" for n in range(BURST)]
     runs = wait_until(lambda: airflow.runs("watched"), seconds=60, what="the consumer runs")
-    wait_until(lambda: {each["state"] for each in airflow.runs("watched")} == {"success"}, seconds=300, what="consumers end")
-    ranges = [(each["from_version"], each["to_version"]) for each in events_of(airflow)]
+    wait_until(lambda: {run["state"] for run in airflow.runs("watched")} == {"success"}, seconds=300, what="consumers end")
+    ranges = [(event["from_version"], event["to_version"]) for event in events_of(airflow)]
     tell(f"{len(ranges)} events: {ranges}; runs of the consumer: {len(runs)}")
 
 
@@ -118,8 +118,8 @@ def test_one_killed_during_a_job_leaves_one_commit(airflow, tell, victim):
         (supervisor,) = airflow.running("LocalExecutor", task["id"])
         # The driver is the task's child. It lives on, and may commit before the next try does, or while that one is at work.
         lost = supervisor.children() if victim == "supervisor and task" else []
-        for each in (supervisor, *lost):
-            each.kill()
+        for process in (supervisor, *lost):
+            process.kill()
     tell(f"killed the {victim}")
     airflow.succeeded("appended", run_id)
     assert_appended_once(airflow, [run_id])
@@ -127,7 +127,8 @@ def test_one_killed_during_a_job_leaves_one_commit(airflow, tell, victim):
     assert len(tries) > 1
     (*_, (_, commit)) = origins(airflow.tables / "appended")
     committing = commit.record["try_number"]
-    tell(f"{[(each['try_number'], each['state'], each['duration']) for each in tries]}; the commit is of try {committing}")
+    states = [(attempt["try_number"], attempt["state"], attempt["duration"]) for attempt in tries]
+    tell(f"{states}; the commit is of try {committing}")
     assert airflow.xcom("appended", run_id, "append")["already_committed"] == (committing < len(tries))
     assert len(origins(airflow.tables / "appended")) == before + 1
 
@@ -137,8 +138,13 @@ def test_a_scheduler_killed_during_a_backfill_loses_no_run_and_repeats_none(airf
     dates = ["--from-date", "2013-02-01", "--to-date", "2013-02-04"]
     airflow.cli("backfill", "create", "--dag-id", "appended", *dates, "--max-active-runs", "2")
     run_ids = [f"backfill__2013-02-0{day}T00:00:00+00:00" for day in range(1, 5)]
-    wait_until(lambda: [each for each in run_ids if driver_of(airflow, each)], seconds=300, what="a job has begun", poll=0.5)
-    at_work = [each for each in run_ids if driver_of(airflow, each)]
+    wait_until(
+        lambda: [candidate for candidate in run_ids if driver_of(airflow, candidate)],
+        seconds=300,
+        what="a job has begun",
+        poll=0.5,
+    )
+    at_work = [candidate for candidate in run_ids if driver_of(airflow, candidate)]
     airflow.kill("scheduler")
     tell(f"killed the scheduler while the jobs of {at_work} ran")
     time.sleep(5)
@@ -146,5 +152,5 @@ def test_a_scheduler_killed_during_a_backfill_loses_no_run_and_repeats_none(airf
     for run_id in run_ids:
         airflow.succeeded("appended", run_id)
     assert_appended_once(airflow, run_ids)
-    tries = {each["dag_run_id"]: each["try_number"] for each in airflow.tasks("appended") if each["dag_run_id"] in run_ids}
+    tries = {task["dag_run_id"]: task["try_number"] for task in airflow.tasks("appended") if task["dag_run_id"] in run_ids}
     tell(f"tries: {tries}")

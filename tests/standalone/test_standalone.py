@@ -50,7 +50,7 @@ def test_the_sensor_waited_in_the_triggerer(standalone, by_spark):
 def test_the_worker_needs_no_spark(standalone, by_worker):
     states = standalone.states("by_worker", by_worker)
     results = {task_id: standalone.xcom("by_worker", by_worker, task_id) for task_id in states}
-    assert [each for each in results["health"]["details"]["findings"] if each["severity"] == "error"] == []
+    assert [finding for finding in results["health"]["details"]["findings"] if finding["severity"] == "error"] == []
     assert results["checkpoint"]["version"] == results["pin"]["numbers"]["version"]
     rows = {name: sorted(DeltaTable(standalone.tables / name).to_pyarrow_table()["id"].to_pylist()) for name in ROWS}
     assert rows == ROWS

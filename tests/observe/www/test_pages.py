@@ -51,11 +51,11 @@ def test_nothing_that_stands_in_a_log_becomes_markup():
     }
     page = history_page({"table": EVIL, "facts": {"files": EVIL}, "commits": [commit]}, root="")
     listed = tables_page([{"table": EVIL, "facts": {"files": EVIL}, "href": "/delta/x"}])
-    for each in (page, listed):
-        assert "<script" not in each
-        assert "<img" not in each
-        assert "&lt;script&gt;" in each
-    assert all(each.startswith("/dags/") for each in re.findall('href="([^"]*)"', page))
+    for html in (page, listed):
+        assert "<script" not in html
+        assert "<img" not in html
+        assert "&lt;script&gt;" in html
+    assert all(href.startswith("/dags/") for href in re.findall('href="([^"]*)"', page))
 
 
 @pytest.mark.parametrize("told", [{}, {"commits": "none", "facts": 3}, {"commits": [None, {"run": "x"}, {"timestamp": 1e40}]}])
