@@ -98,7 +98,7 @@ def xcom(airflow_database):
 
 @pytest.fixture
 def concurrent_writer(monkeypatch):
-    """Let a task of another DAG run win: ``run = concurrent_writer(table, operation)`` commits just before the operation does."""
+    """Let a task of another DAG run win: ``concurrent_writer(table, operation)`` commits just before the operation does."""
     run = {"dag_id": "hourly", "task_id": "correct", "run_id": "scheduled__2013-01-02T03:00:00+00:00", "map_index": -1}
     job = {"jobId": run["dag_id"], "jobName": "hourly.correct", "jobRunId": run["run_id"]}
     write = LocalLogStore.write_if_absent

@@ -96,7 +96,7 @@ class DeltaJob:
         }
         spec = _template(document)
         if len(spec.encode()) > LONGEST_ARGUMENT:
-            detail = f"its spec must fit into an argument of {LONGEST_ARGUMENT:,} bytes, but has {len(spec.encode()):,}"
+            detail = f"its spec must fit into an argument of {LONGEST_ARGUMENT:,} bytes, found {len(spec.encode()):,}"
             raise InvalidStatementError(statement=f"the job of {self.statement.table}", detail=detail)
         code = shipped_code(self.code_uri, type_name(self.statement))
         return Submission(

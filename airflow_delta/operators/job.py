@@ -185,7 +185,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
         :raises InvalidStatementError: The arguments contradict each other, or one of them is invalid.
         """
         if not is_template(self.poll_interval) and self.poll_interval <= 0:
-            raise self.invalid(f"poll_interval must be more than 0 seconds, but is {self.poll_interval}")
+            raise self.invalid(f"poll_interval must be more than 0 seconds, found {self.poll_interval}")
         without_run(self).statement()
 
     @abstractmethod

@@ -117,7 +117,7 @@ class DeltaPinOperator(DeltaCoreOperator):
     def check_arguments(self) -> None:
         """Refuse tables that cannot be pinned, as far as they are known; the versions are only known in a run."""
         if not isinstance(self.keep_for, timedelta):
-            raise self.invalid(f"keep_for must be a timedelta, but is {self.keep_for!r}")
+            raise self.invalid(f"keep_for must be a timedelta, found {self.keep_for!r}")
         known = without_run(self)
         if not is_template(known.tables) and not is_template(known.as_of):
             tables = [
@@ -128,7 +128,7 @@ class DeltaPinOperator(DeltaCoreOperator):
     def _requested(self, context: Context) -> tuple[PinnedTable, ...]:
         chosen = (context["dag_run"].conf or {}).get(CONF_KEY) or {}
         if not isinstance(chosen, Mapping):
-            detail = f"{CONF_KEY} in the run's conf must be a JSON object, but is {chosen!r}"
+            detail = f"{CONF_KEY} in the run's conf must be a JSON object, found {chosen!r}"
             raise InvalidStatementError(statement="PIN", detail=detail)
 
         def requested(alias: str, table: str, as_of: AsOf | None) -> PinnedTable:
@@ -167,7 +167,7 @@ class DeltaPinOperator(DeltaCoreOperator):
 def _named(tables: Any, as_of: Any) -> Iterator[tuple[str, str, AsOf | None]]:
     """Alias, table and version of each, as the arguments have them."""
     if not isinstance(tables, Mapping):
-        raise _invalid(f"tables must map aliases to tables, but is {tables!r}")
+        raise _invalid(f"tables must map aliases to tables, found {tables!r}")
     if taken := sorted(_TAKEN & tables.keys()):
         raise _invalid(f"{', '.join(taken)} cannot be an alias: the task has another XCom of this name")
     versions = as_of if isinstance(as_of, Mapping) else dict.fromkeys(tables, as_of)

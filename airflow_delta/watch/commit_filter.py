@@ -129,7 +129,7 @@ def _touches(partitions: str, files: pa.Table, metadata: Metadata, table: str) -
     schema = parse_schema(metadata.schema_string)
     predicate = parse_predicate(partitions, schema, table)
     if not is_partition_only(predicate, metadata.partition_columns):
-        detail = f"partitions must name only partition columns of {table}, but is {partitions!r}"
+        detail = f"partitions must name only partition columns of {table}, found {partitions!r}"
         raise InvalidStatementError(statement="CommitFilter", detail=detail)
     known = files.filter(pc.is_valid(files["partition_values"]))
     if len(known) < len(files):

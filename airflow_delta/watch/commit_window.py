@@ -47,7 +47,7 @@ class CommitWindow:
     def during(cls, interval: Any) -> CommitWindow:
         """From the start of an interval to before its end."""
         if isinstance(interval, str) or not isinstance(interval, Sequence) or len(interval) != 2:  # noqa: PLR2004
-            detail = f"during must be a pair of start and end, but is {shortened(interval)}"
+            detail = f"during must be a pair of start and end, found {shortened(interval)}"
             raise InvalidStatementError(statement=_STATEMENT, detail=detail)
         start, end = (
             _milliseconds(f"the {name} of during", time) for name, time in zip(("start", "end"), interval, strict=True)

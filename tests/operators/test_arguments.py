@@ -76,7 +76,7 @@ def test_the_flags_and_numbers_of_operators_are_found():
         (lambda: DeltaWriteOperator(**T, source="/s", overwrite_schema="no"), "must be true or false"),
         (
             lambda: DeltaWriteOperator(**T, source="/s", replace_where="a = {{ 1 }}"),
-            "replace_where does not go",
+            "replace_where cannot be combined",
         ),
         (
             lambda: DeltaSqlOperator(**T, query="SELECT 1", views={}, mode="overwrit"),
@@ -89,15 +89,15 @@ def test_the_flags_and_numbers_of_operators_are_found():
         (lambda: DeltaVacuumOperator(**T, lite=True, inventory="{{ i }}"), "exclude each other"),
         (
             lambda: DeltaVacuumOperator(**T, dry_run="maybe"),
-            "dry_run must be true or false, but is 'maybe'",
+            "dry_run must be true or false, found 'maybe'",
         ),
         (lambda: DeltaVacuumOperator(**T, engine="Worker"), "did you mean 'worker'"),
         (lambda: DeltaVacuumOperator(**T, deferrable="maybe"), "deferrable must be true or false"),
         (lambda: DeltaVacuumOperator(**T, poll_interval="soon"), "poll_interval must be a number"),
-        (lambda: DeltaVacuumOperator(**T, poll_interval=0), "must be more than 0 seconds, but is 0.0"),
+        (lambda: DeltaVacuumOperator(**T, poll_interval=0), "must be more than 0 seconds, found 0.0"),
         (lambda: DeltaVacuumOperator(**T, emit="alway"), "did you mean 'always'"),
         (lambda: DeltaRestoreOperator(**T, version=1, on_clear="resue"), "did you mean 'reuse'"),
-        (lambda: DeltaRestoreOperator(**T, version=1, timestamp="2026-01-01"), "not both"),
+        (lambda: DeltaRestoreOperator(**T, version=1, timestamp="2026-01-01"), "give either a version or a timestamp"),
         (lambda: DeltaRestoreOperator(**T, timestamp="yesterday"), "must be an ISO date or time"),
         (lambda: DeltaCreateOperator(**T, columns=OURS, mode="replce"), "did you mean 'replace'"),
         (lambda: DeltaOptimizeOperator(**T, z_order_by="a", full="true"), "cannot be combined with z_order_by"),
@@ -105,7 +105,7 @@ def test_the_flags_and_numbers_of_operators_are_found():
         (lambda: DeltaMaintenanceOperator(**T, steps=["vaccum"]), "did you mean 'vacuum'"),
         (lambda: DeltaMaintenanceOperator(**T, min_small_files="1"), "must be 2 or more"),
         (lambda: DeltaTableHealthOperator(**T, fail_on="warn"), "did you mean 'warning'"),
-        (lambda: DeltaMergeOperator(**T, source="/s"), "on must be a string"),
+        (lambda: DeltaMergeOperator(**T, source="/s"), "on must be a text"),
         (lambda: DeltaMergeOperator(**T, source="/s", on="a", sql="MERGE"), "part of the text of sql"),
         (lambda: DeltaMergeOperator(**T, source="/s", on="a", views={"v": "/v"}), "views go with sql only"),
         (
@@ -200,7 +200,7 @@ def test_a_template_that_renders_to_no_flag_fails_the_task_by_its_name(empty_tab
         params=VALUES,
     )
     assert run.state == "failed"
-    assert "dry_run must be true or false, but is 'maybe'" in str(run.errors[0])
+    assert "dry_run must be true or false, found 'maybe'" in str(run.errors[0])
 
 
 @pytest.mark.parametrize("native", [False, True], ids=["text", "native"])
