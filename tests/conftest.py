@@ -18,7 +18,7 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.log.file_names import LOG_DIRECTORY
 from airflow_delta.core.storage.local_log_store import LocalLogStore
 
-# A run of all tests draws the same examples each time, so that it tells of the change and not of its luck; new ones are drawn
+# A run of all tests draws the same examples each time, so that it depends on the change and not on luck; new ones are drawn
 # by the slow tests, and by any with `--hypothesis-profile=search`.
 settings.register_profile("steady", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None)

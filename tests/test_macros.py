@@ -43,7 +43,7 @@ def test_a_run_without_a_logical_date_is_for_the_date_it_was_due():
 
 @pytest.fixture
 def events():
-    """Three events of one asset, two by operators and one by a watcher, and one of another asset that tells nothing."""
+    """Three events of one asset, two by operators and one by a watcher, and one of another asset without versions."""
 
     def event(name, extra):
         return AssetEventDagRunReferenceResult.model_validate(

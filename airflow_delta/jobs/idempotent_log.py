@@ -31,7 +31,7 @@ class IdempotentLog(DeltaLog):
 
         Raises:
             AlreadyCommitted: The version holds the task's commit, or follows it.
-            TokenHistoryLostError: Commits were cleaned up, so nobody can tell.
+            TokenHistoryLostError: Commits were cleaned up, so nobody can know.
         """
         transaction = super().start_transaction(snapshot, enforces=enforces)
         if transaction.read_version > self._start_version and self.find_commit(self._token, self._start_version):

@@ -1,7 +1,7 @@
 """The log against ``deltalake``, in fresh processes, turn and turn about; both sides find the same, or the case is missed.
 
 Times hold the case's work alone: neither the interpreter's start nor imports. Memory is the most that the process ever had
-resident, all told. The tables have one million files in their checkpoint (which the peer wrote), plus ten commits.
+resident, in total. The tables have one million files in their checkpoint (which the peer wrote), plus ten commits.
 
     python -m benchmarks.log_core [--case open] [--runs 5] [--files 1000000] [--commits 6000]
 """

@@ -35,7 +35,7 @@ class Case:
         theirs: None where there is no peer; then ``time`` is in seconds.
         time: Target: our median time over theirs.
         memory: Target: our peak memory over theirs; None where the case has none.
-        make: Makes the table below a directory, unless it is there already, and tells its path.
+        make: Makes the table below a directory, unless it exists already, and returns its path.
         reset: Called with that path before each measurement.
     """
 

@@ -62,7 +62,7 @@ def version_of_table(table: Path) -> int:
 
 
 def checkpoint_rows(table: Path) -> list[int]:
-    """Rows in the checkpoint of that version, and the version that the hint tells."""
+    """Rows in the checkpoint of that version, and the version in the hint."""
     log = table / "_delta_log"
     rows = pq.read_metadata(log / f"{version_of_table(table):020d}.checkpoint.parquet").num_rows
     return [rows, json.loads((log / "_last_checkpoint").read_text())["version"]]

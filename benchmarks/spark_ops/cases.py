@@ -26,7 +26,7 @@ from airflow_delta.spark.write.write import write
 from benchmarks.spark_ops.inputs import RANGE, SPREAD, data_files
 
 _VECTORS = {"delta.enableDeletionVectors": "true"}
-_ONE_PERCENT = "flight % 100 = 7"  # of rows all over the table; nothing in the log tells which
+_ONE_PERCENT = "flight % 100 = 7"  # of rows all over the table; nothing in the log says which
 
 Run = Callable[[SparkSession, Path, "Inputs"], Any]
 

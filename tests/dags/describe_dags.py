@@ -1,4 +1,4 @@
-"""Run in a process of its own: reads the DAG files as Airflow does, and tells what they hold and what reading them touched."""
+"""Run in a process of its own: reads the DAG files as Airflow does, and prints what they hold and what reading them touched."""
 
 import json
 import sys

@@ -11,19 +11,19 @@ from flights_conflict_alert import dag
 pytestmark = pytest.mark.airflow
 
 
-def test_the_loser_is_told_of_the_winner_and_tries_again(tmp_path, run_dag, xcom, concurrent_writer):
+def test_the_losing_task_reports_the_winner_and_tries_again(tmp_path, run_dag, xcom, concurrent_writer):
     table = tmp_path / "contested"
     winner = concurrent_writer(table, "RESTORE")
     dag_run = run_dag(dag, logical_date=pendulum.datetime(2013, 1, 2), run_conf={"root": str(tmp_path)})
     assert str(dag_run.state.value) == "success"
-    (told,) = map(json.loads, (tmp_path / "conflicts.jsonl").read_text().splitlines())
-    assert (told["code"], told["winning_version"]) == ("DELTA_CONCURRENT_WRITE", told["read_version"] + 1)
-    assert (told["winning_run"], told["winning_operation"]) == (winner, "SET TBLPROPERTIES")
-    assert told["run_id"] == dag_run.run_id
-    assert told["message"].startswith(f"flights_conflict_alert.roll_back, run {dag_run.run_id}, try 1: ")
-    assert "made by hourly.correct" in told["message"]
+    (report,) = map(json.loads, (tmp_path / "conflicts.jsonl").read_text().splitlines())
+    assert (report["code"], report["winning_version"]) == ("DELTA_CONCURRENT_WRITE", report["read_version"] + 1)
+    assert (report["winning_run"], report["winning_operation"]) == (winner, "SET TBLPROPERTIES")
+    assert report["run_id"] == dag_run.run_id
+    assert report["message"].startswith(f"flights_conflict_alert.roll_back, run {dag_run.run_id}, try 1: ")
+    assert "made by hourly.correct" in report["message"]
     history = {entry["version"]: entry for entry in DeltaTable(table).history()}
-    restored, won = max(history), history[told["winning_version"]]
+    restored, won = max(history), history[report["winning_version"]]
     assert xcom(dag_run, "roll_back", "delta_version") == restored
     assert (history[restored]["operation"], won["operation"]) == ("RESTORE", "SET TBLPROPERTIES")
     # "describe" commits before or after the winner: which of the two tasks Airflow takes first is its own choice.

@@ -27,8 +27,8 @@ def test_a_run_processes_what_is_new_once_and_announces_it(tmp_path, run_dag, xc
 
     run = run_dag(dag, logical_date=None, run_conf={"root": str(tmp_path)})  # as runs are that events start
     assert (str(run.state.value), run.logical_date) == ("success", None)
-    told = xcom(run, "new_commits")
-    assert (told["from_version"], told["to_version"], told["previous_version"]) == (0, 1, -1)
+    pushed = xcom(run, "new_commits")
+    assert (pushed["from_version"], pushed["to_version"], pushed["previous_version"]) == (0, 1, -1)
     rows = DeltaTable(tmp_path / "days").to_pyarrow_table().sort_by("flight_date").to_pylist()
     assert rows == [
         {"flight_date": date(2013, 1, 1), "flights": 2, "mean_dep_delay": 2.0},

@@ -17,10 +17,10 @@ def test_each_airline_is_merged_as_a_commit_of_its_own(tmp_path, run_dag, xcom, 
     dag_run = run_dag(dag, logical_date=pendulum.datetime(2013, 1, 2), run_conf={"root": str(tmp_path)})
     assert str(dag_run.state.value) == "success"
     merged = mapped_xcoms(dag_run, "merge")
-    told = sorted(
+    results = sorted(
         (merge["version"], merge["committed"], merge["conflicts"]) for merge in merged
     )  # which goes first is not said
-    assert told == [(1, True, []), (2, True, [])]
+    assert results == [(1, True, []), (2, True, [])]
     assert xcom(dag_run, "passed") == {"1": [], "2": []}
 
     flights = read_flights(packaged_csv("flights.csv.zip")).to_pylist()

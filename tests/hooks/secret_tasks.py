@@ -21,7 +21,7 @@ from airflow_delta.operators import (
 
 
 def secret_tasks(settings):
-    """Each task that succeeds or fails with secrets around; by the end of its name one can tell which."""
+    """Each task that succeeds or fails with secrets around; the end of its name says which."""
     spark = {"conn_id": "spark_local", "conf": settings["conf"]}
     rows = {"query": "SELECT CAST(1 AS BIGINT) AS id", "views": {}}
     with DAG("keeps_secrets", schedule=None, start_date=pendulum.datetime(2013, 1, 1)) as dag:

@@ -31,7 +31,7 @@ def connection(monkeypatch):
     return add
 
 
-def test_without_a_connection_tables_are_told_by_their_uris(monkeypatch):
+def test_without_a_connection_tables_are_named_by_their_uris(monkeypatch):
     monkeypatch.delenv("AIRFLOW_CONN_DELTA_DEFAULT", raising=False)
     hook = DeltaHook()
     assert hook.table_uri("/lake/flights") == "/lake/flights"
@@ -89,10 +89,10 @@ def test_every_name_of_a_table_in_a_statement_is_placed(connection):
     hook = connection("lake", host="/lake")
     views = {"a": TableSource("a", version=3), "b": TableSource("s3://far/b"), "c": FileSource("c/*.csv", format="csv")}
     merge = MergeStatement(table="flights", source=SqlSource("SELECT * FROM a", views=views), on="target.id = source.id")
-    placed = hook.resolve_table_uris(merge)
-    assert placed.table == "/lake/flights"
-    assert placed.source.views == views | {"a": TableSource("/lake/a", version=3)}
-    assert (placed.on, placed.clauses) == (merge.on, merge.clauses)
+    resolved = hook.resolve_table_uris(merge)
+    assert resolved.table == "/lake/flights"
+    assert resolved.source.views == views | {"a": TableSource("/lake/a", version=3)}
+    assert (resolved.on, resolved.clauses) == (merge.on, merge.clauses)
     assert hook.resolve_table_uris(WriteStatement(table="t", source=TableSource("u"))).source == TableSource("/lake/u")
     assert hook.resolve_table_uris(OptimizeStatement(table="t", where="day = 'table'")) == OptimizeStatement(
         table="/lake/t", where="day = 'table'"
@@ -141,7 +141,7 @@ def test_the_key_of_one_azure_account_goes_to_no_other(connection):
         ({"storage_options": ["hunter2"]}, "storage_options is not a JSON object"),
     ],
 )
-def test_what_the_connection_cannot_mean_is_refused(connection, extra, detail):
+def test_an_invalid_connection_is_refused(connection, extra, detail):
     with pytest.raises(DeltaConnectionError, match=detail) as caught:
         connection("lake", extra=extra).storage_options("s3://b/t")
     assert "hunter2" not in str(caught.value)

@@ -134,7 +134,7 @@ def test_variables_are_settings_on_yarn_and_kubernetes_only():
     assert refused(env_vars=variables, master="k8s://https://m") == ("env_vars.AWS_SECRET_ACCESS_KEY",)
 
 
-def test_secrets_in_a_statement_are_told_by_their_place():
+def test_secrets_in_a_statement_are_named_by_their_place():
     files = FileSource("https://acc.blob.core.windows.net/c/f.csv?sv=1&sig=hunter2", format="csv")
     assert refused(WriteStatement(table="s3://AKIA:hunter2@lake/t", source=files)) == (
         "WriteStatement.table",

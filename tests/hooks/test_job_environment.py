@@ -33,10 +33,10 @@ def test_a_driver_beside_the_worker_finds_the_options_and_the_worker_keeps_none(
     monkeypatch.setenv("AWS_SESSION_TOKEN", "of another identity")
     monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
     with credentials_for_the_driver(hook, target(master)):
-        told = subprocess.run(
+        printed = subprocess.run(
             [sys.executable, "-c", "import json, os; print(json.dumps(dict(os.environ)))"], stdout=subprocess.PIPE, check=True
         )
-    environment = json.loads(told.stdout)
+    environment = json.loads(printed.stdout)
     assert json.loads(environment[VARIABLE]) == {"s3": {"key": "AKIAMINE", "secret": "hunter2", "endpoint_url": "http://minio"}}
     assert (environment["AWS_ACCESS_KEY_ID"], environment["AWS_SECRET_ACCESS_KEY"]) == ("AKIAMINE", "hunter2")
     assert environment["AWS_SESSION_TOKEN"] == ""

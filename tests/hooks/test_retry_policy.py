@@ -77,6 +77,6 @@ def test_the_policy_survives_serialization():
 
 
 @pytest.mark.parametrize(("base", "cap"), [(0, 1), (-1, 1), (2, 1)])
-def test_pauses_that_cannot_be_meant_are_refused(base, cap):
+def test_invalid_pauses_are_refused(base, cap):
     with pytest.raises(ValueError, match="expected 0 < base"):
         DeltaRetryPolicy(base=timedelta(seconds=base), cap=timedelta(seconds=cap))

@@ -80,8 +80,8 @@ def test_google(extra, expected):
 )
 def test_azure(conn_type, fields, extra, expected):
     wanted = {"account_name": "acc"} | expected
-    told = {name: value for name, value in wanted.items() if value is not None}
-    assert options(conn_type, extra, **fields) == (ObjectService.AZURE, told)
+    set_options = {name: value for name, value in wanted.items() if value is not None}
+    assert options(conn_type, extra, **fields) == (ObjectService.AZURE, set_options)
 
 
 @pytest.mark.parametrize(

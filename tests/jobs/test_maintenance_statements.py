@@ -1,4 +1,4 @@
-"""What looks after files and log tells what it did, or in a dry run what it would do; nobody's rows change."""
+"""Maintenance statements report what they did, or in a dry run what they would do; no row changes."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -36,8 +36,8 @@ def test_a_vacuum_names_what_it_would_delete_and_then_deletes_it(flights, tmp_pa
         pq.write_table(pa.Table.from_pylist([row]), tmp_path / "inventory.parquet")
         how = {"inventory": str(tmp_path / "inventory.parquet")}
     arguments = {"table": str(flights), "retention_hours": 0, "enforce_retention": False, **how}
-    told = done(VacuumStatement(**arguments, dry_run=True))
-    assert (told.details["paths"], told.metrics["numFilesToDelete"], told.committed) == ([gone], 1, False)
+    result = done(VacuumStatement(**arguments, dry_run=True))
+    assert (result.details["paths"], result.metrics["numFilesToDelete"], result.committed) == ([gone], 1, False)
     assert gone in files(flights)
     deleted = done(VacuumStatement(**arguments, dry_run=False))
     assert (deleted.metrics["numDeletedFiles"], deleted.committed, deleted.version) == (1, True, 3)
@@ -49,8 +49,8 @@ def test_a_vacuum_names_what_it_would_delete_and_then_deletes_it(flights, tmp_pa
     ("kind", "suffix"), [("classic", ".checkpoint.parquet"), ("multi-part", ".parquet"), (None, ".parquet")]
 )
 def test_a_checkpoint_is_written_in_the_kind_asked_for(flights, kind, suffix):
-    told = done(CheckpointStatement(table=str(flights), kind=kind))
-    assert (told.version, told.committed) == (1, False)
+    result = done(CheckpointStatement(table=str(flights), kind=kind))
+    assert (result.version, result.committed) == (1, False)
     (written, *_) = (flights / "_delta_log").glob(f"{1:020d}.checkpoint*")
     assert written.name.endswith(suffix)
 
@@ -60,15 +60,15 @@ def test_a_cleanup_names_what_it_would_delete_and_then_deletes_it(flights):
     log = DeltaLog.for_table(str(flights), clock=lambda: now)
     log.checkpoint()
     statement = CleanUpLogStatement(table=str(flights), dry_run=True)
-    told = execute_in_core(log, statement, origin=Origin())
-    assert told.details == {"barrier": 1, "paths": [f"_delta_log/{0:020d}.json"]}
+    result = execute_in_core(log, statement, origin=Origin())
+    assert result.details == {"barrier": 1, "paths": [f"_delta_log/{0:020d}.json"]}
     assert (flights / "_delta_log" / f"{0:020d}.json").exists()
     deleted = execute_in_core(log, CleanUpLogStatement(table=str(flights)), origin=Origin())
     assert deleted.metrics == {"numLogFiles": 1, "numSidecars": 0, "numTemporaryFiles": 0}
     assert not (flights / "_delta_log" / f"{0:020d}.json").exists()
 
 
-def test_a_commit_that_cannot_be_read_again_is_told_as_committed(flights, monkeypatch):
+def test_a_commit_that_cannot_be_read_again_is_reported_as_committed(flights, monkeypatch):
     def fail(store, version):
         raise OSError("the network is gone")
 

@@ -60,7 +60,7 @@ def test_an_outcome_comes_back_equal(tmp_path):
     assert written_results(str(tmp_path), TOKEN) == {2}
 
 
-def test_an_error_of_another_version_is_still_told():
+def test_an_error_of_another_version_is_still_reported():
     error = ResultDocument(
         error={"code": "DELTA_OF_TOMORROW", "text": "[DELTA_OF_TOMORROW] moon", "attributes": {"table": "t"}}
     )
@@ -137,8 +137,8 @@ def test_a_document_that_cannot_be_read_is_like_none(tmp_path, text):
 
 def test_figures_that_cannot_be_so_are_left_out():
     facts = '{"version": 1, "files": -5, "bytes": NaN, "small_files": "many", "x": ' + "9" * 400 + "}"
-    told = f', "table_facts": {facts}, "history": [7], "schema_string": 1'
-    document = ResultDocument.from_text(OF_DOCUMENT % (OF_RESULT % "", "null", told))
+    described = f', "table_facts": {facts}, "history": [7], "schema_string": 1'
+    document = ResultDocument.from_text(OF_DOCUMENT % (OF_RESULT % "", "null", described))
     assert (document.table_facts, document.history, document.schema_string) == ({"version": 1}, (), None)
     assert document.outcome.version == 9
 

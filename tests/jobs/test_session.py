@@ -17,10 +17,10 @@ def test_storage_options_go_with_the_tasks_to_python_workers_and_are_no_setting(
     try:
 
         def found(batches):
-            yield from (batch.set_column(0, "told", [os.environ.get(VARIABLE)] * len(batch)) for batch in batches)
+            yield from (batch.set_column(0, "options_seen", [os.environ.get(VARIABLE)] * len(batch)) for batch in batches)
 
-        told = session.range(1, numPartitions=1).mapInArrow(found, "told STRING").collect()
-        assert [row.told for row in told] == [options]
+        options_seen = session.range(1, numPartitions=1).mapInArrow(found, "options_seen STRING").collect()
+        assert [row.options_seen for row in options_seen] == [options]
         assert "hunter2" not in str(session.sparkContext.getConf().getAll())
     finally:
         del session.sparkContext.environment[VARIABLE]

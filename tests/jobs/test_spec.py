@@ -66,8 +66,8 @@ def test_what_is_no_json_object_is_refused(text):
 
 
 def test_a_field_that_a_later_version_adds_changes_no_digest_as_long_as_it_says_nothing():
-    told = to_json(CheckpointStatement(table="/t"), with_defaults=False)
-    assert told == {"$type": "checkpoint", "table": "/t"}
+    document = to_json(CheckpointStatement(table="/t"), with_defaults=False)
+    assert document == {"$type": "checkpoint", "table": "/t"}
     nested = to_json(MergeStatement(table="/t", source=TableSource("/s"), on="a = b"), with_defaults=False)
     assert nested["source"] == {"$type": "table", "table": "/s"}
     assert statement_digest(CheckpointStatement(table="/t", version=0)) != statement_digest(CheckpointStatement(table="/t"))

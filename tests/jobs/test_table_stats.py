@@ -1,4 +1,4 @@
-"""What a document tells of the table, whoever did the work."""
+"""What a result document reports of the table, whichever process did the work."""
 
 import json
 

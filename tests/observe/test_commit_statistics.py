@@ -6,7 +6,7 @@ from airflow_delta.observe.commit_statistics import commit_statistics
 
 
 @pytest.mark.parametrize(
-    ("metrics", "told"),
+    ("metrics", "expected"),
     [
         ({"numFiles": "2", "numOutputRows": "30", "numOutputBytes": "999"}, (30, 2, 999)),
         (
@@ -27,12 +27,12 @@ from airflow_delta.observe.commit_statistics import commit_statistics
         ({}, (None, None, None)),
     ],
 )
-def test_rows_files_and_bytes_of_an_operation(metrics, told):
+def test_rows_files_and_bytes_of_an_operation(metrics, expected):
     statistics = commit_statistics(metrics)
-    assert (statistics.rows, statistics.files, statistics.bytes) == told
+    assert (statistics.rows, statistics.files, statistics.bytes) == expected
 
 
 @pytest.mark.parametrize("figure", ["9" * 5_000, "-5", -5, 1 << 70, True, float("nan"), None, ["1"], "\ud800"], ids=range(9))
 def test_figures_that_cannot_be_so_do_not_count(figure):
-    told = commit_statistics({"numOutputRows": figure, "numFiles": figure, "numOutputBytes": "7"})
-    assert (told.rows, told.files, told.bytes) == (None, None, 7)
+    expected = commit_statistics({"numOutputRows": figure, "numFiles": figure, "numOutputBytes": "7"})
+    assert (expected.rows, expected.files, expected.bytes) == (None, None, 7)

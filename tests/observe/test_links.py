@@ -1,4 +1,4 @@
-"""Where a task's links lead, and how much is told for them."""
+"""Where a task's links lead, and how much history is pushed for them."""
 
 import json
 from types import SimpleNamespace
@@ -28,22 +28,22 @@ def commit(version, **more):
     return {"version": version, "timestamp": 5, "operation": "WRITE", "operationMetrics": {}, "airflowDelta": record, **more}
 
 
-def test_the_history_is_told_with_the_runs_that_made_it():
-    told = history_payload(
+def test_the_history_names_the_runs_that_made_it():
+    payload = history_payload(
         document(history=(commit(2), {"version": 1, "timestamp": 4}), table_facts={"version": 2, "files": 3})
     )
-    assert (told["table"], told["version"], told["facts"]) == ("s3://lake/t", 2, {"version": 2, "files": 3})
-    assert told["commits"] == [
+    assert (payload["table"], payload["version"], payload["facts"]) == ("s3://lake/t", 2, {"version": 2, "files": 3})
+    assert payload["commits"] == [
         {"version": 2, "timestamp": 5, "operation": "WRITE", "run": {"dag_id": "daily", "task_id": "load", "run_id": "r"}},
         {"version": 1, "timestamp": 4, "run": {}},
     ]
 
 
-def test_as_many_commits_are_told_as_fit_into_an_xcom():
+def test_as_many_commits_are_kept_as_fit_into_an_xcom():
     long = {str(number): "9" * 1_000 for number in range(9)}
-    told = history_payload(document(history=tuple(commit(version, operationMetrics=long) for version in range(9, -1, -1))))
-    assert [entry["version"] for entry in told["commits"]] == [9, 8, 7, 6, 5]
-    assert len(json.dumps(told)) <= MAX_BYTES
+    payload = history_payload(document(history=tuple(commit(version, operationMetrics=long) for version in range(9, -1, -1))))
+    assert [entry["version"] for entry in payload["commits"]] == [9, 8, 7, 6, 5]
+    assert len(json.dumps(payload)) <= MAX_BYTES
     huge = commit(1, operation="x" * MAX_BYTES)
     assert history_payload(document(history=(huge,)))["commits"] == []
 

@@ -143,13 +143,13 @@ def test_nothing_that_goes_wrong_reaches_the_task(monkeypatch):
 
 
 @pytest.mark.airflow
-def test_a_task_of_a_real_dag_run_is_told_of_through_the_plugin(statsd, run_dag, tmp_path):
+def test_a_task_of_a_real_dag_run_sends_metrics_through_the_plugin(statsd, run_dag, tmp_path):
     table = tmp_path / "lake" / "flights"
     write_deltalake(table, pa.table({"id": [1, 2]}))
     with DAG("daily", schedule=None, start_date=pendulum.datetime(2013, 1, 1)) as dag:
         DeltaVacuumOperator(task_id="vacuum", table=str(table), engine="worker", dry_run=False)
     assert run_dag(dag, logical_date=pendulum.datetime(2013, 1, 2)).state == "success"
-    told, tag = statsd.lines, str(table)[-100:]
-    assert f"airflow.delta.table.version,table={tag}:0|g" in told
-    assert f"airflow.delta.table.small_files,table={tag}:1|g" in told
-    assert len(told) == 4
+    lines, tag = statsd.lines, str(table)[-100:]
+    assert f"airflow.delta.table.version,table={tag}:0|g" in lines
+    assert f"airflow.delta.table.small_files,table={tag}:1|g" in lines
+    assert len(lines) == 4

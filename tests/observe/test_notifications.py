@@ -1,4 +1,4 @@
-"""Who is told of a conflict, and what they are told."""
+"""Who is notified of a conflict, and with what."""
 
 import asyncio
 from types import SimpleNamespace
@@ -37,7 +37,7 @@ class Recorder(BaseNotifier):
         self.said.append(self.text)
 
 
-def test_a_notifier_is_told_of_a_conflict_and_renders_its_own_text():
+def test_a_notifier_is_called_with_a_conflict_and_renders_its_own_text():
     said = []
     text = "{{ delta_conflict.winning_run.dag_id }} won {{ delta_conflict.partition.day }} of {{ delta_conflict.table }}"
     notifier = DeltaConflictNotifier(then=Recorder(said, text))
@@ -58,14 +58,14 @@ def test_a_function_gets_the_report_and_a_text_that_can_be_sent_as_it_is():
 
 
 @pytest.mark.parametrize("error", [RuntimeError("x"), None, "a text", SchemaMismatchError(table="t", differences=())])
-def test_nobody_is_told_of_what_is_no_conflict(error):
+def test_nobody_is_notified_of_what_is_not_a_conflict(error):
     seen = []
     DeltaConflictNotifier(then=seen.append, message="{{ delta_conflict.table.upper() }}")(context(error))
     assert seen == []
 
 
 @pytest.mark.parametrize(
-    ("filters", "is_told"),
+    ("filters", "is_notified"),
     [
         ({"only": ConcurrentAppendError}, True),
         ({"only": ConcurrentDeleteReadError}, False),
@@ -80,13 +80,13 @@ def test_nobody_is_told_of_what_is_no_conflict(error):
         ({"min_try": 1}, True),
     ],
 )
-def test_filters_by_error_table_and_try(filters, is_told):
+def test_filters_by_error_table_and_try(filters, is_notified):
     seen = []
     DeltaConflictNotifier(then=[seen.append], **filters)(context())
-    assert bool(seen) is is_told
+    assert bool(seen) is is_notified
 
 
-def test_one_that_fails_keeps_nobody_else_from_being_told():
+def test_one_that_fails_stops_no_other_notifier():
     seen = []
 
     def fail(context):

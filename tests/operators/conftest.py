@@ -78,7 +78,7 @@ def recording_submit(tmp_path_factory):
 
 @dataclass
 class TaskRun:
-    """What became of a DAG of one task."""
+    """The outcome of a DAG of one task."""
 
     state: str
     result: object
@@ -160,7 +160,7 @@ def clear_once():
 
 @dataclass
 class ResourceManager:
-    """YARN's resource manager; whoever asks after an application is told its ``state`` and ``final_status``."""
+    """YARN's resource manager; a request for an application returns its ``state`` and ``final_status``."""
 
     state: str = "FINISHED"
     final_status: str = "SUCCEEDED"

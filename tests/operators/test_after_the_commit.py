@@ -1,4 +1,4 @@
-"""Behind the commit nothing fails a task: what cannot be told is a warning of its result."""
+"""After the commit nothing fails a task: what cannot be reported is a warning of its result."""
 
 import json
 
@@ -54,7 +54,7 @@ def test_an_event_that_cannot_be_made_is_a_warning(empty_table, run_task, monkey
     assert warning == r"the asset's event failed: RuntimeError: no event\x1b[2J for password=***"
 
 
-def test_a_checkpoint_that_fails_is_told_in_the_result(empty_table, run_task):
+def test_a_checkpoint_that_fails_is_a_warning_of_the_result(empty_table, run_task):
     def make():
         DeltaLog.for_table(str(empty_table)).alter().set_properties({"delta.checkpointInterval": "2"})
         (empty_table / "_delta_log" / f"{2:020d}.checkpoint.parquet").mkdir()

@@ -69,10 +69,10 @@ def test_a_commit_is_announced_small_and_flat(empty_table, recording_submit, run
     submit = recording_submit()
     assert run_task(lambda: merge(empty_table, submit, asset=asset), dag_id="announces").state == "success"
     ((extra, key),) = events()
-    told = extra["delta"]
-    run_id = told.pop("run_id")
+    delta = extra["delta"]
+    run_id = delta.pop("run_id")
     assert run_id.startswith("manual__")
-    assert told == {
+    assert delta == {
         "table": f"file://{empty_table}",
         "version": 1,
         "read_version": 0,

@@ -39,8 +39,8 @@ def test_a_bare_executor_merges_and_compacts_with_the_code_that_arrives_with_the
         "import importlib.util as u; print([n for n in ('airflow_delta', 'airflow', 'sqlglot', 'fsspec') if u.find_spec(n)])"
     )
     plain = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    told = subprocess.run([bare_python, "-c", lacks], capture_output=True, text=True, check=True, cwd=tmp_path, env=plain)
-    assert told.stdout.strip() == "[]"
+    printed = subprocess.run([bare_python, "-c", lacks], capture_output=True, text=True, check=True, cwd=tmp_path, env=plain)
+    assert printed.stdout.strip() == "[]"
     started = len((tmp_path / "started").read_text().splitlines())
     table, feed = str(tmp_path / "table"), str(tmp_path / "feed")
     for part in range(4):

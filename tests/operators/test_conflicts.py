@@ -1,4 +1,4 @@
-"""What a task tells of the commits it raced with."""
+"""What a task reports of the commits it raced with."""
 
 import pytest
 
@@ -27,12 +27,12 @@ def test_a_conflict_that_fails_the_task_names_the_winning_commit_and_its_dag_run
     (error,) = run.errors
     assert isinstance(error, ConcurrentWriteError)
     assert error.winning_run == winner
-    told = run.conflict
-    assert (told["code"], told["table"]) == ("DELTA_CONCURRENT_WRITE", str(contested))
-    assert (told["read_version"], told["winning_version"], told["winning_operation"]) == (1, 2, "SET TBLPROPERTIES")
-    assert (told["winning_run"], told["rule"]) == (winner, "any_winner")
-    assert told["winning_job"]["jobName"] == "hourly.correct"
-    assert "Remedy:" in told["text"]
+    report = run.conflict
+    assert (report["code"], report["table"]) == ("DELTA_CONCURRENT_WRITE", str(contested))
+    assert (report["read_version"], report["winning_version"], report["winning_operation"]) == (1, 2, "SET TBLPROPERTIES")
+    assert (report["winning_run"], report["rule"]) == (winner, "any_winner")
+    assert report["winning_job"]["jobName"] == "hourly.correct"
+    assert "Remedy:" in report["text"]
 
 
 def test_a_conflict_is_tried_again_soon_and_passes_once_nobody_is_in_the_way(contested, run_task, concurrent_writer):

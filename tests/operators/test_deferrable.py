@@ -1,4 +1,4 @@
-"""A task on a cluster frees its worker: the triggerer waits for the document, and what comes of it is what the worker tells."""
+"""A task on a cluster frees its worker: the triggerer waits for the document, and its outcome is what the worker reports."""
 
 import asyncio
 import json
@@ -106,7 +106,7 @@ def test_the_worker_is_freed_and_the_result_is_what_the_driver_left(
     assert (run.state, run.version, run.result["metrics"], events) == ("success", 1, {"rows": 1}, ["document"])
 
 
-def test_a_conflict_is_told_as_by_a_waiting_task(empty_table, recording_submit, run_task, resource_manager, events):
+def test_a_conflict_is_reported_as_by_a_waiting_task(empty_table, recording_submit, run_task, resource_manager, events):
     resource_manager.state, resource_manager.final_status = "RUNNING", "UNDEFINED"
     run = run_task(lambda: merge(empty_table, recording_submit(DETACHED.format(delay=0.2) + CONFLICT)))
     (error,) = run.errors

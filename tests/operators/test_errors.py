@@ -10,7 +10,7 @@ from airflow_delta.operators import DeltaMergeOperator, DeltaSqlOperator
 pytestmark = [pytest.mark.airflow, pytest.mark.spark]
 
 
-def test_a_source_without_a_column_and_a_failed_gate_are_told_and_change_nothing(tmp_path, run_task, capfd):
+def test_a_source_without_a_column_and_a_failed_expectation_are_reported_and_change_nothing(tmp_path, run_task, capfd):
     table, feed = tmp_path / "table", tmp_path / "feed"
     write_deltalake(str(table), pa.table({"id": [1, 2], "delay": [10, 20]}))
     write_deltalake(str(feed), pa.table({"id": [2, 3]}))

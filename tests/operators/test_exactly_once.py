@@ -1,4 +1,4 @@
-"""The driver is killed for real; the table's log decides what became of its task."""
+"""The driver is killed for real; the table's log decides the outcome of its task."""
 
 import json
 import os

@@ -71,9 +71,9 @@ def test_a_warning_fails_a_task_that_asks_for_it(short_table, run_task, fail_on,
 
 def test_the_log_tells_each_finding_with_its_remedy(short_table, run_task, capsys):
     run_task(lambda: health(short_table))
-    (told,) = [line for line in capsys.readouterr().out.splitlines() if "RETENTION_SHORT" in line]
-    assert "warning RETENTION_SHORT: delta.deletedFileRetentionDuration is 1 hours" in told
-    assert "Remedy: set it longer than the longest job takes" in told
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "RETENTION_SHORT" in line]
+    assert "warning RETENTION_SHORT: delta.deletedFileRetentionDuration is 1 hours" in line
+    assert "Remedy: set it longer than the longest job takes" in line
 
 
 def test_where_there_is_no_table_the_task_says_so(tmp_path, run_task):
@@ -81,7 +81,7 @@ def test_where_there_is_no_table_the_task_says_so(tmp_path, run_task):
     assert isinstance(error, TableNotFoundError)
 
 
-def test_with_spark_the_job_is_told_what_to_look_at(empty_table, recording_submit, run_task):
+def test_with_spark_the_job_gets_the_arguments_of_the_check(empty_table, recording_submit, run_task):
     outcome = """
 from airflow_delta.core.statements import OperationResult
 from airflow_delta.jobs.result import ResultDocument, write_result

@@ -119,7 +119,7 @@ def test_a_typed_error_fails_the_task_at_once_when_it_would_only_come_again(empt
     assert len(submit.calls) == 1
 
 
-def test_a_conflict_is_told_in_an_xcom_and_tried_again_with_the_same_token(empty_table, recording_submit, run_task):
+def test_a_conflict_is_reported_in_an_xcom_and_tried_again_with_the_same_token(empty_table, recording_submit, run_task):
     conflict = "errors.ConcurrentAppendError(table='t', read_version=1, winning_version=2, path='f.parquet')"
     submit = recording_submit(FAIL_WITH.format(error=conflict))
     run = run_task(lambda: merge(empty_table, submit), retries=1)
@@ -240,7 +240,9 @@ def test_in_cluster_mode_the_first_write_asks_for_a_scratch_place(tmp_path, reco
     assert call["python"] is None or call["python"] == sys.executable
 
 
-def test_a_cleared_task_runs_again_with_a_new_token_unless_told_otherwise(empty_table, recording_submit, run_task, clear_once):
+def test_a_cleared_task_runs_again_with_a_new_token_unless_configured_otherwise(
+    empty_table, recording_submit, run_task, clear_once
+):
     submit = recording_submit(COMMIT + "number == 1 and write_commit()")
     run = run_task(lambda: merge(empty_table, submit), more=clear_once)
     first, second = submit.calls

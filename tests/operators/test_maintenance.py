@@ -1,4 +1,4 @@
-"""The maintenance as a task: who does it, and what its result tells."""
+"""Maintenance as a task: what does it, and what its result reports."""
 
 import pyarrow as pa
 import pyarrow.compute as pc

@@ -27,7 +27,7 @@ def table(tmp_path):
 
 
 class Consumer:
-    """A DAG that runs day after day, and fails on the days that it is told to."""
+    """A DAG that runs day after day, and fails on the given days."""
 
     def __init__(self, table, run_dag, xcom, name, **arguments):
         self.run_dag, self.xcom = run_dag, xcom
@@ -173,7 +173,7 @@ def due(table, stored=None, succeeded=()):
 
 
 def test_events_that_come_twice_late_or_in_another_order_do_not_matter(table):
-    """Trap 14: the range is told by the log and by what runs did, never by events."""
+    """Trap 14: the range comes from the log and from what runs did, never from events."""
     for _ in range(3):
         table.write()
     first = due(table)
@@ -219,7 +219,7 @@ def test_commits_that_were_cleaned_up_are_a_gap_and_a_table_made_anew_begins_aga
     assert anew.processed.table_id == "another"
 
 
-def test_a_missing_table_is_told(tmp_path):
+def test_a_missing_table_is_an_error(tmp_path):
     with pytest.raises(TableNotFoundError):
         due(WatchedTable(tmp_path / "nowhere"))
 

@@ -60,7 +60,7 @@ def events(tmp_path, monkeypatch):
     clear_caches(openlineage_conf)
 
 
-def test_a_lineage_backend_is_told_of_versions_and_statistics(events, empty_table, recording_submit, run_task):
+def test_a_lineage_backend_gets_versions_and_statistics(events, empty_table, recording_submit, run_task):
     submit = recording_submit(MERGED)
     run = run_task(
         lambda: DeltaMergeOperator(

@@ -56,7 +56,7 @@ def pinned(run):
     return {alias: pin["version"] for alias, pin in run.result.items()} if run.result else run.errors[0]
 
 
-def test_the_latest_version_is_pinned_and_told_and_registered(table, run_task):
+def test_the_latest_version_is_pinned_and_returned_and_registered(table, run_task):
     run = run_task(lambda: DeltaPinOperator(task_id="pin", tables={"orders": str(table)}))
     assert pinned(run) == {"orders": 3}
     assert run.result["orders"]["table"] == str(table)
@@ -64,7 +64,7 @@ def test_the_latest_version_is_pinned_and_told_and_registered(table, run_task):
     assert {name: pin[name] for name in ("alias", "version", "dag_id", "task_id", "map_index")} == {
         "alias": "orders",
         "version": 3,
-        "dag_id": "test_the_latest_version_is_pinned_and_told_and_registered",
+        "dag_id": "test_the_latest_version_is_pinned_and_returned_and_registered",
         "task_id": "pin",
         "map_index": -1,
     }
@@ -304,19 +304,19 @@ def test_a_vacuum_keeps_what_a_running_run_has_pinned_and_lets_go_of_it_afterwar
             vacuum(table, dry_run=dry_run)
         return xcom(run_dag(vacuums, logical_date=DAY), "vacuum")
 
-    told = []
+    results = []
     with DAG("pins", schedule=None, start_date=DAY) as dag:
 
         @task
         def vacuum_meanwhile():
-            told.extend(vacuumed(dry_run=dry_run) for dry_run in (True, False))
+            results.extend(vacuumed(dry_run=dry_run) for dry_run in (True, False))
 
         pin = DeltaPinOperator(task_id="pin", tables={"orders": str(table)}, as_of=Version(1))
         pin >> vacuum_meanwhile()
     run = run_dag(dag, logical_date=DAY)
     assert run.state == "success"
-    assert [result["metrics"]["numFilesToDelete"] for result in told] == [2, 2]
-    for result in told:
+    assert [result["metrics"]["numFilesToDelete"] for result in results] == [2, 2]
+    for result in results:
         (found,) = result["details"]["pins"]
         assert (found["version"], found["dag_id"], found["run_id"], found["task_id"]) == (1, "pins", run.run_id, "pin")
     assert [is_readable(table, version) for version in range(4)] == [False, True, False, True]

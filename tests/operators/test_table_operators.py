@@ -130,8 +130,13 @@ def test_several_changes_are_one_commit(flights, run_task):
     )
     assert (run.state, run.version, len(commits(flights))) == ("success", 2, 3)
     assert [info["operation"] for info in infos(flights)][-1] == "ALTER TABLE"
-    told = json.loads(infos(flights)[-1]["operationParameters"]["changes"])
-    assert [change["operation"] for change in told] == ["ADD CONSTRAINT", "ADD COLUMNS", "SET TBLPROPERTIES", "CHANGE COLUMN"]
+    altered = json.loads(infos(flights)[-1]["operationParameters"]["changes"])
+    assert [change["operation"] for change in altered] == [
+        "ADD CONSTRAINT",
+        "ADD COLUMNS",
+        "SET TBLPROPERTIES",
+        "CHANGE COLUMN",
+    ]
     table = DeltaTable(str(flights))
     assert [field.name for field in table.schema().fields] == ["id", "gate", "stops", "delay"]
     assert table.schema().fields[1].metadata == {"comment": "2013-01-02", "CURRENT_DEFAULT": "'none'"}
@@ -284,7 +289,7 @@ def test_the_log_is_compacted_and_a_cleanup_says_what_it_keeps(flights, run_task
     assert cleaned.result["metrics"] == {"numLogFiles": 0, "numSidecars": 0, "numTemporaryFiles": 0}
 
 
-def test_dry_runs_tell_what_the_table_would_be(flights, tmp_path, run_task):
+def test_dry_runs_report_what_the_table_would_be(flights, tmp_path, run_task):
     made = run_task(lambda: create(tmp_path / "new", partition_by="day", dry_run=True), dag_id="create")
     would = made.result["details"]
     assert (made.version, would["would"], would["table"]["partition_columns"]) == (-1, "CREATE TABLE", ["day"])
@@ -299,9 +304,9 @@ def test_dry_runs_tell_what_the_table_would_be(flights, tmp_path, run_task):
         lambda: DeltaAlterOperator(task_id="alter", table=str(flights), changes=changes, dry_run=True, engine="worker"),
         dag_id="alter",
     )
-    told = altered.result["details"]
-    assert "timestampNtz" in told["table"]["protocol"]["writerFeatures"]
-    assert [change["operation"] for change in told["changes"]] == ["ADD COLUMNS"]
+    details = altered.result["details"]
+    assert "timestampNtz" in details["table"]["protocol"]["writerFeatures"]
+    assert [change["operation"] for change in details["changes"]] == ["ADD COLUMNS"]
     assert len(commits(flights)) == 2
 
 

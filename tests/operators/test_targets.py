@@ -1,4 +1,4 @@
-"""What spark-submit is told on each kind of cluster: arguments, environment, files."""
+"""What spark-submit gets on each kind of cluster: arguments, environment, files."""
 
 import json
 import sys

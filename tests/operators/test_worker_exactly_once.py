@@ -111,9 +111,9 @@ def test_what_a_lost_twin_has_done_meanwhile_is_no_error_but_the_result(flights,
     statement, origin = make(tmp_path), Origin(token=TOKEN, record={"try_number": 1})
     log = DeltaLog.for_table(statement.table)
     start = log.snapshot().version if log.exists() else -1
-    twin = execute_in_core(DeltaLog.for_table(statement.table), statement, origin=origin)
+    duplicate = execute_in_core(DeltaLog.for_table(statement.table), statement, origin=origin)
     found = execute_in_core(log, statement, origin=Origin(token=TOKEN, record={"try_number": 2}), start_version=start)
-    assert (found.version, found.already_committed, twin.already_committed) == (twin.version, True, False)
+    assert (found.version, found.already_committed, duplicate.already_committed) == (duplicate.version, True, False)
     assert DeltaTable(statement.table).version() == start + 1
 
 

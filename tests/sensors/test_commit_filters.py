@@ -174,7 +174,7 @@ def test_a_version_below_a_checkpoint_was_reached(table, context):
     assert poke(sensor(table, min_version=2), context) == 6
 
 
-def test_what_may_have_been_cleaned_up_is_told_unless_it_is_there_anyway(table, context):
+def test_what_may_have_been_cleaned_up_is_an_error_unless_it_is_there_anyway(table, context):
     wait = {"since": "first_poke", "operations": "MERGE"}
     assert poke(sensor(table, **wait), context) is None
     for _ in range(6):

@@ -1,4 +1,4 @@
-"""The sensor waits for exactly what it was told, in the worker and in the triggerer."""
+"""The sensor waits for exactly what its arguments define, in the worker and in the triggerer."""
 
 import threading
 import time

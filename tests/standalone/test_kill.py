@@ -63,10 +63,10 @@ def covered(events):
 def kill_triggerer(airflow):
     """Kill it and what runs its triggers, and start another one; the events that were there in between."""
     kill_tree(psutil.Process(airflow.processes["triggerer"].pid))
-    told = events_of(airflow)
+    seen = events_of(airflow)
     airflow.kill("triggerer")
     airflow.start("triggerer")
-    return told
+    return seen
 
 
 def await_more_events(airflow, number):
@@ -91,9 +91,9 @@ def test_a_triggerer_killed_twice_in_a_burst_of_commits_loses_none(airflow, tell
     commits.start()
     wait_until(lambda: 4 in covered(events_of(airflow)), seconds=60, what="the burst is announced", poll=0.1)
     for _ in range(2):  # the second time right after the new triggerer's first event
-        told = kill_triggerer(airflow)
-        tell(f"killed at version {log.snapshot().version}; {len(told)} events cover {sorted(covered(told))}")
-        await_more_events(airflow, len(told))
+        seen = kill_triggerer(airflow)
+        tell(f"killed at version {log.snapshot().version}; {len(seen)} events cover {sorted(covered(seen))}")
+        await_more_events(airflow, len(seen))
     commits.join()
 
     wait_until(lambda: covered(events_of(airflow)) >= set(range(1, BURST + 1)), seconds=180, what="every version is announced")

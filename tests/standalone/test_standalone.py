@@ -84,7 +84,7 @@ def test_a_task_links_to_the_history_of_its_table(standalone, browser, by_spark)
     browser.shoot("history", height=310)
 
 
-def test_the_tables_page_lists_what_tasks_told_of(standalone, browser, by_spark):
+def test_the_tables_page_lists_what_tasks_reported(standalone, browser, by_spark):
     browser.open("delta/tables")
     browser.sees(f"{standalone.tables}/numbers", f"{standalone.tables}/even")
 

@@ -36,7 +36,7 @@ class AssetStore(dict):
 
 
 class Triggerer:
-    """One life of a triggerer: Airflow's own stream manager, and a database that stores events when it is told to."""
+    """One life of a triggerer: Airflow's own stream manager, and a database that stores events on demand."""
 
     def __init__(self, trigger, store):
         path, arguments = trigger.serialize()
@@ -143,17 +143,17 @@ def test_an_event_that_airflow_did_not_store_comes_again_and_no_commit_is_lost(t
 
     async def scenario():
         table.create()
-        store, told = AssetStore(), []
+        store, announced = AssetStore(), []
         for _ in range(5):
             table.write()
             async with triggerer(table, store, start="earliest") as life:
                 await settled(lambda: life.fired)
                 assert store.version in {None, 0}  # never stored before the event
-                told.append(life.fired[0])
+                announced.append(life.fired[0])
         async with triggerer(table, store, start="earliest") as life:
             await life.events(1)
             await settled(lambda: store.version == 5)
-            return told, life.fired
+            return announced, life.fired
 
     lost, (last,) = asyncio.run(scenario())
     assert ranges(lost) == [(1, version) for version in range(1, 6)]
@@ -163,37 +163,37 @@ def test_an_event_that_airflow_did_not_store_comes_again_and_no_commit_is_lost(t
 def test_commits_between_two_lives_are_announced_once(table):
     async def scenario():
         table.create()
-        store, told = AssetStore(), []
+        store, announced = AssetStore(), []
         async with triggerer(table, store):
             await settled(lambda: store.version == 0)
         for last in (3, 6):
             for _ in range(3):
                 table.write()
             async with triggerer(table, store) as life:
-                told += await life.events(1)
+                announced += await life.events(1)
                 await settled(partial(store.is_at, last))
         async with triggerer(table, store) as life:
             await asyncio.sleep(0.1)
             assert life.fired == []
-        return told
+        return announced
 
     assert ranges(asyncio.run(scenario())) == [(1, 3), (4, 6)]
 
 
-@pytest.mark.parametrize(("start", "told"), [("latest", []), ("earliest", [(1, 3)]), (2, [(2, 3)]), (9, [])])
-def test_where_a_new_watcher_begins(table, start, told):
+@pytest.mark.parametrize(("start", "announced"), [("latest", []), ("earliest", [(1, 3)]), (2, [(2, 3)]), (9, [])])
+def test_where_a_new_watcher_begins(table, start, announced):
     async def scenario():
         table.create()
         for _ in range(3):
             table.write()
         store = AssetStore()
         async with triggerer(table, store, start=start) as life:
-            await life.events(len(told))
+            await life.events(len(announced))
             await asyncio.sleep(0.1)
             life.persist()
             return life.fired
 
-    assert ranges(asyncio.run(scenario())) == told
+    assert ranges(asyncio.run(scenario())) == announced
 
 
 @pytest.mark.parametrize("start", ["latest", "earliest", 0])
@@ -340,7 +340,7 @@ def test_a_corrupt_commit_is_no_end_of_the_watch(table):
     assert ranges(asyncio.run(scenario())) == [(1, 1)]
 
 
-def test_more_commits_than_one_look_reads_are_told_piece_by_piece(table, monkeypatch):
+def test_more_commits_than_one_poll_reads_are_announced_piece_by_piece(table, monkeypatch):
     monkeypatch.setattr("airflow_delta.watch.commit_cursor.MOST_AT_ONCE", 4)
 
     async def scenario():

@@ -104,7 +104,7 @@ def test_a_corrupt_commit_of_any_size_is_the_same_error(table):
     assert event["error"]["attributes"]["file"] == commit_path(1)
 
 
-def test_an_asset_is_told_of_commits_of_any_size(table):
+def test_an_asset_gets_events_of_commits_of_any_size(table):
     table.commit("OPTIMIZE", *files(8_000, "2013-01-01", dataChange=False))
     table.commit("WRITE", *files(8_000, "2013-01-02", stats=json.dumps({"numRecords": 2})))
     table.write("2013-01-02")

@@ -48,7 +48,7 @@ def test_every_condition_that_is_given_must_hold(table, commit, wanted, is_match
     assert matches(table, getattr(table, commit)(), **wanted) is is_match
 
 
-def test_a_removed_file_that_does_not_tell_its_partition_may_be_in_any(table):
+def test_a_removed_file_without_partition_values_may_be_in_any_partition(table):
     version = table.commit("DELETE", remove("x"))
     assert matches(table, version, partitions="day = DATE'2013-01-01'")
 

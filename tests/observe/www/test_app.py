@@ -1,4 +1,4 @@
-"""Who may see the pages, and that what they show is what a task has told."""
+"""Who may see the pages, and that they show what a task has reported."""
 
 import importlib
 import json
@@ -44,7 +44,7 @@ def client(server):
 
 
 @pytest.fixture
-def told(run_dag, xcom, tmp_path):
+def href(run_dag, xcom, tmp_path):
     """The link of a task that has worked on a table whose name is a script."""
     table = tmp_path / "<script>"
     write_deltalake(table, pa.table({"id": [1]}))
@@ -54,8 +54,8 @@ def told(run_dag, xcom, tmp_path):
     return xcom(dag_run, "vacuum", "_link_DeltaTableHistoryLink")
 
 
-def test_the_link_of_a_task_leads_to_the_history_of_its_table(client, told):
-    answer = client("VIEWER").get(told)
+def test_the_link_of_a_task_leads_to_the_history_of_its_table(client, href):
+    answer = client("VIEWER").get(href)
     assert answer.status_code == 200
     assert "&lt;script&gt;</h1>" in answer.text
     assert "<script" not in answer.text
@@ -64,7 +64,7 @@ def test_the_link_of_a_task_leads_to_the_history_of_its_table(client, told):
     listed = client("VIEWER").get("/delta/tables")
     assert listed.status_code == 200
     assert "&lt;script&gt;</a>" in listed.text
-    assert told.replace("&", "&amp;") in listed.text
+    assert href.replace("&", "&amp;") in listed.text
 
 
 @pytest.mark.parametrize("page", ["/delta/dags/health/tasks/vacuum/history?run_id=r", "/delta/tables"])
@@ -73,13 +73,13 @@ def test_nobody_sees_a_page_without_a_name_or_without_a_right(client, page):
     assert client(role=None).get(page).status_code == 403
 
 
-def test_tables_of_dags_that_the_user_may_not_read_are_not_listed(client, told, monkeypatch):
+def test_tables_of_dags_that_the_user_may_not_read_are_not_listed(client, href, monkeypatch):
     monkeypatch.setattr(get_auth_manager(), "get_authorized_dag_ids", lambda **_: {"another"})
     answer = client("VIEWER").get("/delta/tables")
     assert (answer.status_code, "&lt;script&gt;" in answer.text) == (200, False)
 
 
-def test_tables_are_listed_only_for_those_who_may_read_what_tasks_told(client, told, monkeypatch):
+def test_tables_are_listed_only_for_those_who_may_read_what_tasks_reported(client, href, monkeypatch):
     """As on the page of the history: a right to the DAG is none to its XComs."""
     manager = get_auth_manager()
     asked = manager.is_authorized_dag
@@ -88,12 +88,12 @@ def test_tables_are_listed_only_for_those_who_may_read_what_tasks_told(client, t
         return access_entity is not DagAccessEntity.XCOM and asked(access_entity=access_entity, **arguments)
 
     monkeypatch.setattr(manager, "is_authorized_dag", all_but_xcoms)
-    assert client("VIEWER").get(told).status_code == 403
+    assert client("VIEWER").get(href).status_code == 403
     answer = client("VIEWER").get("/delta/tables")
     assert (answer.status_code, "&lt;script&gt;" in answer.text) == (200, False)
 
 
-def test_a_table_cannot_be_asked_for_by_its_uri(client, told):
+def test_a_table_cannot_be_asked_for_by_its_uri(client, href):
     answer = client("ADMIN").get("/delta/dags/health/tasks/other/history", params={"run_id": "r", "table": "/etc"})
     assert answer.status_code == 404
     assert "has reported no table" in answer.text
@@ -165,12 +165,12 @@ def push(run_dag, xcom, tmp_path):
     return pushed
 
 
-def test_an_absurd_xcom_breaks_no_page(client, told, push):
+def test_an_absurd_xcom_breaks_no_page(client, href, push):
     viewer, broken = client("VIEWER"), []
     unreadable = '{"__classname__": "no.such.Class", "__version__": 1, "__data__": "x"'
     for name, value, raw in [*((name, value, False) for name, value in ABSURD.items()), ("unreadable", unreadable, True)]:
         page, listed = viewer.get(push(value, raw=raw)), viewer.get("/delta/tables")
-        if page.status_code not in {200, 404} or listed.status_code != 200 or told.replace("&", "&amp;") not in listed.text:
+        if page.status_code not in {200, 404} or listed.status_code != 200 or href.replace("&", "&amp;") not in listed.text:
             broken.append(name)
     assert broken == []
 

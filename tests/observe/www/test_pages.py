@@ -58,6 +58,6 @@ def test_nothing_that_stands_in_a_log_becomes_markup():
     assert all(href.startswith("/dags/") for href in re.findall('href="([^"]*)"', page))
 
 
-@pytest.mark.parametrize("told", [{}, {"commits": "none", "facts": 3}, {"commits": [None, {"run": "x"}, {"timestamp": 1e40}]}])
-def test_what_is_not_of_the_expected_form_gives_an_emptier_page(told):
-    assert "<tbody>" in history_page(told, root="")
+@pytest.mark.parametrize("held", [{}, {"commits": "none", "facts": 3}, {"commits": [None, {"run": "x"}, {"timestamp": 1e40}]}])
+def test_what_is_not_of_the_expected_form_gives_an_emptier_page(held):
+    assert "<tbody>" in history_page(held, root="")
