@@ -1,7 +1,6 @@
 """Tables with column mapping, deletion vectors and widened types, written and rewritten by Spark."""
 
 import shutil
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -22,11 +21,9 @@ from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.io.scan import read_table
 from airflow_delta.spark.optimize.optimize import optimize
 from airflow_delta.spark.write.write import write
-
-TABLES = Path(__file__).resolve().parents[3] / "shared" / "tables"
+from tests.golden_tables import TABLES
 
 pytestmark = pytest.mark.spark
-needs_tables = pytest.mark.skipif(not TABLES.exists(), reason=f"{TABLES} does not exist")
 
 SCHEMA = StructType(
     (
@@ -98,7 +95,6 @@ def test_a_mapped_table_is_read_written_merged_and_compacted_after_columns_were_
     assert by_spark == by_core == expected(range(10))
 
 
-@needs_tables
 def test_rows_that_vectors_hide_stay_hidden_through_merge_and_compaction(spark, table):
     shutil.copytree(TABLES / "dv_basic" / "table", table, ignore=shutil.ignore_patterns("*.crc"))
     log = DeltaLog.for_table(table)

@@ -4,7 +4,6 @@ import datetime as dt
 import json
 import runpy
 from decimal import Decimal
-from pathlib import Path
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -14,8 +13,8 @@ from hypothesis import strategies as st
 
 from airflow_delta.core.data_files import DataFileWriter, open_data_file
 from airflow_delta.core.schema import ArrayType, DecimalType, MapType, PrimitiveType, StructField, StructType, arrow_schema
+from tests.golden_tables import TABLES
 
-SHARED_TABLES = Path(__file__).parents[3].parent / "shared" / "tables"
 LOCAL = pafs.LocalFileSystem()
 
 INTEGERS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
@@ -108,9 +107,7 @@ def data_files():
 
 @pytest.fixture(scope="session")
 def shared_tables():
-    if not SHARED_TABLES.is_dir():
-        pytest.skip("the tables that Delta Lake on Spark wrote are not beside this checkout")
-    return SHARED_TABLES
+    return TABLES
 
 
 @pytest.fixture(scope="session")

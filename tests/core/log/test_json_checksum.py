@@ -1,13 +1,12 @@
 """The checksum of ``_last_checkpoint``: the protocol's own example, and what Delta-Spark wrote."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 from airflow_delta.core.log.json_checksum import canonical_form, json_checksum
+from tests.golden_tables import TABLES
 
-SHARED_TABLES = Path(__file__).parents[4] / "shared" / "tables"
 EXAMPLE = '{"k0":"\'v 0\'", "checksum": "x", "k1":{"k2": 2, "k3": ["v3", [1, 2], {"k4": "v4", "k5": ["v5", "v6", "v7"]}]}}'
 
 
@@ -22,9 +21,7 @@ def test_paths_are_joined_escaped_and_sorted_by_their_bytes():
     )
 
 
-@pytest.mark.parametrize(
-    "hint", sorted(SHARED_TABLES.glob("*/table/_delta_log/_last_checkpoint")), ids=lambda path: path.parts[-4]
-)
+@pytest.mark.parametrize("hint", sorted(TABLES.glob("*/table/_delta_log/_last_checkpoint")), ids=lambda path: path.parts[-4])
 def test_hints_of_delta_spark_carry_the_same_checksum(hint):
     document = json.loads(hint.read_text())
     assert json_checksum(document) == document["checksum"]

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -16,8 +15,8 @@ from airflow_delta.core.log.version_checksum import VersionChecksum, read_checks
 from airflow_delta.core.operations.checksum_writer import counted_checksum, next_checksum, write_checksum
 from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
 from airflow_delta.core.storage.local_log_store import LocalLogStore
+from tests.golden_tables import TABLES
 
-SHARED_TABLES = Path(__file__).parents[4] / "shared" / "tables"
 PROTOCOL = Protocol(min_reader_version=1, min_writer_version=2)
 METADATA = Metadata(id="m", schema_string='{"type":"struct","fields":[]}')
 START = VersionChecksum(num_files=2, table_size=30, protocol=PROTOCOL, metadata=METADATA, transactions=(), domains=())
@@ -35,7 +34,7 @@ def gone(adds, *, data_change=True):
     return removes_of(adds, deletion_timestamp=1, data_change=data_change)
 
 
-@pytest.mark.parametrize("table", sorted(SHARED_TABLES.glob("*/table")), ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("table", sorted(TABLES.glob("*/table")), ids=lambda path: path.parent.name)
 def test_each_checksum_of_delta_spark_follows_from_the_one_before(table):
     store = LocalLogStore(str(table))
     versions = sorted(int(path.stem) for path in (table / "_delta_log").glob("0*.crc"))

@@ -226,8 +226,8 @@ def test_a_clone_maps_its_columns_as_its_source_does():
 
 
 @pytest.mark.parametrize("name", ["dv_basic", "dv_optimized", "restored"])
-def test_a_clone_of_a_table_of_spark_hides_the_same_rows(shared_table, tmp_path, name):
-    root = shared_table(name)
+def test_a_clone_of_a_table_of_spark_hides_the_same_rows(golden_table, tmp_path, name):
+    root = golden_table(name)
     source = DeltaLog.for_table(str(root))
     source.shallow_clone(str(tmp_path / "clone"))
     clone = DeltaLog.for_table(str(tmp_path / "clone"))

@@ -88,8 +88,8 @@ def test_without_statistics_none_are_taken(tmp_path):
     assert rows(tmp_path) == [{"n": 1}]
 
 
-def test_a_conversion_makes_what_sparks_makes(shared_table):
-    root = shared_table("converted_parquet")
+def test_a_conversion_makes_what_sparks_makes(golden_table):
+    root = golden_table("converted_parquet")
     sparks = actions(root)
     shutil.rmtree(root / "_delta_log")
     shutil.rmtree(root / "p=p 9")

@@ -179,8 +179,8 @@ def test_many_files_are_read_in_pieces(real_table, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["dv_basic", "restored", "column_mapping_name", "plain", "scalar_types", "row_tracking"])
-def test_statistics_of_a_table_of_spark_stay_true(shared_table, name):
-    root = shared_table(name)
+def test_statistics_of_a_table_of_spark_stay_true(golden_table, name):
+    root = golden_table(name)
     log = DeltaLog.for_table(str(root))
     before = log.snapshot()
     expected = sorted(map(str, before.to_arrow().read_all().to_pylist()))

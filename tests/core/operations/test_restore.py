@@ -312,8 +312,8 @@ def test_a_protocol_gains_what_the_version_needs_and_loses_nothing():
 
 
 @writes_vectors
-def test_a_table_that_spark_restored_is_restored_alike(shared_table):
-    root = shared_table("restored")
+def test_a_table_that_spark_restored_is_restored_alike(golden_table):
+    root = golden_table("restored")
     sparks = json.loads((root / commit_path(5)).read_text().splitlines()[0])["commitInfo"]
     shutil.copytree(root, root.parent / "ours")
     ours = root.parent / "ours"

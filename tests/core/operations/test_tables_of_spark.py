@@ -15,17 +15,17 @@ from airflow_delta.core.errors import (
 )
 from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.core.transaction.table_properties import is_append_only
-from tests.core.operations.conftest import SHARED
+from tests.golden_tables import TABLES
 
 DAY = 86_400_000
 OPERATION = Operation(name="WRITE")
-NAMES = sorted(path.parent.name for path in SHARED.glob("*/table")) if SHARED.is_dir() else ["none"]
+NAMES = sorted(path.parent.name for path in TABLES.glob("*/table"))
 
 
 @pytest.fixture(params=NAMES)
-def table(request, shared_table):
+def table(request, golden_table):
     """A copy of the table, whose files are all old."""
-    root = shared_table(request.param)
+    root = golden_table(request.param)
     for path in root.rglob("*"):
         if path.is_file() and "_delta_log" not in path.parts:
             os.utime(path, (1, 1))

@@ -313,8 +313,8 @@ def test_many_files_are_deleted_in_pieces_of_a_thousand(monkeypatch):
 @pytest.mark.parametrize(
     "name", ["vacuum_protocol_check", "dv_basic", "dv_optimized", "restored", "cdf", "partitioned_special"]
 )
-def test_a_vacuum_of_a_table_of_spark_keeps_every_row(shared_table, name):
-    root = shared_table(name)
+def test_a_vacuum_of_a_table_of_spark_keeps_every_row(golden_table, name):
+    root = golden_table(name)
     before = rows(root)
     for path in Path(root).rglob("*"):
         if path.is_file():

@@ -4,7 +4,6 @@ import datetime as dt
 import json
 import math
 from decimal import Decimal
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -42,8 +41,9 @@ from airflow_delta.core.schema.data_types import (
     TIMESTAMP_NTZ,
 )
 from airflow_delta.core.schema.partition_values import texts_of_key, with_exact_keys
+from tests.golden_tables import TABLES
 
-ALL_TYPES = Path(__file__).parents[4] / "shared" / "tables" / "partitioned_all_types"
+ALL_TYPES = TABLES / "partitioned_all_types"
 
 NOON = dt.datetime(2021, 1, 1, 12, tzinfo=dt.UTC)
 

@@ -1,7 +1,6 @@
 """The schema text of the log, read and written back."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -17,8 +16,7 @@ from airflow_delta.core.schema import (
     schema_json,
 )
 from airflow_delta.core.schema.data_types import DATE, INTEGER, LONG, STRING, TIMESTAMP_NTZ
-
-TABLES = Path(__file__).parents[4] / "shared" / "tables"
+from tests.golden_tables import TABLES
 
 FLIGHTS = StructType(
     (
@@ -103,7 +101,6 @@ def test_types_are_named_as_a_cast_names_them():
     assert str(PrimitiveType("variant")) == "variant"
 
 
-@pytest.mark.skipif(not TABLES.exists(), reason="the tables written by Delta Lake are not beside this checkout")
 def test_every_schema_that_delta_lake_wrote_is_written_back_byte_for_byte():
     texts = {
         action["metaData"]["schemaString"]

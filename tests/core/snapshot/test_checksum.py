@@ -1,15 +1,14 @@
 """What the checksum file beside a commit is used for, and that a wrong one changes no answer."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.log.file_names import checksum_path
 from tests.core.builders import HandmadeLog, add, metadata, protocol
+from tests.golden_tables import TABLES
 
-TABLES = Path(__file__).resolve().parents[4] / "shared" / "tables"
 NAMES = sorted(path.parent.name for path in TABLES.glob("*/expected.json"))
 WITH_TIMES = {"delta.enableInCommitTimestamps": "true"}
 
@@ -53,7 +52,6 @@ def test_where_the_commit_is_gone_the_checksum_shows_its_time():
     assert handmade.log.snapshot().timestamp == 77
 
 
-@pytest.mark.skipif(not NAMES, reason=f"{TABLES} does not exist")
 @pytest.mark.parametrize("name", NAMES)
 def test_the_checksums_of_spark_agree_with_what_is_read(name):
     log = DeltaLog.for_table(str(TABLES / name / "table"))

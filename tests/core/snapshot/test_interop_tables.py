@@ -4,15 +4,14 @@ import importlib.util
 import json
 import os
 import shutil
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from airflow_delta.core import DeltaLog
 from airflow_delta.core.errors import SchemaMismatchError
+from tests.golden_tables import TABLES
 
-TABLES = Path(__file__).resolve().parents[4] / "shared" / "tables"
 READ_BY_RIGHT = {
     "plain",
     "empty",
@@ -30,8 +29,6 @@ READ_BY_RIGHT = {
     "converted_parquet",
 }
 NAMES = sorted(path.parent.name for path in TABLES.glob("*/expected.json"))
-
-pytestmark = pytest.mark.skipif(not NAMES, reason=f"{TABLES} does not exist")
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -17,9 +16,7 @@ from airflow_delta.core.table_changes import NewColumn, NewTable, after
 from airflow_delta.core.table_changes.properties import INTERNAL
 from airflow_delta.core.table_features.protocol import needed_features
 from airflow_delta.core.transaction.operation import Operation
-
-TABLES = Path(__file__).resolve().parents[4] / "shared" / "tables"
-pytestmark = pytest.mark.skipif(not TABLES.is_dir(), reason="needs the shared tables that Delta Lake wrote")
+from tests.golden_tables import TABLES
 
 ALTERED = {
     ("check_constraints", 1): lambda alter: alter.add_constraint("pos", "v > 0"),

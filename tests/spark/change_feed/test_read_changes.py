@@ -3,21 +3,18 @@
 import importlib.util
 import json
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from airflow_delta.core import DeltaLog
 from airflow_delta.core.errors import ChangeDataNotRecordedError, SchemaMismatchError, VersionNotFoundError
 from airflow_delta.spark.change_feed.read import read_changes
-
-TABLES = Path(__file__).resolve().parents[4] / "shared" / "tables"
+from tests.golden_tables import TABLES
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.mark.parametrize("name", ["cdf", "cdf_dv"])
-@pytest.mark.skipif(not TABLES.exists(), reason=f"{TABLES} does not exist")
 def test_tables_of_delta_tell_what_delta_read(spark, name):
     spec = importlib.util.spec_from_file_location("canon", TABLES / "canon.py")
     canon = importlib.util.module_from_spec(spec)

@@ -1,7 +1,6 @@
 """Tables that promise something of their rows: made here by the core, or by Delta-Spark."""
 
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -11,8 +10,7 @@ from airflow_delta.core.table_changes.create import NewTable
 from airflow_delta.core.table_changes.ddl import parse_struct
 from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.update import update
-
-SHARED = Path(__file__).resolve().parents[4] / "shared" / "tables"
+from tests.golden_tables import TABLES
 
 
 @pytest.fixture
@@ -20,9 +18,7 @@ def by_delta_spark(table):
     """Copy the table of this name that Delta-Spark wrote."""
 
     def copy(name):
-        if not SHARED.is_dir():
-            pytest.skip("the tables that Spark wrote are not here (../shared/tables)")
-        shutil.copytree(SHARED / name / "table", table, copy_function=shutil.copyfile)
+        shutil.copytree(TABLES / name / "table", table, copy_function=shutil.copyfile)
 
     return copy
 

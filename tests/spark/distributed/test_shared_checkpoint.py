@@ -30,7 +30,7 @@ from airflow_delta.spark.write.write import write
 from tests.core.builders import add, metadata, protocol, remove, schema_string, vector
 from tests.core.conftest import RealTable
 from tests.core.object_stores import moto_server, s3  # noqa: F401 - fixtures
-from tests.core.operations.conftest import shared_table  # noqa: F401 - fixture
+from tests.core.operations.conftest import golden_table  # noqa: F401 - fixture
 from tests.spark.stores.conftest import S3Table
 
 pytestmark = pytest.mark.spark
@@ -130,8 +130,8 @@ def only_the_checkpoint(source, target, version, kept):
 
 @pytest.mark.parametrize("kind", [MULTI_PART, V2_JSON, V2_PARQUET])
 @pytest.mark.parametrize("name", TABLES)
-def test_tables_of_delta_spark_get_the_checkpoint_that_the_core_writes(spark, shared_table, tmp_path, name, kind):  # noqa: F811
-    root = shared_table(name)
+def test_tables_of_delta_spark_get_the_checkpoint_that_the_core_writes(spark, golden_table, tmp_path, name, kind):  # noqa: F811
+    root = golden_table(name)
     if kind.is_v2:
         with_v2(root)
     elif name == "v2_checkpoint_parquet":
@@ -169,8 +169,8 @@ def test_other_engines_read_the_table_from_the_checkpoint_alone(spark, table, tm
     assert ours.tombstones()["path"].to_pylist() == ["part/f0.parquet"]
 
 
-def test_each_action_is_in_the_part_in_which_any_writer_puts_it(spark, shared_table, tmp_path):  # noqa: F811
-    root = shared_table("dv_basic")
+def test_each_action_is_in_the_part_in_which_any_writer_puts_it(spark, golden_table, tmp_path):  # noqa: F811
+    root = golden_table("dv_basic")
     copy = shutil.copytree(root, tmp_path / "copy", copy_function=shutil.copyfile)
     log, other = DeltaLog.for_table(str(root), clock=lambda: 0), DeltaLog.for_table(str(copy))
     shared(spark, log, kind=MULTI_PART)

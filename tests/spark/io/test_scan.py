@@ -20,8 +20,8 @@ from airflow_delta.spark.io import jvm_scan, scan
 from airflow_delta.spark.io.scan import read_files, read_table
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.schema_conversion import from_spark
+from tests.golden_tables import TABLES
 
-TABLES = Path(__file__).resolve().parents[4] / "shared" / "tables"
 NAMES = [
     "append_only",
     "cdf",
@@ -61,7 +61,6 @@ NAMES = [
 ]
 
 pytestmark = pytest.mark.spark
-needs_tables = pytest.mark.skipif(not TABLES.exists(), reason=f"{TABLES} does not exist")
 
 
 @pytest.fixture(params=["jvm", "arrow"])
@@ -90,7 +89,6 @@ def latest(table):
 # -- what Delta Lake wrote
 
 
-@needs_tables
 @pytest.mark.parametrize("name", NAMES)
 def test_a_table_is_read_equal(spark, reader, name):
     canon = runpy.run_path(str(TABLES / "canon.py"))

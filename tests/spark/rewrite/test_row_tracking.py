@@ -25,8 +25,9 @@ from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.optimize.optimize import optimize
 from airflow_delta.spark.schema_conversion import from_spark
 from airflow_delta.spark.write.write import write
+from tests.golden_tables import TABLES
 
-TABLE = Path(__file__).resolve().parents[4] / "shared" / "tables" / "row_tracking"
+TABLE = TABLES / "row_tracking"
 TRACKED = {"delta.enableRowTracking": "true"}
 VECTORS = {"delta.enableDeletionVectors": "true"}
 PRESERVED = "delta.rowTracking.preserved"

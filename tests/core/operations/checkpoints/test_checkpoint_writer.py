@@ -4,7 +4,6 @@ import json
 import shutil
 import threading
 from dataclasses import replace
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,11 +18,11 @@ from airflow_delta.core.log.file_names import LAST_CHECKPOINT, checkpoint_path, 
 from airflow_delta.core.log.json_checksum import json_checksum
 from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
 from airflow_delta.core.transaction.operation import Operation
+from tests.golden_tables import TABLES
 
 WRITE = Operation(name="WRITE")
 DAY = 86_400_000
 NOW = 1_700_000_000_000
-SHARED_TABLES = Path(__file__).parents[5] / "shared" / "tables"
 
 
 def only_the_checkpoint(source, target, version):
@@ -138,12 +137,11 @@ def test_columns_have_the_names_and_types_of_the_protocol():
     }  # fmt: skip
 
 
-@pytest.mark.skipif(not SHARED_TABLES.is_dir(), reason=f"{SHARED_TABLES} is missing")
 def test_columns_are_those_of_a_checkpoint_that_delta_spark_wrote():
     log = in_memory()
     log.checkpoint()
     ours = leaves(log.store.open_input(checkpoint_path(0)))
-    theirs = leaves(max((SHARED_TABLES / "many_commits" / "table" / "_delta_log").glob("*.checkpoint.parquet")))
+    theirs = leaves(max((TABLES / "many_commits" / "table" / "_delta_log").glob("*.checkpoint.parquet")))
     left_out = {path for path in theirs if "stats_parsed" in path or "maxRowIndex" in path}
     assert ours == {path: kind for path, kind in theirs.items() if path not in left_out}
 
@@ -333,9 +331,9 @@ def test_other_engines_write_on_top_of_our_checkpoint(real_table, tmp_path):
     assert len(DeltaLog.for_table(str(copy)).refresh().tombstones()) == 1
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in SHARED_TABLES.glob("*/") if (path / "table").is_dir()))
+@pytest.mark.parametrize("name", sorted(path.name for path in TABLES.glob("*/") if (path / "table").is_dir()))
 def test_a_table_that_spark_wrote_is_read_the_same_from_our_checkpoint(name, tmp_path, duckdb_connection):
-    source = SHARED_TABLES / name / "table"
+    source = TABLES / name / "table"
     shutil.copytree(source, tmp_path / "with", ignore=shutil.ignore_patterns("*.crc"))
     log = DeltaLog.for_table(str(tmp_path / "with"))
     before = log.refresh()

@@ -1,15 +1,14 @@
 """The columns of our checkpoints beside those that Delta Spark 4.4.0 wrote of the same versions."""
 
 import shutil
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.operations.checkpoints import CheckpointKind
+from tests.golden_tables import TABLES
 
-SHARED_TABLES = Path(__file__).parents[5] / "shared" / "tables"
 SIDECARS = "_delta_log/_sidecars/*.parquet"
 
 NOT_IN_THE_PROTOCOL = ("maxRowIndex", "amtPassthrough", "backReference", "sidecarType")
@@ -47,7 +46,7 @@ def files(root, version, pattern):
     ],
 )
 def test_a_checkpoint_has_every_column_that_delta_spark_gives_it(tmp_path, name, version, kind, pattern):
-    theirs = SHARED_TABLES / name / "table"
+    theirs = TABLES / name / "table"
     root = shutil.copytree(theirs, tmp_path / "table", ignore=shutil.ignore_patterns("*checkpoint*", "_sidecars"))
     DeltaLog.for_table(str(root)).checkpoint(version, kind=kind)
     for ours in files(root, version, pattern):
@@ -62,7 +61,7 @@ def test_a_checkpoint_has_every_column_that_delta_spark_gives_it(tmp_path, name,
 def test_a_table_without_files_has_a_checkpoint_with_every_column(tmp_path, kind):
     log = DeltaLog.for_table(str(tmp_path))
     (tmp_path / "_delta_log").mkdir()
-    shutil.copy(SHARED_TABLES / "v2_checkpoint_parquet" / "table" / "_delta_log" / f"{0:020d}.json", tmp_path / "_delta_log")
+    shutil.copy(TABLES / "v2_checkpoint_parquet" / "table" / "_delta_log" / f"{0:020d}.json", tmp_path / "_delta_log")
     manifest = tmp_path / log.checkpoint(0, kind=kind).path
     again = DeltaLog.for_table(str(tmp_path)).snapshot(0)
     assert again.segment.checkpoint.version == 0

@@ -1,7 +1,6 @@
 """Checkpoints in parts: spread as Spark spreads them, whole or not at all."""
 
 import shutil
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,8 +15,8 @@ from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.log.file_names import LAST_CHECKPOINT, checkpoint_part_path
 from airflow_delta.core.operations.checkpoints import CheckpointKind, write_checkpoint
 from airflow_delta.core.operations.checkpoints.spark_hash import SEED, part_numbers, spark_hash
+from tests.golden_tables import TABLES
 
-SHARED_TABLES = Path(__file__).parents[5] / "shared" / "tables"
 MASK = 0xFFFFFFFF
 
 
@@ -53,9 +52,8 @@ def test_a_hash_that_spark_is_known_to_give():
     assert found.view(pa.int32()).to_pylist() == [228093765]
 
 
-@pytest.mark.skipif(not SHARED_TABLES.is_dir(), reason=f"{SHARED_TABLES} is missing")
 def test_each_file_is_in_the_part_in_which_delta_spark_put_it():
-    parts = sorted((SHARED_TABLES / "multipart_checkpoint" / "table" / "_delta_log").glob("*.checkpoint.*.*.parquet"))
+    parts = sorted((TABLES / "multipart_checkpoint" / "table" / "_delta_log").glob("*.checkpoint.*.*.parquet"))
     for number, path in enumerate(parts):
         rows = pq.read_table(path, columns=["add", "remove"]).to_pylist()
         paths = [(row["add"] or row["remove"] or {"path": None})["path"] for row in rows]

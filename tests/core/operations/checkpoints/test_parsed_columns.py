@@ -4,7 +4,6 @@ import json
 import math
 import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,8 +18,8 @@ from airflow_delta.core.operations.checkpoints import CheckpointKind, write_chec
 from airflow_delta.core.operations.checkpoints.parsed_columns import ParsedColumns
 from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
 from airflow_delta.core.transaction.operation import Operation
+from tests.golden_tables import TABLES
 
-SHARED_TABLES = Path(__file__).parents[5] / "shared" / "tables"
 WRITE = Operation(name="WRITE")
 STRUCT = {"delta.checkpoint.writeStatsAsStruct": "true"}
 
@@ -101,7 +100,7 @@ def plain(value):
 
 def spark_checkpoints():
     """Checkpoints with parsed statistics."""
-    for path in sorted(SHARED_TABLES.glob("*/table/_delta_log/0*.checkpoint.parquet")):
+    for path in sorted(TABLES.glob("*/table/_delta_log/0*.checkpoint.parquet")):
         if any(field.name == "stats_parsed" for field in pq.read_schema(path).field("add").type):
             yield pytest.param(path, id=f"{path.parts[-4]}-{int(path.name[:20])}")
 
