@@ -27,7 +27,7 @@ AN_INTERVAL = "it must be an interval such as '30 days' or 'interval 1 week', wi
 
 _MOST_SHOWN = 200  # characters of a foreign text in an error
 _NUMBER = re.compile(r"\d{1,18}")  # what 64 bits hold
-_SIZE = re.compile(r"(\d{1,15})\s*([kmgt]?)b?")
+_SIZE = re.compile(r"(\d{1,15})\s*([kmgt]?)(?:i?b)?")
 _SIZE_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 _TERM = re.compile(
     rf"""(?P<sign>[+-]?)\s*

@@ -42,17 +42,21 @@ class Identity:
 
     @classmethod
     def of(cls, field: StructField) -> Identity | None:
-        """What the column's metadata says; None for a column that is not numbered."""
+        """What the column's metadata says; None for a column that is not numbered.
+
+        Raises:
+            TableRuleUnreadableError: A number of it is missing or outside 64 bits, or the step is 0.
+        """
         metadata = field.metadata
         if IDENTITY_START not in metadata:
             return None
+        start, step = metadata[IDENTITY_START], metadata.get(IDENTITY_STEP, 1)
         mark = metadata.get(IDENTITY_HIGH_WATER_MARK)
-        return cls(
-            start=int(metadata[IDENTITY_START]),
-            step=int(metadata.get(IDENTITY_STEP, 1)),
-            mark=None if mark is None else int(mark),
-            takes_values=bool(metadata.get(IDENTITY_ALLOW_EXPLICIT_INSERT, False)),
-        )
+        if not (_is_long(start) and _is_long(step) and step and (mark is None or _is_long(mark))):
+            detail = "expected whole numbers of 64 bits for start, step and high water mark, and a step other than 0"
+            raise TableRuleUnreadableError(rule=f"IDENTITY of {field.name}", detail=detail)
+        takes_values = bool(metadata.get(IDENTITY_ALLOW_EXPLICIT_INSERT, False))
+        return cls(start=start, step=step, mark=mark, takes_values=takes_values)
 
     @property
     def next(self) -> int:
@@ -60,6 +64,10 @@ class Identity:
         if self.mark is None:
             return self.start
         return self.start + self.step * max((self.mark - self.start) // self.step + 1, 0)
+
+
+def _is_long(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 63
 
 
 def default_text(field: StructField) -> str | None:

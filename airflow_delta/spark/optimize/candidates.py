@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
 import pyarrow as pa
@@ -14,21 +13,18 @@ from airflow_delta.core.predicate import Expression, is_partition_only
 from airflow_delta.core.schema import StructField, StructType, partition_arrays
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OptimizeStatement
+from airflow_delta.core.transaction import table_properties
 
 DEFAULT_FILE_SIZE = 1 << 30
 """Bytes; Delta-Spark's default."""
 
 _HIDDEN_SHARE = 0.05  # as Delta-Spark
 
-_SIZE = re.compile(r"(\d+)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
-_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
-
 
 def target_file_size(snapshot: Snapshot, statement: OptimizeStatement) -> int:
     """Bytes of a rewritten file: the statement's, else the table's, else the default."""
-    match = _SIZE.fullmatch(snapshot.metadata.configuration.get("delta.targetFileSize", "").strip())
-    of_table = int(match[1]) << _UNITS[match[2].lower()] if match else DEFAULT_FILE_SIZE
-    return statement.target_file_size or of_table
+    of_table = table_properties.target_file_size(snapshot.metadata.configuration)
+    return statement.target_file_size or of_table or DEFAULT_FILE_SIZE
 
 
 def partition_fields(snapshot: Snapshot) -> list[StructField]:

@@ -6,7 +6,7 @@ from airflow_delta.core.errors import InvalidPredicateError, InvalidStatementErr
 from airflow_delta.core.predicate import parse_predicate
 from airflow_delta.core.statements import OptimizeStatement
 from airflow_delta.spark.optimize.bins import compaction_bins
-from airflow_delta.spark.optimize.candidates import candidates, named_partitions
+from airflow_delta.spark.optimize.candidates import DEFAULT_FILE_SIZE, candidates, named_partitions, target_file_size
 from tests.core.builders import HandmadeLog, add
 
 
@@ -62,3 +62,13 @@ def test_files_with_many_deleted_rows_are_taken_whatever_their_size():
 def test_a_size_of_nothing_is_refused():
     with pytest.raises(InvalidStatementError):
         OptimizeStatement(table="t", small_file_size=0)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("1 KiB", 1024), ("2MB", 2 << 20), ("9" * 5_000, DEFAULT_FILE_SIZE), ("0", DEFAULT_FILE_SIZE), (None, DEFAULT_FILE_SIZE)],
+)
+def test_the_size_of_a_file_is_the_tables_where_that_can_be_read(text, size):
+    snapshot = HandmadeLog().create(**({} if text is None else {"delta.targetFileSize": text})).log.snapshot()
+    assert target_file_size(snapshot, OptimizeStatement(table="t")) == size
+    assert target_file_size(snapshot, OptimizeStatement(table="t", target_file_size=7)) == 7
