@@ -74,7 +74,7 @@ class Size:
 
 
 def main() -> int:
-    """Run it and print what came of it; 1 when an independent engine finds other rows."""
+    """Run it and print its result; 1 when an independent engine finds other rows."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--files", type=int, default=16)

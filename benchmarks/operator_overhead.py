@@ -61,7 +61,7 @@ class Round:
 
 
 def main() -> int:
-    """Run it and print what came of it."""
+    """Run it and print its result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     rounds = parser.parse_args().rounds

@@ -29,7 +29,7 @@ WANTED = CommitFilter.of(operations="MERGE", data_change_only=True)
 
 
 class CountingStore(LocalLogStore):
-    """Counts what it is asked."""
+    """Counts the requests that it gets."""
 
     requests = 0
 

@@ -1,4 +1,4 @@
-"""Make a new Delta table on the files of another one.
+"""Create a Delta table on the files of another one.
 
 By hand: ``spark-submit delta_clone.py --spec @clone.json``; the form of the file stands in airflow_delta.jobs.spec.
 """

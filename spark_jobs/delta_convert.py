@@ -1,4 +1,4 @@
-"""Make a directory of Parquet files a Delta table, in place.
+"""Convert a directory of Parquet files to a Delta table, in place.
 
 By hand: ``spark-submit delta_convert.py --spec @convert.json``; the form of the file stands in airflow_delta.jobs.spec.
 """

@@ -1,4 +1,4 @@
-"""Make a Delta table, empty.
+"""Create an empty Delta table.
 
 By hand: ``spark-submit delta_create.py --spec @create.json``; the form of the file stands in airflow_delta.jobs.spec.
 """

@@ -1,4 +1,4 @@
-"""Tell what is wrong with a Delta table.
+"""Check the health of a Delta table.
 
 By hand: ``spark-submit delta_health.py --spec @health.json``; the form of the file stands in airflow_delta.jobs.spec.
 """

@@ -1,4 +1,4 @@
-"""Do what is due on a Delta table: small files, statistics, vacuum, checkpoint, log.
+"""Do the maintenance that is due on a Delta table: small files, statistics, vacuum, checkpoint, log.
 
 By hand: ``spark-submit delta_maintenance.py --spec @maintenance.json``; the form of the file stands in airflow_delta.jobs.spec.
 """

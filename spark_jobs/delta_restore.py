@@ -1,4 +1,4 @@
-"""Make an older version of a Delta table the newest one.
+"""Restore a Delta table to an earlier version or timestamp.
 
 By hand: ``spark-submit delta_restore.py --spec @restore.json``; the form of the file stands in airflow_delta.jobs.spec.
 """

@@ -1,4 +1,4 @@
-"""Give the files of a Delta table the statistics that it asks for.
+"""Compute the file statistics that the properties of a Delta table require.
 
 By hand: ``spark-submit delta_statistics.py --spec @statistics.json``; the form of the file stands in airflow_delta.jobs.spec.
 """

@@ -1,4 +1,4 @@
-"""Give rows of a Delta table new values.
+"""Update rows of a Delta table.
 
 By hand: ``spark-submit delta_update.py --spec @update.json``; the form of the file stands in airflow_delta.jobs.spec.
 """

@@ -60,7 +60,7 @@ _HARMLESS = re.compile(
     r"(?i)(?:|true|false|yes|no|none|null|\*+|\d{1,9}|keytab|ccache|arn:aws[\w-]*:kms:\S*|(?:source|target)\.\w+|[$]\{[^}]*\}"
     r"|\{\{.*)"
 )
-"""Values that are no secret, whatever they are called: switches, small numbers, names of keys and columns, templates."""
+"""Values that are not secret, whatever their name: switches, small numbers, names of keys and columns, templates."""
 
 
 def is_harmless(value: str) -> bool:
@@ -85,7 +85,7 @@ def secrets_in(text: str) -> Iterator[tuple[int, int]]:
 
 
 def named_secrets_in(text: str) -> Iterator[tuple[int, int]]:
-    """Where a secret's name is followed by a value, in texts that are no SQL: settings, messages, dumps of objects."""
+    """Where a secret's name is followed by a value, in texts that are not SQL: settings, messages, dumps of objects."""
     position = 0
     for match in _NAMED.finditer(text):
         if match.start() >= position and is_secret_name(match["name"]):

@@ -56,8 +56,8 @@ class DeltaCloneOperator(DeltaCoreOperator):
         """What is to be done, made from the rendered arguments."""
         return CloneStatement(
             table=self.table,
-            source=source_of(self.source, self.source_version),  # type: ignore[arg-type]  # what is no table is refused
-            mode=self.mode,  # type: ignore[arg-type]  # a text that is no mode is refused
+            source=source_of(self.source, self.source_version),  # type: ignore[arg-type]  # other sources are refused
+            mode=self.mode,  # type: ignore[arg-type]  # an unknown mode is refused
             properties=self.properties,
             dry_run=self.dry_run,
         )

@@ -85,6 +85,6 @@ class DeltaCreateOperator(DeltaCoreOperator):
             properties=self.properties,
             constraints=self.constraints,
             comment=self.comment,
-            mode=self.mode,  # type: ignore[arg-type]  # a text that is no mode is refused
+            mode=self.mode,  # type: ignore[arg-type]  # an unknown mode is refused
             dry_run=self.dry_run,
         )

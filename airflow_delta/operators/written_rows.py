@@ -17,7 +17,7 @@ class DeltaWrittenRowsOperator(DeltaJobOperator):
     :param mode: ``append``, ``overwrite``, ``replace_where``, ``dynamic_overwrite`` (the partitions that rows come into are
         replaced), ``create`` (there must be no table) or ``create_or_replace`` (columns, partitioning and properties too; the
         history stays) (templated).
-    :param replace_where: Spark SQL over the table's columns: the rows that are replaced; every written row must fulfil it
+    :param replace_where: Spark SQL over the table's columns: the rows that are replaced; every written row must satisfy it
         (templated). Only with the mode ``replace_where``. No file is opened where partition columns alone decide it.
     :param partition_by: Partition columns when the table is made (templated).
     :param cluster_by: Clustering columns when the table is made, at most four; not together with ``partition_by`` (templated).

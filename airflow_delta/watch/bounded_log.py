@@ -90,7 +90,7 @@ class BoundedLog:
 def answer() -> None:
     """Do the work on the standard input, and write what it found, or raised, to the standard output."""
     output = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what libraries print is no answer
+    os.dup2(2, 1)  # what libraries print does not belong to the answer
     uri, storage_options, work = pickle.load(sys.stdin.buffer)  # noqa: S301 - of the process that started this one
     found, raised = None, None
     try:

@@ -21,7 +21,7 @@ COMMITS = 100
 """Commits that the case of one commit times together."""
 
 _FILES_OF_FIRST_COMMITS = 100_000
-_STRIDE = 7919  # a prime: neighbours in the log are in different partitions
+_STRIDE = 7919  # a prime: neighbors in the log are in different partitions
 _COLUMNS = {PARTITION: "string", "id": "long", "value": "double", "name": "string"}
 SCHEMA = json.dumps(
     {

@@ -24,7 +24,7 @@ METRICS = {
 }
 """Delta's names of metrics, in the words and the order in which they are shown."""
 
-COLOURS = {"success": "green", "failed": "red", "upstream_failed": "red"}
+COLORS = {"success": "green", "failed": "red", "upstream_failed": "red"}
 
 
 def task_line(run: TaskRun) -> str:
@@ -66,7 +66,7 @@ def history_table(folder: Path) -> Table:
 
 def _state(run: TaskRun) -> str:
     state = run.state or "not run"
-    return f"[{COLOURS.get(state, 'yellow')}]{state}[/]"
+    return f"[{COLORS.get(state, 'yellow')}]{state}[/]"
 
 
 def _seconds(run: TaskRun) -> str:

@@ -39,14 +39,14 @@ def steps(result, key="done"):
 
 
 class Optimizer:
-    """Notes what it was asked for; commits nothing."""
+    """Records the requested statements; commits nothing."""
 
     def __init__(self, error=None):
-        self.asked = []
+        self.requested = []
         self.error = error
 
     def __call__(self, statement):
-        self.asked.append(statement)
+        self.requested.append(statement)
         if self.error:
             raise self.error
         return OperationResult(table="t", version=7, read_version=6, operation="OPTIMIZE", committed=True, metrics={"a": 1})
@@ -59,7 +59,7 @@ def test_with_nothing_due_nothing_is_done():
     optimizer = Optimizer()
     result = run(log.log, optimizer)
     assert steps(result) == steps(result, "due") == dict.fromkeys(STEPS, False)
-    assert (result.version, result.committed, result.operation, optimizer.asked) == (0, False, "MAINTENANCE", [])
+    assert (result.version, result.committed, result.operation, optimizer.requested) == (0, False, "MAINTENANCE", [])
     assert {file.path for file in log.store.list_all()} - {LAST_VACUUM} == before
 
 
@@ -68,8 +68,8 @@ def test_ten_small_files_in_one_partition_are_compacted():
     log = HandmadeLog().create(*(small(n, partitionValues=day) for n, day in enumerate(days)), partition_columns=["p"])
     optimizer = Optimizer()
     result = run(log.log, optimizer, steps=["optimize"])
-    (asked,) = optimizer.asked
-    assert (asked.min_files, asked.small_file_size) == (10, 16 << 20)
+    (requested,) = optimizer.requested
+    assert (requested.min_files, requested.small_file_size) == (10, 16 << 20)
     (step,) = result.details["steps"]
     assert (step["due"], step["done"], step["version"], step["metrics"]) == (True, True, 7, {"a": 1})
     assert step["why"] == "10 files (10 bytes) lie in partitions that have 10 or more files below 16,777,216 bytes"
@@ -109,7 +109,7 @@ def in_cube(number, cube, **fields):
 def test_a_clustered_table_is_optimized_for_files_that_are_in_no_order_yet_however_small_the_others_are(files, why):
     optimizer = Optimizer()
     (step,) = run(clustered(*files), optimizer, steps=["optimize"]).details["steps"]
-    assert (step["due"], len(optimizer.asked)) == (why is not None, int(why is not None))
+    assert (step["due"], len(optimizer.requested)) == (why is not None, int(why is not None))
     assert step["why"].startswith(why or ("9 files (9 bytes) are not" if len(files) == 39 else "all files are in their order"))
 
 
@@ -126,7 +126,7 @@ def test_an_optimize_that_an_earlier_try_committed_is_not_done_again():
     log.start_transaction().commit(operation=Operation(name="OPTIMIZE", changes_data=False), origin=origin, allow_empty=True)
     optimizer = Optimizer()
     result = run(log, optimizer, origin=origin, start_version=0, steps=["optimize", "checkpoint"], max_commits=1)
-    assert optimizer.asked == []
+    assert optimizer.requested == []
     assert steps(result, "version") == {"optimize": 1, "checkpoint": None}
     assert steps(result) == {"optimize": True, "checkpoint": True}
 

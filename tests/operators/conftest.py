@@ -1,4 +1,4 @@
-"""DAGs of one operator, and a spark-submit that only writes down what it was asked for."""
+"""DAGs of one operator, and a spark-submit that only records its arguments."""
 
 import json
 import stat

@@ -101,7 +101,7 @@ def test_the_commit_of_an_earlier_try_is_announced_once(empty_table, recording_s
         lambda: merge(empty_table, submit, asset=asset, on_clear="reuse"), retries=1, more=clear_once, dag_id="found_again"
     )
     assert (run.state, run.version, len(submit.calls)) == ("success", 1, 1)
-    # Two successes of the task, the second one after it was cleared; the lost job in between is none.
+    # Two successes of the task, the second one after it was cleared; the lost job in between does not count.
     assert [extra["delta"]["version"] for extra, _ in events()] == [1, 1]
 
 

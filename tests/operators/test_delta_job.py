@@ -181,7 +181,7 @@ sys.exit(0)
 
 @pytest.mark.parametrize("left", ["error", "nothing"])
 def test_where_workers_see_no_tables_the_error_is_that_of_the_job(empty_table, submitter, run_job, tmp_path, monkeypatch, left):
-    """The log would be asked whether the job has committed, but the worker cannot look into it."""
+    """The log would show whether the job has committed, but the worker cannot read it."""
     monkeypatch.setenv("AIRFLOW_CONN_SCRATCH_ONLY", '{"conn_type": "delta", "extra": {"workers_see_tables": false}}')
     failure = """
 from airflow_delta.jobs.errors import JobFailedError

@@ -23,7 +23,7 @@ def maintenance(table, **arguments):
 
 @pytest.fixture
 def table(tmp_path):
-    """A table of three small files; nothing but what a test asks for is due."""
+    """A table of three small files; nothing is due but what a test arranges."""
     path = tmp_path / "table"
     for number in range(3):
         write_deltalake(str(path), pa.table({"id": [number]}), mode="append")

@@ -1,4 +1,4 @@
-"""What each operator asks of its job, and that DAG files can hold it."""
+"""The spec that each operator gives its job, and that DAG files can hold it."""
 
 import subprocess
 import sys

@@ -44,24 +44,24 @@ def context():
 
 @pytest.fixture
 def requests(monkeypatch):
-    """What was asked of the storage, in order."""
-    asked = []
+    """The requests to the storage, in order."""
+    requests = []
 
     class Counting(LocalLogStore):
         def exists(self, path):
-            asked.append(("exists", path))
+            requests.append(("exists", path))
             return super().exists(path)
 
         def list_from(self, directory, start=""):
-            asked.append(("list", start))
+            requests.append(("list", start))
             return super().list_from(directory, start)
 
         def read(self, path):
-            asked.append(("read", path.rsplit("/", 1)[1]))
+            requests.append(("read", path.rsplit("/", 1)[1]))
             return super().read(path)
 
     monkeypatch.setattr(DeltaHook, "log_store", lambda _, table: Counting(table))
-    return asked
+    return requests
 
 
 def sensor(table, **arguments):
@@ -136,7 +136,7 @@ def test_a_cleared_task_begins_anew_and_another_question_too(table, context):
         ({"min_rows": 100}, None),
     ],
 )
-def test_the_version_is_the_commit_that_fulfils_the_wait(table, context, wait, version):
+def test_the_version_is_the_commit_that_fulfills_the_wait(table, context, wait, version):
     table.write(rows=1)
     table.write(rows=2, operation="MERGE")
     table.write(rows=3, operation="MERGE", day="2013-01-02")

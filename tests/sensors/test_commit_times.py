@@ -161,31 +161,31 @@ def test_rows_of_the_interval_are_counted_together(table, context):
     "wait", [{"after_timestamp": DAY}, {"during": INTERVAL}, {"after_timestamp": DAY, "operations": "MERGE"}]
 )
 def test_a_poke_that_finds_nothing_new_is_one_request(table, context, monkeypatch, wait):
-    asked = []
+    requests = []
 
     class Counting(LocalLogStore):
         def exists(self, path):
-            asked.append(("exists", path))
+            requests.append(("exists", path))
             return super().exists(path)
 
         def list_from(self, directory, start=""):
-            asked.append(("list", start))
+            requests.append(("list", start))
             return super().list_from(directory, start)
 
         def read(self, path):
-            asked.append(("read", path))
+            requests.append(("read", path))
             return super().read(path)
 
     monkeypatch.setattr(DeltaHook, "log_store", lambda _, table: Counting(table))
     waiting = sensor(table, **wait)
     assert poke(waiting, context) is None
     for _ in range(3):
-        asked.clear()
+        requests.clear()
         assert poke(waiting, context) is None
-        assert asked == [("exists", f"_delta_log/{1:020d}.json")]
-    asked.clear()
+        assert requests == [("exists", f"_delta_log/{1:020d}.json")]
+    requests.clear()
     assert poke(sensor(table, **wait), context) is None  # rescheduled, in a new process
-    assert [kind for kind, _ in asked] == ["list"]
+    assert [kind for kind, _ in requests] == ["list"]
 
 
 def test_a_missing_table_is_waited_for(tmp_path, context):

@@ -1,4 +1,4 @@
-"""A whole Airflow on this machine, whose components can be killed one by one; asked by its REST API as a user's client does."""
+"""A whole Airflow on this machine, whose components can be killed one by one; queried by its REST API as by a user."""
 
 from __future__ import annotations
 

@@ -80,12 +80,12 @@ def test_tables_of_dags_that_the_user_may_not_read_are_not_listed(client, href, 
 
 
 def test_tables_are_listed_only_for_those_who_may_read_what_tasks_reported(client, href, monkeypatch):
-    """As on the page of the history: a right to the DAG is none to its XComs."""
+    """As on the page of the history: access to the DAG does not include its XComs."""
     manager = get_auth_manager()
-    asked = manager.is_authorized_dag
+    is_authorized = manager.is_authorized_dag
 
     def all_but_xcoms(*, access_entity=None, **arguments):
-        return access_entity is not DagAccessEntity.XCOM and asked(access_entity=access_entity, **arguments)
+        return access_entity is not DagAccessEntity.XCOM and is_authorized(access_entity=access_entity, **arguments)
 
     monkeypatch.setattr(manager, "is_authorized_dag", all_but_xcoms)
     assert client("VIEWER").get(href).status_code == 403

@@ -1,7 +1,7 @@
 """The flights of a day as in ``flights_daily``, made so that days may run in parallel and in any order.
 
 Silver keeps the flights that never departed, without times. So a schedule that comes late meets them and brings nothing back,
-the merges of two neighbouring days commute, and the one that loses the race for the partition they share does its work again.
+the merges of two neighboring days commute, and the one that loses the race for the partition they share does its work again.
 """
 
 from __future__ import annotations
