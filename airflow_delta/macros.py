@@ -24,8 +24,9 @@ def from_version(triggering_asset_events: Mapping[Any, Any], asset: str | None =
 
     Events may come late and together, or twice: a DAG that must miss no version uses ``DeltaNewCommitsOperator``.
 
-    :param triggering_asset_events: As the template's context has it.
-    :param asset: Name or URI of the asset meant; None for all.
+    Args:
+        triggering_asset_events: As the template's context has it.
+        asset: Name or URI of the asset meant; None for all.
     """
     return min((first for first, _ in _announced(triggering_asset_events, asset)), default=None)
 
@@ -38,7 +39,8 @@ def to_version(triggering_asset_events: Mapping[Any, Any], asset: str | None = N
 def pinned_version(ti: Any, alias: str, task_id: str = "pin") -> int:
     """The version that ``DeltaPinOperator`` has pinned under an alias in this run.
 
-    :raises ValueError: The task has pinned none, or not yet.
+    Raises:
+        ValueError: The task has pinned none, or not yet.
     """
     version: int | None = ti.xcom_pull(task_ids=task_id, key=alias)
     if version is None:

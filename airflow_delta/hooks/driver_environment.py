@@ -39,8 +39,9 @@ PREFIXES = (
 def driver_environment(environment: Mapping[str, str], *, further: Iterable[str] = ()) -> dict[str, str]:
     """The variables that a driver gets of these.
 
-    :param environment: A worker's.
-    :param further: Other names that it needs, ``*`` at the end for all that begin so.
+    Args:
+        environment: A worker's.
+        further: Other names that it needs, ``*`` at the end for all that begin so.
     """
     wanted = [name.strip().upper() for name in further if name.strip()]
     names = NAMES.union(wanted)

@@ -45,9 +45,14 @@ def refuse_exposed(
 ) -> None:
     """Refuse secrets that would go to Spark where others can read them: in its arguments and its settings.
 
-    :param target: Where the job goes; None where another operator submits it.
+    Args:
+        statement: What the job is to do.
+        conf: Spark settings of the operator.
+        env_vars: Environment variables of the operator.
+        target: Where the job goes; None where another operator submits it.
 
-    :raises ExposedSecretError: There is one; the error names the place and not the secret.
+    Raises:
+        ExposedSecretError: There is one; the error names the place and not the secret.
     """
     # Upstream makes settings, and so arguments, of the variables there.
     shows_variables = target is not None and (target.is_kubernetes or "yarn" in target.master)

@@ -60,9 +60,13 @@ class SparkTarget:
 def spark_target(conn_id: str, deploy_mode: str | None, binary: str | None = None) -> SparkTarget:
     """The target of a connection.
 
-    :param deploy_mode: The operator's own deploy mode; it goes before the connection's.
-    :param binary: The operator's own ``spark-submit``; it goes before the connection's.
-    :raises SparkTargetError: No such connection (``SparkSubmitHook`` would take YARN), or no way to run a Python job there.
+    Args:
+        conn_id: The Spark connection.
+        deploy_mode: The operator's own deploy mode; it takes precedence over the connection's.
+        binary: The operator's own ``spark-submit``; it takes precedence over the connection's.
+
+    Raises:
+        SparkTargetError: No such connection (``SparkSubmitHook`` would take YARN), or no way to run a Python job there.
     """
     try:
         connection = BaseHook.get_connection(conn_id)

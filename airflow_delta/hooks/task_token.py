@@ -57,9 +57,12 @@ def task_token(
 ) -> TaskToken:
     """The token of this try: the stored one if it is still valid, else a new one, which is stored.
 
-    :param clear_count: ``ti.max_tries``.
-    :param digest: Hash of the statement.
-    :param head: Gives the table's version, for a new token.
+    Args:
+        store: The task's state store.
+        clear_count: ``ti.max_tries``.
+        digest: Hash of the statement.
+        on_clear: Whether a cleared task keeps its token.
+        head: Gives the table's version, for a new token.
     """
     stored = store.get(STATE_KEY)
     if stored and stored["digest"] == digest and (on_clear == "reuse" or stored["generation"] == clear_count):

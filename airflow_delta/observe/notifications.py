@@ -70,7 +70,8 @@ class DeltaConflictNotifier(BaseNotifier):
     def notify(self, context: Context) -> None:
         """Notify the delegates of the failure in the context, if it passes the filters.
 
-        :raises ExceptionGroup: Some delegates failed; the others were called.
+        Raises:
+            ExceptionGroup: Some delegates failed; the others were called.
         """
         error = context.get("exception")
         if not isinstance(error, DeltaError) or not self._passes_filters(error, context):

@@ -182,7 +182,8 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
     def check_arguments(self) -> None:
         """Refuse what would be refused when the task runs, as far as it is known when the DAG is parsed.
 
-        :raises InvalidStatementError: The arguments contradict each other, or one of them is invalid.
+        Raises:
+            InvalidStatementError: The arguments contradict each other, or one of them is invalid.
         """
         if not is_template(self.poll_interval) and self.poll_interval <= 0:
             raise self.invalid(f"poll_interval must be more than 0 seconds, found {self.poll_interval}")
@@ -211,7 +212,8 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # upstream returns nothing
         """Return the result of this task's commit: of the one that exists already, or of the one that is made now.
 
-        :raises DeltaError: The statement failed; the text says what was expected, what was found and what to do.
+        Raises:
+            DeltaError: The statement failed; the text says what was expected, what was found and what to do.
         """
         hook = self.hook
         statement = hook.resolve_table_uris(self.statement())
@@ -324,8 +326,12 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
         """Return the result of the job that the triggerer has waited for, as ``execute`` would.
 
-        :param event: The event of ``DeltaResultTrigger``.
-        :raises DeltaError: As ``execute``; ``DriverLostError`` when there is neither a result nor a commit.
+        Args:
+            context: Airflow's context of the task run.
+            event: The event of ``DeltaResultTrigger``.
+
+        Raises:
+            DeltaError: As ``execute``; ``DriverLostError`` when there is neither a result nor a commit.
         """
         hook, base, state = self.hook, event["base"], event["state"]
         statement = hook.resolve_table_uris(self.statement())

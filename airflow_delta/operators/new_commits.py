@@ -81,8 +81,9 @@ class DeltaNewCommitsOperator(CheckedArguments, BaseOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Return the versions that are due, and store that this run processes them.
 
-        :raises AirflowSkipException: There are none.
-        :raises InvalidStatementError: The operator is mapped, and its asset is not among the inlets.
+        Raises:
+            AirflowSkipException: There are none.
+            InvalidStatementError: The operator is mapped, and its asset is not among the inlets.
         """
         own: Any = context["task_state_store"].get(STATE_KEY)
         if own is None:

@@ -65,8 +65,9 @@ class DeltaResultOperator(DeltaJobOperator):
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # upstream returns nothing
         """Return the result of the job.
 
-        :raises DeltaError: The job's error; ``ResultMissingError`` when it left no result;
-            ``JobNotSubmittedError`` when there is no such task upstream, or it has not run.
+        Raises:
+            DeltaError: The job's error; ``ResultMissingError`` when it left no result;
+                ``JobNotSubmittedError`` when there is no such task upstream, or it has not run.
         """
         self.check_arguments()
         hook, base, run = self.hook, str(self.scratch_uri), self._run(context)

@@ -31,7 +31,10 @@ LONGEST_ARGUMENT = 100 << 10
 def submit_conf(conf: Mapping[str, Any] | None, target: SparkTarget, *, defers: bool) -> dict[str, Any]:
     """The configuration of a submit: the user's, below it what the target needs.
 
-    :param defers: Whether ``spark-submit`` is to end as soon as the cluster has the job.
+    Args:
+        conf: The user's settings.
+        target: Where the job goes.
+        defers: Whether ``spark-submit`` is to end as soon as the cluster has the job.
     """
     given = dict(conf or {})
     ours: dict[str, Any] = {}
@@ -58,7 +61,10 @@ def driver_python(target: SparkTarget, environment: Mapping[str, str]) -> dict[s
 def spec_argument(text: str, private: Path, target: SparkTarget) -> tuple[str, str | None]:
     """What follows ``--spec``, and the file to send along to the driver, if the text is too long for an argument.
 
-    :param private: A directory of this user alone.
+    Args:
+        text: The spec as JSON.
+        private: A directory of this user alone.
+        target: Where the job goes.
     """
     if len(text.encode()) <= LONGEST_ARGUMENT:
         return text, None
@@ -70,7 +76,8 @@ def spec_argument(text: str, private: Path, target: SparkTarget) -> tuple[str, s
 def check_uploads(conn_id: str, target: SparkTarget, conf: Mapping[str, Any], properties_file: str | None) -> None:
     """Check that a driver in a pod will find the files that are on this machine.
 
-    :raises SparkTargetError: Nothing configures where ``spark-submit`` uploads them.
+    Raises:
+        SparkTargetError: Nothing configures where ``spark-submit`` uploads them.
     """
     if not (target.is_kubernetes and target.is_cluster_mode) or conf.get(UPLOAD_PATH):
         return

@@ -129,7 +129,8 @@ class DeltaCommitSensor(CheckedArguments, BaseSensorOperator):
     def check_arguments(self) -> None:
         """Refuse a wait without a beginning, or with two, and one that no commit can fulfill.
 
-        :raises InvalidStatementError: The arguments do not define one wait.
+        Raises:
+            InvalidStatementError: The arguments do not define one wait.
         """
         if len(self._begins) != 1:
             given = f", not {' and '.join(self._begins)}" if self._begins else ""
@@ -222,7 +223,8 @@ class DeltaCommitSensor(CheckedArguments, BaseSensorOperator):
     def requested_wait(self) -> CommitWait:
         """The wait of the arguments; of ``since="first_poke"``, the version of the first poke is not known here.
 
-        :raises InvalidStatementError: An argument is invalid, or holds a template that was not rendered.
+        Raises:
+            InvalidStatementError: An argument is invalid, or holds a template that was not rendered.
         """
         begin = self._begins[0]
         value = getattr(self, begin)
