@@ -52,7 +52,7 @@ _WRITTEN = frozenset(
 )
 
 ENFORCED = (ROW_FEATURES | {ROW_TRACKING}) & _WRITTEN
-"""Of what a table may ask of its rows: what every write by Spark keeps, and so tells its transaction."""
+"""Of what a table may ask of its rows: what every write by Spark keeps, and so declares to its transaction."""
 
 
 def check_scannable(table: str, protocol: Protocol, metadata: Metadata) -> None:

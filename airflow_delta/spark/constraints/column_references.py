@@ -1,4 +1,4 @@
-"""Which columns of a table an SQL text may be about, told by its words alone: only Spark analyzes it."""
+"""Which columns of a table an SQL text may reference, found from its tokens alone: only Spark analyzes it."""
 
 from __future__ import annotations
 

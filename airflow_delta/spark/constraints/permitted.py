@@ -63,7 +63,7 @@ _FUNCTIONS = """
 """
 
 FUNCTIONS = frozenset(_FUNCTIONS.split())
-"""Functions of one row by which nobody learns or does anything outside of it, but for the time and the name of the user."""
+"""Functions of one row without access to anything outside of it, but for the time and the name of the user."""
 
 _LENGTH_ARGUMENTS = {
     "array_insert": 1, "array_repeat": 1, "format_number": 1, "lpad": 1, "repeat": 1, "rpad": 1, "space": 0,

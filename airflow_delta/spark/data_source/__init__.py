@@ -2,8 +2,8 @@
 
 The API gives readers no column pruning, writers no partitioning and no save mode but append and overwrite, and every row passes
 through a Python worker: ``DeltaTable.toDF`` and ``airflow_delta.spark.write`` are faster and know more. What it cannot do
-soundly is refused, as far as it can be told: a writer does not learn where its rows come from, so write rows that are read from
-the same table with ``delta_writer`` or a MERGE, which notice when others change the table meanwhile.
+soundly is refused, as far as it can be detected: a writer does not learn where its rows come from, so write rows that are read
+from the same table with ``delta_writer`` or a MERGE, which notice when others change the table meanwhile.
 """
 
 from airflow_delta.spark.data_source.registration import configure_spark_with_delta_pip, register

@@ -1,7 +1,7 @@
 """Writing ``format("delta")``: tasks write files with Arrow, and one commit names those of the tasks that came to their end.
 
 A file's name is new in each attempt of a task, so that what a lost attempt leaves belongs to nothing. A directory of its own
-holds the files of one write: it is deleted when nothing was committed for sure, and left alone when nobody knows.
+holds the files of one write: it is deleted when certainly nothing was committed, and kept when the outcome is unknown.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class DeltaWriter(DataSourceArrowWriter):  # type: ignore[misc] # as above
             raise
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Commit the files of all tasks. Raises as ``commit_files``; no file stays then, unless nobody knows the outcome."""
+        """Commit the files of all tasks. Raises as ``commit_files``; no file stays then, unless the outcome is unknown."""
         filesystem, root = self._filesystems()
         mark = f"{root}/{self._folder}/{_COMMITTING}"
         _create_directory(filesystem, mark)
@@ -80,9 +80,9 @@ class DeltaWriter(DataSourceArrowWriter):  # type: ignore[misc] # as above
             filesystem.delete_file(mark)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - Spark's signature
-        """Delete the files, unless a commit of them was tried: it cleans up for itself, or nobody knows what became of it.
+        """Delete the files, unless a commit of them was tried: it cleans up after itself, or its outcome is unknown.
 
-        Spark does not wait for tasks that are still at work; what these leave is named by nobody, and found by a vacuum.
+        Spark does not wait for tasks that are still at work; files that these leave are in no commit, and deleted by a vacuum.
         """
         filesystem, root = self._filesystems()
         folder = f"{root}/{self._folder}"
@@ -138,7 +138,7 @@ class _TaskFiles:
         return self._written
 
     def abort(self) -> None:
-        """Leave no file, as far as the storage still answers; what stays is named by nobody."""
+        """Leave no file, as far as the storage still answers; what stays is in no commit."""
         for writer in self._open.values():
             writer.abort()
         for each in self._written:

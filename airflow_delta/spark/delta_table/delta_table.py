@@ -213,7 +213,7 @@ class DeltaTable:
         return detail_row(self._spark, self._snapshot())
 
     def restoreToVersion(self, version: int) -> DataFrame:
-        """Make the table as it was at a version; one row tells what came back."""
+        """Make the table as it was at a version; one row with the metrics."""
         return restore_row(self._spark, self._changeable("RESTORE").restore(version))
 
     def restoreToTimestamp(self, timestamp: str) -> DataFrame:

@@ -80,7 +80,7 @@ def as_text(expression: Expression, names: Names, *, is_join: bool = False) -> s
     Raises:
         ExpressionNotTextError: No text is sure to mean the same.
         TypeError: It is neither text nor ``Column``.
-        AnalysisException: It means nothing to Spark; its text tells. Likewise ``ParseException``.
+        AnalysisException: Spark cannot analyze it; its text says why. Likewise ``ParseException``.
     """
     if not isinstance(expression, str | Column):
         raise TypeError(f"a condition or value must be a Column or SQL text, not {type(expression).__name__}")

@@ -112,7 +112,7 @@ class DeltaFrameWriter:
     def save(self, path: str) -> OperationResult:
         """Write the rows into the table at the path, as one commit, and say which.
 
-        Rows that read the same table are bound to the version that they were read from, as told of ``DeltaTable.merge``.
+        Rows that read the same table are bound to the version that they were read from, as described for ``DeltaTable.merge``.
 
         Raises:
             CommitConflictError: The table has changed since in what the rows read of it.

@@ -101,7 +101,7 @@ class DeltaMergeBuilder:
         return replace(self, evolves=True)
 
     def execute(self) -> DataFrame:
-        """Merge, as one commit; one row tells how many rows were affected. Raises as ``merge``."""
+        """Merge, as one commit; one row with the number of affected rows. Raises as ``merge``."""
         view = f"merge_source_{uuid.uuid4().hex}"
         statement = MergeStatement(
             table=self.log.table_uri,

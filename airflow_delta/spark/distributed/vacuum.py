@@ -92,7 +92,7 @@ def shared_directories(filesystem: pafs.FileSystem, root: str, wanted: int) -> t
     Args:
         filesystem: Where the table lies.
         root: Its directory.
-        wanted: With so many directories nobody looks deeper for more.
+        wanted: With so many directories the search for more stops.
     """
 
     def look_into(directory: str) -> Iterable[pafs.FileInfo]:

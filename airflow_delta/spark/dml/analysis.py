@@ -49,7 +49,7 @@ def analyze(
     Raises:
         SchemaMismatchError: With every value that cannot be had or does not fit its column.
         TableRuleUnreadableError: A default of the table means nothing to Spark.
-        AnalysisException: A condition means nothing to Spark; its text tells.
+        AnalysisException: Spark cannot analyze a condition; its text says why.
     """
     _check_defaults(matched, schema, table)
     available = {name_key(name) for name in inserted.columns} if inserted is not None else set()

@@ -92,11 +92,11 @@ def apply_changes(staged: StagedChanges, effects: RowEffects, staging: StagingAr
     marked = write_deletion_vectors(staged, effects, staging) if hides else NO_ADDS
     rewritten = _rewrite(staged, effects, staging, clock, elsewhere=elsewhere, writes=not hides, records=records)
     inserted = _write(staged, new, staging) if new_rows else StagedRows()
-    told = _tell(staged, new, staging) if new_rows and records else NO_CHANGES
+    change_files = _tell(staged, new, staging) if new_rows and records else NO_CHANGES
     return AppliedChanges(
         adds=pa.concat_tables([marked, rewritten.adds, inserted.adds]),
         removes=removes_of(touched, deletion_timestamp=clock(), data_change=True),
-        changes=pa.concat_tables([rewritten.changes, told]),
+        changes=pa.concat_tables([rewritten.changes, change_files]),
         new_files=len(rewritten.adds) + len(inserted.adds),
         removed_files=len(touched) - len(marked),
         copied=0 if hides else rewritten.rows_written - effects.updated_in_place,
@@ -177,7 +177,7 @@ def _rewrite(
         effects: How often.
         staging: Where files go.
         clock: Gives their time.
-        elsewhere: Whether an updated row is written by somebody else.
+        elsewhere: Whether an updated row is written elsewhere.
         writes: Whether they are written anew, without the rows that go and with those that change in their place.
         records: Whether what changes is written, but for the new values of rows that are written elsewhere.
     """
@@ -202,8 +202,8 @@ def _rewrite(
     )
     rewritten = rewrite.change(changes, effects.touched_files, clock=clock)
     left = rewritten.rows_read - effects.deleted - effects.moved if writes else 0
-    told = effects.deleted + effects.updated + (effects.updated_in_place if writes else 0) if records else 0
-    for kind, rows, expected in (("", rewritten.rows_written, left), (" of changes", rewritten.change_rows, told)):
+    recorded = effects.deleted + effects.updated + (effects.updated_in_place if writes else 0) if records else 0
+    for kind, rows, expected in (("", rewritten.rows_written, left), (" of changes", rewritten.change_rows, recorded)):
         if rows != expected:
             detail = f"{rows} rows{kind} were written, {expected} should have been"
             raise StagedFilesError(table=snapshot.table_uri, detail=detail)

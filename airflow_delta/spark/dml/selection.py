@@ -49,7 +49,7 @@ class Selection:
         """The selection of this condition; of all rows when None.
 
         Raises:
-            AnalysisException: It means nothing to Spark; its text tells.
+            AnalysisException: Spark cannot analyze it; its text says why.
             InvalidPredicateError: It does not fit the table.
         """
         if where is None:

@@ -22,7 +22,7 @@ _TASKS_PER_CORE = 8
 
 
 def marked_listing(table: TableFiles) -> spark_types.StructType:
-    """One column for descriptions of files; it tells a look into the plan which table they are of."""
+    """One column for descriptions of files; it names their table in the plan."""
     return spark_types.StructType([spark_types.StructField("file", spark_types.StringType(), metadata={READ_MARK: table.mark})])
 
 

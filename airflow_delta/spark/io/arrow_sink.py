@@ -1,6 +1,7 @@
 """Rows written by Python workers with Arrow, where the JVM knows no filesystem.
 
-A file counts only when the task that wrote it came to its end and named it: names are new in each attempt, and nobody lists.
+A file counts only when the task that wrote it came to its end and named it: names are unique to each attempt, and nothing is
+found by listing.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ class _Files:
             self.written.append({"path": path, "directory": self._value, **described})
 
     def abort(self) -> None:
-        """Leave no file, as far as the storage still answers; what stays is named by nobody."""
+        """Leave no file, as far as the storage still answers; what stays is in no commit."""
         if self._writer is not None:
             self._writer.abort()
         for each in self.written:

@@ -27,7 +27,7 @@ from airflow_delta.spark.optimize.optimize import run_plan
 from airflow_delta.spark.optimize.plan import OptimizePlan
 
 DETAIL = "autoCompaction"
-"""Key of a result's details that tells what became of it."""
+"""Key of a result's details with its outcome."""
 
 _FILE_SIZE = 128 << 20
 _SMALL_FILE = 64 << 20
@@ -41,7 +41,7 @@ def compacted_after(
 ) -> OperationResult:
     """The result of a statement, with what the compaction after its commit did where the table asks for one.
 
-    The statement is committed: whatever goes wrong here is only told.
+    The statement is committed: whatever fails here is only a warning.
 
     Args:
         spark: The session.
@@ -55,9 +55,9 @@ def compacted_after(
     try:
         done = _compacted(spark, log, result.version, origin, min_files)
     except Exception as error:  # noqa: BLE001 - the statement is committed, and must not be taken for one that failed
-        told = error if isinstance(error, DeltaError) else type(error).__name__  # other texts may hold keys
-        _log.warning("The compaction after version %s of %s failed: %s", result.version, log.table_uri, told)
-        warning = f"the compaction after version {result.version} failed: {told}"
+        cause = error if isinstance(error, DeltaError) else type(error).__name__  # other texts may hold keys
+        _log.warning("The compaction after version %s of %s failed: %s", result.version, log.table_uri, cause)
+        warning = f"the compaction after version {result.version} failed: {cause}"
         details = {**result.details, DETAIL: {"error": type(error).__name__}}
         return replace(result, details=details, warnings=(*result.warnings, warning))
     if done is None or not done.committed:

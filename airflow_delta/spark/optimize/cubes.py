@@ -77,7 +77,7 @@ def tagged(adds: pa.Table, cubes: pa.Array, columns: Sequence[str]) -> pa.Table:
 
 
 def _is_ours(tags: Mapping[str, str], provider: str | None, columns: Sequence[str]) -> bool:
-    """Whether the file is clustered by nobody, or by these columns."""
+    """Whether the file is not clustered, or clustered by these columns."""
     if provider not in (None, PROVIDER):
         return False
     return CUBE_ID not in tags or CUBE_COLUMNS not in tags or _columns(tags[CUBE_COLUMNS]) == list(columns)

@@ -1,4 +1,4 @@
-"""Which data files still hold columns that the table has dropped: told by their footers. Workers import this module."""
+"""Which data files still hold columns that the table has dropped, by their footers. Workers import this module."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def run_plan(
         plan: What to rewrite.
         statement: What was asked, for the history.
         origin: Who asks.
-        is_automatic: Whether nobody asked, but the table's properties.
+        is_automatic: Whether the table's properties requested it, not the user.
     """
     check_rows_writable(snapshot.table_uri, snapshot.protocol, snapshot.metadata)
     if statement.dry_run or not len(plan.inputs):

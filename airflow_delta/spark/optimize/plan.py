@@ -49,7 +49,7 @@ class OptimizePlan:
         return int(np.maximum(1, np.rint(sizes / self.file_size)).sum())
 
     def details(self) -> dict[str, Any]:
-        """What Delta tells of a rewrite that puts rows in order."""
+        """What Delta reports of a rewrite that clusters rows."""
         if not self.columns:
             return {}
         in_cubes = pa.array([CUBE_ID in dict(each or ()) for each in self.inputs["tags"].to_pylist()], pa.bool_())

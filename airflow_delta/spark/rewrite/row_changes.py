@@ -110,9 +110,9 @@ def with_changes(
 
 
 def changed_rows(rows: pa.RecordBatch, first_row: int, changes: pa.Table) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """What the changes (with ``LIVES_ON``) do to the rows, as the change feed tells it: kinds, each with its rows.
+    """What the changes (with ``LIVES_ON``) do to the rows, as in the change feed: kinds, each with its rows.
 
-    A row that several changes drop goes once. What becomes of a row that lives on elsewhere is told there.
+    A row that several changes drop is deleted once. A row that lives on elsewhere is recorded there.
 
     Args:
         rows: The rows as they were.

@@ -28,8 +28,8 @@ def done_before(snapshot: Snapshot, operation: str, txn: tuple[str, int] | None)
     progress = snapshot.transactions.get(app_id)
     if progress is None or progress.version < version:
         return None
-    told = {"app_id": app_id, "version": version, "table_has": progress.version}
-    return replace(uncommitted(snapshot, operation, {}), details={"skipped_txn": told})
+    skipped = {"app_id": app_id, "version": version, "table_has": progress.version}
+    return replace(uncommitted(snapshot, operation, {}), details={"skipped_txn": skipped})
 
 
 def progress(transaction: OptimisticTransaction, txn: tuple[str, int] | None, now: int) -> tuple[SetTransaction, ...]:

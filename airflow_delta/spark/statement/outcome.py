@@ -21,11 +21,11 @@ def earlier_result(log: DeltaLog, origin: Origin, start_version: int | None) -> 
     Args:
         log: The table's log; there may be no table.
         origin: The asking task.
-        start_version: The table's version when the token was minted (-1 for no table); None when nobody wrote it down, so that
-            only the commit itself looks for a twin, among those that it races with.
+        start_version: The table's version when the token was generated (-1 for no table); None when it was not recorded:
+            then only the commit itself looks for a duplicate attempt, among the commits that it conflicts with.
 
     Raises:
-        TokenHistoryLostError: Commits after ``start_version`` were cleaned up, so nobody can tell.
+        TokenHistoryLostError: Commits after ``start_version`` were cleaned up, so the outcome is unknown.
     """
     if origin.token is None or start_version is None:
         return None
@@ -73,7 +73,7 @@ def uncommitted(
 
 
 def with_sources(origin: Origin | None, pins: Iterable[Pin]) -> Origin:
-    """The origin with the versions that the statement reads, so that history tells what a commit was computed from."""
+    """The origin with the versions that the statement reads, so that the history shows what a commit was computed from."""
     origin = origin or Origin()
     listed = [each.to_json() for each in pins]
     return replace(origin, record={**origin.record, SOURCES_KEY: listed}) if listed else origin

@@ -57,7 +57,7 @@ def evolved(table: StructType, rows: StructType, *, widen: bool, table_uri: str)
 
 
 def extended(table: StructType, rows: StructType, *, widen: bool) -> StructType:
-    """As ``evolved``, but columns that do not fit stay as they are, for whoever lists them together with other differences."""
+    """As ``evolved``, but columns that do not fit stay as they are, for callers that list all differences."""
     schema = _extended(table, rows)
     for path, to in _widened(table, rows, ()) if widen else ():
         schema = schema_edit.widen_column(schema, path, to)

@@ -105,7 +105,7 @@ def write_rows(
 def write_change_rows(frame: DataFrame, staging: StagingArea, metadata: Metadata, *, folder: str = "rows") -> pa.Table:
     """Write rows that say what changed below ``staging.changes``, as ``CHANGE_FILE``.
 
-    Protocol: PROTOCOL.md, "Change Data Files". A commit with one such file tells all that it changed by such files.
+    Protocol: PROTOCOL.md, "Change Data Files". A commit with one such file records all its changes in such files.
 
     Args:
         frame: Has the table's columns and ``_change_type``.
@@ -183,7 +183,7 @@ def _described(
     filled = files.filter(pc.greater(files["num_records"], 0))
     ids = filled["directory"].to_pylist() if partitions else []
     if unknown := set(ids) - partitions.keys():
-        raise StagedFilesError(table=table, detail=f"the directories {sorted(unknown)} hold rows that nobody observed")
+        raise StagedFilesError(table=table, detail=f"the directories {sorted(unknown)} hold rows that were not observed")
     columns = {
         **{name: filled[name] for name in ("path", "size", "modification_time", "stats")},
         "partition_values": partition_maps([partitions[each] for each in ids] if partitions else [{}] * len(filled)),

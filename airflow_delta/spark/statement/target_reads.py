@@ -2,10 +2,10 @@
 
 A source, a value or an expectation may read the target: as a table or view of the statement, through a view of the session, or
 in rows that a script hands over. Which tables a DataFrame reads stands in Spark's plan: our own scans say so (``READ_MARK``),
-as does ``format("delta")``, and files below the table's root are told by their paths. What a plan does not hold cannot be told:
-rows that were collected, checkpointed or written elsewhere before.
+as does ``format("delta")``, and files below the table's root are recognized by their paths. What a plan does not
+hold is not seen: rows that were collected, checkpointed or written elsewhere before.
 
-Such a read is recorded with its condition as far as that is told (else the whole table), so that the commit is never a blind
+Such a read is recorded with its condition as far as that is known (else the whole table), so that the commit is never a blind
 append, and faster writers that change what was read are conflicts. Then the statement reads and computes everything anew. Rows
 that are bound to a version, as ``DeltaTable.toDF`` gives them, cannot be read anew: the statement then stands on their version,
 and its conflict is the caller's. What was asked for by version or time is no such read.
@@ -126,7 +126,7 @@ def at_version_read(
 
 
 _UNTOLD = -1
-"""In place of a version: files of the table are read without its log, so nobody knows whether a redo would read them anew."""
+"""In place of a version: files of the table are read without its log, so it is unknown whether a retry would read them anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,11 +183,11 @@ class _Target:
         """For each read of the target in a plan what is read, as far as the conditions right above it tell."""
         kind = node.nodeName()
         if kind == "SubqueryAlias" and node.alias() == VIEW_OF_TARGET:
-            yield self._told(conditions)
+            yield self._reported(conditions)
             return
         children = _each(node.children())
         if not children and self.version_read(node) is not None:
-            yield self._told(conditions)
+            yield self._reported(conditions)
         if kind == "Filter":
             conditions = [*conditions, *_conjuncts(node.condition())]
         elif kind not in ("SubqueryAlias", "View") and not _only_chooses(node):
@@ -197,7 +197,7 @@ class _Target:
         for subquery in _each(node.subqueries()):
             yield from self.predicates(subquery, [])
 
-    def _told(self, conditions: Sequence[Any]) -> Expression:
+    def _reported(self, conditions: Sequence[Any]) -> Expression:
         return conjunction(each for each in map(self._parsed, conditions) if each is not None)
 
     def _parsed(self, condition: Any) -> Expression | None:

@@ -1,6 +1,6 @@
 """Which files tell a stream of changes what it reads next: the change feed of a table, followed from an offset on.
 
-The rows of the version with which a stream begins are inserts of that version; each later commit tells what it changed. The
+The rows of the version with which a stream begins are inserts of that version; each later commit records what it changed. The
 changes of a commit are never split over batches, so that both sides of an update come together.
 """
 
@@ -104,10 +104,10 @@ def _committed(files: pa.Table, sizes: pa.ChunkedArray, version: int, time: int)
 
 
 def _sizes(files: pa.Table, actions: CommitActions) -> pa.ChunkedArray:
-    """Bytes of the files, as the commit tells them; 0 where it does not."""
-    told = pa.concat_tables(
+    """Bytes of the files, as the commit records them; 0 where it does not."""
+    recorded = pa.concat_tables(
         [each.select(["path", "size"]) for each in (actions.adds, actions.removes, actions.changes)],
         promote_options="permissive",
     )
-    sizes = told["size"].take(pc.index_in(files["path"], value_set=told["path"].combine_chunks()))
+    sizes = recorded["size"].take(pc.index_in(files["path"], value_set=recorded["path"].combine_chunks()))
     return pc.fill_null(sizes, 0)

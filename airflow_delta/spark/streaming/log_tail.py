@@ -226,7 +226,7 @@ class LogTail:
             raise StreamTableReplacedError(table=self._log.table_uri)
 
     def _check_backlog(self, start: StreamOffset) -> None:
-        """Return if what was written before this run began fits the table's schema of today, as far as the log still tells."""
+        """Return if what was written before this run began fits the table's schema of today, as far as the log still shows."""
         if self._is_backlog_checked:
             return
         if start.version <= self._began.version and (snapshot := self._snapshot(start.version)) is not None:

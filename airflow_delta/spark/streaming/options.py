@@ -35,7 +35,7 @@ class StreamOptions:
         ignores_deletes: Whether commits that only remove rows are passed over.
         ignores_changes: Whether of commits that remove and add rows the added files are read, unchanged rows in them included.
         skips_changes: Whether commits that remove rows are passed over as a whole.
-        reads_changes: Whether the rows are the table's changes, told as in its change feed, rather than its new rows.
+        reads_changes: Whether the rows are the table's changes, as in its change feed, rather than its new rows.
     """
 
     path: str
@@ -68,7 +68,7 @@ class StreamOptions:
         max_files, max_bytes = (_number(name, texts[name], least=1) for name in ("maxFilesPerTrigger", "maxBytesPerTrigger"))
         flags = {name: _flag(name, texts[name]) for name in (*_ABOUT_REMOVED, "readChangeFeed")}
         if flags["readChangeFeed"] and (beside := [name for name in _ABOUT_REMOVED if flags[name]]):
-            raise _invalid(f"readChangeFeed tells removed rows too, so {', '.join(beside)} cannot be meant")
+            raise _invalid(f"readChangeFeed includes removed rows, so it excludes {', '.join(beside)}")
         return cls(
             path=texts["path"],
             max_files=_MAX_FILES if max_files is None else max_files,

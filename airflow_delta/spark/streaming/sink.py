@@ -1,11 +1,11 @@
 """Tables as the end of a stream: functions for ``foreachBatch`` that take each batch exactly once.
 
 A commit carries the query and the number of its batch (Delta's ``txn``). Spark repeats a batch whose end it has not noted, such
-as after a kill between our commit and its checkpoint; the table then tells that the batch is in it, and nothing is done.
+as after a kill between our commit and its checkpoint; the table then shows that the batch is in it, and nothing is done.
 
-A batch does not tell what the stream has read. Rows of the table itself (to leave out those that it has, say) are taken in the
-function, not in the stream: ``lambda rows, number: sink(rows.join(table.toDF(), "id", "left_anti"), number)``. Where somebody
-has changed meanwhile what was read, the query ends in a conflict, and repeats the batch when it is started again.
+A batch does not show what the stream has read. Rows of the table itself (to leave out those that it has, say) are taken in the
+function, not in the stream: ``lambda rows, number: sink(rows.join(table.toDF(), "id", "left_anti"), number)``. If what was
+read is changed by another writer meanwhile, the query ends in a conflict, and repeats the batch when it is started again.
 """
 
 from __future__ import annotations
@@ -132,6 +132,6 @@ def _query_id(spark: SparkSession) -> str:
     """
     found = spark.sparkContext.getLocalProperty(_QUERY_ID)
     if not found:
-        detail = "Spark tells no query here: name it with query_id"
+        detail = "Spark gives no query id here: pass query_id"
         raise InvalidStatementError(statement="a streaming write", detail=detail)
     return str(found)

@@ -44,7 +44,7 @@ def read_stream(spark: SparkSession, table: str, *, read_change_feed: bool = Fal
     A restart goes on behind the last batch that the checkpoint knows. Needs Spark 4.2.
 
     With ``read_change_feed`` each row is a change instead, with ``_change_type``, ``_commit_version`` and ``_commit_timestamp``
-    as ``read_changes`` tells them: the rows that the table has when the stream begins are inserts, and all changes of a later
+    as in ``read_changes``: the rows that the table has when the stream begins are inserts, and all changes of a later
     commit come in one batch. The table must record its changes (``delta.enableChangeDataFeed``).
 
     Args:
@@ -70,7 +70,7 @@ def read_stream(spark: SparkSession, table: str, *, read_change_feed: bool = Fal
     return spark.readStream.format(FORMAT).options(**texts).load(table)
 
 
-class DeltaStreamSource(DataSource):  # type: ignore[misc]  # pyspark tells no types
+class DeltaStreamSource(DataSource):  # type: ignore[misc]  # pyspark has no types here
     """``spark.readStream.format("delta_stream")``."""
 
     @classmethod
@@ -91,7 +91,7 @@ class FilesPartition(InputPartition):  # type: ignore[misc]
     """The files that one task reads."""
 
     def __init__(self, table: TableFiles, columns: StructType, files: tuple[str, ...], *, of_changes: bool) -> None:
-        """Take the files, as JSON texts of what the stream's tail tells of them."""
+        """Take the files, as the JSON texts of the stream's tail."""
         super().__init__(files)
         self.table = table
         self.columns = columns

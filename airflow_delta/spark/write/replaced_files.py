@@ -125,7 +125,7 @@ def range_of(spark: SparkSession, snapshot: Snapshot, where: str) -> Selection:
     Raises:
         InvalidPredicateError: It means nothing to Spark, or does not fit the table.
     """
-    # The core's own error comes first: it tells the columns that there are.
+    # The core's own error comes first: it lists the table's columns.
     predicate_of(spark, unqualified(where), snapshot.schema, snapshot.table_uri)
     try:
         return Selection.of(spark, snapshot, where)
@@ -170,7 +170,7 @@ def _rows_of_range(
 
 
 def _whole_files(selection: Selection, candidates: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The candidates that hold nothing else, as the log tells, and the others.
+    """The candidates that hold nothing else, by the log, and the others.
 
     Where the table records its changes, a file that only vanishes would have no recorded changes beside one that has.
     """

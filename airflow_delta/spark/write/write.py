@@ -95,7 +95,7 @@ def write(
         InvalidPredicateError: ``replace_where`` means nothing, or does not fit the table.
         InvalidTablePropertyError: A property of the new table does not exist or cannot have its value.
         ExpectationFailedError: A check on the rows failed.
-        CommitConflictError: Another writer changed the table so that this cannot be redone, or too often.
+        CommitConflictError: Another writer changed the table so that this cannot be retried, or too often.
         DeltaError: As reading the source and the table raise it. In all cases nothing is committed, and no file left.
     """
     origin = origin or Origin()
@@ -110,7 +110,7 @@ def write(
     except TableExistsError:
         if statement.mode is WriteMode.CREATE or not log.exists():
             raise
-        return _up_to_date(run)  # somebody has made it meanwhile, and otherwise than it would have been made here
+        return _up_to_date(run)  # a concurrent commit created it, with another definition than it would have here
 
 
 def _up_to_date(run: _Write) -> OperationResult:
@@ -272,7 +272,7 @@ def _lost_to(error: CommitConflictError | TableExistsError) -> Mapping[str, Any]
 
 
 def _checked(log: DeltaLog, target: Target, operation: str, metrics: Mapping[str, int]) -> OperationResult:
-    """What a dry run tells: the commit that would have been."""
+    """The result of a dry run: the commit that it would make."""
     version = target.read_version
     return OperationResult(
         table=log.table_uri, version=version, read_version=version, operation=operation, committed=False, metrics=metrics

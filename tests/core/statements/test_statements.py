@@ -1,4 +1,4 @@
-"""A statement that cannot be meant is refused when it is made."""
+"""An invalid statement is refused when it is made."""
 
 import pytest
 

@@ -199,7 +199,7 @@ def test_only_versions_in_which_changes_were_recorded_are_read(table, run, plann
 @pytest.mark.parametrize("option", ["ignoreDeletes", "ignoreChanges", "skipChangeCommits"])
 def test_options_about_removed_rows_mean_nothing_beside_changes(spark, table, run, option):
     run.insert(0, 1, properties=RECORDED)
-    with pytest.raises(InvalidStatementError, match=f"readChangeFeed tells removed rows too, so {option} cannot be meant"):
+    with pytest.raises(InvalidStatementError, match=f"readChangeFeed includes removed rows, so it excludes {option}"):
         read_stream(spark, table, read_change_feed=True, **{option: True})
     read_stream(spark, table, read_change_feed=True, **{option: False})
 

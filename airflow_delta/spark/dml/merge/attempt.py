@@ -98,7 +98,7 @@ def run_attempt(
     """
     started = time.monotonic()
     transaction = log.start_transaction(snapshot, enforces=ENFORCED)
-    # Before anything is pruned: a row with one of these keys that somebody else adds must not go unseen.
+    # Before anything is pruned: a concurrent insert of one of these keys must conflict.
     transaction.record_read(plan.predicate)
     candidates = snapshot.files(plan.predicate).sort_by([("size", "descending")])
     pairs = join(spark, snapshot, plan.source, plan.clauses, candidates, unmatched=plan.unmatched)

@@ -24,7 +24,7 @@ class KeyEquality:
 
     Attributes:
         column: The target's column, as its schema spells it.
-        other: SQL of the other side; whether it is about the source alone, Spark tells.
+        other: SQL of the other side; Spark decides whether it references the source alone.
         text: The conjunct.
     """
 

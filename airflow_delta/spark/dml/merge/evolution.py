@@ -19,7 +19,7 @@ def definition_after(snapshot: Snapshot, statement: MergeStatement, source: Stru
     """What the table is after the commit: as it is, unless the statement lets it grow and the source has more.
 
     A column of the source counts where a clause takes every column, or assigns the column of its name. Columns that do not fit
-    are left as they are; the clauses' analysis tells of them.
+    are left as they are; the clauses' analysis reports them.
 
     Args:
         snapshot: The target.
