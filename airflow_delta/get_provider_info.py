@@ -10,7 +10,7 @@ _DELTA_CONNECTION = {
     "connection-type": "delta",
     "hook-class-name": "airflow_delta.hooks.delta.DeltaHook",
     "hook-name": "Delta Lake",
-    "ui-field-behavior": {
+    "ui-field-behaviour": {
         "hidden-fields": ["port", "schema", "login", "password"],
         "relabeling": {"host": "Table root"},
         "placeholders": {"host": "s3://lake/tables"},
