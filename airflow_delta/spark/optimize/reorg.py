@@ -62,10 +62,10 @@ def reorg(
     snapshot = log.refresh()
     check_rows_writable(snapshot.table_uri, snapshot.protocol, snapshot.metadata)
     files = snapshot.files(named_partitions(snapshot, statement.where, partial(predicate_of, spark)))
-    uses_deletion_vectors = files["deletion_vector"].is_valid()
-    others = files.filter(pc.invert(uses_deletion_vectors))
+    has_deletion_vector = files["deletion_vector"].is_valid()
+    others = files.filter(pc.invert(has_deletion_vector))
     old = _columns(snapshot).hold_dropped(spark, others["path"].to_pylist())
-    inputs = pa.concat_tables([files.filter(uses_deletion_vectors), others.filter(old)])
+    inputs = pa.concat_tables([files.filter(has_deletion_vector), others.filter(old)])
     if statement.dry_run or not len(inputs):
         return uncommitted(snapshot, _NAME, planned_metrics(inputs, len(inputs)))
     groups = pa.array(np.arange(len(inputs)), pa.int32())
