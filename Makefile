@@ -12,9 +12,10 @@ help:
 demo:
 	@$(RUN) python dags
 
-# Two at a time, whole files each, as a file's tests share what its fixtures make; each has a JVM of its own.
+# Two at a time, whole files each, as a file's tests share what its fixtures make; each has a JVM of its own. In the order of the
+# folders: files with few tests are the long ones here, and one of them at the end would leave a core idle.
 test:
-	@$(RUN) pytest -m "not slow" --numprocesses 2 --dist loadfile
+	@$(RUN) pytest -m "not slow" --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 test-slow:
 	@$(RUN) pytest -m slow --hypothesis-profile=search

@@ -126,6 +126,7 @@ def test_a_backfill_by_version_makes_the_reports_of_the_live_runs_again(home, tw
     assert again.equals(live)
 
 
+@pytest.mark.slow
 def test_the_first_day_run_again_commits_again_and_changes_nothing(home, two_days, reference_reader):
     before = versions(home)
     again = run(home, FIRST)
