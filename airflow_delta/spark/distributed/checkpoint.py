@@ -127,7 +127,7 @@ class _SharedCheckpoint:
             return
         protected = protected_before(self._snapshot(latest).metadata.configuration)
         if version < protected:
-            detail = f"the table has the feature {CHECKPOINT_PROTECTION}: before version {protected} none may be added"
+            detail = f"the table has the feature {CHECKPOINT_PROTECTION}: no checkpoint may be added before version {protected}"
             raise InvalidStatementError(statement=f"checkpoint of version {version}", detail=detail)
 
     def write(self, start: LogStart) -> CheckpointResult:

@@ -17,6 +17,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 
 from airflow_delta.core.actions import ADD_FILE, NO_ADDS, Metadata, Protocol, SetTransaction, removes_of
 from airflow_delta.core.actions.file_actions import DELETION_VECTOR
+from airflow_delta.core.data_files.row_bitmap import RowBitmap
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import CommitConflictError
 from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
@@ -103,7 +104,7 @@ class Vectors:
 
     def read(self, deletion_vectors):
         return [
-            pa.array([] if deletion_vector is None else self.of(deletion_vector), pa.int64())
+            RowBitmap.from_positions(pa.array(self.of(deletion_vector), pa.int64()))
             for deletion_vector in deletion_vectors.to_pylist()
         ]
 
@@ -111,7 +112,7 @@ class Vectors:
         return self.stored[vector["path_or_inline_dv"]] if vector else []
 
     def write(self, rows):
-        return pa.array([self.keep(row.to_pylist()) for row in rows], DELETION_VECTOR)
+        return pa.array([self.keep(row.positions().to_pylist()) for row in rows], DELETION_VECTOR)
 
     def keep(self, positions):
         name = f"v{len(self.stored)}"
