@@ -214,7 +214,6 @@ def test_each_distinct_value_is_one_value_however_often_it_comes():
     assert typed_values(pa.chunked_array([], pa.string()), LONG) == pa.array([], pa.int64())
 
 
-@pytest.mark.skipif(not ALL_TYPES.exists(), reason="the tables written by Delta Lake are not beside this checkout")
 def test_the_partition_values_that_delta_lake_wrote_are_written_again_with_the_same_text():
     """But for timestamps, whose spelling depends on a setting."""
     lines = [

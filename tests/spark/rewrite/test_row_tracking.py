@@ -60,7 +60,6 @@ def tracked(spark, table):
     return make
 
 
-@pytest.mark.skipif(not TABLE.exists(), reason=f"{TABLE} does not exist")
 def test_the_statements_of_delta_leave_the_ids_that_delta_left(spark, table):
     expected = json.loads((TABLE / "expected.json").read_text())["versions"]
     shutil.copytree(TABLE / "table", table)
