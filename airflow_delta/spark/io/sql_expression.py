@@ -7,6 +7,7 @@ literal would find nothing. Here Spark's parser is asked without that step, what
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from pyspark import SparkContext
@@ -21,16 +22,23 @@ def sql_expression(text: str) -> Column:
 
 def parsed_expression(text: str) -> Any:
     """Catalyst's tree of the text, in which no name is resolved yet. Raises as ``sql_expression``."""
-    return _catalyst().parser.CatalystSqlParser().parseExpression(text)
+    return _parser(_jvm()).parseExpression(text)
 
 
 def column_of(expression: Any) -> Column:
     """Catalyst's tree as PySpark's column."""
-    return ClassicColumn(_jvm().org.apache.spark.sql.classic.ExpressionUtils.column(expression))
+    return ClassicColumn(_expression_utils(_jvm()).column(expression))
 
 
-def _catalyst() -> Any:
-    return _jvm().org.apache.spark.sql.catalyst
+# Py4J asks the JVM for each part of a class's name, which takes longer than to parse a condition: once for each JVM.
+@lru_cache(maxsize=1)
+def _parser(jvm: Any) -> Any:
+    return jvm.org.apache.spark.sql.catalyst.parser.CatalystSqlParser()
+
+
+@lru_cache(maxsize=1)
+def _expression_utils(jvm: Any) -> Any:
+    return jvm.org.apache.spark.sql.classic.ExpressionUtils
 
 
 def _jvm() -> Any:
