@@ -44,6 +44,8 @@ _PLAIN_FLOAT_RANGE = (1e-3, 1e7)
 # -- to the log
 
 _UNREADABLE = (ValueError, ArithmeticError, NotImplementedError)  # the last is Arrow's, where it has no such cast
+_FEW_MAPS = 8
+"""Up to so many, a look in Python is quicker than to start Arrow's kernels: most commits add a few files."""
 
 
 def serialize(value: Any, data_type: DataType, *, column: str = "") -> str | None:
@@ -208,13 +210,15 @@ def with_exact_keys(maps: pa.ChunkedArray, keys: Sequence[str]) -> pa.ChunkedArr
 
     Protocol: PROTOCOL.md, "Add File and Remove File": a value for each partition column.
     """
-    wanted = pa.array(keys, pa.string())
-    if all(_has_exact_keys(chunk, wanted) for chunk in maps.chunks):
+    if all(_has_exact_keys(chunk, keys) for chunk in maps.chunks):
         return maps
     return pa.chunked_array([_with_exact_keys(chunk, keys) for chunk in maps.chunks], maps.type)
 
 
-def _has_exact_keys(maps: pa.MapArray, wanted: pa.StringArray) -> bool:
+def _has_exact_keys(maps: pa.MapArray, keys: Sequence[str]) -> bool:
+    if len(maps) <= _FEW_MAPS:
+        return all(items is not None and sorted(key for key, _ in items) == sorted(keys) for items in maps.to_pylist())
+    wanted = pa.array(keys, pa.string())
     counts = pc.subtract(maps.offsets[1:], maps.offsets[:-1])
     is_exact = pc.and_(pc.all(pc.equal(counts, len(wanted)), min_count=0), pc.all(pc.is_in(maps.keys, wanted), min_count=0))
     return bool(is_exact.as_py())

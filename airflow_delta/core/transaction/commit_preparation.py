@@ -62,5 +62,7 @@ def _with_partition_columns(actions: CommitActions, attempt: CommitAttempt) -> C
 
 
 def _with_exact_keys(files: pa.Table, keys: list[str]) -> pa.Table:
+    if not len(files):
+        return files
     index = files.schema.get_field_index("partition_values")
     return files.set_column(index, files.schema.field(index), with_exact_keys(files.column(index), keys))

@@ -251,8 +251,10 @@ def test_where_each_map_has_the_key_once_its_texts_are_taken_as_they_are():
     st.lists(st.none() | st.dictionaries(st.sampled_from("abc"), st.none() | st.text(max_size=2), max_size=3), max_size=5),
     st.lists(st.sampled_from("abc"), unique=True),
     st.integers(0, 2),
+    st.sampled_from([1, 10]),
 )
-def test_maps_get_exactly_the_keys_asked_for_and_keep_their_values(maps, keys, start):
+def test_maps_get_exactly_the_keys_asked_for_and_keep_their_values(maps, keys, start, files_per_map):
+    maps *= files_per_map
     kind = pa.map_(pa.string(), pa.string())
     given = pa.chunked_array(
         [
