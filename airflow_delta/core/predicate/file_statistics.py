@@ -18,27 +18,19 @@ Protocol: PROTOCOL.md, "Per-file Statistics".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.json as pj
 
-from airflow_delta.core.errors import InvalidPartitionValueError
 from airflow_delta.core.predicate.expression import Column
 from airflow_delta.core.schema.arrow_conversion import arrow_type
 from airflow_delta.core.schema.column_mapping import physical_name
 from airflow_delta.core.schema.data_types import (
-    BYTE,
-    DATE,
     DOUBLE,
     FLOAT,
-    INTEGER,
-    LONG,
-    SHORT,
-    STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
     ArrayType,
@@ -48,15 +40,19 @@ from airflow_delta.core.schema.data_types import (
     StructField,
     StructType,
 )
-from airflow_delta.core.schema.partition_values import typed_values
+from airflow_delta.core.schema.lenient_parsing import (
+    JSON_TYPES,
+    TEXT_TYPES,
+    is_object,
+    nested_type,
+    parse_leniently,
+    read_objects,
+    typed_leniently,
+    without_special_floats,
+)
 
 _ROWS_OF_SLICE = 1 << 16
 _BYTES_OF_SLICE = 64 << 20  # of texts on average: those of one slice are joined, and Arrow joins no more than 2 GiB
-_MAX_FAILURES = 256
-"""Attempts that may fail while broken texts are singled out; after that their whole neighborhood counts as unknown."""
-
-_ONE_OBJECT = r"^[ \t]*\{[^\r\n]*\}[ \t]*$"
-_NO_NUMBER = r':[ \t]*"(?:NaN|[+-]?Infinity)"'
 _MILLISECOND = 1_000
 _DIGITS_OF_DOUBLE = 15
 _SLACK_OF_DOUBLE = 1e-15
@@ -64,9 +60,6 @@ _SLACK_OF_FLOAT = 1e-6
 _SMALLEST_FLOAT = 1e-44
 _TYPE_CHANGES = "delta.typeChanges"
 _COUNTED_ELEMENTS = {(name,) for name in ("item", "element", "key", "value")}  # paths under which NULLs of elements are counted
-
-_AS_JSON = {BYTE, SHORT, INTEGER, LONG, FLOAT, DOUBLE, STRING}
-_AS_TEXT = {DATE, TIMESTAMP, TIMESTAMP_NTZ}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,61 +152,29 @@ def _json_type(kind: DataType) -> pa.DataType | None:
     """How bounds of this type are read from JSON; None for a type without bounds."""
     if isinstance(kind, DecimalType):
         return pa.float64() if kind.precision > _DIGITS_OF_DOUBLE else arrow_type(kind)
-    return arrow_type(kind) if kind in _AS_JSON else pa.string() if kind in _AS_TEXT else None
+    return arrow_type(kind) if kind in JSON_TYPES else pa.string() if kind in TEXT_TYPES else None
 
 
 def _parsed(stats: pa.ChunkedArray, columns: Collection[_Stored]) -> pa.Table:
     """The statistics as nested columns, for these columns only; NULL wherever they are missing or unreadable."""
-    bounds = _nested({column.path: json_type for column in columns if (json_type := _json_type(column.kind))})
-    counts = _nested({column.path: pa.int64() for column in columns if column.is_counted})
+    bounds = nested_type({column.path: json_type for column in columns if (json_type := _json_type(column.kind))})
+    counts = nested_type({column.path: pa.int64() for column in columns if column.is_counted})
     schema = pa.schema([("numRecords", pa.int64()), ("minValues", bounds), ("maxValues", bounds), ("nullCount", counts)])
-    options = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
     has_floats = any(column.kind in (FLOAT, DOUBLE) for column in columns)
     tables = [schema.empty_table()]
     rows = min(_ROWS_OF_SLICE, max(1, len(stats) * _BYTES_OF_SLICE // max(1, stats.nbytes)))
     for start in range(0, len(stats), rows):
         texts = pa.concat_arrays(stats.slice(start, rows).chunks)
-        texts = pc.if_else(pc.fill_null(pc.match_substring_regex(texts, _ONE_OBJECT), False), texts, "{}")
-        if has_floats:
-            texts = pc.replace_substring_regex(texts, _NO_NUMBER, ":null")
-        tables += _leniently(texts, lambda lines: _read_json(lines, options), lambda rows: _nothing(rows, schema))
+        texts = pc.if_else(is_object(texts), texts, "{}")
+        tables += _read_objects(without_special_floats(texts) if has_floats else texts, schema)
     return pa.concat_tables(tables)
 
 
-def _nested(types: Mapping[tuple[str, ...], pa.DataType]) -> pa.DataType:
-    """The struct type that holds these types at these paths."""
-    heads = dict.fromkeys(path[0] for path in types)
-    below = {head: {path[1:]: kind for path, kind in types.items() if path[0] == head} for head in heads}
-    return pa.struct([(head, kinds[()] if () in kinds else _nested(kinds)) for head, kinds in below.items()])
+def _read_objects(texts: pa.Array, schema: pa.Schema) -> list[pa.Table]:
+    def nulls(rows: int) -> pa.Table:
+        return pa.table([pa.nulls(rows, field.type) for field in schema], schema=schema)
 
-
-def _read_json(lines: pa.Array, options: pj.ParseOptions) -> pa.Table:
-    text = pc.binary_join(pa.ListArray.from_arrays([0, len(lines)], lines), "\n")[0]
-    table = pj.read_json(pa.BufferReader(text.as_buffer()), parse_options=options)
-    if len(table) != len(lines):
-        raise ValueError("a text has more than one JSON object")  # each holds one at least, so equal numbers mean one each
-    return table
-
-
-def _nothing(rows: int, schema: pa.Schema) -> pa.Table:
-    return pa.table([pa.nulls(rows, field.type) for field in schema], schema=schema)
-
-
-def _leniently(values: pa.Array, convert: Callable[[pa.Array], Any], nothing: Callable[[int], Any]) -> list[Any]:
-    """``convert`` in pieces: a piece that fails is halved until the broken element is alone, and becomes ``nothing``."""
-    pieces, todo, failures = [], [values], 0
-    while todo:
-        piece = todo.pop()
-        try:
-            pieces.append(convert(piece))
-        except (ValueError, InvalidPartitionValueError):
-            failures += 1
-            if len(piece) == 1 or failures > _MAX_FAILURES:
-                pieces.append(nothing(len(piece)))
-            else:
-                half = len(piece) // 2
-                todo += [piece.slice(half), piece.slice(0, half)]
-    return pieces
+    return parse_leniently(texts, lambda piece: read_objects(piece, schema), nulls)
 
 
 # -- trusting
@@ -227,8 +188,8 @@ def _bounds(parsed: pa.Table, column: _Stored, records: pa.ChunkedArray) -> Colu
         return ColumnBounds(low=None, high=None, greatest=None, no_null=no_null, all_null=all_null)
     low, high = (pc.struct_field(parsed[name], column.path) for name in ("minValues", "maxValues"))
     all_null = pc.and_(all_null, pc.and_(pc.is_null(low), pc.is_null(high)))
-    if kind in _AS_TEXT:
-        low, high = _typed(low, kind), _typed(high, kind)
+    if kind in TEXT_TYPES:
+        low, high = typed_leniently(low.combine_chunks(), kind), typed_leniently(high.combine_chunks(), kind)
     is_contradiction = _certain(pc.greater(low, high))
     if pc.any(is_contradiction).as_py():
         low, high = (pc.if_else(is_contradiction, None, bound) for bound in (low, high))
@@ -240,12 +201,6 @@ def _bounds(parsed: pa.Table, column: _Stored, records: pa.ChunkedArray) -> Colu
         high = pc.add(high, pc.add(pc.multiply(pc.abs(high), slack), _SMALLEST_FLOAT))
     greatest = pa.nulls(rows, arrow_type(kind)) if kind in (FLOAT, DOUBLE) else high
     return ColumnBounds(low=low, high=high, greatest=greatest, no_null=no_null, all_null=all_null)
-
-
-def _typed(texts: pa.ChunkedArray, kind: DataType) -> pa.ChunkedArray:
-    arrow = arrow_type(kind)
-    pieces = _leniently(texts.combine_chunks(), lambda part: typed_values(part, kind), lambda rows: pa.nulls(rows, arrow))
-    return pa.chunked_array(pieces, arrow)
 
 
 def _outward(low: pa.ChunkedArray, high: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:

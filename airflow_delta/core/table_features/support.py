@@ -15,35 +15,6 @@ from airflow_delta.core.table_features.feature import (
 )
 from airflow_delta.core.table_features.protocol import contradictions_in
 
-READABLE = frozenset(
-    {
-        "allowColumnDefaults",
-        "appendOnly",
-        "changeDataFeed",
-        "checkConstraints",
-        "checkpointProtection",
-        "clustering",
-        "columnMapping",
-        "deletionVectors",
-        "domainMetadata",
-        "generatedColumns",
-        "identityColumns",
-        "inCommitTimestamp",
-        "invariants",
-        "rowTracking",
-        "timestampNtz",
-        "typeWidening",
-        "typeWidening-preview",
-        "v2Checkpoint",
-        "vacuumProtocolCheck",
-        "variantShredding",
-        "variantShredding-preview",
-        "variantType",
-        "variantType-preview",
-    }
-)
-"""Features of tables that the core reads right."""
-
 ROW_FEATURES = frozenset(
     {
         "allowColumnDefaults",
@@ -87,6 +58,9 @@ WRITABLE = ROW_FEATURES | {
     "vacuumProtocolCheck",
 }
 """Features that transactions and log operations enforce, ``ROW_FEATURES`` as far as the rows' writer does."""
+
+READABLE = WRITABLE - {"materializePartitionColumns"}  # which concerns writers only
+"""Features of tables that the core reads right."""
 
 
 def check_readable(

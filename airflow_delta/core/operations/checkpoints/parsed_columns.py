@@ -13,34 +13,24 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.json
 
 from airflow_delta.core.data_files.statistics_selection import StatisticsSelection
-from airflow_delta.core.errors import InvalidPartitionValueError
 from airflow_delta.core.schema import DataType, DecimalType, StructField, StructType, arrow_type, physical_name
-from airflow_delta.core.schema.data_types import (
-    BYTE,
-    DATE,
-    DOUBLE,
-    FLOAT,
-    INTEGER,
-    LONG,
-    SHORT,
-    STRING,
-    TIMESTAMP,
-    TIMESTAMP_NTZ,
+from airflow_delta.core.schema.data_types import DOUBLE, FLOAT
+from airflow_delta.core.schema.lenient_parsing import (
+    JSON_TYPES,
+    TEXT_TYPES,
+    is_object,
+    nested_type,
+    parse_leniently,
+    read_objects,
+    typed_leniently,
+    without_special_floats,
 )
-from airflow_delta.core.schema.partition_values import typed_values
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.table_features.feature import DELETION_VECTORS, writer_features
 
 PARTITION_VALUES, STATISTICS = "partitionValues_parsed", "stats_parsed"
-
-_MAX_FAILURES = 256
-_AS_JSON = {BYTE, SHORT, INTEGER, LONG, FLOAT, DOUBLE, STRING}
-_AS_TEXT = {DATE, TIMESTAMP, TIMESTAMP_NTZ}
-_ONE_OBJECT = r"^[ \t]*\{[^\r\n]*\}[ \t]*$"
-_NO_NUMBER = r':[ \t]*"(?:NaN|[+-]?Infinity)"'
 
 Path = tuple[str, ...]
 
@@ -94,12 +84,12 @@ class ParsedColumns:
         return None if self.counted is None else self._statistics_of(arrow_type)
 
     def _statistics_of(self, arrow: Callable[[DataType], pa.DataType]) -> pa.StructType:
-        bounds = _nested({path: arrow(kind) for path, kind in self.bounds.items()})
+        bounds = nested_type({path: arrow(kind) for path, kind in self.bounds.items()})
         members = [
             ("numRecords", pa.int64()),
             ("minValues", bounds),
             ("maxValues", bounds),
-            ("nullCount", _nested(dict.fromkeys(self.counted or (), pa.int64()))),
+            ("nullCount", nested_type(dict.fromkeys(self.counted or (), pa.int64()))),
             ("tightBounds", pa.bool_() if self.tight_bounds else None),
         ]
         # Parquet has no struct without members: a table may have no column with bounds, or none at all
@@ -113,13 +103,12 @@ class ParsedColumns:
 
     def parsed_statistics(self, stats: pa.StringArray) -> pa.StructArray:
         """``stats_parsed`` of these JSON texts; null where there is none, or none that can be read."""
-        is_object = pc.fill_null(pc.match_substring_regex(stats, _ONE_OBJECT), False)
-        texts = pc.if_else(is_object, stats, "{}")
+        is_there = is_object(stats)
+        texts = pc.if_else(is_there, stats, "{}")
         if {FLOAT, DOUBLE} & set(self.bounds.values()):
-            texts = pc.replace_substring_regex(texts, _NO_NUMBER, ":null")
-        json_type = self._statistics_of(lambda kind: pa.string() if kind in _AS_TEXT else arrow_type(kind))
-        parsed = _leniently(texts, lambda piece: _read_json(piece, json_type), json_type)
-        return _struct_of(parsed, self.statistics, mask=pc.or_(pc.invert(is_object), parsed.is_null()))
+            texts = without_special_floats(texts)
+        parsed = _read_structs(texts, self._statistics_of(lambda kind: pa.string() if kind in TEXT_TYPES else arrow_type(kind)))
+        return _struct_of(parsed, self.statistics, mask=pc.or_(pc.invert(is_there), parsed.is_null()))
 
 
 def writes_json(configuration: Mapping[str, str]) -> bool:
@@ -128,7 +117,7 @@ def writes_json(configuration: Mapping[str, str]) -> bool:
 
 
 def _is_bounded(kind: DataType) -> bool:
-    return kind in _AS_JSON or kind in _AS_TEXT or isinstance(kind, DecimalType)
+    return kind in JSON_TYPES or kind in TEXT_TYPES or isinstance(kind, DecimalType)
 
 
 def _physical_path(schema: StructType, path: Path) -> Path:
@@ -143,50 +132,23 @@ def _physical_path(schema: StructType, path: Path) -> Path:
     return tuple(names)
 
 
-def _nested(types: Mapping[Path, pa.DataType]) -> pa.StructType:
-    """The struct type that holds these types at these paths."""
-    heads = dict.fromkeys(path[0] for path in types)
-    below = {head: {path[1:]: kind for path, kind in types.items() if path[0] == head} for head in heads}
-    return pa.struct([(head, kinds[()] if () in kinds else _nested(kinds)) for head, kinds in below.items()])
-
-
 def _has_members(kind: pa.DataType) -> bool:
     return not pa.types.is_struct(kind) or kind.num_fields > 0
 
 
-def _read_json(texts: pa.StringArray, kind: pa.StructType) -> pa.StructArray:
-    """One struct per text. Raises ``ValueError`` when a text is not an object of this type."""
-    options = pyarrow.json.ParseOptions(explicit_schema=pa.schema(kind), unexpected_field_behavior="ignore")
-    lines = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts), "\n")[0].as_buffer()
-    block = pyarrow.json.ReadOptions(block_size=max(len(lines), 1))
-    rows = pyarrow.json.read_json(pa.BufferReader(lines), parse_options=options, read_options=block)
-    if len(rows) != len(texts):
-        raise ValueError("a text has more than one JSON object")
-    return rows.to_struct_array().combine_chunks()
+def _read_structs(texts: pa.StringArray, kind: pa.StructType) -> pa.StructArray:
+    """One struct per text; null where a text is not an object of this type."""
+    schema = pa.schema(kind)
+    pieces = parse_leniently(
+        texts,
+        lambda piece: read_objects(piece, schema).to_struct_array(),
+        lambda rows: pa.chunked_array([pa.nulls(rows, kind)]),
+    )
+    return pa.chunked_array([chunk for piece in pieces for chunk in piece.chunks], kind).combine_chunks()
 
 
 def _typed(texts: pa.StringArray, kind: DataType) -> pa.Array:
-    return _leniently(texts, lambda piece: typed_values(piece, kind), arrow_type(kind))
-
-
-def _leniently(values: pa.Array, convert: Callable[[pa.Array], pa.Array], kind: pa.DataType) -> pa.Array:
-    """``convert`` in pieces: one that fails is halved until the element that has no such value is alone, and becomes null.
-
-    Where too many fail, whole pieces become null.
-    """
-    pieces, todo, failures = [pa.nulls(0, kind)], [values], 0
-    while todo:
-        piece = todo.pop()
-        try:
-            pieces.append(convert(piece))
-        except (ValueError, InvalidPartitionValueError):
-            failures += 1
-            if len(piece) == 1 or failures > _MAX_FAILURES:
-                pieces.append(pa.nulls(len(piece), kind))
-            else:
-                half = len(piece) // 2
-                todo += [piece.slice(half), piece.slice(0, half)]
-    return pa.concat_arrays(pieces)
+    return typed_leniently(texts, kind).combine_chunks()
 
 
 def _struct_of(values: pa.Array, wanted: Any, mask: pa.Array | None = None) -> pa.Array:
@@ -199,4 +161,4 @@ def _struct_of(values: pa.Array, wanted: Any, mask: pa.Array | None = None) -> p
 
 
 def _type_of_text(arrow: pa.DataType) -> DataType:
-    return next(kind for kind in _AS_TEXT if arrow_type(kind) == arrow)
+    return next(kind for kind in TEXT_TYPES if arrow_type(kind) == arrow)
