@@ -6,29 +6,7 @@ from airflow_delta.core.actions import Metadata, Protocol
 from airflow_delta.core.table_features.support import ROW_FEATURES, check_readable, check_writable
 from airflow_delta.core.transaction.row_tracking import ROW_TRACKING
 
-_SCANNED = frozenset(
-    {
-        "allowColumnDefaults",
-        "appendOnly",
-        "changeDataFeed",
-        "checkConstraints",
-        "checkpointProtection",
-        "clustering",
-        "columnMapping",
-        "deletionVectors",
-        "domainMetadata",
-        "generatedColumns",
-        "identityColumns",
-        "inCommitTimestamp",
-        "invariants",
-        "rowTracking",
-        "timestampNtz",
-        "typeWidening",
-        "v2Checkpoint",
-        "vacuumProtocolCheck",
-    }
-)
-_WRITTEN = frozenset(
+SUPPORTED = frozenset(
     {
         "allowColumnDefaults",
         "appendOnly",
@@ -50,14 +28,15 @@ _WRITTEN = frozenset(
         "vacuumProtocolCheck",
     }
 )
+"""Features of tables that are read and written on Spark. What the core learns is refused here until it is added."""
 
-ENFORCED = (ROW_FEATURES | {ROW_TRACKING}) & _WRITTEN
+ENFORCED = (ROW_FEATURES | {ROW_TRACKING}) & SUPPORTED
 """Of what a table may ask of its rows: what every write by Spark keeps, and so declares to its transaction."""
 
 
 def check_scannable(table: str, protocol: Protocol, metadata: Metadata) -> None:
     """Return if Spark reads the table's rows right here. Raises ``UnsupportedReaderFeatureError``."""
-    check_readable(table, protocol, metadata, known=_SCANNED)
+    check_readable(table, protocol, metadata, known=SUPPORTED)
 
 
 def check_rows_writable(table: str, protocol: Protocol, metadata: Metadata) -> None:
@@ -68,4 +47,4 @@ def check_rows_writable(table: str, protocol: Protocol, metadata: Metadata) -> N
         UnsupportedWriterFeatureError: A constraint could not be enforced.
     """
     check_scannable(table, protocol, metadata)
-    check_writable(table, protocol, metadata, known=_WRITTEN)
+    check_writable(table, protocol, metadata, known=SUPPORTED)

@@ -19,7 +19,7 @@ from airflow_delta import operators, sensors
 from airflow_delta.core.table_features.feature import FEATURES
 from airflow_delta.core.table_features.support import READABLE, WRITABLE
 from airflow_delta.operators import DeltaJobOperator
-from airflow_delta.spark import supported_features as supported
+from airflow_delta.spark.supported_features import SUPPORTED
 
 PAGES = Path(__file__).parents[1]
 REGION = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -32,7 +32,7 @@ def feature_table() -> Iterator[str]:
     yield "| feature | core reads | core writes | Spark reads | Spark writes |"
     yield "|---|---|---|---|---|"
     for name, feature in sorted(FEATURES.items()):
-        sets = (READABLE, WRITABLE, supported._SCANNED, supported._WRITTEN)  # noqa: SLF001 - the page shows what they say
+        sets = (READABLE, WRITABLE, SUPPORTED, SUPPORTED)
         free = (not feature.for_readers, False, not feature.for_readers, False)
         cells = ["yes" if name in known or is_free else "no" for known, is_free in zip(sets, free, strict=True)]
         yield f"| `{name}` | {' | '.join(cells)} |"
