@@ -37,18 +37,22 @@ os.environ |= {
 }
 
 
-def pytest_collection_modifyitems(items):
-    """Try a test with a JVM or an Airflow beside it once more, as these fail on a machine that others keep busy.
+# The floor of a test is what must be installed to run it, and follows from where it lies: what stands in no list needs Airflow.
+FLOORS = {
+    "core": ("core", "cli", "watch", "attacks/test_core_statements.py"),
+    "spark": ("spark", "jobs", "shipping", "benchmarks", "attacks/test_spark_statements.py"),
+}
 
-    The last lines of a run name the tests that needed it: each is a test to mend. The core's tests have no second try, nor have
-    slow ones, which go on with what the test before them has left.
-    """
+
+def pytest_collection_modifyitems(items):
+    """Mark each test with its floor: ``core``, ``spark`` or ``airflow``, each of which includes those before it."""
     for item in items:
-        if item.get_closest_marker("slow") or item.path.is_relative_to(Path(__file__).parent / "core"):
-            continue
-        is_busy = {"spark", "airflow_database"} & {*getattr(item, "fixturenames", ())}
-        if is_busy or any(map(item.get_closest_marker, ("spark", "airflow"))):
-            item.add_marker(pytest.mark.flaky(reruns=1))
+        item.add_marker(_floor(item.path.relative_to(Path(__file__).parent), item.fixturenames))
+
+
+def _floor(path, fixtures):
+    [floor] = [name for name, places in FLOORS.items() if any(map(path.is_relative_to, places))] or ["airflow"]
+    return "spark" if floor == "core" and "spark" in fixtures else floor
 
 
 def pytest_unconfigure():

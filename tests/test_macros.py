@@ -12,8 +12,6 @@ from deltalake import write_deltalake
 from airflow_delta.macros import from_version, run_date, to_version
 from airflow_delta.operators import DeltaPinOperator, Version
 
-pytestmark = pytest.mark.airflow
-
 DAY = pendulum.datetime(2013, 1, 2)
 
 

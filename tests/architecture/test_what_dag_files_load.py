@@ -4,14 +4,11 @@ import json
 import subprocess
 import sys
 
-import pytest
-
 SLOW = ("numpy", "pandas", "pyarrow.dataset", "pyspark", "sqlglot", "fsspec", "s3fs", "gcsfs", "adlfs", "duckdb", "deltalake")
 OF_ARROW = {"numpy"}
 """``pyarrow`` itself loads it where it is installed."""
 
 
-@pytest.mark.airflow
 def test_reading_a_dag_file_loads_no_parser_no_pandas_and_no_storage():
     program = f"""
 import json, sys

@@ -13,7 +13,7 @@ from tests.attacks.attacks import ATTACKS
 PROJECT = Path(__file__).parents[2]
 GROUPS = 6
 
-pytestmark = [pytest.mark.slow, pytest.mark.spark]
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("group", range(GROUPS))

@@ -5,8 +5,6 @@ from deltalake import DeltaTable
 
 from benchmarks.merge import Size, differing_rows, run
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.mark.parametrize("keys", ["clustered", "uuid"])
 def test_a_small_run_finds_the_rows_that_duckdb_computes(spark, tmp_path, capsys, keys):

@@ -1,11 +1,8 @@
 """The benchmark itself: it reaches its targets on a small table, and its judges see what is wrong."""
 
-import pytest
 from deltalake import DeltaTable
 
 from benchmarks.zorder import differing_rows, main, make_table, skipped
-
-pytestmark = pytest.mark.spark
 
 
 def test_a_small_run_reaches_the_targets(spark, capsys):

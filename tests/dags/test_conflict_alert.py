@@ -3,12 +3,9 @@
 import json
 
 import pendulum
-import pytest
 from deltalake import DeltaTable
 
 from flights_conflict_alert import dag
-
-pytestmark = pytest.mark.airflow
 
 
 def test_the_losing_task_reports_the_winner_and_tries_again(tmp_path, run_dag, xcom, concurrent_writer):

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.airflow
-
 
 @pytest.fixture(scope="module")
 def described(tmp_path_factory):

@@ -4,15 +4,12 @@ from datetime import date
 
 import pendulum
 import pyarrow as pa
-import pytest
 from airflow.models.asset import AssetEvent, AssetModel
 from airflow.utils.session import create_session
 from deltalake import DeltaTable, write_deltalake
 from sqlalchemy import select
 
 from flights_events import GOLD, dag
-
-pytestmark = [pytest.mark.airflow, pytest.mark.spark]
 
 
 def test_a_run_processes_what_is_new_once_and_announces_it(tmp_path, run_dag, xcom, monkeypatch):

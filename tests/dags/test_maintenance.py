@@ -10,8 +10,6 @@ from deltalake import DeltaTable, write_deltalake
 from airflow_delta.core.log.file_names import checkpoint_path
 from flights_maintenance import dag
 
-pytestmark = [pytest.mark.airflow, pytest.mark.spark]
-
 SPARK = '{"conn_type": "spark", "host": "local[2]", "extra": {"deploy-mode": "client"}}'
 
 

@@ -12,8 +12,6 @@ import flights_backfill
 from flights_demo.home import Home
 from tests.dags.truth import ACTUAL, SCHEDULE, arrivals_of, assert_holds, delays_of, with_flights
 
-pytestmark = [pytest.mark.airflow, pytest.mark.spark]
-
 FIRST, SECOND, THIRD = date(2013, 1, 1), date(2013, 1, 2), date(2013, 1, 3)
 TABLES = ("arrivals", "flights", "delays")
 

@@ -17,8 +17,6 @@ from airflow_delta.core.statements import (
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.errors import DeltaConnectionError, TablesNotVisibleError
 
-pytestmark = pytest.mark.airflow
-
 
 @pytest.fixture
 def connection(monkeypatch):

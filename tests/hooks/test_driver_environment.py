@@ -4,8 +4,6 @@ import pytest
 
 from airflow_delta.hooks.driver_environment import driver_environment
 
-pytestmark = pytest.mark.airflow
-
 
 @pytest.mark.parametrize(
     "name",

@@ -33,8 +33,6 @@ from tests.secret_cases import (
     WORD,
 )
 
-pytestmark = pytest.mark.airflow
-
 ATTACKS = (
     *("a", "a=", "-D", "password=", "'password='", "://", "a://", "s://u:", "eyJ-", "eyJ.", "AKIA0000000000000000/", "/"),
     *(

@@ -13,8 +13,6 @@ from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.job_environment import credentials_for_the_driver
 from airflow_delta.hooks.spark_target import SparkTarget
 
-pytestmark = pytest.mark.airflow
-
 
 @pytest.fixture
 def hook(monkeypatch):

@@ -16,13 +16,10 @@ from urllib.parse import quote
 from urllib.request import urlopen
 
 import pyarrow as pa
-import pytest
 from deltalake import write_deltalake
 
 from tests.conftest import AIRFLOW_HOME
 from tests.core.object_stores import azure, azurite, moto_server, s3  # noqa: F401 - fixtures
-
-pytestmark = [pytest.mark.airflow, pytest.mark.spark]
 
 PUT_IF_ABSENT = {"aws_conditional_put": "etag"}
 PROJECT = Path(__file__).parents[2]

@@ -7,8 +7,6 @@ from airflow_delta.core.storage.object_location import ObjectService
 from airflow_delta.hooks.errors import DeltaConnectionError
 from airflow_delta.hooks.storage_connection import options_of_connection
 
-pytestmark = pytest.mark.airflow
-
 
 def options(conn_type, extra=None, **fields):
     return options_of_connection(Connection(conn_id="store", conn_type=conn_type, extra=extra, **fields))

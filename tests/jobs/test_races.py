@@ -12,8 +12,6 @@ from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.jobs.run import run
 from airflow_delta.jobs.spec import JobSpec
 
-pytestmark = pytest.mark.spark
-
 ADD_UP = (MatchedUpdate(assignments={"flights": "target.flights + source.flights"}), NotMatchedInsert())
 
 

@@ -29,8 +29,6 @@ from airflow_delta.jobs.run import run
 from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.spark.errors import ExpectationUnreadableError
 
-pytestmark = pytest.mark.spark
-
 TOKEN = "0123456789abcdef0123456789abcdef"
 
 

@@ -2,12 +2,8 @@
 
 import os
 
-import pytest
-
 from airflow_delta.core.storage.ambient_options import VARIABLE
 from airflow_delta.jobs.session import job_session
-
-pytestmark = pytest.mark.spark
 
 
 def test_storage_options_go_with_the_tasks_to_python_workers_and_are_no_setting(spark, monkeypatch):

@@ -29,8 +29,6 @@ from airflow_delta.core.statements.json_form import TYPES
 from airflow_delta.jobs.run import run
 from airflow_delta.jobs.spec import JobSpec
 
-pytestmark = pytest.mark.spark
-
 SCRIPTS = Path(__file__).parents[2] / "spark_jobs"
 TOKEN = "0123456789abcdef0123456789abcdef"
 

@@ -142,7 +142,6 @@ def test_nothing_that_goes_wrong_reaches_the_task(monkeypatch):
     listener.on_task_instance_failed(None, TaskInstance(), conflict)
 
 
-@pytest.mark.airflow
 def test_a_task_of_a_real_dag_run_sends_metrics_through_the_plugin(statsd, run_dag, tmp_path):
     table = tmp_path / "lake" / "flights"
     write_deltalake(table, pa.table({"id": [1, 2]}))

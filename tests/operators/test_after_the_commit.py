@@ -2,7 +2,6 @@
 
 import json
 
-import pytest
 from airflow.models.xcom import XComModel
 from airflow.sdk import Asset
 from airflow.utils.session import create_session
@@ -11,8 +10,6 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.operations.table_health.inspected_table import SMALL_FILE
 from airflow_delta.operators import DeltaAlterOperator, SetProperties
 from airflow_delta.operators import job as job_module
-
-pytestmark = pytest.mark.airflow
 
 
 def alter(table, **arguments):

@@ -16,8 +16,6 @@ from airflow_delta.core.statements import OperationResult
 from airflow_delta.operators import DeltaMergeOperator
 from airflow_delta.operators.asset_events import declared_outlets, emit_asset_events
 
-pytestmark = pytest.mark.airflow
-
 START = pendulum.datetime(2013, 1, 1)
 
 NOTHING_TO_DO = """

@@ -12,7 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from airflow_delta.operators import DeltaMergeOperator, DeltaOptimizeOperator
 
-pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 DOCUMENTED = ("pyarrow", "pandas")
 NEEDED_BY_THEM = ("numpy", "dateutil", "pytz", "tzdata", "six.py", "numpy.libs", "pandas.libs", "pyarrow.libs")

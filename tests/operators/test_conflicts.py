@@ -5,8 +5,6 @@ import pytest
 from airflow_delta.core.errors import ConcurrentWriteError
 from airflow_delta.operators import DeltaAlterOperator, DeltaRestoreOperator, SetProperties
 
-pytestmark = pytest.mark.airflow
-
 
 @pytest.fixture
 def contested(empty_table, run_task):

@@ -15,8 +15,6 @@ from airflow_delta.jobs.result import ResultDocument, result_uri, write_result
 from airflow_delta.operators import DeltaMergeOperator
 from airflow_delta.triggers.result import DeltaResultTrigger
 
-pytestmark = pytest.mark.airflow
-
 TOKEN = "0" * 32
 
 DETACHED = """

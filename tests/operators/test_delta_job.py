@@ -26,8 +26,6 @@ from airflow_delta.operators import DeltaJob, DeltaResultOperator
 from airflow_delta.shipping.scripts import job_scripts
 from airflow_delta.shipping.ship import ship
 
-pytestmark = pytest.mark.airflow
-
 
 class SubmitOperator(BaseOperator):
     """Somebody else's operator: it runs a program with application, archive and arguments, and knows nothing of Delta."""
@@ -287,7 +285,6 @@ def test_native_rendering_gives_the_same_spec(tmp_path):
     assert statement_from_json(json.loads(text)["statement"]) == spec.statement
 
 
-@pytest.mark.spark
 @pytest.mark.slow  # its Spark jobs take half a minute and more
 def test_a_submitted_merge_commits_once_although_it_is_submitted_twice(run_task, tmp_path):
     """Real Spark, with the code from where it was shipped; the second submit is a retry of a task whose result was lost."""

@@ -1,13 +1,10 @@
 """A statement that cannot be done ends as one typed error of its task, through a real Spark job."""
 
 import pyarrow as pa
-import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from airflow_delta.core.errors import ExpectationFailedError, SchemaMismatchError
 from airflow_delta.operators import DeltaMergeOperator, DeltaSqlOperator
-
-pytestmark = [pytest.mark.airflow, pytest.mark.spark]
 
 
 def test_a_source_without_a_column_and_a_failed_expectation_are_reported_and_change_nothing(tmp_path, run_task, capfd):

@@ -17,8 +17,6 @@ from deltalake import DeltaTable, write_deltalake
 
 from airflow_delta.operators import DeltaMergeOperator, DeltaWriteOperator
 
-pytestmark = [pytest.mark.airflow, pytest.mark.spark]
-
 SECONDS_OF_A_JOB = 120
 
 

@@ -12,8 +12,6 @@ from airflow_delta.core.statements import HealthStatement
 from airflow_delta.jobs.errors import TableUnhealthyError
 from airflow_delta.operators import DeltaTableHealthOperator
 
-pytestmark = pytest.mark.airflow
-
 
 def health(table, **arguments):
     return DeltaTableHealthOperator(task_id="health", table=str(table), **arguments)

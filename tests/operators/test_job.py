@@ -26,8 +26,6 @@ from airflow_delta.operators import (
 from airflow_delta.operators.job import visible_head
 from tests.core.rights import as_a_user_without_rights
 
-pytestmark = pytest.mark.airflow
-
 FAIL_WITH = """
 from airflow_delta.core import errors
 from airflow_delta.jobs import errors as job_errors

@@ -14,8 +14,6 @@ from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.jobs.errors import MaintenanceFailedError
 from airflow_delta.operators import DeltaMaintenanceOperator
 
-pytestmark = pytest.mark.airflow
-
 
 def maintenance(table, **arguments):
     return DeltaMaintenanceOperator(task_id="maintenance", table=str(table), **arguments)

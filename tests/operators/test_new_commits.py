@@ -63,7 +63,6 @@ def consumer(table, run_dag, xcom, request):
     return make
 
 
-@pytest.mark.airflow
 def test_what_a_failed_run_was_given_comes_again_and_nothing_twice_otherwise(table, consumer):
     consumer = consumer()
     assert consumer.run() is None  # a table without rows: skipped, and so is the work
@@ -81,7 +80,6 @@ def test_what_a_failed_run_was_given_comes_again_and_nothing_twice_otherwise(tab
     assert consumer.run() == (5, 5)
 
 
-@pytest.mark.airflow
 def test_maintenance_is_nothing_new_and_is_passed_over(table, consumer):
     """Trap 15: a consumer that compacts what it reads would start itself for ever."""
     consumer = consumer()
@@ -93,7 +91,6 @@ def test_maintenance_is_nothing_new_and_is_passed_over(table, consumer):
     assert consumer.run() == (3, 3)
 
 
-@pytest.mark.airflow
 @pytest.mark.parametrize(("start", "first"), [("latest", None), ("{{ 2 }}", (2, 3)), ("earliest", (0, 3))])
 def test_where_a_new_consumer_begins(table, run_dag, xcom, start, first):
     for _ in range(3):
@@ -104,7 +101,6 @@ def test_where_a_new_consumer_begins(table, run_dag, xcom, start, first):
     assert consumer.run() == (4, 4)
 
 
-@pytest.mark.airflow
 def test_a_mapped_consumer_keeps_the_place_of_each_table(table, tmp_path, run_dag):
     """The asset, and so its state store, may be one for all of them."""
     other = WatchedTable(tmp_path / "other")
@@ -129,7 +125,6 @@ def test_a_mapped_consumer_keeps_the_place_of_each_table(table, tmp_path, run_da
     assert run(2) == ("success", [("table", 2, 2, False)])
 
 
-@pytest.mark.airflow
 def test_a_mapped_consumer_whose_asset_is_no_inlet_says_so(table, run_task):
     """Trap 10: Airflow makes the state store before it unmaps the task."""
     asset = delta_asset("no inlet", str(table.root))

@@ -14,8 +14,6 @@ from deltalake import DeltaTable, write_deltalake
 from airflow_delta.core import DeltaLog
 from airflow_delta.operators import DeltaMergeOperator
 
-pytestmark = [pytest.mark.airflow, pytest.mark.spark]
-
 
 def rows(table):
     return sorted(map(tuple, DeltaTable(str(table)).to_pyarrow_table().select(["id", "name"]).to_pandas().to_numpy().tolist()))

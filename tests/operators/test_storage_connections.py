@@ -13,8 +13,6 @@ from airflow_delta.operators import DeltaCheckpointOperator, DeltaMergeOperator,
 from airflow_delta.sensors import DeltaCommitSensor
 from tests.core.object_stores import AZURITE_KEY, azure, azurite, gcs, gcs_server, moto_server, s3  # noqa: F401 - fixtures
 
-pytestmark = pytest.mark.airflow
-
 SCHEMA = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
 
 

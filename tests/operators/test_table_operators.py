@@ -37,8 +37,6 @@ from airflow_delta.operators import (
     TableSource,
 )
 
-pytestmark = pytest.mark.airflow
-
 COLUMNS = {"id": "BIGINT NOT NULL", "day": "DATE COMMENT 'of departure'", "delay": "INT"}
 
 

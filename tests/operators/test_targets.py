@@ -16,8 +16,6 @@ from airflow_delta.operators import DeltaMergeOperator
 from airflow_delta.operators.submission import check_uploads, driver_python, spec_argument, submit_conf
 from airflow_delta.shipping.ship import shipped_code
 
-pytestmark = pytest.mark.airflow
-
 UPLOADS = {"spark.kubernetes.file.upload.path": "s3a://lake/uploads"}
 
 SUBMITTED_POD = """

@@ -54,7 +54,6 @@ def flights(tmp_path):
     return path
 
 
-@pytest.mark.airflow
 @pytest.mark.parametrize(
     ("operator", "table", "arguments", "version"),
     [
@@ -79,7 +78,6 @@ def test_a_retry_finds_the_commit_of_the_lost_try(flights, tmp_path, run_task, o
     assert tokens(tmp_path / table)[-1] is not None
 
 
-@pytest.mark.airflow
 @pytest.mark.parametrize(("on_clear", "version"), [("rerun", 1), ("reuse", 0)])
 def test_a_cleared_task_makes_its_table_again_or_finds_it(tmp_path, run_task, clear_once, on_clear, version):
     run = run_task(

@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = [pytest.mark.slow, pytest.mark.airflow, pytest.mark.spark]
+pytestmark = pytest.mark.slow
 
 DAG = """
 from airflow.sdk import DAG

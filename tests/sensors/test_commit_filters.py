@@ -281,7 +281,6 @@ def test_a_storage_that_does_not_answer_is_waited_for_by_the_triggerer(table, mo
     assert asyncio.run(fire()) == {"version": 0}
 
 
-@pytest.mark.airflow
 @pytest.mark.parametrize("how", [{}, {"mode": "reschedule"}, {"deferrable": True}], ids=["poke", "reschedule", "deferrable"])
 def test_a_dag_waits_for_the_run_of_another(table, run_dag, xcom, how):
     with DAG(

@@ -111,7 +111,6 @@ def test_a_deferrable_sensor_returns_at_once_or_leaves_the_wait_to_the_triggerer
     assert sensor(tmp_path, after_version=0).execute_complete({}, {"version": 1}) == 1
 
 
-@pytest.mark.airflow
 @pytest.mark.parametrize("deferrable", [False, True], ids=["poke", "deferrable"])
 def test_a_dag_waits_for_a_commit_and_returns_its_version(tmp_path, run_dag, xcom, deferrable):
     commit(tmp_path, 0)

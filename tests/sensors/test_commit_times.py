@@ -258,7 +258,6 @@ def test_an_interval_of_a_moment_is_refused_with_the_way_out(tmp_path, context):
         poke(waiting, context)
 
 
-@pytest.mark.airflow
 @pytest.mark.parametrize("native", [False, True], ids=["text", "native"])
 def test_a_dag_waits_for_a_commit_of_its_data_interval(tmp_path, run_dag, xcom, native):
     table = TimedTable(tmp_path / "table", carries_times=False)

@@ -21,8 +21,6 @@ from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.io.scan import read_table
 from airflow_delta.spark.session import session_settings, temporary_views
 
-pytestmark = pytest.mark.spark
-
 CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
 ROWS = """
     SELECT * FROM VALUES ('a', 'x', 1, NAMED_STRUCT('n', 'x')), ('b  ', 'x  ', 2, NAMED_STRUCT('n', 'y ')),

@@ -7,8 +7,6 @@ import pytest
 from airflow_delta.core.schema import schema_json
 from airflow_delta.core.table_changes.ddl import parse_struct
 
-pytestmark = pytest.mark.spark
-
 TEXTS = [
     "id BIGINT NOT NULL, day DATE COMMENT 'it''s'",
     "s STRUCT<a: INT NOT NULL COMMENT 'x', `b c`: ARRAY<STRING>>, m MAP<STRING, DECIMAL(10,2)>",

@@ -29,8 +29,6 @@ from airflow_delta.spark.optimize.optimize import optimize
 from airflow_delta.spark.write.write import write
 from tests.spark.feature_pairs import FEATURES, ROWS_OF_FILE, SHAPES, Case, covering, fit
 
-pytestmark = pytest.mark.spark
-
 DELTALAKE_REFUSES = {"v2Checkpoint", "typeWidening", "clustering", "inCommitTimestamp", "vacuumProtocolCheck"}
 """Features of tables that deltalake 1.6 does not open, or does not read the rows of."""
 

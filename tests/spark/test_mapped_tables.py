@@ -23,8 +23,6 @@ from airflow_delta.spark.optimize.optimize import optimize
 from airflow_delta.spark.write.write import write
 from tests.golden_tables import TABLES
 
-pytestmark = pytest.mark.spark
-
 SCHEMA = StructType(
     (
         StructField("id", LONG),

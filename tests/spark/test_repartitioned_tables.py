@@ -13,8 +13,6 @@ from airflow_delta.core.statements import DeleteStatement, OptimizeStatement
 from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.optimize.optimize import optimize
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.mark.parametrize(("before", "after"), [(["a"], ["b"]), (["a", "b"], ["a"])], ids=str)
 def test_delete_and_optimize_write_values_of_the_partition_columns_in_force(spark, table, judged, before, after):

@@ -12,7 +12,7 @@ from airflow_delta.core import DeltaLog
 from tests.dags.truth import ACTUAL, SCHEDULE, arrivals_of, assert_holds, delays_of, with_flights
 from tests.standalone.airflow_home import ENDED, wait_until
 
-pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 DAG_FILES = ("month.py",)
 DAYS = [date(2013, 1, 1) + timedelta(days=offset) for offset in range(int(os.environ.get("MONTH_DAYS", "31")))]

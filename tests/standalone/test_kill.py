@@ -17,7 +17,7 @@ from tests.core.faults.scenarios import create, write
 from tests.standalone.airflow_home import kill_tree, wait_until
 from tests.standalone.commits import origins
 
-pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 DAG_FILES = ("killed.py",)
 BURST = 20

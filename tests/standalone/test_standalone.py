@@ -7,7 +7,7 @@ from deltalake import DeltaTable
 
 from tests.standalone.commits import origins
 
-pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 DAG_FILES = ("engines.py",)
 ROWS = {"numbers": list(range(100)), "plain": [1, 2, 3], "made": []}

@@ -86,7 +86,6 @@ def wait_until(condition, seconds=120):
         time.sleep(0.05)
 
 
-@pytest.mark.airflow
 @pytest.mark.slow
 def test_no_commit_of_a_burst_is_lost_when_the_triggerer_is_killed_in_the_middle(tmp_path):
     table = WatchedTable(tmp_path / "table")

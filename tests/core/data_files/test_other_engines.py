@@ -92,7 +92,6 @@ def test_our_file_and_its_statistics_are_read_by_deltalake(data_files, tmp_path)
     assert found["max.t"] == dt.datetime(2020, 9, 13, 12, 26, 40, 124000, dt.UTC)
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("kind", ["INT96", "TIMESTAMP_MICROS"])
 def test_files_of_spark_are_read_equal_and_ours_by_spark(kind, data_files, tmp_path, spark):
     data_files.write_file(tmp_path / "ours.parquet", TABLE, SCHEMA)

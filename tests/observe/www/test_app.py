@@ -20,8 +20,6 @@ from airflow_delta import plugin
 from airflow_delta.observe.links import HISTORY_KEY
 from airflow_delta.operators import DeltaVacuumOperator
 
-pytestmark = pytest.mark.airflow
-
 
 @pytest.fixture(scope="module")
 def server(airflow_database):

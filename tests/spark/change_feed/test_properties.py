@@ -17,8 +17,6 @@ from airflow_delta.core.statements import (
 )
 from airflow_delta.spark.optimize.optimize import optimize
 
-pytestmark = pytest.mark.spark
-
 conditions = st.sampled_from(["id % 3 = 0", "v < 6", "id IN (2, 11)", "p = 'p1'", "p = 'p0' AND id > 8", "TRUE"])
 assignments = st.sampled_from([{"v": "v + 1000"}, {"p": "CONCAT(p, 'x')"}, {"v": "v - 1000", "p": "'p1'"}])
 updates = st.tuples(st.just("update"), conditions, assignments)

@@ -11,8 +11,6 @@ from airflow_delta.core.errors import ChangeDataNotRecordedError, SchemaMismatch
 from airflow_delta.spark.change_feed.read import read_changes
 from tests.golden_tables import TABLES
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.mark.parametrize("name", ["cdf", "cdf_dv"])
 def test_tables_of_delta_tell_what_delta_read(spark, name):

@@ -21,8 +21,6 @@ from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.optimize.optimize import optimize
 from airflow_delta.spark.write.write import write
 
-pytestmark = pytest.mark.spark
-
 VECTORS = {"delta.enableDeletionVectors": "true"}
 
 

@@ -7,8 +7,6 @@ from airflow_delta.core.errors import ConstraintViolatedError
 from airflow_delta.core.statements import UPSERT, OptimizeStatement
 from airflow_delta.spark.optimize.optimize import optimize
 
-pytestmark = pytest.mark.spark
-
 FEATURES = {
     "delta.columnMapping.mode": "name",
     "delta.enableChangeDataFeed": "true",

@@ -8,8 +8,6 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import ConstraintViolatedError, SchemaMismatchError
 from airflow_delta.core.statements import UPSERT, MatchedUpdate, NotMatchedInsert
 
-pytestmark = pytest.mark.spark
-
 GENERATED = "id BIGINT, v BIGINT DEFAULT 7, twice BIGINT GENERATED ALWAYS AS (v * 2), other STRING DEFAULT 'o'"
 
 

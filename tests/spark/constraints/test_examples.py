@@ -12,8 +12,6 @@ from airflow_delta.core.statements import AddConstraint, AlterStatement, Matched
 from airflow_delta.jobs.core_statements import execute_in_core
 from airflow_delta.spark.constraints.verification import check_rows
 
-pytestmark = pytest.mark.spark
-
 
 def example(brings):
     with pytest.raises(ConstraintViolatedError) as caught:

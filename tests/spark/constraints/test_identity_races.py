@@ -13,8 +13,6 @@ from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.write.write import write
 
-pytestmark = pytest.mark.spark
-
 COMMIT_TIMEOUT = 300
 
 

@@ -12,8 +12,6 @@ from airflow_delta.core.statements import UPSERT, MatchedUpdate, NotMatchedInser
 from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.spark.errors import TableRuleUnreadableError
 
-pytestmark = pytest.mark.spark
-
 VECTORS = {"delta.enableDeletionVectors": "true"}
 
 

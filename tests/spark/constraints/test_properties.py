@@ -23,8 +23,6 @@ from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.write.write import write
 
-pytestmark = pytest.mark.spark
-
 RUN = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture], phases=[Phase.generate], deadline=None, max_examples=5
 )

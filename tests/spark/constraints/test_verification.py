@@ -11,8 +11,6 @@ from airflow_delta.core.statements import AddColumns, AddConstraint, AlterStatem
 from airflow_delta.jobs.core_statements import execute_in_core
 from airflow_delta.spark.constraints.verification import check_rows
 
-pytestmark = pytest.mark.spark
-
 
 def test_rows_are_checked_by_spark_before_a_constraint_holds_for_all_that_follow(spark, create, put, table):
     create("id BIGINT, v BIGINT, `order` STRING")

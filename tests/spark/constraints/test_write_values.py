@@ -9,8 +9,6 @@ from airflow_delta.core.errors import ConstraintViolatedError, SchemaMismatchErr
 from airflow_delta.core.statements import SqlSource, WriteMode
 from airflow_delta.spark.errors import TableRuleUnreadableError
 
-pytestmark = pytest.mark.spark
-
 
 def test_defaults_of_delta_spark_s_table_stand_for_what_rows_do_not_name(by_delta_spark, put, judged):
     by_delta_spark("default_columns")

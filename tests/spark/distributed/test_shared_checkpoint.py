@@ -33,8 +33,6 @@ from tests.core.object_stores import moto_server, s3  # noqa: F401 - fixtures
 from tests.core.operations.conftest import golden_table  # noqa: F401 - fixture
 from tests.spark.stores.conftest import S3Table
 
-pytestmark = pytest.mark.spark
-
 MULTI_PART, V2_JSON, V2_PARQUET = CheckpointKind.MULTI_PART, CheckpointKind.V2_JSON, CheckpointKind.V2_PARQUET
 V2_FEATURES = frozenset({"v2Checkpoint"})
 V2 = Protocol(min_reader_version=3, min_writer_version=7, reader_features=V2_FEATURES, writer_features=V2_FEATURES)

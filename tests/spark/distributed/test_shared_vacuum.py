@@ -13,8 +13,6 @@ from airflow_delta.spark.distributed.vacuum import SparkVacuumExecutor, shared_d
 from tests.core.object_stores import moto_server, s3  # noqa: F401 - fixtures
 from tests.spark.stores.conftest import S3Table
 
-pytestmark = pytest.mark.spark
-
 OTHERS = ["other/_delta_log/00000000000000000000.json", "other/f.parquet"]
 ODD = ["p=a%20b ü#?/f 1%.parquet", "_hidden/x", ".crc", "deep/er/still/x", *OTHERS]
 

@@ -21,8 +21,6 @@ from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.io.scan import read_table
 from airflow_delta.spark.session import session_settings
 
-pytestmark = pytest.mark.spark
-
 
 def test_names_are_compared_by_the_lower_case_of_java(spark):
     """Java 17 knows Unicode 13; letters that came later are the same to it in no other case."""

@@ -17,8 +17,6 @@ from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.update import update
 
-pytestmark = pytest.mark.spark
-
 NAMES = ("__op", "__deleted", "__file", "__pos", "__row", "__drop", "__output", "__choice", "__moved", "__key_0", "__row_index")
 ADDED = ", ".join(f"CONCAT('{name} ', id) AS {name}" for name in NAMES)
 RECORDED = {"delta.enableChangeDataFeed": "true", "delta.enableRowTracking": "true"}

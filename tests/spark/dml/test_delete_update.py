@@ -26,8 +26,6 @@ ROWS = """
     FROM range(24)
 """
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture
 def run(spark, table):

@@ -26,8 +26,6 @@ from airflow_delta.spark.io.scan import read_table
 from airflow_delta.spark.optimize.optimize import optimize
 from airflow_delta.spark.write.write import write
 
-pytestmark = pytest.mark.spark
-
 SCHEMA = StructType((StructField("id", LONG), StructField("p", STRING), StructField("v", LONG)))
 
 

@@ -19,8 +19,6 @@ from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.write.write import write
 
-pytestmark = pytest.mark.spark
-
 ROWS = """
     SELECT /*+ COALESCE(1) */ * FROM VALUES
         (1L, named_struct('a', 10L, 'B-c', 'x', 'in', named_struct('d', 1, 'e', 'p'))),

@@ -7,8 +7,6 @@ from airflow_delta.core.storage.log_store_filesystem import log_store_filesystem
 from airflow_delta.spark.hadoop.hadoop_log_store import HadoopLogStore
 from tests.core.storage.log_store_contract import LogStoreContract
 
-pytestmark = pytest.mark.spark
-
 
 class TestHadoopLogStore(LogStoreContract):
     @pytest.fixture

@@ -14,8 +14,6 @@ from airflow_delta.spark.hadoop.table_log import lies_on_hadoop, table_log
 from airflow_delta.spark.io.known_filesystems import hadoop_knows
 from airflow_delta.spark.io.scan import read_table
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture
 def view(spark, tmp_path):

@@ -14,8 +14,6 @@ from airflow_delta.spark.delta_table.delta_table import DeltaTable
 from airflow_delta.spark.io.scan import read_table
 from tests.core.builders import add
 
-pytestmark = pytest.mark.spark
-
 PATHS = ["{outside}/f.parquet", "%2e%2e/outside/f.parquet", "link/f.parquet"]
 STATEMENTS = {
     "optimize": lambda table, _: table.optimize().executeCompaction(),

@@ -6,8 +6,6 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 
 from airflow_delta.spark.io.file_tasks import spread_by_file, task_count
 
-pytestmark = pytest.mark.spark  # of two cores
-
 MIB = 1 << 20
 
 

@@ -12,8 +12,6 @@ from airflow_delta.core.predicate import is_exact, parse_predicate
 from airflow_delta.core.predicate.row_values import row_values
 from airflow_delta.core.schema import struct_from_arrow
 
-pytestmark = pytest.mark.spark
-
 NOON = dt.datetime(2013, 1, 1, 12, 0, 0, 500, dt.UTC)
 COLUMNS = {
     "b8": pa.array([-128, -1, 0, 1, 127, None], pa.int8()),

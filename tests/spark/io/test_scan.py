@@ -60,8 +60,6 @@ NAMES = [
     "vacuum_protocol_check",
 ]
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture(params=["jvm", "arrow"])
 def reader(request, monkeypatch):

@@ -19,8 +19,6 @@ from airflow_delta.spark.io.scan import read_table
 from airflow_delta.spark.optimize.optimize import optimize
 from airflow_delta.spark.session import session_settings
 
-pytestmark = pytest.mark.spark
-
 IDENTIFIERS = {"spark.sql.ansi.enabled": "true", "spark.sql.ansi.doubleQuotedIdentifiers": "true"}
 ESCAPED = {"spark.sql.parser.escapedStringLiterals": "true"}
 NOT_ANSI = {"spark.sql.ansi.enabled": "false"}

@@ -16,8 +16,6 @@ from airflow_delta.spark.optimize import auto_compaction
 from airflow_delta.spark.optimize.auto_compaction import compacted_after
 from airflow_delta.spark.write.write import write
 
-pytestmark = pytest.mark.spark
-
 SCHEMA = StructType((StructField("id", LONG), StructField("p", STRING)))
 
 

@@ -24,8 +24,6 @@ from airflow_delta.spark.errors import UnsuitableColumnsError
 from airflow_delta.spark.optimize.optimize import optimize
 from airflow_delta.spark.write.write import write
 
-pytestmark = pytest.mark.spark
-
 SCHEMA = StructType(
     (
         StructField("id", LONG),

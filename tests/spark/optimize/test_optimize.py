@@ -13,8 +13,6 @@ from airflow_delta.core.statements import OptimizeStatement
 from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.spark.optimize.optimize import optimize
 
-pytestmark = pytest.mark.spark
-
 
 class InterruptedStore(LocalLogStore):
     """A local store that does something right before its first commit file is written."""

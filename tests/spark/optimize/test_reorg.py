@@ -40,7 +40,6 @@ def rows_of(log):
     return sorted(log.refresh().to_arrow().read_all().to_pylist(), key=lambda row: row["id"])
 
 
-@pytest.mark.spark
 def test_hidden_rows_and_dropped_columns_leave_the_files(spark, log, table):
     assert purge(spark, log).committed is False
     delete(spark, log, DeleteStatement(table=table, where="id IN (3, 4)"))
@@ -66,7 +65,6 @@ def test_hidden_rows_and_dropped_columns_leave_the_files(spark, log, table):
     assert (entry.operation, str(entry.operation_parameters["applyPurge"]).lower()) == ("REORG", "true")
 
 
-@pytest.mark.spark
 def test_a_file_of_deleted_rows_alone_goes_and_one_that_another_changed_is_left_out(spark, log, table):
     delete(spark, log, DeleteStatement(table=table, where="id IN (3, 13)"))
     begin = log.start_transaction

@@ -29,8 +29,6 @@ from tests.spark.properties.generated import Step, changes, kinds, merges, rearr
 from tests.spark.properties.model import Model, as_arrow, counted
 from tests.spark.properties.reference_readers import check_changes, check_statistics, read_by_others, row_ids
 
-pytestmark = pytest.mark.spark
-
 _LEGACY = {
     "spark.sql.parquet.outputTimestampType": "INT96",
     "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",

@@ -12,8 +12,6 @@ from airflow_delta.core.errors import ConstraintViolatedError, CorruptDataFileEr
 from airflow_delta.spark.rewrite.rewrite import FileRewrite
 from airflow_delta.spark.rewrite.row_changes import DROP, OUTPUT, ROW
 
-pytestmark = pytest.mark.spark
-
 
 def rewrite_of(table, outputs, **where):
     snapshot = DeltaLog.for_table(table).snapshot()

@@ -32,8 +32,6 @@ TRACKED = {"delta.enableRowTracking": "true"}
 VECTORS = {"delta.enableDeletionVectors": "true"}
 PRESERVED = "delta.rowTracking.preserved"
 
-pytestmark = pytest.mark.spark
-
 
 def ids(log, columns=("id", "s")):
     rows = log.refresh().to_arrow(with_row_ids=True).read_all().select([*columns, "__row_id", "__row_commit_version"])

@@ -8,8 +8,6 @@ from airflow_delta.core.errors import ExpectationFailedError
 from airflow_delta.core.statements import Expectation, FileSource, SqlSource, TableSource
 from airflow_delta.spark.errors import ExpectationUnreadableError
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture
 def airlines(tmp_path):

@@ -7,8 +7,6 @@ from airflow_delta.core.statements import FileSource, SqlSource, TableSource
 from airflow_delta.spark.errors import SourceUnreadableError
 from airflow_delta.spark.statement.sources import Pin, open_source
 
-pytestmark = pytest.mark.spark
-
 
 def test_a_table_is_read_at_the_version_or_time_asked_for(spark, put, table):
     put("SELECT 1 AS id")

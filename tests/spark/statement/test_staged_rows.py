@@ -18,8 +18,6 @@ from airflow_delta.spark.schema_conversion import from_spark
 from airflow_delta.spark.statement import staged_rows
 from airflow_delta.spark.statement.staged_rows import write_rows
 
-pytestmark = pytest.mark.spark
-
 
 def metadata_of(frame, *partition_columns, **configuration):
     schema = schema_json(from_spark(frame.schema))

@@ -22,8 +22,6 @@ from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.schema_conversion import from_spark
 from airflow_delta.spark.statement.staged_rows import write_rows
 
-pytestmark = pytest.mark.spark
-
 ROWS = """
     SELECT id, CAST(id AS BYTE) AS b, IF(id = 3, NULL, id * 1.5D) AS x, CAST('NaN' AS FLOAT) AS nan,
            CAST(id AS DECIMAL(10, 2)) AS d, CAST(-id AS DECIMAL(38, 3)) AS e, CONCAT('name ', id) AS `a.b``c`,

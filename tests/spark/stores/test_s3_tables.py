@@ -32,8 +32,6 @@ from airflow_delta.spark.optimize.optimize import optimize
 from airflow_delta.spark.statement.staged_rows import write_rows
 from airflow_delta.spark.write.write import write
 
-pytestmark = pytest.mark.spark
-
 TEN = "SELECT id, CONCAT('n', id) AS name, id % 2 AS p FROM range(10)"
 
 

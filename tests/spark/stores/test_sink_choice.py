@@ -6,8 +6,6 @@ import pytest
 
 from airflow_delta.spark.io.row_sink import suits_jvm_sink
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.mark.parametrize(
     ("uri", "is_jvms"),

@@ -27,8 +27,6 @@ from airflow_delta.spark.streaming.change_tail import ChangeTail
 from airflow_delta.spark.streaming.offsets import StreamOffset
 from airflow_delta.spark.streaming.options import StreamOptions
 
-pytestmark = pytest.mark.spark
-
 RECORDED = {"delta.enableChangeDataFeed": "true"}
 VECTORS = {**RECORDED, "delta.enableDeletionVectors": "true"}
 SHOWN = ("id", "v", "_change_type", "_commit_version")

@@ -17,8 +17,6 @@ from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements import MatchedUpdate, NotMatchedInsert
 from airflow_delta.spark.streaming import DeltaMergeSink, DeltaSink, read_stream
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture
 def source(tmp_path):

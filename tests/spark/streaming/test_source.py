@@ -17,8 +17,6 @@ from airflow_delta.spark.streaming.admission import Admission
 from airflow_delta.spark.streaming.log_tail import LogTail
 from airflow_delta.spark.streaming.options import StreamOptions
 
-pytestmark = pytest.mark.spark
-
 
 @pytest.fixture
 def append(table):

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pyarrow.parquet as pq
-import pytest
 
 from airflow_delta.core.actions import Metadata
 from airflow_delta.core.delta_log import DeltaLog
@@ -21,7 +20,6 @@ def codecs(table, snapshot):
     return {pq.read_metadata(each).row_group(0).column(0).compression for each in paths}
 
 
-@pytest.mark.spark
 def test_files_have_the_codec_that_the_table_asks_for_also_when_they_are_written_anew(spark, put, judged, latest, table):
     put(ROWS.format(10, 1), properties={"delta.parquet.compression.codec": "ZSTD"})
     assert codecs(table, latest()) == {"ZSTD"}
@@ -31,7 +29,6 @@ def test_files_have_the_codec_that_the_table_asks_for_also_when_they_are_written
     assert len(judged()) == 9
 
 
-@pytest.mark.spark
 def test_files_stay_below_the_size_that_the_table_asks_for(put, judged, latest):
     put(ROWS.format(2_000, 1), properties={"delta.targetFileSize": "16kb"})
     first = latest().files()["size"].to_pylist()
@@ -44,7 +41,6 @@ def test_files_stay_below_the_size_that_the_table_asks_for(put, judged, latest):
     assert judged("1", "count(*), sum(id)") == [(10_000, sum(range(2_000)) + sum(range(8_000)))]
 
 
-@pytest.mark.spark
 def test_rows_of_many_tasks_become_few_files_where_the_table_optimizes_writes(put, judged, latest):
     put(ROWS.format(40, 8), properties={"delta.autoOptimize.optimizeWrite": "true"})
 

@@ -11,8 +11,6 @@ from airflow_delta.core.errors import (
 )
 from airflow_delta.spark.io.scan import read_table
 
-pytestmark = pytest.mark.spark
-
 FEATURES = {
     "delta.columnMapping.mode": "id",
     "delta.enableDeletionVectors": "true",

@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import ConstraintViolatedError
 
-pytestmark = pytest.mark.spark
-
 RANGES = {
     "v > 2": lambda row: row["v"] is not None and row["v"] > 2,
     "v IS NULL": lambda row: row["v"] is None,

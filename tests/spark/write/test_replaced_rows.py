@@ -19,8 +19,6 @@ from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.write import write as write_module
 from airflow_delta.spark.write.replaced_files import plan_replacement
 
-pytestmark = pytest.mark.spark
-
 ROWS = "SELECT id, IF(id = 4, NULL, id * 10) AS v, CAST(id % 2 AS STRING) AS p FROM range({}, {}, 1, 1)"
 
 

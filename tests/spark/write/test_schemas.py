@@ -8,8 +8,6 @@ import pytest
 from airflow_delta.core.errors import InvalidTableDefinitionError, MetadataChangedError, SchemaMismatchError
 from airflow_delta.spark.io.scan import read_table
 
-pytestmark = pytest.mark.spark
-
 
 def test_columns_that_only_the_rows_have_are_added_at_every_depth(spark, put, judged, latest):
     put("SELECT 1 AS id, named_struct('x', 1) AS s, array(named_struct('k', 'a')) AS l")

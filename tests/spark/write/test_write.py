@@ -26,8 +26,6 @@ from airflow_delta.spark.errors import SourceUnreadableError
 from airflow_delta.spark.io.scan import read_table
 from airflow_delta.spark.write.write import write
 
-pytestmark = pytest.mark.spark
-
 DAYS = "SELECT id, date_add(DATE'2013-01-01', CAST(id % 3 AS INT)) AS day FROM range({})"
 
 

@@ -19,8 +19,6 @@ from airflow_delta.core.statements import (
     SqlSource,
 )
 
-pytestmark = pytest.mark.spark
-
 FIVE = pa.table({"id": pa.array([1, 2, 3, 4, None], pa.int64()), "v": ["a", "b", "c", "d", "n"]})
 
 

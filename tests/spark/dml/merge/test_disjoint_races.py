@@ -19,8 +19,6 @@ from airflow_delta.core.statements import (
 from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.spark.optimize.optimize import optimize
 
-pytestmark = pytest.mark.spark
-
 JOBS, KEYS_OF_A_JOB = 4, 10
 HELD_SECONDS = 300
 WITH_VECTORS = {"delta.enableDeletionVectors": "true"}

@@ -32,8 +32,6 @@ from airflow_delta.core.statements import (
 from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.staged_changes import scan_positions
 
-pytestmark = pytest.mark.spark
-
 THREE = pa.table({"id": [1, 2, 3], "v": ["a", "b", "c"]})
 
 

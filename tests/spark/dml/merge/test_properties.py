@@ -20,8 +20,6 @@ from airflow_delta.core.statements import (
     NotMatchedInsert,
 )
 
-pytestmark = pytest.mark.spark
-
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("v", pa.int64())])
 WIDER = SCHEMA.append(pa.field("extra", pa.int64()))
 

@@ -13,8 +13,6 @@ from airflow_delta.core.errors import MetadataChangedError
 from airflow_delta.core.statements import MatchedDelete, MatchedUpdate, NotMatchedInsert
 from airflow_delta.core.storage.local_log_store import LocalLogStore
 
-pytestmark = pytest.mark.spark
-
 ADD = MatchedUpdate(assignments={"v": "target.v + source.v"})
 DAYS = pa.table({"id": [1, 2, 3, 4], "day": ["mon", "mon", "tue", "tue"], "v": [10, 20, 30, 40]})
 COMMIT_TIMEOUT = 300

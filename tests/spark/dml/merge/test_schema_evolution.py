@@ -18,8 +18,6 @@ from airflow_delta.core.statements import (
 from airflow_delta.spark.io.scan import read_table
 from airflow_delta.spark.write.write import write
 
-pytestmark = pytest.mark.spark
-
 THREE = pa.table({"id": [1, 2, 3], "v": ["a", "b", "c"]})
 WIDER = "VALUES (2L, 'B', 20), (9L, 'i', 90) AS t(id, v, more)"
 

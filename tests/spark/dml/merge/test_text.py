@@ -1,14 +1,11 @@
 """MERGE INTO as one text, run: its expressions mean what they mean in SQL, whatever the sides are called."""
 
 import pyarrow as pa
-import pytest
 from deltalake import write_deltalake
 
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.merge_text import merge_statement
 from airflow_delta.spark.dml.merge.merge import merge
-
-pytestmark = pytest.mark.spark
 
 
 def test_a_text_with_aliases_and_plain_names_does_what_sql_says(spark, judged, table):

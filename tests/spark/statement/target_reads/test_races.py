@@ -34,8 +34,6 @@ from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.write.write import write
 
-pytestmark = pytest.mark.spark
-
 ROWS = [(1, "mon", 10), (1, "mon", 10), (2, "mon", 20), (3, "tue", 30), (5, "tue", 5)]
 SCHEMA = pa.schema({"id": pa.int64(), "day": pa.string(), "v": pa.int64()})
 HANDED_OVER = "handed_over"

@@ -33,8 +33,6 @@ from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.session import session_settings
 from airflow_delta.spark.write.write import write
 
-pytestmark = pytest.mark.spark
-
 DAYS = pa.table({"id": [1, 2, 3], "day": ["mon", "mon", "tue"]})
 NEW_IDS = "SELECT s.* FROM VALUES (3L, 'tue'), (4L, 'wed') AS s(id, day) WHERE NOT EXISTS (SELECT 1 FROM t WHERE t.id = s.id)"
 

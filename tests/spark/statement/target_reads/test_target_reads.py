@@ -22,7 +22,6 @@ def days(table):
     return table
 
 
-@pytest.mark.spark
 def test_the_target_is_known_by_any_spelling(spark, table, tmp_path, monkeypatch):
     write_deltalake(table, DAYS)
     snapshot = DeltaLog.for_table(table).snapshot()
@@ -46,7 +45,6 @@ def test_the_target_is_known_by_any_spelling(spark, table, tmp_path, monkeypatch
 ALL = ["mon", "tue"]
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
@@ -73,7 +71,6 @@ def test_a_read_is_told_by_the_conditions_right_above_it(spark, days, query, exp
     assert [sorted(dict(each)["day"] for each in found) for found in files] == expected
 
 
-@pytest.mark.spark
 def test_frames_that_are_pinned_or_of_other_tables_read_nothing_of_the_target(spark, days, tmp_path):
     register(spark)
     write_deltalake(tmp_path / "other", DAYS)
