@@ -2,31 +2,112 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.committed import committed_result
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import DeltaError
-from airflow_delta.core.statements import HealthStatement, OperationResult
-from airflow_delta.core.table_changes.verification import RowsCheck, check_rows
+from airflow_delta.core.statements import (
+    AlterStatement,
+    CheckpointStatement,
+    CleanUpLogStatement,
+    CloneStatement,
+    CompactLogStatement,
+    ConvertStatement,
+    CreateStatement,
+    HealthStatement,
+    MaintenanceStatement,
+    ManifestStatement,
+    OperationResult,
+    PinStatement,
+    RestoreStatement,
+    Statement,
+    StatisticsStatement,
+    VacuumStatement,
+)
 from airflow_delta.jobs.health_check import execute_health_check
 from airflow_delta.jobs.idempotent_log import AlreadyCommitted, IdempotentLog
-from airflow_delta.jobs.maintenance_statements import TableMaintenanceStatement, execute_maintenance_statement
-from airflow_delta.jobs.table_statements import OpenTable, TableStatement, execute_table_statement
+from airflow_delta.jobs.maintenance import Maintenance
+from airflow_delta.jobs.maintenance_statements import (
+    clean_up_log,
+    compact_log,
+    compute_statistics,
+    vacuum_table,
+    write_checkpoint,
+    write_manifests,
+)
+from airflow_delta.jobs.pin_statement import execute_pin
+from airflow_delta.jobs.runner import Backend, Commits, Runner, StatementRun, runner
+from airflow_delta.jobs.table_statements import alter_table, clone_table, convert_table, create_table, restore_table
 
-CoreStatement = TableStatement | TableMaintenanceStatement | HealthStatement
+
+def _maintain(run: StatementRun, statement: MaintenanceStatement) -> OperationResult:
+    return Maintenance(
+        log=run.log,
+        statement=statement,
+        origin=run.origin,
+        start_version=run.start_version,
+        optimizer=run.backend.optimizer,
+        executor=run.backend.vacuum_executor,
+    ).run()
+
+
+RUNNERS: Mapping[type, Runner] = dict(
+    (
+        runner(CreateStatement, lambda run, statement: create_table(run.log, statement, origin=run.origin)),
+        runner(
+            AlterStatement,
+            lambda run, statement: alter_table(run.log, statement, origin=run.origin, rows_check=run.backend.rows_check),
+        ),
+        runner(
+            CloneStatement,
+            lambda run, statement: clone_table(
+                run.log, run.backend.open_table(statement.source.table), statement, origin=run.origin
+            ),
+        ),
+        runner(ConvertStatement, lambda run, statement: convert_table(run.log, statement, origin=run.origin)),
+        runner(RestoreStatement, lambda run, statement: restore_table(run.log, statement, origin=run.origin)),
+        runner(
+            PinStatement,
+            lambda run, statement: execute_pin(statement, run.backend.open_table, run.origin),
+            commits="never",
+        ),
+        runner(
+            VacuumStatement,
+            lambda run, statement: vacuum_table(run.log, statement, origin=run.origin, executor=run.backend.vacuum_executor),
+        ),
+        runner(
+            CheckpointStatement,
+            lambda run, statement: write_checkpoint(run.log, statement, writer=run.backend.checkpoint_writer),
+        ),
+        runner(CompactLogStatement, lambda run, statement: compact_log(run.log, statement)),
+        runner(CleanUpLogStatement, lambda run, statement: clean_up_log(run.log, statement)),
+        runner(StatisticsStatement, lambda run, statement: compute_statistics(run.log, statement, origin=run.origin)),
+        runner(ManifestStatement, lambda run, _: write_manifests(run.log)),
+        runner(HealthStatement, lambda run, statement: execute_health_check(run.log, statement), commits="never"),
+        runner(MaintenanceStatement, _maintain, commits="in steps"),
+    )
+)
 """The statements that need no Spark."""
+
+
+def commits_of(statement: Statement) -> Commits:
+    """How the statement commits; those that need Spark commit once."""
+    found = RUNNERS.get(type(statement))
+    return "once" if found is None else found.commits
 
 
 def execute_in_core(
     log: DeltaLog,
-    statement: CoreStatement,
+    statement: Statement,
     *,
     origin: Origin,
     start_version: int | None = None,
-    open_table: OpenTable = DeltaLog.for_table,
-    rows_check: RowsCheck = check_rows,
+    backend: Backend = Backend(),  # noqa: B008 - it is frozen
 ) -> OperationResult:
-    """Execute the statement in this process.
+    """Execute the statement, one of ``RUNNERS``, in this process.
 
     Args:
         log: Of the statement's table.
@@ -34,28 +115,19 @@ def execute_in_core(
         origin: The task that requests it.
         start_version: The table's version when the origin's idempotency token was generated (-1 for no table). With it the
             commit of a duplicate attempt is found, which may have created the table, or added the column, that is in the way.
-        open_table: Opens the other tables that the statement names.
-        rows_check: Checks the table's rows against a new constraint.
+        backend: What runs the parts of the statement.
 
     Raises:
         DeltaError: The statement failed.
     """
-    if origin.token is None or start_version is None:
-        return _execute(log, statement, origin, open_table, rows_check)
+    execute = RUNNERS[type(statement)]
+    run = StatementRun(log=log, origin=origin, start_version=start_version, backend=backend)
+    if origin.token is None or start_version is None or execute.commits != "once":
+        return execute(run, statement)
     try:
-        return _execute(IdempotentLog(log, origin.token, start_version), statement, origin, open_table, rows_check)
+        return execute(replace(run, log=IdempotentLog(log, origin.token, start_version)), statement)
     except (DeltaError, AlreadyCommitted):
         found = committed_result(log, origin.token, start_version)
         if found is None:
             raise
         return found
-
-
-def _execute(
-    log: DeltaLog, statement: CoreStatement, origin: Origin, open_table: OpenTable, rows_check: RowsCheck
-) -> OperationResult:
-    if isinstance(statement, HealthStatement):
-        return execute_health_check(log, statement)
-    if isinstance(statement, TableStatement):
-        return execute_table_statement(log, statement, origin=origin, open_table=open_table, rows_check=rows_check)
-    return execute_maintenance_statement(log, statement, origin=origin)

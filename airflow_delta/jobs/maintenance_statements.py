@@ -15,40 +15,14 @@ from airflow_delta.core.statements import (
     CheckpointStatement,
     CleanUpLogStatement,
     CompactLogStatement,
-    ManifestStatement,
     OperationResult,
     StatisticsStatement,
     VacuumStatement,
 )
 from airflow_delta.jobs.outcome import of_version, without_commit
 
-TableMaintenanceStatement = (
-    CheckpointStatement | CleanUpLogStatement | CompactLogStatement | ManifestStatement | StatisticsStatement | VacuumStatement
-)
-
 SHOWN_PATHS = 100
 """Most paths that a result lists: results live in Airflow's database."""
-
-
-def execute_maintenance_statement(log: DeltaLog, statement: TableMaintenanceStatement, *, origin: Origin) -> OperationResult:
-    """Execute the statement.
-
-    Raises:
-        DeltaError: The statement failed.
-    """
-    match statement:
-        case VacuumStatement():
-            return vacuum_table(log, statement, origin=origin)
-        case CheckpointStatement():
-            return write_checkpoint(log, statement)
-        case CompactLogStatement():
-            return compact_log(log, statement)
-        case CleanUpLogStatement():
-            return clean_up_log(log, statement)
-        case StatisticsStatement():
-            return compute_statistics(log, statement, origin=origin)
-        case ManifestStatement():
-            return write_manifests(log)
 
 
 def vacuum_table(

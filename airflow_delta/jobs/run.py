@@ -5,39 +5,35 @@ from __future__ import annotations
 import re
 import time
 import traceback
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any, Protocol, TypeVar
 
 from pyspark.errors import AnalysisException, ParseException, PythonException
 from pyspark.sql import SparkSession
 
+from airflow_delta.core.actions import Origin
 from airflow_delta.core.committed import committed_result, version_before
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.statements import (
-    CheckpointStatement,
     DeleteStatement,
-    HealthStatement,
-    MaintenanceStatement,
     MergeStatement,
     OperationResult,
     OptimizeStatement,
-    PinStatement,
     ReorgStatement,
     Statement,
     UpdateStatement,
-    VacuumStatement,
     WriteStatement,
 )
 from airflow_delta.core.storage.storage_failures import storage_failure
-from airflow_delta.jobs.core_statements import execute_in_core
+from airflow_delta.jobs.core_statements import commits_of, execute_in_core
 from airflow_delta.jobs.errors import AccessDeniedError, JobFailedError, MissingPackageError, SparkAnalysisError
-from airflow_delta.jobs.maintenance import Maintenance
-from airflow_delta.jobs.maintenance_statements import vacuum_table, write_checkpoint
 from airflow_delta.jobs.outcome import with_dry_run_flag
-from airflow_delta.jobs.pin_statement import execute_pin
 from airflow_delta.jobs.redaction import redact
 from airflow_delta.jobs.result import ResultDocument
+from airflow_delta.jobs.runner import Backend
 from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.jobs.table_stats import attach_table_stats
 from airflow_delta.spark.constraints.verification import check_rows
@@ -53,10 +49,50 @@ from airflow_delta.spark.optimize.optimize import optimize
 from airflow_delta.spark.optimize.reorg import reorg
 from airflow_delta.spark.write.write import write
 
-_WITHOUT_COMMIT = HealthStatement | PinStatement
-"""Statements whose commit need not be searched, as they make none; the first also works on a log that cannot be read."""
-
 _MISSING_PACKAGE = re.compile(r"ModuleNotFoundError: No module named '(?P<package>[\w.]+)'")
+
+
+S = TypeVar("S")
+S_contra = TypeVar("S_contra", contravariant=True)
+
+
+class SparkRunner(Protocol[S_contra]):
+    """Runs the statements of one type, each as one commit or none. Raises the statement's ``DeltaError``."""
+
+    def __call__(
+        self, spark: SparkSession, log: DeltaLog, statement: S_contra, /, *, origin: Origin, start_version: int | None
+    ) -> OperationResult:
+        """Run the statement."""
+        ...
+
+
+def _compacting(run_statement: SparkRunner[S]) -> SparkRunner[S]:
+    """The runner, and behind its commit the table's auto compaction."""
+
+    def run_and_compact(
+        spark: SparkSession, log: DeltaLog, statement: S, /, *, origin: Origin, start_version: int | None
+    ) -> OperationResult:
+        result = run_statement(spark, log, statement, origin=origin, start_version=start_version)
+        return compacted_after(spark, log, result, origin)
+
+    return run_and_compact
+
+
+def _runner(statement_type: type[S], run_statement: SparkRunner[S]) -> tuple[type[S], SparkRunner[Any]]:
+    return statement_type, run_statement
+
+
+SPARK_RUNNERS: Mapping[type, SparkRunner[Any]] = dict(
+    (
+        _runner(WriteStatement, _compacting(write)),
+        _runner(MergeStatement, _compacting(merge)),
+        _runner(DeleteStatement, _compacting(delete)),
+        _runner(UpdateStatement, _compacting(update)),
+        _runner(OptimizeStatement, optimize),
+        _runner(ReorgStatement, reorg),
+    )
+)
+"""The statements that need Spark; all others are the core's."""
 
 
 def run(spark: SparkSession, spec: JobSpec) -> ResultDocument:
@@ -64,8 +100,7 @@ def run(spark: SparkSession, spec: JobSpec) -> ResultDocument:
     began = time.monotonic()
     try:
         log = table_log(spark, spec.statement.table)
-        leaves_commit = not isinstance(spec.statement, _WITHOUT_COMMIT)
-        if leaves_commit and spec.start_version is None and spec.earliest_commit_time is not None:
+        if commits_of(spec.statement) != "never" and spec.start_version is None and spec.earliest_commit_time is not None:
             spec = replace(spec, start_version=version_before(log, spec.earliest_commit_time))
         with typed_worker_errors():
             outcome = with_dry_run_flag(execute(spark, log, spec), spec.statement)
@@ -86,79 +121,37 @@ def execute(spark: SparkSession, log: DeltaLog, spec: JobSpec) -> OperationResul
         DeltaError: The statement failed. Nothing was committed then.
     """
     token = spec.origin.token
-    is_one_commit = not isinstance(spec.statement, MaintenanceStatement)  # a commit with its token is one step of several
-    if token is not None and is_one_commit and not isinstance(spec.statement, _WITHOUT_COMMIT):
+    if token is not None and commits_of(spec.statement) == "once":
         found = committed_result(log, token, spec.start_version)
         if found is not None:
             return found
-    return _execute(spark, log, spec)
+    on_spark = SPARK_RUNNERS.get(type(spec.statement))
+    if on_spark is not None:
+        return on_spark(spark, log, spec.statement, origin=spec.origin, start_version=spec.start_version)
+    backend = _backend(spark, log, spec)
+    return execute_in_core(log, spec.statement, origin=spec.origin, start_version=spec.start_version, backend=backend)
 
 
-def _execute(spark: SparkSession, log: DeltaLog, spec: JobSpec) -> OperationResult:
-    statement, origin = spec.statement, spec.origin
-    match statement:
-        case WriteStatement() | MergeStatement() | DeleteStatement() | UpdateStatement():
-            return compacted_after(spark, log, _change_rows(spark, log, spec, statement), origin)
-        case OptimizeStatement():
-            return optimize(spark, log, statement, origin=origin, start_version=spec.start_version)
-        case ReorgStatement():
-            return reorg(spark, log, statement, origin=origin, start_version=spec.start_version)
-        case MaintenanceStatement():
-            return _maintain(spark, log, spec, statement)
-        case VacuumStatement():
-            return vacuum_table(log, statement, origin=origin, executor=SparkVacuumExecutor(spark))
-        case CheckpointStatement():
-            return write_checkpoint(log, statement, writer=partial(checkpoint, spark))
-        case PinStatement():
-            return execute_pin(statement, partial(table_log, spark), origin)
-        case _:
-            open_table = partial(table_log, spark)
-            return execute_in_core(
-                log,
-                statement,
-                origin=origin,
-                start_version=spec.start_version,
-                open_table=open_table,
-                rows_check=partial(check_rows, spark),
-            )
+def _backend(spark: SparkSession, log: DeltaLog, spec: JobSpec) -> Backend:
+    """The parts of the core's statements that Spark does."""
 
-
-def _change_rows(
-    spark: SparkSession,
-    log: DeltaLog,
-    spec: JobSpec,
-    statement: WriteStatement | MergeStatement | DeleteStatement | UpdateStatement,
-) -> OperationResult:
-    match statement:
-        case WriteStatement():
-            return write(spark, log, statement, origin=spec.origin, start_version=spec.start_version)
-        case MergeStatement():
-            return merge(spark, log, statement, origin=spec.origin, start_version=spec.start_version)
-        case DeleteStatement():
-            return delete(spark, log, statement, origin=spec.origin, start_version=spec.start_version)
-        case UpdateStatement():
-            return update(spark, log, statement, origin=spec.origin, start_version=spec.start_version)
-
-
-def _maintain(spark: SparkSession, log: DeltaLog, spec: JobSpec, statement: MaintenanceStatement) -> OperationResult:
     def optimizer(step: OptimizeStatement) -> OperationResult:
         try:
             return optimize(spark, log, step, origin=spec.origin, start_version=spec.start_version)
         except Exception as error:
             raise _typed_error(error, step) from error
 
-    return Maintenance(
-        log=log,
-        statement=statement,
-        origin=spec.origin,
-        start_version=spec.start_version,
+    return Backend(
+        open_table=partial(table_log, spark),
+        rows_check=partial(check_rows, spark),
+        vacuum_executor=SparkVacuumExecutor(spark),
+        checkpoint_writer=partial(checkpoint, spark),
         optimizer=optimizer,
-        executor=SparkVacuumExecutor(spark),
-    ).run()
+    )
 
 
 def _typed_error(error: Exception, statement: Statement) -> DeltaError:
-    operation = type(statement).__name__.removesuffix("Statement").upper()
+    operation = statement.type_name.replace("_", " ").upper()
     match error:
         case DeltaError():
             return error

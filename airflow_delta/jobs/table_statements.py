@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -26,32 +26,6 @@ from airflow_delta.core.table_changes.ddl import parse_struct
 from airflow_delta.core.table_changes.statement_steps import step_of
 from airflow_delta.core.table_changes.verification import RowsCheck, check_rows
 from airflow_delta.jobs.outcome import of_transaction, of_version, without_commit
-
-TableStatement = AlterStatement | CloneStatement | ConvertStatement | CreateStatement | RestoreStatement
-
-OpenTable = Callable[[str], DeltaLog]
-"""Gives the log of the table at a URI."""
-
-
-def execute_table_statement(
-    log: DeltaLog, statement: TableStatement, *, origin: Origin, open_table: OpenTable, rows_check: RowsCheck = check_rows
-) -> OperationResult:
-    """Execute the statement as one commit that carries the origin's token; ``rows_check`` is passed to ``step_of``.
-
-    Raises:
-        DeltaError: The statement failed.
-    """
-    match statement:
-        case CreateStatement():
-            return create_table(log, statement, origin=origin)
-        case AlterStatement():
-            return alter_table(log, statement, origin=origin, rows_check=rows_check)
-        case CloneStatement(source=source):
-            return clone_table(log, open_table(source.table), statement, origin=origin)
-        case ConvertStatement():
-            return convert_table(log, statement, origin=origin)
-        case RestoreStatement():
-            return restore_table(log, statement, origin=origin)
 
 
 def create_table(log: DeltaLog, statement: CreateStatement, *, origin: Origin) -> OperationResult:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow_delta.core.statements import AlterStatement, TableChange
+from airflow_delta.operators.arguments import argument_names
 from airflow_delta.operators.core import DeltaCoreOperator
 
 
@@ -32,18 +33,10 @@ class DeltaAlterOperator(DeltaCoreOperator):
     :param dry_run: Check, and report what the table would be, but commit nothing (templated).
     """
 
-    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, "changes", "dry_run")
-    script = "alter"
+    statement_type = AlterStatement
+    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, *argument_names(statement_type))
 
     def __init__(self, *, changes: Sequence[TableChange] | TableChange, dry_run: bool | str = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.changes = changes
         self.dry_run = dry_run
-
-    def statement(self) -> AlterStatement:
-        """What is to be done, made from the rendered arguments."""
-        return AlterStatement(
-            table=self.table,
-            changes=self.changes,  # type: ignore[arg-type]  # any sequence becomes a tuple
-            dry_run=self.dry_run,
-        )

@@ -1,13 +1,18 @@
-"""Rendered arguments become the sources of statements."""
+"""The arguments of operators, and what of a statement they become."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from airflow_delta.core.errors import InvalidStatementError
-from airflow_delta.core.statements import FileSource, Source, TableSource
+from airflow_delta.core.statements import FileSource, Source, Statement, TableSource
 from airflow_delta.core.statements.fields import is_template
+
+
+def argument_names(statement_type: type[Statement], *, but: str = "") -> list[str]:
+    """The fields of a statement, which are arguments of its operator; not ``table``, which every operator takes."""
+    return [field.name for field in fields(statement_type) if field.name not in {"table", but}]
 
 
 def source_of(source: str | Source, version: int | str | None) -> Source:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow_delta.core.statements import CheckpointStatement
+from airflow_delta.operators.arguments import argument_names
 from airflow_delta.operators.core import DeltaCoreOperator
 
 
@@ -17,14 +18,10 @@ class DeltaCheckpointOperator(DeltaCoreOperator):
     :param kind: ``classic``, ``multi-part``, ``v2-json`` or ``v2-parquet`` (templated). Default: by the table's properties.
     """
 
-    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, "version", "kind")
-    script = "checkpoint"
+    statement_type = CheckpointStatement
+    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, *argument_names(statement_type))
 
     def __init__(self, *, version: int | str | None = None, kind: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.version = version
         self.kind = kind
-
-    def statement(self) -> CheckpointStatement:
-        """What the job is to do, made from the rendered arguments."""
-        return CheckpointStatement(table=self.table, version=self.version, kind=self.kind)  # type: ignore[arg-type]  # a text becomes a word

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from airflow_delta.core.statements import CloneStatement, TableSource
-from airflow_delta.operators.arguments import source_of
+from airflow_delta.core.statements import CloneStatement, Statement, TableSource
+from airflow_delta.operators.arguments import argument_names, source_of
 from airflow_delta.operators.core import DeltaCoreOperator
 
 
@@ -25,15 +25,8 @@ class DeltaCloneOperator(DeltaCoreOperator):
     :param dry_run: Check, and report what would be cloned, but commit nothing (templated).
     """
 
-    template_fields: Sequence[str] = (
-        *DeltaCoreOperator.template_fields,
-        "source",
-        "source_version",
-        "mode",
-        "properties",
-        "dry_run",
-    )
-    script = "clone"
+    statement_type = CloneStatement
+    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, *argument_names(statement_type), "source_version")
 
     def __init__(
         self,
@@ -52,12 +45,6 @@ class DeltaCloneOperator(DeltaCoreOperator):
         self.properties = properties
         self.dry_run = dry_run
 
-    def statement(self) -> CloneStatement:
+    def statement(self) -> Statement:
         """What is to be done, made from the rendered arguments."""
-        return CloneStatement(
-            table=self.table,
-            source=source_of(self.source, self.source_version),  # type: ignore[arg-type]  # other sources are refused
-            mode=self.mode,  # type: ignore[arg-type]  # an unknown mode is refused
-            properties=self.properties,
-            dry_run=self.dry_run,
-        )
+        return self._statement(source=source_of(self.source, self.source_version))

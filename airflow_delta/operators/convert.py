@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from airflow_delta.core.statements import ConvertStatement
+from airflow_delta.operators.arguments import argument_names
 from airflow_delta.operators.core import DeltaCoreOperator
 
 
@@ -22,15 +23,8 @@ class DeltaConvertOperator(DeltaCoreOperator):
     :param dry_run: Check all files, but commit nothing (templated).
     """
 
-    template_fields: Sequence[str] = (
-        *DeltaCoreOperator.template_fields,
-        "partition_by",
-        "properties",
-        "infer_partitions",
-        "statistics",
-        "dry_run",
-    )
-    script = "convert"
+    statement_type = ConvertStatement
+    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, *argument_names(statement_type))
 
     def __init__(
         self,
@@ -44,18 +38,7 @@ class DeltaConvertOperator(DeltaCoreOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.partition_by = partition_by
-        self.infer_partitions: Any = infer_partitions
-        self.statistics: Any = statistics
+        self.infer_partitions = infer_partitions
+        self.statistics = statistics
         self.properties = properties
         self.dry_run = dry_run
-
-    def statement(self) -> ConvertStatement:
-        """What is to be done, made from the rendered arguments."""
-        return ConvertStatement(
-            table=self.table,
-            partition_by=self.partition_by,
-            infer_partitions=self.infer_partitions,
-            statistics=self.statistics,
-            properties=self.properties,
-            dry_run=self.dry_run,
-        )

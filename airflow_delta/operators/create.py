@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from airflow_delta.core.statements import CreateStatement
+from airflow_delta.operators.arguments import argument_names
 from airflow_delta.operators.core import DeltaCoreOperator
 
 
@@ -39,18 +40,8 @@ class DeltaCreateOperator(DeltaCoreOperator):
     :param dry_run: Check, and report what the table would be, but commit nothing (templated).
     """
 
-    template_fields: Sequence[str] = (
-        *DeltaCoreOperator.template_fields,
-        "columns",
-        "partition_by",
-        "cluster_by",
-        "properties",
-        "constraints",
-        "comment",
-        "mode",
-        "dry_run",
-    )
-    script = "create"
+    statement_type = CreateStatement
+    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, *argument_names(statement_type))
 
     def __init__(
         self,
@@ -74,17 +65,3 @@ class DeltaCreateOperator(DeltaCoreOperator):
         self.comment = comment
         self.mode = mode
         self.dry_run = dry_run
-
-    def statement(self) -> CreateStatement:
-        """What is to be done, made from the rendered arguments."""
-        return CreateStatement(
-            table=self.table,
-            columns=self.columns,
-            partition_by=self.partition_by,  # type: ignore[arg-type]  # any sequence becomes a tuple
-            cluster_by=self.cluster_by,  # type: ignore[arg-type]
-            properties=self.properties,
-            constraints=self.constraints,
-            comment=self.comment,
-            mode=self.mode,  # type: ignore[arg-type]  # an unknown mode is refused
-            dry_run=self.dry_run,
-        )

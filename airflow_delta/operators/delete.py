@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow_delta.core.statements import DeleteStatement
+from airflow_delta.operators.arguments import argument_names
 from airflow_delta.operators.job import DeltaJobOperator
 
 
@@ -17,14 +18,10 @@ class DeltaDeleteOperator(DeltaJobOperator):
     :param dry_run: Count, but commit nothing (templated).
     """
 
-    template_fields: Sequence[str] = (*DeltaJobOperator.template_fields, "where", "dry_run")
-    script = "delete"
+    statement_type = DeleteStatement
+    template_fields: Sequence[str] = (*DeltaJobOperator.template_fields, *argument_names(statement_type))
 
     def __init__(self, *, where: str | None = None, dry_run: bool | str = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.where = where
         self.dry_run = dry_run
-
-    def statement(self) -> DeleteStatement:
-        """What the job is to do, made from the rendered arguments."""
-        return DeleteStatement(table=self.table, where=self.where, dry_run=self.dry_run)

@@ -12,7 +12,7 @@ from airflow.sdk import Context
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements import Statement
 from airflow_delta.core.statements.fields import is_template
-from airflow_delta.core.statements.json_form import TYPE_KEY, is_statement_value, map_tables, type_name
+from airflow_delta.core.statements.json_form import TYPE_KEY, is_statement_value, map_tables
 from airflow_delta.core.storage.table_uri import absolute
 from airflow_delta.hooks.exposed_secrets import refuse_exposed
 from airflow_delta.hooks.xcoms import push_xcom
@@ -98,7 +98,7 @@ class DeltaJob:
         if len(spec.encode()) > LONGEST_ARGUMENT:
             detail = f"its spec must fit into an argument of {LONGEST_ARGUMENT:,} bytes, found {len(spec.encode()):,}"
             raise InvalidStatementError(statement=f"the job of {self.statement.table}", detail=detail)
-        code = shipped_code(self.code_uri, type_name(self.statement))
+        code = shipped_code(self.code_uri, self.statement.type_name)
         return Submission(
             application=code.application,
             py_files=(code.archive,),
@@ -126,7 +126,7 @@ def _full(uri: str) -> str:
 def _template(value: Any) -> str:
     """A template that renders to the JSON text of the value with all its texts rendered."""
     if is_statement_value(value):
-        return _template({TYPE_KEY: type_name(value)} | {field.name: getattr(value, field.name) for field in fields(value)})
+        return _template({TYPE_KEY: value.type_name} | {field.name: getattr(value, field.name) for field in fields(value)})
     match value:
         case str() if is_template(value):
             return f"{{% filter string|tojson %}}{value}{{% endfilter %}}"

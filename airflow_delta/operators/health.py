@@ -12,8 +12,8 @@ from airflow_delta.core.statements import HealthStatement
 from airflow_delta.hooks.xcoms import push_xcom
 from airflow_delta.jobs.errors import TableUnhealthyError
 from airflow_delta.jobs.result import ResultDocument
+from airflow_delta.operators.arguments import argument_names
 from airflow_delta.operators.core import DeltaCoreOperator, Engine
-from airflow_delta.operators.job import Attempt
 
 Severity = Literal["error", "warning"]
 """How bad a finding must be to fail a task."""
@@ -37,24 +37,16 @@ class DeltaTableHealthOperator(DeltaCoreOperator):
         cannot read the table.
     """
 
-    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, "fail_on", "list_files")
+    statement_type = HealthStatement
+    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, *argument_names(statement_type), "fail_on")
     argument_types: ClassVar[Mapping[str, Any]] = {**DeltaCoreOperator.argument_types, "fail_on": Severity | None}
-    script = "health"
 
     def __init__(
         self, *, list_files: bool | str = True, fail_on: Severity | None = "error", engine: Engine = "auto", **kwargs: Any
     ) -> None:
         super().__init__(engine=engine, **kwargs)
-        self.list_files: Any = list_files
+        self.list_files = list_files
         self.fail_on = fail_on
-
-    def statement(self) -> HealthStatement:
-        """What the job is to do, made from the rendered arguments."""
-        return HealthStatement(table=self.table, list_files=self.list_files)
-
-    def _find_commit(self, attempt: Attempt) -> ResultDocument | None:  # noqa: ARG002
-        """A health check commits nothing, and the log may be too broken to be read."""
-        return None
 
     def _deliver(self, document: ResultDocument, context: Context) -> dict[str, Any]:
         result = super()._deliver(document, context)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -137,8 +136,8 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
 
     dry_run: Any  # of most operators; Airflow's method of this name only logs their templates
 
-    script: ClassVar[str]
-    """Name of the job script."""
+    statement_type: ClassVar[type[Statement]]
+    """What the task does; its ``type_name`` is the name of the job script."""
 
     operator_extra_links: Collection[BaseOperatorLink] = (DeltaTableHistoryLink(), SparkApplicationLink())
 
@@ -189,9 +188,14 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
             raise self.invalid(f"poll_interval must be more than 0 seconds, found {self.poll_interval}")
         without_run(self).statement()
 
-    @abstractmethod
     def statement(self) -> Statement:
-        """What the job is to do, made from the rendered arguments."""
+        """What is to be done, made from the rendered arguments."""
+        return self._statement()
+
+    def _statement(self, **values: Any) -> Statement:
+        """The statement of these values, and for its other fields of the arguments with their names."""
+        names = [field.name for field in fields(self.statement_type) if field.name not in values]
+        return self.statement_type(**{name: getattr(self, name) for name in names}, **values)
 
     def render_template(self, content: Any, context: Context, jinja_env: Any = None, seen_oids: set[int] | None = None) -> Any:
         """Render like every operator, and look into statement values, which are built again from rendered texts."""
@@ -276,7 +280,8 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
         argument, spec_file = spec_argument(spec.to_text(), private, target)
         if self.code_uri is None or spec_file is not None:
             check_uploads(self._conn_id, target, self.conf or {}, self.properties_file)
-        code = shipped_code(self.code_uri, self.script) if self.code_uri else local_code(private, self.script)
+        script = spec.statement.type_name
+        code = shipped_code(self.code_uri, script) if self.code_uri else local_code(private, script)
         self.application = code.application
         self.py_files = ",".join(filter(None, [code.archive, self.py_files]))
         self.files = ",".join(filter(None, [spec_file, self.files])) or None

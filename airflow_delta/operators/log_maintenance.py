@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow_delta.core.statements import CleanUpLogStatement, CompactLogStatement
+from airflow_delta.operators.arguments import argument_names
 from airflow_delta.operators.core import DeltaCoreOperator
 
 
@@ -17,17 +18,13 @@ class DeltaCompactLogOperator(DeltaCoreOperator):
     :param end: The last one (templated). Default: the latest version.
     """
 
-    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, "start", "end")
-    script = "compact_log"
+    statement_type = CompactLogStatement
+    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, *argument_names(statement_type))
 
     def __init__(self, *, start: int | str | None = None, end: int | str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.start: Any = start
-        self.end: Any = end
-
-    def statement(self) -> CompactLogStatement:
-        """What is to be done, made from the rendered arguments."""
-        return CompactLogStatement(table=self.table, start=self.start, end=self.end)
+        self.start = start
+        self.end = end
 
 
 class DeltaCleanUpLogOperator(DeltaCoreOperator):
@@ -39,13 +36,9 @@ class DeltaCleanUpLogOperator(DeltaCoreOperator):
     :param dry_run: List, but delete nothing (templated).
     """
 
-    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, "dry_run")
-    script = "clean_up_log"
+    statement_type = CleanUpLogStatement
+    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, *argument_names(statement_type))
 
     def __init__(self, *, dry_run: bool | str = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.dry_run = dry_run
-
-    def statement(self) -> CleanUpLogStatement:
-        """What is to be done, made from the rendered arguments."""
-        return CleanUpLogStatement(table=self.table, dry_run=self.dry_run)

@@ -7,14 +7,13 @@ from typing import Any, cast
 
 from airflow.sdk import Context
 
-from airflow_delta.core.actions.commit_info import Origin
-from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.foreign_values import printable
-from airflow_delta.core.statements import MaintenanceStatement, OperationResult
+from airflow_delta.core.statements import MaintenanceStatement
 from airflow_delta.core.statements.health import STEPS
 from airflow_delta.jobs.best_effort import BestEffort
 from airflow_delta.jobs.maintenance import Maintenance
 from airflow_delta.jobs.result import ResultDocument
+from airflow_delta.operators.arguments import argument_names
 from airflow_delta.operators.core import DeltaCoreOperator, Engine
 from airflow_delta.operators.job import Attempt
 
@@ -49,19 +48,8 @@ class DeltaMaintenanceOperator(DeltaCoreOperator):
         ``optimize`` is only reported as due. ``"spark"`` always submits.
     """
 
-    template_fields: Sequence[str] = (
-        *DeltaCoreOperator.template_fields,
-        "steps",
-        "where",
-        "target_file_size",
-        "small_file_size",
-        "min_small_files",
-        "max_commits",
-        "max_uncompacted_commits",
-        "retention_hours",
-        "dry_run",
-    )
-    script = "maintenance"
+    statement_type = MaintenanceStatement
+    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, *argument_names(statement_type))
 
     def __init__(
         self,
@@ -81,28 +69,13 @@ class DeltaMaintenanceOperator(DeltaCoreOperator):
         super().__init__(engine=engine, **kwargs)
         self.steps = steps
         self.where = where
-        self.target_file_size: Any = target_file_size
-        self.small_file_size: Any = small_file_size
-        self.min_small_files: Any = min_small_files
-        self.max_commits: Any = max_commits
-        self.max_uncompacted_commits: Any = max_uncompacted_commits
-        self.retention_hours: Any = retention_hours
+        self.target_file_size = target_file_size
+        self.small_file_size = small_file_size
+        self.min_small_files = min_small_files
+        self.max_commits = max_commits
+        self.max_uncompacted_commits = max_uncompacted_commits
+        self.retention_hours = retention_hours
         self.dry_run = dry_run
-
-    def statement(self) -> MaintenanceStatement:
-        """What the job is to do, made from the rendered arguments."""
-        return MaintenanceStatement(
-            table=self.table,
-            steps=self.steps,  # type: ignore[arg-type]  # any sequence becomes a tuple
-            where=self.where,
-            target_file_size=self.target_file_size,
-            small_file_size=self.small_file_size,
-            min_small_files=self.min_small_files,
-            max_commits=self.max_commits,
-            max_uncompacted_commits=self.max_uncompacted_commits,
-            retention_hours=self.retention_hours,
-            dry_run=self.dry_run,
-        )
 
     def _is_for_worker(self, attempt: Attempt) -> bool:
         if self.engine != "auto" or not super()._is_for_worker(attempt):
@@ -113,14 +86,6 @@ class DeltaMaintenanceOperator(DeltaCoreOperator):
         need = Maintenance(log=self.hook.delta_log(statement.table), statement=statement).optimize_need()
         self.log.info("optimize: %s", need.why)
         return not need.due
-
-    def _execute_in_worker(self, log: DeltaLog, attempt: Attempt, origin: Origin) -> OperationResult:
-        statement = cast("MaintenanceStatement", attempt.statement)
-        return Maintenance(log=log, statement=statement, origin=origin, start_version=attempt.token.start_version).run()
-
-    def _find_commit(self, attempt: Attempt) -> ResultDocument | None:  # noqa: ARG002
-        """A commit with the task's token is one step of several: a retry does what is still due."""
-        return None
 
     def _deliver(self, document: ResultDocument, context: Context) -> dict[str, Any]:
         result = super()._deliver(document, context)

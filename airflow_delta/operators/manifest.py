@@ -12,8 +12,4 @@ class DeltaManifestOperator(DeltaCoreOperator):
     :param table: URI of the table's root (templated).
     """
 
-    script = "manifest"
-
-    def statement(self) -> ManifestStatement:
-        """What is to be done, made from the rendered arguments."""
-        return ManifestStatement(table=self.table)
+    statement_type = ManifestStatement

@@ -6,8 +6,17 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, ClassVar
 
-from airflow_delta.core.statements import UPSERT, Clause, Expectation, FileSource, MergeStatement, Source, TableSource
-from airflow_delta.operators.arguments import source_of, views_of
+from airflow_delta.core.statements import (
+    UPSERT,
+    Clause,
+    Expectation,
+    FileSource,
+    MergeStatement,
+    Source,
+    Statement,
+    TableSource,
+)
+from airflow_delta.operators.arguments import argument_names, source_of, views_of
 from airflow_delta.operators.job import DeltaJobOperator
 
 
@@ -54,21 +63,16 @@ class DeltaMergeOperator(DeltaJobOperator):
     :param dry_run: Plan, match and check, but commit nothing (templated).
     """
 
+    statement_type = MergeStatement
     template_fields: Sequence[str] = (
         *DeltaJobOperator.template_fields,
-        "source",
-        "on",
-        "clauses",
+        *argument_names(statement_type),
         "sql",
         "views",
         "source_version",
-        "expect",
-        "schema_evolution",
-        "dry_run",
     )
     template_ext: Sequence[str] = (".sql",)
     template_fields_renderers: ClassVar[dict[str, str]] = {"sql": "sql"}
-    script = "merge"
 
     def __init__(
         self,
@@ -92,7 +96,7 @@ class DeltaMergeOperator(DeltaJobOperator):
         self.views = views
         self.source_version = source_version
         self.expect = expect
-        self.schema_evolution: Any = schema_evolution
+        self.schema_evolution = schema_evolution
         self.dry_run = dry_run
 
     def check_arguments(self) -> None:
@@ -104,20 +108,12 @@ class DeltaMergeOperator(DeltaJobOperator):
         elif self.on is not None or self.clauses is not None or self.schema_evolution is True:
             raise self.invalid("on, clauses and schema_evolution are part of the text of sql; do not pass them beside it")
 
-    def statement(self) -> MergeStatement:
+    def statement(self) -> Statement:
         """What the job is to do, made from the rendered arguments."""
         source = None if self.source is None else source_of(self.source, self.source_version)
         if self.sql is not None:
             return self._split(self.sql, source)
-        return MergeStatement(
-            table=self.table,
-            source=source,  # type: ignore[arg-type]  # the statement refuses None
-            on=self.on,  # type: ignore[arg-type]  # likewise
-            clauses=UPSERT if self.clauses is None else self.clauses,  # type: ignore[arg-type]  # any sequence becomes a tuple
-            schema_evolution=self.schema_evolution,
-            expect=self.expect,  # type: ignore[arg-type]  # texts become expectations
-            dry_run=self.dry_run,
-        )
+        return self._statement(source=source, clauses=UPSERT if self.clauses is None else self.clauses)
 
     def _split(self, sql: str, source: Source | None) -> MergeStatement:
         """The statement that the text says."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow_delta.core.statements import OptimizeStatement
+from airflow_delta.operators.arguments import argument_names
 from airflow_delta.operators.job import DeltaJobOperator
 
 
@@ -23,17 +24,8 @@ class DeltaOptimizeOperator(DeltaJobOperator):
     :param dry_run: Plan, but rewrite nothing (templated).
     """
 
-    template_fields: Sequence[str] = (
-        *DeltaJobOperator.template_fields,
-        "where",
-        "target_file_size",
-        "small_file_size",
-        "min_files",
-        "z_order_by",
-        "full",
-        "dry_run",
-    )
-    script = "optimize"
+    statement_type = OptimizeStatement
+    template_fields: Sequence[str] = (*DeltaJobOperator.template_fields, *argument_names(statement_type))
 
     def __init__(
         self,
@@ -49,22 +41,9 @@ class DeltaOptimizeOperator(DeltaJobOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.where = where
-        self.target_file_size: Any = target_file_size
-        self.small_file_size: Any = small_file_size
-        self.min_files: Any = min_files
+        self.target_file_size = target_file_size
+        self.small_file_size = small_file_size
+        self.min_files = min_files
         self.z_order_by = z_order_by
-        self.full: Any = full
+        self.full = full
         self.dry_run = dry_run
-
-    def statement(self) -> OptimizeStatement:
-        """What the job is to do, made from the rendered arguments."""
-        return OptimizeStatement(
-            table=self.table,
-            where=self.where,
-            target_file_size=self.target_file_size,
-            small_file_size=self.small_file_size,
-            min_files=self.min_files,
-            z_order_by=self.z_order_by,  # type: ignore[arg-type]  # a single name becomes a tuple
-            full=self.full,
-            dry_run=self.dry_run,
-        )

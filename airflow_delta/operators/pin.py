@@ -5,25 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from airflow.sdk import Context, get_current_context
 
-from airflow_delta.core.actions.commit_info import Origin
-from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.foreign_values import printable
-from airflow_delta.core.statements import AsOf, OperationResult, PinnedTable, PinStatement, Version
+from airflow_delta.core.statements import AsOf, PinnedTable, PinStatement, Statement, Version
 from airflow_delta.core.statements.fields import is_template
 from airflow_delta.hooks.checked_arguments import without_run
 from airflow_delta.hooks.conflict_report import CONFLICT_KEY
 from airflow_delta.hooks.pins import PIN_ID, digest_of, keep_pin, kept_pin
 from airflow_delta.hooks.xcoms import push_xcom
-from airflow_delta.jobs.pin_statement import execute_pin
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.observe.links import HISTORY_KEY
 from airflow_delta.operators.core import DeltaCoreOperator, Engine
-from airflow_delta.operators.job import Attempt
 
 CONF_KEY = "delta_versions"
 """Member of a DAG run's conf: alias, or table as the DAG writes it, to the version to take."""
@@ -73,9 +69,9 @@ class DeltaPinOperator(DeltaCoreOperator):
         the run has ended, and its pins stay until they expire.
     """
 
+    statement_type = PinStatement
     template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, "tables", "as_of", "refresh", "must_protect")
     argument_types: ClassVar[Mapping[str, Any]] = {**DeltaCoreOperator.argument_types, "refresh": bool, "must_protect": bool}
-    script = "pin"
 
     def __init__(
         self,
@@ -107,7 +103,7 @@ class DeltaPinOperator(DeltaCoreOperator):
         push_xcom(context, PIN_ID, kept_pin(context["task_state_store"]).id)
         return super().execute(context)
 
-    def statement(self) -> PinStatement:
+    def statement(self) -> Statement:
         """The tables to pin: at the versions that the task has pinned before, or as requested."""
         context = get_current_context()
         kept = kept_pin(context["task_state_store"])
@@ -136,13 +132,6 @@ class DeltaPinOperator(DeltaCoreOperator):
             return PinnedTable(alias=alias, table=table, as_of=as_of if version is None else Version(version))
 
         return tuple(self.hook.resolve_table_uris(requested(*named)) for named in _named(self.tables, self.as_of))
-
-    def _execute_in_worker(self, log: DeltaLog, attempt: Attempt, origin: Origin) -> OperationResult:  # noqa: ARG002
-        return execute_pin(cast("PinStatement", attempt.statement), self.hook.delta_log, origin)
-
-    def _find_commit(self, attempt: Attempt) -> ResultDocument | None:  # noqa: ARG002
-        """Pinning commits nothing."""
-        return None
 
     def _deliver(self, document: ResultDocument, context: Context) -> dict[str, Any]:
         pins = super()._deliver(document, context)["details"]["pins"]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow_delta.core.statements import RestoreStatement
+from airflow_delta.operators.arguments import argument_names
 from airflow_delta.operators.core import DeltaCoreOperator
 
 
@@ -19,14 +20,8 @@ class DeltaRestoreOperator(DeltaCoreOperator):
     :param dry_run: Report which files would be added and removed, but commit nothing (templated).
     """
 
-    template_fields: Sequence[str] = (
-        *DeltaCoreOperator.template_fields,
-        "version",
-        "timestamp",
-        "ignore_missing_files",
-        "dry_run",
-    )
-    script = "restore"
+    statement_type = RestoreStatement
+    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, *argument_names(statement_type))
 
     def __init__(
         self,
@@ -38,17 +33,7 @@ class DeltaRestoreOperator(DeltaCoreOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.version: Any = version
+        self.version = version
         self.timestamp = timestamp
-        self.ignore_missing_files: Any = ignore_missing_files
+        self.ignore_missing_files = ignore_missing_files
         self.dry_run = dry_run
-
-    def statement(self) -> RestoreStatement:
-        """What is to be done, made from the rendered arguments."""
-        return RestoreStatement(
-            table=self.table,
-            version=self.version,
-            timestamp=self.timestamp,
-            ignore_missing_files=self.ignore_missing_files,
-            dry_run=self.dry_run,
-        )

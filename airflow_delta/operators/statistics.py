@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow_delta.core.statements import StatisticsStatement
+from airflow_delta.operators.arguments import argument_names
 from airflow_delta.operators.core import DeltaCoreOperator
 
 
@@ -18,17 +19,13 @@ class DeltaRecomputeStatisticsOperator(DeltaCoreOperator):
     :param dry_run: Read the files, but commit nothing (templated).
     """
 
-    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, "where", "missing_only", "dry_run")
-    script = "statistics"
+    statement_type = StatisticsStatement
+    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, *argument_names(statement_type))
 
     def __init__(
         self, *, where: str | None = None, missing_only: bool | str = False, dry_run: bool | str = False, **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
         self.where = where
-        self.missing_only: Any = missing_only
+        self.missing_only = missing_only
         self.dry_run = dry_run
-
-    def statement(self) -> StatisticsStatement:
-        """What is to be done, made from the rendered arguments."""
-        return StatisticsStatement(table=self.table, where=self.where, missing_only=self.missing_only, dry_run=self.dry_run)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow_delta.core.statements import Expectation, UpdateStatement
+from airflow_delta.operators.arguments import argument_names
 from airflow_delta.operators.job import DeltaJobOperator
 
 
@@ -19,8 +20,8 @@ class DeltaUpdateOperator(DeltaJobOperator):
     :param dry_run: Plan and check, but commit nothing (templated).
     """
 
-    template_fields: Sequence[str] = (*DeltaJobOperator.template_fields, "assignments", "where", "expect", "dry_run")
-    script = "update"
+    statement_type = UpdateStatement
+    template_fields: Sequence[str] = (*DeltaJobOperator.template_fields, *argument_names(statement_type))
 
     def __init__(
         self,
@@ -36,13 +37,3 @@ class DeltaUpdateOperator(DeltaJobOperator):
         self.where = where
         self.expect = expect
         self.dry_run = dry_run
-
-    def statement(self) -> UpdateStatement:
-        """What the job is to do, made from the rendered arguments."""
-        return UpdateStatement(
-            table=self.table,
-            assignments=self.assignments,
-            where=self.where,
-            expect=self.expect,  # type: ignore[arg-type]  # texts become expectations
-            dry_run=self.dry_run,
-        )

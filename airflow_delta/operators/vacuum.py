@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow_delta.core.statements import VacuumStatement
+from airflow_delta.operators.arguments import argument_names
 from airflow_delta.operators.core import DeltaCoreOperator
 
 
@@ -24,15 +25,8 @@ class DeltaVacuumOperator(DeltaCoreOperator):
         ``modificationTime``, as in inventories of S3 and Azure.
     """
 
-    template_fields: Sequence[str] = (
-        *DeltaCoreOperator.template_fields,
-        "retention_hours",
-        "inventory",
-        "dry_run",
-        "enforce_retention",
-        "lite",
-    )
-    script = "vacuum"
+    statement_type = VacuumStatement
+    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, *argument_names(statement_type))
 
     def __init__(
         self,
@@ -45,19 +39,8 @@ class DeltaVacuumOperator(DeltaCoreOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.retention_hours: Any = retention_hours
+        self.retention_hours = retention_hours
         self.dry_run = dry_run
-        self.enforce_retention: Any = enforce_retention
-        self.lite: Any = lite
+        self.enforce_retention = enforce_retention
+        self.lite = lite
         self.inventory = inventory
-
-    def statement(self) -> VacuumStatement:
-        """What the job is to do, made from the rendered arguments."""
-        return VacuumStatement(
-            table=self.table,
-            retention_hours=self.retention_hours,
-            dry_run=self.dry_run,
-            enforce_retention=self.enforce_retention,
-            lite=self.lite,
-            inventory=self.inventory,
-        )

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from airflow_delta.core.statements import Expectation, Source, WriteStatement
+from airflow_delta.core.statements import Expectation, Source, Statement, WriteStatement
+from airflow_delta.operators.arguments import argument_names
 from airflow_delta.operators.job import DeltaJobOperator
 
 
@@ -32,21 +33,8 @@ class DeltaWrittenRowsOperator(DeltaJobOperator):
     :param dry_run: Check, but commit nothing (templated).
     """
 
-    template_fields: Sequence[str] = (
-        *DeltaJobOperator.template_fields,
-        "mode",
-        "replace_where",
-        "partition_by",
-        "cluster_by",
-        "expect",
-        "properties",
-        "txn",
-        "user_metadata",
-        "merge_schema",
-        "overwrite_schema",
-        "dry_run",
-    )
-    script = "write"
+    statement_type = WriteStatement
+    template_fields: Sequence[str] = (*DeltaJobOperator.template_fields, *argument_names(statement_type, but="source"))
 
     def __init__(
         self,
@@ -73,28 +61,14 @@ class DeltaWrittenRowsOperator(DeltaJobOperator):
         self.properties = properties
         self.txn = txn
         self.user_metadata = user_metadata
-        self.merge_schema: Any = merge_schema
-        self.overwrite_schema: Any = overwrite_schema
+        self.merge_schema = merge_schema
+        self.overwrite_schema = overwrite_schema
         self.dry_run = dry_run
 
     @abstractmethod
     def rows(self) -> Source:
         """Where the rows come from, made from the rendered arguments."""
 
-    def statement(self) -> WriteStatement:
+    def statement(self) -> Statement:
         """What the job is to do, made from the rendered arguments."""
-        return WriteStatement(
-            table=self.table,
-            source=self.rows(),
-            mode=self.mode,  # type: ignore[arg-type]  # the text becomes a mode
-            replace_where=self.replace_where,
-            partition_by=self.partition_by,  # type: ignore[arg-type]  # any sequence becomes a tuple
-            cluster_by=self.cluster_by,  # type: ignore[arg-type]
-            merge_schema=self.merge_schema,
-            overwrite_schema=self.overwrite_schema,
-            expect=self.expect,  # type: ignore[arg-type]  # texts become expectations
-            properties=self.properties,
-            txn=self.txn,  # type: ignore[arg-type]  # a text becomes a number
-            user_metadata=self.user_metadata,
-            dry_run=self.dry_run,
-        )
+        return self._statement(source=self.rows())

@@ -25,7 +25,6 @@ from airflow_delta.core.statements import (
     TableSource,
     WriteStatement,
 )
-from airflow_delta.core.statements.json_form import TYPES
 from airflow_delta.jobs.run import run
 from airflow_delta.jobs.spec import JobSpec
 
@@ -89,11 +88,6 @@ def test_what_cannot_be_done_is_one_typed_error(spark, tmp_path, make, error, co
     assert isinstance(document.typed_error(), error)
     assert document.exit_code == code
     assert DeltaTable(table).version() == 0
-
-
-def test_every_statement_has_a_script_that_takes_it():
-    scripts = {path.stem.removeprefix("delta_") for path in SCRIPTS.glob("delta_*.py")}
-    assert scripts == {name for name, kind in TYPES.items() if kind.__name__.endswith("Statement")}
 
 
 def test_a_script_makes_a_table_under_spark_submit(tmp_path):

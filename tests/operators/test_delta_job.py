@@ -18,7 +18,7 @@ from jinja2.nativetypes import NativeEnvironment
 from airflow_delta.core import DeltaLog
 from airflow_delta.core.errors import ConcurrentAppendError, InvalidStatementError
 from airflow_delta.core.statements import MergeStatement, SqlSource, TableSource
-from airflow_delta.core.statements.json_form import TYPES, statement_from_json
+from airflow_delta.core.statements.json_form import statement_from_json
 from airflow_delta.hooks.errors import ExposedSecretError, JobNotSubmittedError
 from airflow_delta.jobs.errors import JobFailedError, ResultMissingError
 from airflow_delta.jobs.spec import JobSpec
@@ -253,13 +253,6 @@ def test_a_secret_in_the_statement_is_refused_before_anything_shows_it(tmp_path)
         job_on("/lake/t", tmp_path, source=SqlSource(query)).to_submit()
     assert "MergeStatement.source.query" in str(refused.value)
     assert "hidden" not in str(refused.value)
-
-
-def test_each_statement_has_the_script_of_its_name():
-    for script in job_scripts():
-        name = script.stem.removeprefix("delta_")
-        assert f'main("{name}")' in script.read_text()
-        assert TYPES[name].__name__.endswith("Statement")
 
 
 def test_native_rendering_gives_the_same_spec(tmp_path):

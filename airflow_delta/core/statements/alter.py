@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.columns import Columns, columns_text
@@ -25,6 +26,7 @@ class AddColumns:
         if_not_exists: Whether existing columns are left unchanged.
     """
 
+    type_name: ClassVar[str] = "add_columns"
     columns: Columns
     _: KW_ONLY
     first: bool = False
@@ -41,6 +43,7 @@ class AddColumns:
 class RenameColumn:
     """Rename a column; no data file changes. Needs ``delta.columnMapping.mode = name``."""
 
+    type_name: ClassVar[str] = "rename_column"
     column: str
     to: str
 
@@ -58,6 +61,7 @@ class DropColumns:
         if_exists: Whether those that are not there are no error.
     """
 
+    type_name: ClassVar[str] = "drop_columns"
     columns: tuple[str, ...]
     _: KW_ONLY
     if_exists: bool = False
@@ -71,6 +75,7 @@ class DropColumns:
 class WidenColumn:
     """Give a column, or the element, key or value of one, a wider type. Needs ``delta.enableTypeWidening = true``."""
 
+    type_name: ClassVar[str] = "widen_column"
     column: str
     to: str
 
@@ -83,6 +88,7 @@ class WidenColumn:
 class AllowNull:
     """Allow NULL in a column (DROP NOT NULL)."""
 
+    type_name: ClassVar[str] = "allow_null"
     column: str
 
     def __post_init__(self) -> None:
@@ -94,6 +100,7 @@ class AllowNull:
 class CommentColumn:
     """Set the comment of a column."""
 
+    type_name: ClassVar[str] = "comment_column"
     column: str
     comment: str
 
@@ -106,6 +113,7 @@ class CommentColumn:
 class SetDefault:
     """Set the default of a column for later rows, as a SQL expression; None drops the default."""
 
+    type_name: ClassVar[str] = "set_default"
     column: str
     sql: str | None
 
@@ -120,6 +128,7 @@ class SetDefault:
 class MoveColumn:
     """Move a column within its struct: first, or after another column."""
 
+    type_name: ClassVar[str] = "move_column"
     column: str
     _: KW_ONLY
     first: bool = False
@@ -137,6 +146,7 @@ class MoveColumn:
 class SetProperties:
     """Set table properties, and enable the features they require; ``comment`` is the table's description."""
 
+    type_name: ClassVar[str] = "set_properties"
     properties: Mapping[str, str]
 
     def __post_init__(self) -> None:
@@ -155,6 +165,7 @@ class UnsetProperties:
         if_exists: Whether those that are not set are no error.
     """
 
+    type_name: ClassVar[str] = "unset_properties"
     names: tuple[str, ...]
     _: KW_ONLY
     if_exists: bool = False
@@ -173,6 +184,7 @@ class AddConstraint:
         sql: A condition in Spark SQL; NULL does not satisfy it.
     """
 
+    type_name: ClassVar[str] = "add_constraint"
     name: str
     sql: str
 
@@ -190,6 +202,7 @@ class DropConstraint:
         if_exists: Whether it is no error that there is none.
     """
 
+    type_name: ClassVar[str] = "drop_constraint"
     name: str
     _: KW_ONLY
     if_exists: bool = False
@@ -203,6 +216,7 @@ class DropConstraint:
 class ClusterBy:
     """Cluster later files by these columns, at most four; an empty list ends clustering."""
 
+    type_name: ClassVar[str] = "cluster_by"
     columns: tuple[str, ...]
 
     def __post_init__(self) -> None:
@@ -214,6 +228,7 @@ class ClusterBy:
 class AddFeature:
     """Support a table feature, and those that it requires."""
 
+    type_name: ClassVar[str] = "add_feature"
     name: str
 
     def __post_init__(self) -> None:
@@ -230,6 +245,7 @@ class DropFeature:
         truncate_history: Whether older versions are deleted, instead of protecting those in which readers need the feature.
     """
 
+    type_name: ClassVar[str] = "drop_feature"
     name: str
     _: KW_ONLY
     truncate_history: bool = False
@@ -243,6 +259,7 @@ class DropFeature:
 class UpgradeProtocol:
     """Require at least these versions of the protocol; 3 and 7 allow lists of features."""
 
+    type_name: ClassVar[str] = "upgrade_protocol"
     reader_version: int
     writer_version: int
 
@@ -280,6 +297,7 @@ class AlterStatement:
         dry_run: Report what the table would become, but commit nothing.
     """
 
+    type_name: ClassVar[str] = "alter"
     table: str
     changes: tuple[TableChange, ...]
     dry_run: bool = False

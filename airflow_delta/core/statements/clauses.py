@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.fields import convert_fields
@@ -22,6 +23,7 @@ class MatchedUpdate:
         assignments: Target column to expression; None sets every column from the source's column of that name.
     """
 
+    type_name: ClassVar[str] = "matched_update"
     _: KW_ONLY
     condition: str | None = None
     assignments: Mapping[str, str] | None = None
@@ -40,6 +42,7 @@ class MatchedDelete:
         condition: Only these pairs; None is all.
     """
 
+    type_name: ClassVar[str] = "matched_delete"
     _: KW_ONLY
     condition: str | None = None
 
@@ -58,6 +61,7 @@ class NotMatchedInsert:
             from the source's column of that name.
     """
 
+    type_name: ClassVar[str] = "not_matched_insert"
     _: KW_ONLY
     condition: str | None = None
     assignments: Mapping[str, str] | None = None
@@ -77,6 +81,7 @@ class NotMatchedBySourceUpdate:
         assignments: Target column to expression over ``target``.
     """
 
+    type_name: ClassVar[str] = "not_matched_by_source_update"
     _: KW_ONLY
     condition: str | None = None
     assignments: Mapping[str, str]
@@ -98,6 +103,7 @@ class NotMatchedBySourceDelete:
         condition: Only these rows, over ``target``; None is all.
     """
 
+    type_name: ClassVar[str] = "not_matched_by_source_delete"
     _: KW_ONLY
     condition: str | None = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.fields import convert_fields
@@ -21,6 +22,7 @@ class Expectation:
         name: What people call it; the SQL itself when None.
     """
 
+    type_name: ClassVar[str] = "expectation"
     sql: str
     _: KW_ONLY
     name: str | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.fields import convert_fields, converted_value, is_settled
@@ -25,6 +25,7 @@ class HealthStatement:
         list_files: Whether the data files are checked too: one flat listing of the whole table.
     """
 
+    type_name: ClassVar[str] = "health"
     table: str
     list_files: bool = True
 
@@ -51,6 +52,7 @@ class MaintenanceStatement:
         dry_run: Report what is due and why, but do nothing.
     """
 
+    type_name: ClassVar[str] = "maintenance"
     table: str
     steps: tuple[Step, ...] = STEPS
     where: str | None = None

@@ -4,129 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields
-from typing import Any
+from typing import Any, get_args
 
 from airflow_delta.core.errors import InvalidStatementError
-from airflow_delta.core.statements import (
-    AddColumns,
-    AddConstraint,
-    AddFeature,
-    AllowNull,
-    AlterStatement,
-    CheckpointStatement,
-    CleanUpLogStatement,
-    CloneStatement,
-    ClusterBy,
-    CommentColumn,
-    CompactLogStatement,
-    ConvertStatement,
-    CreateStatement,
-    DeleteStatement,
-    DropColumns,
-    DropConstraint,
-    DropFeature,
-    Expectation,
-    FileSource,
-    HealthStatement,
-    MaintenanceStatement,
-    ManifestStatement,
-    MatchedDelete,
-    MatchedUpdate,
-    MergeStatement,
-    MoveColumn,
-    NotMatchedBySourceDelete,
-    NotMatchedBySourceUpdate,
-    NotMatchedInsert,
-    OptimizeStatement,
-    PinnedTable,
-    PinStatement,
-    ProducedBy,
-    RenameColumn,
-    ReorgStatement,
-    RestoreStatement,
-    SetDefault,
-    SetProperties,
-    SqlSource,
-    Statement,
-    StatisticsStatement,
-    TableSource,
-    Timestamp,
-    UnsetProperties,
-    UpdateStatement,
-    UpgradeProtocol,
-    VacuumStatement,
-    Version,
-    WidenColumn,
-    WriteStatement,
-)
+from airflow_delta.core.statements import AsOf, Clause, Expectation, PinnedTable, Source, Statement, TableChange
 from airflow_delta.core.statements.fields import require_rendered
 
 TYPE_KEY = "$type"
 
-TYPES: dict[str, Any] = {
-    "add_columns": AddColumns,
-    "add_constraint": AddConstraint,
-    "add_feature": AddFeature,
-    "allow_null": AllowNull,
-    "alter": AlterStatement,
-    "checkpoint": CheckpointStatement,
-    "clean_up_log": CleanUpLogStatement,
-    "clone": CloneStatement,
-    "cluster_by": ClusterBy,
-    "comment_column": CommentColumn,
-    "compact_log": CompactLogStatement,
-    "convert": ConvertStatement,
-    "create": CreateStatement,
-    "delete": DeleteStatement,
-    "drop_columns": DropColumns,
-    "drop_constraint": DropConstraint,
-    "drop_feature": DropFeature,
-    "expectation": Expectation,
-    "files": FileSource,
-    "health": HealthStatement,
-    "maintenance": MaintenanceStatement,
-    "manifest": ManifestStatement,
-    "matched_delete": MatchedDelete,
-    "matched_update": MatchedUpdate,
-    "merge": MergeStatement,
-    "move_column": MoveColumn,
-    "not_matched_by_source_delete": NotMatchedBySourceDelete,
-    "not_matched_by_source_update": NotMatchedBySourceUpdate,
-    "not_matched_insert": NotMatchedInsert,
-    "optimize": OptimizeStatement,
-    "pin": PinStatement,
-    "pinned_table": PinnedTable,
-    "produced_by": ProducedBy,
-    "rename_column": RenameColumn,
-    "reorg": ReorgStatement,
-    "restore": RestoreStatement,
-    "set_default": SetDefault,
-    "set_properties": SetProperties,
-    "sql": SqlSource,
-    "statistics": StatisticsStatement,
-    "table": TableSource,
-    "timestamp": Timestamp,
-    "unset_properties": UnsetProperties,
-    "update": UpdateStatement,
-    "upgrade_protocol": UpgradeProtocol,
-    "vacuum": VacuumStatement,
-    "version": Version,
-    "widen_column": WidenColumn,
-    "write": WriteStatement,
-}
-"""The name in JSON to the type. A name, once released, keeps its meaning."""
+_VALUES = frozenset(get_args(Statement | Clause | TableChange | Source | AsOf | Expectation | PinnedTable))
 
-_NAMES = {type_: name for name, type_ in TYPES.items()}
+TYPES: dict[str, Any] = {kind.type_name: kind for kind in sorted(_VALUES, key=lambda kind: kind.type_name)}
+"""The name in JSON to the type. A name, once released, keeps its meaning."""
 
 
 def is_statement_value(value: Any) -> bool:
     """Whether the value is a statement, or a part of one such as a source or a clause."""
-    return type(value) in _NAMES
-
-
-def type_name(value: Any) -> str:
-    """What the type of a statement, or of a part of one, is called in JSON."""
-    return _NAMES[type(value)]
+    return type(value) in _VALUES
 
 
 def to_json(value: Any, *, with_defaults: bool = True) -> dict[str, Any]:
@@ -176,7 +70,7 @@ def _rebuilt(value: Any, changed: Callable[[str, Any], Any]) -> Any:
     """The value built again of its parts, each as ``changed`` makes it of the field's name ("" elsewhere) and the part."""
     if is_statement_value(value):
         parts = {field.name: changed(field.name, getattr(value, field.name)) for field in fields(value)}
-        return TYPES[_NAMES[type(value)]](**parts)
+        return TYPES[value.type_name](**parts)
     if isinstance(value, Mapping):
         return {key: changed("", item) for key, item in value.items()}
     if isinstance(value, tuple | list):
@@ -189,7 +83,7 @@ def _encode(value: Any, *, with_defaults: bool) -> Any:
         require_rendered(value)
         names = [field.name for field in fields(value) if with_defaults or not _is_default(value, field)]
         return {
-            TYPE_KEY: _NAMES[type(value)],
+            TYPE_KEY: value.type_name,
             **{name: _encode(getattr(value, name), with_defaults=with_defaults) for name in names},
         }
     if isinstance(value, Mapping):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.fields import convert_fields, exclude_each_other, is_settled
@@ -30,6 +30,7 @@ class OptimizeStatement:
         full: Cluster a table with clustering columns anew from the ground up.
     """
 
+    type_name: ClassVar[str] = "optimize"
     table: str
     where: str | None = None
     target_file_size: int | None = None
@@ -67,6 +68,7 @@ class ReorgStatement:
         dry_run: Look, but rewrite nothing.
     """
 
+    type_name: ClassVar[str] = "reorg"
     table: str
     where: str | None = None
     dry_run: bool = False
@@ -93,6 +95,7 @@ class VacuumStatement:
             ``modificationTime``.
     """
 
+    type_name: ClassVar[str] = "vacuum"
     table: str
     retention_hours: float | None = None
     dry_run: bool = True
@@ -120,6 +123,7 @@ class CheckpointStatement:
         kind: How: ``classic``, ``multi-part``, ``v2-json`` or ``v2-parquet``; None as the table requires.
     """
 
+    type_name: ClassVar[str] = "checkpoint"
     table: str
     version: int | None = None
     kind: CheckpointKindName | None = None
@@ -139,6 +143,7 @@ class CompactLogStatement:
         end: The last one; None is the latest version.
     """
 
+    type_name: ClassVar[str] = "compact_log"
     table: str
     start: int | None = None
     end: int | None = None
@@ -157,6 +162,7 @@ class CleanUpLogStatement:
         dry_run: List, but delete nothing.
     """
 
+    type_name: ClassVar[str] = "clean_up_log"
     table: str
     dry_run: bool = False
 
@@ -176,6 +182,7 @@ class StatisticsStatement:
         dry_run: Read the files, but commit nothing.
     """
 
+    type_name: ClassVar[str] = "statistics"
     table: str
     where: str | None = None
     missing_only: bool = False
@@ -196,6 +203,7 @@ class ManifestStatement:
         table: URI of the table's root.
     """
 
+    type_name: ClassVar[str] = "manifest"
     table: str
 
     def __post_init__(self) -> None:

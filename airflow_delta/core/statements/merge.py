@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.clauses import (
@@ -38,6 +39,7 @@ class MergeStatement:
         dry_run: Plan, match and check, but commit nothing.
     """
 
+    type_name: ClassVar[str] = "merge"
     table: str
     source: Source
     on: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from airflow_delta.core.statements.columns import Columns, columns_text
 from airflow_delta.core.statements.fields import convert_fields, exclude_each_other
@@ -32,6 +32,7 @@ class CreateStatement:
         dry_run: Check, but commit nothing.
     """
 
+    type_name: ClassVar[str] = "create"
     table: str
     columns: Columns
     partition_by: tuple[str, ...] = ()
@@ -65,6 +66,7 @@ class CloneStatement:
         dry_run: Check, but commit nothing.
     """
 
+    type_name: ClassVar[str] = "clone"
     table: str
     source: TableSource
     mode: CreateMode = "error"
@@ -91,6 +93,7 @@ class ConvertStatement:
         dry_run: Check all files, but commit nothing.
     """
 
+    type_name: ClassVar[str] = "convert"
     table: str
     partition_by: Columns | None = None
     infer_partitions: bool = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import ClassVar
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.fields import Number, Time, convert_fields, is_settled
@@ -17,6 +18,7 @@ _ALIAS = re.compile(r"\w[\w.-]{0,99}")
 class Version:
     """The version of this number."""
 
+    type_name: ClassVar[str] = "version"
     version: Number
 
     def __post_init__(self) -> None:
@@ -27,6 +29,7 @@ class Version:
 class Timestamp:
     """The version that was the latest one at a time: milliseconds since the epoch, or ISO text (UTC where it names no zone)."""
 
+    type_name: ClassVar[str] = "timestamp"
     timestamp: Time
 
     def __post_init__(self) -> None:
@@ -42,6 +45,7 @@ class ProducedBy:
         map_index: Of a mapped task; None is the newest commit of all its indexes.
     """
 
+    type_name: ClassVar[str] = "produced_by"
     dag_id: str
     task_id: str
     logical_date: str | None = None
@@ -76,6 +80,7 @@ class PinnedTable:
             since it was pinned.
     """
 
+    type_name: ClassVar[str] = "pinned_table"
     alias: str
     table: str
     as_of: AsOf | None = None
@@ -101,6 +106,7 @@ class PinStatement:
         must_protect: Fail where a pin cannot be written beside its table, instead of reporting it.
     """
 
+    type_name: ClassVar[str] = "pin"
     tables: Sequence[PinnedTable]
     id: str
     keep_for_hours: float = 720.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from airflow_delta.core.statements.fields import Time, convert_fields, is_settled
 from airflow_delta.core.statements.validation import require_point, require_text
@@ -20,6 +21,7 @@ class RestoreStatement:
         dry_run: Tell which files would come and go, but commit nothing.
     """
 
+    type_name: ClassVar[str] = "restore"
     table: str
     version: int | None = None
     timestamp: Time | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import ClassVar
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.expectation import Expectation
@@ -22,6 +23,7 @@ class DeleteStatement:
         dry_run: Count, but commit nothing.
     """
 
+    type_name: ClassVar[str] = "delete"
     table: str
     where: str | None = None
     dry_run: bool = False
@@ -45,6 +47,7 @@ class UpdateStatement:
         dry_run: Plan and check, but commit nothing.
     """
 
+    type_name: ClassVar[str] = "update"
     table: str
     assignments: Mapping[str, str]
     where: str | None = None

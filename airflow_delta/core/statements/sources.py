@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from typing import ClassVar
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.fields import Number, Time, convert_fields, exclude_each_other, is_template
@@ -23,6 +24,7 @@ class TableSource:
         timestamp: Read the version of this time: milliseconds since the epoch, or ISO 8601 text. Not with ``version``.
     """
 
+    type_name: ClassVar[str] = "table"
     table: str
     _: KW_ONLY
     version: Number | None = None
@@ -54,6 +56,7 @@ class FileSource:
         schema: Columns as Spark DDL (``"a INT, b STRING"``); None lets Spark infer it from the files.
     """
 
+    type_name: ClassVar[str] = "files"
     path: str
     _: KW_ONLY
     format: str
@@ -75,6 +78,7 @@ class SqlSource:
         views: View name to its source.
     """
 
+    type_name: ClassVar[str] = "sql"
     query: str
     _: KW_ONLY
     views: Mapping[str, TableSource | FileSource] = field(default_factory=dict)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.expectation import Expectation
@@ -56,6 +56,7 @@ class WriteStatement:
         dry_run: Check, but commit nothing.
     """
 
+    type_name: ClassVar[str] = "write"
     table: str
     source: Source
     mode: WriteMode = WriteMode.APPEND

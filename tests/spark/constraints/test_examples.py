@@ -10,6 +10,7 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import ConstraintViolatedError
 from airflow_delta.core.statements import AddConstraint, AlterStatement, MatchedUpdate, NotMatchedInsert
 from airflow_delta.jobs.core_statements import execute_in_core
+from airflow_delta.jobs.runner import Backend
 from airflow_delta.spark.constraints.verification import check_rows
 
 
@@ -56,7 +57,13 @@ def test_a_new_constraint_shows_a_row_that_is_there(spark, create, put, table):
     create("id BIGINT, v BIGINT")
     put("SELECT id, id * 2 AS v FROM range(5)")
     added = AlterStatement(table=table, changes=(AddConstraint("c", "v < 8"),))
-    alter = partial(execute_in_core, DeltaLog.for_table(table), added, origin=Origin(), rows_check=partial(check_rows, spark))
+    alter = partial(
+        execute_in_core,
+        DeltaLog.for_table(table),
+        added,
+        origin=Origin(),
+        backend=Backend(rows_check=partial(check_rows, spark)),
+    )
     assert example(alter) == ("the constraint c (v < 8)", {"v": 8})
 
 

@@ -9,6 +9,7 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import ConstraintViolatedError, InvalidTableChangeError
 from airflow_delta.core.statements import AddColumns, AddConstraint, AlterStatement
 from airflow_delta.jobs.core_statements import execute_in_core
+from airflow_delta.jobs.runner import Backend
 from airflow_delta.spark.constraints.verification import check_rows
 
 
@@ -18,7 +19,7 @@ def test_rows_are_checked_by_spark_before_a_constraint_holds_for_all_that_follow
     def alter(*changes):
         statement = AlterStatement(table=table, changes=changes)
         log = DeltaLog.for_table(table)
-        return execute_in_core(log, statement, origin=Origin(), rows_check=partial(check_rows, spark))
+        return execute_in_core(log, statement, origin=Origin(), backend=Backend(rows_check=partial(check_rows, spark)))
 
     put("SELECT id, id * 2 AS v, concat('s', id) AS `order` FROM range(5)")
     for sql, rows in (("v % 4 = 0", 2), ("v + id < 10", 1), ("nullif(v, 4) >= 0 AND length(`order`) = 2", 1)):

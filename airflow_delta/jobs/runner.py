@@ -1,0 +1,74 @@
+"""A runner is what runs the statements of one type; a backend, what runs those parts of them that Spark does better."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from airflow_delta.core.actions import Origin
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.operations.vacuum_executor import VacuumExecutor
+from airflow_delta.core.statements import OperationResult
+from airflow_delta.core.table_changes.verification import RowsCheck, check_rows
+from airflow_delta.jobs.maintenance import Optimizer
+from airflow_delta.jobs.maintenance_statements import CheckpointWriter
+
+Commits = Literal["once", "in steps", "never"]
+"""How a statement commits: its one commit carries the token and is its result; or such a commit is one step of several."""
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backend:
+    """What runs the parts of statements; by default this process alone.
+
+    Attributes:
+        open_table: Opens the other tables that a statement names.
+        rows_check: Checks the table's rows against a new constraint.
+        vacuum_executor: Who lists and deletes; this process when None.
+        checkpoint_writer: Writes checkpoints.
+        optimizer: Does the OPTIMIZE of a maintenance; None where there is no Spark, and the step is only reported as due.
+    """
+
+    open_table: Callable[[str], DeltaLog] = DeltaLog.for_table
+    rows_check: RowsCheck = check_rows
+    vacuum_executor: VacuumExecutor | None = None
+    checkpoint_writer: CheckpointWriter = DeltaLog.checkpoint
+    optimizer: Optimizer | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementRun:
+    """One run of a statement.
+
+    Attributes:
+        log: Of the statement's table.
+        origin: The task that requests it.
+        start_version: The table's version when the origin's idempotency token was generated (-1 for no table).
+    """
+
+    log: DeltaLog
+    origin: Origin
+    start_version: int | None
+    backend: Backend
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """How the statements of one type are run; calling it raises the statement's ``DeltaError``."""
+
+    function: Callable[[StatementRun, Any], OperationResult]
+    commits: Commits
+
+    def __call__(self, run: StatementRun, statement: Any) -> OperationResult:
+        """Run the statement."""
+        return self.function(run, statement)
+
+
+def runner(
+    statement_type: type[S], function: Callable[[StatementRun, S], OperationResult], *, commits: Commits = "once"
+) -> tuple[type[S], Runner]:
+    """The entry of a registry: the function takes statements of this type, which the type checker verifies."""
+    return statement_type, Runner(function, commits)
