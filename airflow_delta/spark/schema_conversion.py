@@ -38,9 +38,9 @@ def _inert(data_type: Any) -> Any:
     """The type without what Spark would run."""
     match data_type:
         case StructType(fields):
-            kept = ({key: value for key, value in each.metadata.items() if key not in _EVALUATED} for each in fields)
+            kept = ({key: value for key, value in field.metadata.items() if key not in _EVALUATED} for field in fields)
             members = zip(fields, kept, strict=True)
-            return StructType(tuple(replace(each, type=_inert(each.type), metadata=metadata) for each, metadata in members))
+            return StructType(tuple(replace(field, type=_inert(field.type), metadata=metadata) for field, metadata in members))
         case ArrayType(element):
             return replace(data_type, element_type=_inert(element))
         case MapType(key, value):
@@ -60,7 +60,7 @@ def _with_parquet_ids(data_type: Any) -> Any:
     match data_type:
         case StructType(fields):
             return StructType(
-                tuple(replace(each, type=_with_parquet_ids(each.type), metadata=_parquet_id(each)) for each in fields)
+                tuple(replace(field, type=_with_parquet_ids(field.type), metadata=_parquet_id(field)) for field in fields)
             )
         case ArrayType(element):
             return replace(data_type, element_type=_with_parquet_ids(element))

@@ -25,6 +25,6 @@ def records_changes(snapshot: Snapshot) -> bool:
 
 def keep_rows(files: pa.Table, deleted: pa.Array) -> bool:
     """Whether a file (``ADD_FILE``) keeps rows, as far as known, when so many of its rows go."""
-    records = pa.chunked_array([record_counts(each) for each in files["stats"].chunks], pa.int64())
+    records = pa.chunked_array([record_counts(chunk) for chunk in files["stats"].chunks], pa.int64())
     hidden = pc.fill_null(pc.struct_field(files["deletion_vector"], "cardinality"), 0)
     return pc.all(pc.equal(pc.subtract(records, hidden), deleted), skip_nulls=False, min_count=0).as_py() is not True

@@ -41,8 +41,8 @@ def of_star(schema: StructType, source_columns: Collection[str] | None) -> list[
     """
     if source_columns is None:
         return list(schema.names)
-    found = {name_key(each) for each in source_columns}
-    return [each.name for each in schema.fields if name_key(each.name) in found or not has_value_when_missing(each)]
+    found = {name_key(name) for name in source_columns}
+    return [field.name for field in schema.fields if name_key(field.name) in found or not has_value_when_missing(field)]
 
 
 def updated(values: Mapping[str, str], schema: StructType, differences: dict[str, None]) -> Assignments:
@@ -53,15 +53,16 @@ def updated(values: Mapping[str, str], schema: StructType, differences: dict[str
         schema: The target's.
         differences: Gets a line for each assignment that is not possible.
     """
-    for each in _of(values, schema):
-        if Identity.of(each) is not None:
-            differences[f"{each.name}: the numbers of an identity column are not updated"] = None
+    for field in _of(values, schema):
+        if Identity.of(field) is not None:
+            differences[f"{field.name}: the numbers of an identity column are not updated"] = None
     spelled = _without_generated_defaults(values, schema)
-    changed = StructType(tuple(each for each in schema.fields if each.name in values))
+    changed = StructType(tuple(field for field in schema.fields if field.name in values))
     computed = {
-        each.name
-        for each in _generated(schema)
-        if each.name not in spelled and (each.name in values or column_references([str(generation_text(each))], changed).fields)
+        field.name
+        for field in _generated(schema)
+        if field.name not in spelled
+        and (field.name in values or column_references([str(generation_text(field))], changed).fields)
     }
     return Assignments(values=spelled, computed=frozenset(computed))
 
@@ -75,29 +76,29 @@ def inserted(values: Mapping[str, str], schema: StructType, differences: dict[st
         differences: Gets a line for each assignment that is not possible.
     """
     named = {name: text for name, text in values.items() if not (is_default(text) and _is_numbered(schema, name))}
-    for each in _of(named, schema):
-        if (refused := refused_value(each)) is not None:
+    for field in _of(named, schema):
+        if (refused := refused_value(field)) is not None:
             differences[refused] = None
     spelled = _without_generated_defaults(named, schema)
-    missing = [each for each in schema.fields if each.name not in spelled]
-    defaults = {each.name: text for each in missing if (text := default_text(each)) is not None}
+    missing = [field for field in schema.fields if field.name not in spelled]
+    defaults = {field.name: text for field in missing if (text := default_text(field)) is not None}
     return Assignments(
         values={**spelled, **defaults},
-        computed=frozenset(each.name for each in missing if generation_text(each) is not None),
-        numbered=frozenset(each.name for each in missing if Identity.of(each) is not None),
+        computed=frozenset(field.name for field in missing if generation_text(field) is not None),
+        numbered=frozenset(field.name for field in missing if Identity.of(field) is not None),
     )
 
 
 def _of(names: Collection[str], schema: StructType) -> list[StructField]:
-    return [each for each in schema.fields if each.name in names]
+    return [field for field in schema.fields if field.name in names]
 
 
 def _generated(schema: StructType) -> Iterator[StructField]:
-    return (each for each in schema.fields if generation_text(each) is not None)
+    return (field for field in schema.fields if generation_text(field) is not None)
 
 
 def _is_numbered(schema: StructType, name: str) -> bool:
-    return any(Identity.of(each) is not None for each in _of([name], schema))
+    return any(Identity.of(field) is not None for field in _of([name], schema))
 
 
 def is_default(text: str) -> bool:
@@ -107,8 +108,8 @@ def is_default(text: str) -> bool:
 
 def _without_generated_defaults(values: Mapping[str, str], schema: StructType) -> dict[str, str]:
     """The assignments with ``DEFAULT`` as what it stands for; those of it to generated columns are left out."""
-    generated = {each.name for each in _generated(schema)}
-    defaults = {each.name: default_text(each) or _NULL for each in schema.fields}
+    generated = {field.name for field in _generated(schema)}
+    defaults = {field.name: default_text(field) or _NULL for field in schema.fields}
     return {
         name: defaults[name] if is_default(text) else text
         for name, text in values.items()

@@ -20,7 +20,7 @@ def column_references(texts: list[str], schema: StructType) -> StructType:
 
     These are all whose name stands in a text, unless it is clearly the source's. A star over columns mentions all.
     """
-    names = {name_key(each) for each in schema.names}
+    names = {name_key(name) for name in schema.names}
     mentioned: set[str] = set()
     for text in texts:
         tokens = tokens_of(text)
@@ -30,7 +30,7 @@ def column_references(texts: list[str], schema: StructType) -> StructType:
             name = name_key(token.text)
             if name in names and (SOURCE in names or not _is_qualified(tokens, position, SOURCE)):
                 mentioned.add(name)
-    return StructType(tuple(each for each in schema.fields if name_key(each.name) in mentioned))
+    return StructType(tuple(field for field in schema.fields if name_key(field.name) in mentioned))
 
 
 def tokens_of(text: str) -> list[Token] | None:
@@ -72,9 +72,9 @@ def qualified(text: str, side: str, names: Collection[str]) -> str:
         return text
     if tree.find(exp.Query):
         return text
-    columns = [(each, each.args[_outermost(each) or "this"]) for each in tree.find_all(exp.Column)]
-    plain = [first for each, first in columns if name_key(first.name) in names and not _says_its_side(each)]
-    for start in sorted({each.meta["start"] for each in plain if "start" in each.meta}, reverse=True):
+    columns = [(column, column.args[_outermost(column) or "this"]) for column in tree.find_all(exp.Column)]
+    plain = [first for column, first in columns if name_key(first.name) in names and not _says_its_side(column)]
+    for start in sorted({name.meta["start"] for name in plain if "start" in name.meta}, reverse=True):
         text = f"{text[:start]}{side}.{text[start:]}"
     return text
 

@@ -89,7 +89,7 @@ def conditions(configuration: Mapping[str, str], schema: StructType) -> dict[str
         TableRuleUnreadableError: An invariant that is no document of the protocol.
     """
     checks = {f"CHECK {name} ({sql})": sql for name, sql in check_constraints(configuration).items()}
-    invariants = ((each.name, _invariant(each)) for each in all_fields(schema) if _INVARIANTS in each.metadata)
+    invariants = ((field.name, _invariant(field)) for field in all_fields(schema) if _INVARIANTS in field.metadata)
     return {**checks, **{f"the invariant of {name} ({sql})": sql for name, sql in invariants}}
 
 

@@ -71,24 +71,26 @@ def numbered(
     row = F.col(_PLACE).bitwiseAND(F.lit((1 << _ROW_BITS) - 1))
     values: dict[str, Column] = {}
     marks: dict[str, int] = {}
-    for each in columns:
-        identity = _of(each)
+    for column in columns:
+        identity = _of(column)
         last = identity.next + identity.step * (rows - 1)
         if not _SMALLEST <= last <= _LARGEST:
-            raise ConstraintViolatedError(table=table, constraint=f"the range of the identity column {each.name}", rows=rows)
+            raise ConstraintViolatedError(table=table, constraint=f"the range of the identity column {column.name}", rows=rows)
         first_of_task = F.element_at(_literal(_firsts(identity, counts)), task + 1)
         number = first_of_task + row * F.lit(identity.step)
-        is_wanted = (where or {}).get(each.name)
-        values[each.name] = number if is_wanted is None else F.when(is_wanted, number).otherwise(F.col(quoted(each.name)))
-        marks[each.name] = last
+        is_wanted = (where or {}).get(column.name)
+        values[column.name] = number if is_wanted is None else F.when(is_wanted, number).otherwise(F.col(quoted(column.name)))
+        marks[column.name] = last
     return NumberedRows(frame=kept.withColumns(values).drop(_PLACE), marks=marks)
 
 
 def with_marks(metadata: Metadata, marks: Mapping[str, int]) -> Metadata:
     """The metadata in which identity columns go on behind these numbers."""
     fields = (
-        replace(each, metadata={**each.metadata, IDENTITY_HIGH_WATER_MARK: marks[each.name]}) if each.name in marks else each
-        for each in parse_schema(metadata.schema_string).fields
+        replace(field, metadata={**field.metadata, IDENTITY_HIGH_WATER_MARK: marks[field.name]})
+        if field.name in marks
+        else field
+        for field in parse_schema(metadata.schema_string).fields
     )
     return replace(metadata, schema_string=schema_json(StructType(tuple(fields))))
 
@@ -105,8 +107,8 @@ def identity_tags(before: Metadata | None, after: Metadata) -> Mapping[str, str]
 
 def _without_marks(metadata: Metadata) -> tuple[Metadata, StructType]:
     fields = parse_schema(metadata.schema_string).fields
-    kept = ({key: value for key, value in each.metadata.items() if key != IDENTITY_HIGH_WATER_MARK} for each in fields)
-    plain = StructType(tuple(replace(each, metadata=rest) for each, rest in zip(fields, kept, strict=True)))
+    kept = ({key: value for key, value in field.metadata.items() if key != IDENTITY_HIGH_WATER_MARK} for field in fields)
+    plain = StructType(tuple(replace(field, metadata=rest) for field, rest in zip(fields, kept, strict=True)))
     return replace(metadata, schema_string=""), plain
 
 
@@ -124,7 +126,7 @@ def _firsts(identity: Identity, counts: Mapping[int, int]) -> list[int]:
         firsts.append(following)
         following += identity.step * counts.get(task, 0)
     # Behind the last row there may be no number any more, and no task that asks for it.
-    return [min(max(each, _SMALLEST), _LARGEST) for each in firsts]
+    return [min(max(first, _SMALLEST), _LARGEST) for first in firsts]
 
 
 def _literal(numbers: Sequence[int]) -> Column:

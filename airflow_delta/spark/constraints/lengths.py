@@ -25,7 +25,7 @@ def violations(schema: StructType) -> dict[str, Column]:
     Raises:
         TableRuleUnreadableError: A limit means nothing to Spark.
     """
-    limits = {each.name: str(each.metadata[CHAR_VARCHAR]) for each in schema.fields if CHAR_VARCHAR in each.metadata}
+    limits = {field.name: str(field.metadata[CHAR_VARCHAR]) for field in schema.fields if CHAR_VARCHAR in field.metadata}
     found = {
         f"the length of {name} ({limit})": _too_long(_type(name, limit), F.col(quoted(name))) for name, limit in limits.items()
     }
@@ -45,7 +45,7 @@ def _too_long(data_type: spark_types.DataType, value: Column) -> list[Column]:
         case spark_types.CharType() | spark_types.VarcharType():
             return [F.length(value) > data_type.length]
         case spark_types.StructType():
-            return [broken for each in data_type.fields for broken in _too_long(each.dataType, value.getField(each.name))]
+            return [broken for field in data_type.fields for broken in _too_long(field.dataType, value.getField(field.name))]
         case spark_types.ArrayType():
             return _in_elements(data_type.elementType, value)
         case spark_types.MapType():
@@ -58,4 +58,4 @@ def _too_long(data_type: spark_types.DataType, value: Column) -> list[Column]:
 def _in_elements(element: spark_types.DataType, values: Column) -> list[Column]:
     if not _too_long(element, F.lit(None)):
         return []
-    return [F.exists(values, lambda each: reduce(or_, _too_long(element, each)))]
+    return [F.exists(values, lambda item: reduce(or_, _too_long(element, item)))]

@@ -33,9 +33,9 @@ def _broken_inside(data_type: DataType, value: Column) -> list[Column]:
     """Conditions, one of which is TRUE when a nested NOT NULL is violated; valid where the value around it is not NULL."""
     match data_type:
         case StructType(fields):
-            members = [(each, value.getField(each.name)) for each in fields]
-            missing = [value.isNotNull() & member.isNull() for each, member in members if not each.nullable]
-            return missing + [broken for each, member in members for broken in _broken_inside(each.type, member)]
+            members = [(field, value.getField(field.name)) for field in fields]
+            missing = [value.isNotNull() & member.isNull() for field, member in members if not field.nullable]
+            return missing + [broken for field, member in members for broken in _broken_inside(field.type, member)]
         case ArrayType(element, contains_null):
             return _broken_elements(element, value, may_be_null=contains_null)
         case MapType(key, item, contains_null):
@@ -46,7 +46,7 @@ def _broken_inside(data_type: DataType, value: Column) -> list[Column]:
 
 
 def _broken_elements(element: DataType, values: Column, *, may_be_null: bool) -> list[Column]:
-    def broken(each: Column) -> list[Column]:
-        return ([] if may_be_null else [each.isNull()]) + _broken_inside(element, each)
+    def broken(item: Column) -> list[Column]:
+        return ([] if may_be_null else [item.isNull()]) + _broken_inside(element, item)
 
-    return [F.exists(values, lambda each: reduce(or_, broken(each)))] if broken(F.lit(None)) else []
+    return [F.exists(values, lambda item: reduce(or_, broken(item)))] if broken(F.lit(None)) else []

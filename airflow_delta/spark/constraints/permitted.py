@@ -163,7 +163,7 @@ class PermittedExpression:
         known = (*map(name_key, columns), *_LITERAL_FUNCTIONS)
         for name in sorted(self.names):
             shown = name_key(name)
-            if not any(shown == f"[{each}]" or shown.startswith(f"[{each}, ") for each in known):
+            if not any(shown == f"[{name}]" or shown.startswith(f"[{name}, ") for name in known):
                 found = f"the name {name.strip('[]')}, which is no column"
                 raise TableRuleRefusedError(table=self.table, rule=self.rule, detail=found)
         analyzed = frame._jdf.queryExecution().analyzed().expressions().head()  # noqa: SLF001 - PySpark offers no other way

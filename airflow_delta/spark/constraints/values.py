@@ -44,14 +44,14 @@ def completed(frame: DataFrame, schema: StructType, given: Collection[str], *, t
         TableRuleUnreadableError: A default or a generation expression means nothing to Spark.
         ConstraintViolatedError: An identity column has no numbers left.
     """
-    missing = [each for each in schema.fields if each.name not in given]
+    missing = [field for field in schema.fields if field.name not in given]
     frame = frame.withColumns(
-        {each.name: default_value(frame, each, table=table) for each in missing if default_text(each) is not None}
+        {field.name: default_value(frame, field, table=table) for field in missing if default_text(field) is not None}
     )
     frame = with_generated(
-        frame, {each.name: None for each in missing if generation_text(each) is not None}, schema, table=table
+        frame, {field.name: None for field in missing if generation_text(field) is not None}, schema, table=table
     )
-    numbers = [each for each in missing if Identity.of(each) is not None]
+    numbers = [field for field in missing if Identity.of(field) is not None]
     return numbered(frame, numbers, table=table) if numbers else NumberedRows(frame=frame)
 
 
@@ -81,12 +81,12 @@ def with_generated(frame: DataFrame, where: dict[str, Column | None], schema: St
         TableRuleRefusedError: An expression may not be followed.
     """
     values: dict[str, Column] = {}
-    for each in schema.fields:
-        if each.name in where:
-            text = str(generation_text(each))
-            value = _as_column(readable(frame, f"{each.name} GENERATED ALWAYS AS ({text})", text, table=table), each)
-            chosen = where[each.name]
-            values[each.name] = value if chosen is None else F.when(chosen, value).otherwise(frame[quoted(each.name)])
+    for field in schema.fields:
+        if field.name in where:
+            text = str(generation_text(field))
+            value = _as_column(readable(frame, f"{field.name} GENERATED ALWAYS AS ({text})", text, table=table), field)
+            chosen = where[field.name]
+            values[field.name] = value if chosen is None else F.when(chosen, value).otherwise(frame[quoted(field.name)])
     return frame.withColumns(values) if values else frame
 
 

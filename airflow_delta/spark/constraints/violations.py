@@ -49,20 +49,20 @@ def example_of(broken: Iterable[Column], names: Iterable[str]) -> Column:
 
     One for all constraints of a table: an expression for each would hold every column as often.
     """
-    first = F.coalesce(*(F.when(each, F.lit(at)) for at, each in enumerate(broken)))
+    first = F.coalesce(*(F.when(condition, F.lit(at)) for at, condition in enumerate(broken)))
     found = F.struct(first.alias("constraint"), row_text(names).alias("text"))
     return F.min(F.when(first.isNotNull(), found)).getField("text")
 
 
 def as_stored(rows: DataFrame, metadata: Metadata) -> DataFrame:
     """The rows as the log will tell them: an empty text in a partition column is NULL."""
-    kept = {each.name: F.col(quoted(each.name)) for each in _texts_that_partition(metadata)}
+    kept = {field.name: F.col(quoted(field.name)) for field in _texts_that_partition(metadata)}
     return rows.withColumns({name: F.when(F.length(column) > 0, column) for name, column in kept.items()})
 
 
 def _texts_that_partition(metadata: Metadata) -> list[StructField]:
     fields = parse_schema(metadata.schema_string).fields
-    return [each for each in fields if each.name in metadata.partition_columns and each.type in (STRING, BINARY)]
+    return [field for field in fields if field.name in metadata.partition_columns and field.type in (STRING, BINARY)]
 
 
 def row_violations(
@@ -90,9 +90,9 @@ def row_violations(
 def row_rules(metadata: Metadata, schema: StructType) -> dict[str, str]:
     """The SQL that is TRUE for every row, by the name of the constraint."""
     generated = (
-        (f"{each.name} GENERATED ALWAYS AS ({text})", f"{quoted(each.name)} <=> (\n{text}\n)")
-        for each in schema.fields
-        if (text := generation_text(each)) is not None
+        (f"{field.name} GENERATED ALWAYS AS ({text})", f"{quoted(field.name)} <=> (\n{text}\n)")
+        for field in schema.fields
+        if (text := generation_text(field)) is not None
     )
     return {**conditions(metadata.configuration, schema), **dict(generated)}
 

@@ -41,7 +41,7 @@ class RowsReader(DataSourceReader):  # type: ignore[misc] # as above
     def __init__(self, snapshot: Snapshot, columns: Sequence[str]) -> None:
         self._snapshot: Snapshot | None = snapshot
         self._table = TableFiles.of(snapshot)
-        self._columns = StructType(tuple(each for each in snapshot.schema.fields if each.name in columns))
+        self._columns = StructType(tuple(field for field in snapshot.schema.fields if field.name in columns))
 
     def partitions(self) -> Sequence[InputPartition]:
         """The files, in tasks of about 128 MiB."""

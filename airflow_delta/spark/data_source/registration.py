@@ -34,8 +34,8 @@ class DeltaSessionBuilder:
         """The session, without the classes of Delta's JAR, which nothing here needs."""
         given = self._builder._options  # noqa: SLF001 - a builder does not tell what it was given
         if _EXTENSIONS in given:
-            extensions = [each.strip() for each in given[_EXTENSIONS].split(",")]
-            self._builder.config(_EXTENSIONS, ",".join(each for each in extensions if not each.startswith(_OF_THE_JAR)))
+            extensions = [name.strip() for name in given[_EXTENSIONS].split(",")]
+            self._builder.config(_EXTENSIONS, ",".join(name for name in extensions if not name.startswith(_OF_THE_JAR)))
         if _CATALOG not in given or given[_CATALOG].startswith(_OF_THE_JAR):
             self._builder.config(_CATALOG, "builtin")
         spark = self._builder.getOrCreate()

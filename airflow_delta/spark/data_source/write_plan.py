@@ -98,13 +98,13 @@ def plan_write(options: WriteOptions, rows: StructType, *, overwrite: bool) -> W
 
 def text_limits(schema: StructType) -> dict[str, int]:
     """How many characters the columns take that are a ``varchar(n)`` or ``char(n)``, by name."""
-    found = ((each.name, _LIMITED.fullmatch(_type_text(each))) for each in schema.fields)
+    found = ((field.name, _LIMITED.fullmatch(_type_text(field))) for field in schema.fields)
     return {name: int(limit["length"]) for name, limit in found if limit}
 
 
 def _check_lengths(table: str, schema: StructType) -> None:
     """Return if all columns of limited length are texts: the length of one inside of another column is not looked at here."""
-    limited = {each.name: _type_text(each) for each in schema.fields if _type_text(each)}
+    limited = {field.name: _type_text(field) for field in schema.fields if _type_text(field)}
     if inside := limited.keys() - text_limits(schema).keys():
         features = tuple(sorted(f"the lengths inside {name} ({limited[name]})" for name in inside))
         raise UnsupportedWriterFeatureError(table=table, features=features)
@@ -143,8 +143,8 @@ def commit_files(plan: WritePlan, files: Iterable[Mapping[str, Any]]) -> None:
         ),
         metrics={
             "numFiles": len(adds),
-            "numOutputRows": sum(each["num_records"] for each in described),
-            "numOutputBytes": sum(each["size"] for each in described),
+            "numOutputRows": sum(file["num_records"] for file in described),
+            "numOutputBytes": sum(file["size"] for file in described),
         },
         origin=Origin(user_metadata=plan.user_metadata),
         allow_empty=True,
@@ -160,11 +160,11 @@ def _begin(plan: WritePlan, log: DeltaLog) -> OptimisticTransaction:
 
 def _adds(files: list[Mapping[str, Any]]) -> pa.Table:
     columns = {
-        "path": pa.array([log_path(each["path"]) for each in files], pa.string()),
-        "partition_values": pa.array([list(each["partition_values"].items()) for each in files], STRING_MAP),
-        "size": pa.array([each["size"] for each in files], pa.int64()),
-        "modification_time": pa.array([each["modification_time"] for each in files], pa.int64()),
+        "path": pa.array([log_path(file["path"]) for file in files], pa.string()),
+        "partition_values": pa.array([list(file["partition_values"].items()) for file in files], STRING_MAP),
+        "size": pa.array([file["size"] for file in files], pa.int64()),
+        "modification_time": pa.array([file["modification_time"] for file in files], pa.int64()),
         "data_change": pa.repeat(pa.scalar(True), len(files)),
-        "stats": pa.array([each["stats"] for each in files], pa.string()),
+        "stats": pa.array([file["stats"] for file in files], pa.string()),
     }
-    return pa.table([columns.get(each.name, pa.nulls(len(files), each.type)) for each in ADD_FILE], schema=ADD_FILE)
+    return pa.table([columns.get(field.name, pa.nulls(len(files), field.type)) for field in ADD_FILE], schema=ADD_FILE)

@@ -70,7 +70,9 @@ class DeltaWriter(DataSourceArrowWriter):  # type: ignore[misc] # as above
         _create_directory(filesystem, mark)
         filesystem.open_output_stream(mark).close()
         try:
-            commit_files(self._plan, [file for each in messages if isinstance(each, WrittenFiles) for file in each.files])
+            commit_files(
+                self._plan, [file for message in messages if isinstance(message, WrittenFiles) for file in message.files]
+            )
         except CommitStateUnknownError:
             raise
         except Exception:
@@ -99,7 +101,7 @@ class _TaskFiles:
         self._table = plan.path
         self._schema = schema_of(metadata)
         self._rows = arrow_schema(all_nullable(self._schema))  # that NOT NULL is kept, the writer of each file sees to
-        self._partitions = [each for each in self._schema.fields if each.name in metadata.partition_columns]
+        self._partitions = [field for field in self._schema.fields if field.name in metadata.partition_columns]
         self._stored = self._schema.without(metadata.partition_columns)
         self._limits = text_limits(self._schema)
         self._selection = StatisticsSelection.from_properties(metadata.configuration)
@@ -141,9 +143,9 @@ class _TaskFiles:
         """Leave no file, as far as the storage still answers; what stays is in no commit."""
         for writer in self._open.values():
             writer.abort()
-        for each in self._written:
+        for file in self._written:
             with suppress(OSError):
-                self._filesystem.delete_file(f"{self._root}/{each['path']}")
+                self._filesystem.delete_file(f"{self._root}/{file['path']}")
 
     def _by_partition(self, rows: pa.RecordBatch) -> Iterator[tuple[tuple[str | None, ...], pa.RecordBatch]]:
         """The rows of each partition, with its values as the log holds them."""
@@ -175,7 +177,7 @@ class _TaskFiles:
     def _end(self, values: tuple[str | None, ...]) -> None:
         file = self._open.pop(values).close()
         if file is not None:
-            names = (physical_name(each) for each in self._partitions)
+            names = (physical_name(field) for field in self._partitions)
             self._written.append(
                 {
                     "path": file.path.removeprefix(self._root).lstrip("/"),

@@ -43,7 +43,7 @@ num_restored_files BIGINT, removed_files_size BIGINT, restored_files_size BIGINT
 
 def history_rows(spark: SparkSession, entries: Sequence[HistoryEntry]) -> DataFrame:
     """One row for each commit; a commit without provenance has nothing but version and time."""
-    return spark.createDataFrame([_commit(each) for each in entries], _HISTORY)
+    return spark.createDataFrame([_commit(entry) for entry in entries], _HISTORY)
 
 
 def _commit(entry: HistoryEntry) -> tuple[Any, ...]:

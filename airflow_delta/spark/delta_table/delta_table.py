@@ -338,4 +338,4 @@ def _partition_types(schema: str | SparkStruct | None) -> dict[str, str] | None:
     if schema is None:
         return None
     columns = parse_struct(schema) if isinstance(schema, str) else from_spark(schema)
-    return {each.name: str(each.type) for each in columns.fields}
+    return {field.name: str(field.type) for field in columns.fields}

@@ -136,11 +136,11 @@ def _shown(rows: DataFrame) -> str | None:
 def _unqualified(rows: DataFrame, ids: Mapping[int, str]) -> list[tuple[str, str]]:
     """Name and side of each column that is shown without qualifier, in order: those taken from a frame that has no alias."""
     leaves = _analysed(rows).projectList().head().child().collectLeaves()
-    columns = [each for each in map(leaves.apply, range(leaves.size())) if each.nodeName() == "AttributeReference"]
+    columns = [leaf for leaf in map(leaves.apply, range(leaves.size())) if leaf.nodeName() == "AttributeReference"]
     return [
-        (str(each.name()), ids[each.exprId().id()])
-        for each in columns
-        if each.qualifier().isEmpty() and each.exprId().id() in ids
+        (str(column.name()), ids[column.exprId().id()])
+        for column in columns
+        if column.qualifier().isEmpty() and column.exprId().id() in ids
     ]
 
 
@@ -174,7 +174,7 @@ def _sides(rows: DataFrame, side: str) -> dict[Qualifier, str]:
     found: dict[Qualifier, str] = {}
     for position in range(output.size()):
         parts = output.apply(position).qualifier()
-        qualifier = tuple(name_key(str(parts.apply(each))) for each in range(parts.size()))
+        qualifier = tuple(name_key(str(parts.apply(position))) for position in range(parts.size()))
         found |= {qualifier[start:]: side for start in range(len(qualifier))}
     return found
 
@@ -200,11 +200,11 @@ def _qualifier_at(tokens: list[Token], position: int, sides: Mapping[Qualifier, 
     """How many parts the qualifier has that begins at this token; 0 when none does."""
     if position and tokens[position - 1].token_type == TokenType.DOT:
         return 0
-    for length in sorted({len(each) for each in sides}, reverse=True):
+    for length in sorted({len(side) for side in sides}, reverse=True):
         dots = tokens[position + 1 : position + 2 * length : 2]
         if (
             len(dots) == length
-            and all(each.token_type == TokenType.DOT for each in dots)
+            and all(token.token_type == TokenType.DOT for token in dots)
             and _parts(tokens, position, length) in sides
         ):
             return length
@@ -212,7 +212,7 @@ def _qualifier_at(tokens: list[Token], position: int, sides: Mapping[Qualifier, 
 
 
 def _parts(tokens: list[Token], position: int, length: int) -> Qualifier:
-    return tuple(name_key(each.text) for each in tokens[position : position + 2 * length - 1 : 2])
+    return tuple(name_key(token.text) for token in tokens[position : position + 2 * length - 1 : 2])
 
 
 def _unwrapped(text: str) -> str:
@@ -231,5 +231,5 @@ def _unwrapped(text: str) -> str:
                 return text
     operands.append(text[start:])
     if len(operands) > 1:
-        return " AND ".join(each.strip() if " OR " in each else _unwrapped(each.strip()) for each in operands)
+        return " AND ".join(operand.strip() if " OR " in operand else _unwrapped(operand.strip()) for operand in operands)
     return _unwrapped(text[tokens[0].end + 1 : tokens[-1].start].strip())

@@ -52,8 +52,12 @@ def names_in(columns: Iterable[str | Iterable[str]]) -> tuple[str, ...]:
     Raises:
         TypeError: One of them is no text.
     """
-    flat = [name for each in columns for name in ([each] if isinstance(each, str) or not isinstance(each, Iterable) else each)]
-    for each in flat:
-        if not isinstance(each, str):
-            raise TypeError(f"a column is named by a text, not by {each!r} of type {type(each).__name__}")
+    flat = [
+        name
+        for column in columns
+        for name in ([column] if isinstance(column, str) or not isinstance(column, Iterable) else column)
+    ]
+    for column in flat:
+        if not isinstance(column, str):
+            raise TypeError(f"a column is named by a text, not by {column!r} of type {type(column).__name__}")
     return tuple(flat)

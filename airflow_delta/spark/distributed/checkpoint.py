@@ -167,7 +167,7 @@ class _SharedCheckpoint:
             files: pa.Table = gathered.mapInArrow(writer, WRITTEN_DDL).toArrow().cast(WRITTEN)
         written = files.sort_by("bucket").to_pylist()
         if scheme_of(self._store.table_uri) == "file":
-            self._check_shared([each["path"] for each in written])
+            self._check_shared([file["path"] for file in written])
         return written
 
     def _check_shared(self, paths: Iterable[str]) -> None:
@@ -179,7 +179,7 @@ class _SharedCheckpoint:
 
     def _nothing_for(self, parts: int) -> DataFrame:
         """A message without actions for each part: one that is left empty must be there, too."""
-        nothing = [pa.array(range(parts), pa.int32()), *(pa.nulls(parts, each.type) for each in list(MESSAGES)[1:])]
+        nothing = [pa.array(range(parts), pa.int32()), *(pa.nulls(parts, field.type) for field in list(MESSAGES)[1:])]
         return self._spark.createDataFrame(pa.table(nothing, schema=MESSAGES))
 
     def _snapshot(self, start: LogStart) -> Snapshot:
@@ -195,15 +195,15 @@ class _SharedCheckpoint:
         with typed_worker_errors():
             lines = self._frame(start.commits()).mapInArrow(reader, LINES_DDL).toArrow().sort_by("version")
         commits = start.segment.commits
-        texts = [
-            LogText.from_content(commits[each["version"]].path, each["version"], each["lines"]) for each in lines.to_pylist()
-        ]
+        texts = [LogText.from_content(commits[row["version"]].path, row["version"], row["lines"]) for row in lines.to_pylist()]
         small = NonFileActions(self._store.table_uri, texts, (PROTOCOL, METADATA, TRANSACTION, DOMAIN))
         return CommitBatch(
             protocol=small.last_of(PROTOCOL, Protocol.from_json),
             metadata=small.last_of(METADATA, Metadata.from_json),
-            transactions={each.app_id: each for _, each in small.all_of(TRANSACTION, SetTransaction.from_json)},
-            domains={each.domain: each for _, each in small.all_of(DOMAIN, DomainMetadata.from_json)},
+            transactions={
+                transaction.app_id: transaction for _, transaction in small.all_of(TRANSACTION, SetTransaction.from_json)
+            },
+            domains={domain.domain: domain for _, domain in small.all_of(DOMAIN, DomainMetadata.from_json)},
         )
 
     def _frame(self, pieces: Iterable[LogPiece]) -> DataFrame:

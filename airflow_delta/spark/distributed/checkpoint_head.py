@@ -38,8 +38,8 @@ def head_parts(content: CheckpointContent, parts: Sequence[File]) -> CheckpointR
 def head_sidecars(content: CheckpointContent, kind: CheckpointKind, sidecars: Sequence[File]) -> CheckpointResult:
     """Write the manifest, with which the sidecars become a checkpoint, and point readers to it."""
     references = [
-        {"path": each["path"].rpartition("/")[2], "sizeInBytes": each["size"], "modificationTime": content.now}
-        for each in sidecars
+        {"path": file["path"].rpartition("/")[2], "sizeInBytes": file["size"], "modificationTime": content.now}
+        for file in sidecars
     ]
     tags = {
         "sidecarNumActions": str(_sum(sidecars, "actions")),
@@ -49,7 +49,7 @@ def head_sidecars(content: CheckpointContent, kind: CheckpointKind, sidecars: Se
     }
     version, store = content.snapshot.version, content.snapshot.store
     small = [{"checkpointMetadata": {"version": version, "tags": tags}}, *content.non_file_actions()]
-    actions = [*small, *({"sidecar": each} for each in references)]
+    actions = [*small, *({"sidecar": reference} for reference in references)]
     name, is_json = str(uuid.uuid4()), kind is CheckpointKind.V2_JSON
     path = v2_checkpoint_path(version, name, "json" if is_json else "parquet")
     manifest = _as_json(actions) if is_json else _as_parquet(actions)
@@ -67,7 +67,7 @@ def head_sidecars(content: CheckpointContent, kind: CheckpointKind, sidecars: Se
 
 
 def _as_json(actions: Sequence[dict[str, Any]]) -> bytes:
-    return "".join(json.dumps(each, ensure_ascii=False, separators=(",", ":")) + "\n" for each in actions).encode()
+    return "".join(json.dumps(action, ensure_ascii=False, separators=(",", ":")) + "\n" for action in actions).encode()
 
 
 def _as_parquet(actions: Sequence[dict[str, Any]]) -> bytes:
@@ -94,7 +94,7 @@ def _result(content: CheckpointContent, kind: CheckpointKind, path: str, files: 
 
 
 def _sum(files: Sequence[File], name: str) -> int:
-    return sum(each[name] for each in files)
+    return sum(file[name] for file in files)
 
 
 def _point_to(content: CheckpointContent, result: CheckpointResult, members: Mapping[str, Any]) -> None:

@@ -163,8 +163,8 @@ class PartScatterer:
     def _scattered(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         _, changes = gathered(self.table, batches)
         rows = (changes.added, changes.removed)
-        versions = (pa.repeat(pa.scalar(self.table.version, pa.int64()), len(each)) for each in rows)
-        actions = (each.append_column(VERSION, version) for each, version in zip(rows, versions, strict=True))
+        versions = (pa.repeat(pa.scalar(self.table.version, pa.int64()), len(batch)) for batch in rows)
+        actions = (batch.append_column(VERSION, version) for batch, version in zip(rows, versions, strict=True))
         yield from messages(actions, self._parts)
 
     def _parts(self, actions: pa.Table) -> pa.Array:
@@ -216,7 +216,7 @@ def messages(actions: Iterable[pa.Table], buckets_of: BucketsOf) -> Iterator[pa.
         is_add = piece.schema.names == ADDS.names
         waiting = pending[is_add]
         waiting.append(piece)
-        if sum(map(len, waiting)) >= _MOST_ROWS or sum(each.nbytes for each in waiting) >= _MOST_BYTES:
+        if sum(map(len, waiting)) >= _MOST_ROWS or sum(batch.nbytes for batch in waiting) >= _MOST_BYTES:
             yield from _sent(waiting, buckets_of, position, is_add=is_add)
             position += 1
             pending[is_add] = []
@@ -254,7 +254,7 @@ def gathered(table: CheckpointedTable, batches: Iterable[pa.RecordBatch]) -> tup
                 found[message["is_add"]].append((message["position"], from_ipc(message["content"])))
     removes, adds = (
         pa.concat_tables(
-            [pa.Table.from_batches([], schema), *(actions for _, actions in sorted(some, key=lambda each: each[0]))]
+            [pa.Table.from_batches([], schema), *(actions for _, actions in sorted(some, key=lambda numbered: numbered[0]))]
         )
         for schema, some in ((REMOVES, found[False]), (ADDS, found[True]))
     )
@@ -295,7 +295,7 @@ def _written_row(bucket: int, written: dict[str, Any]) -> pa.RecordBatch:
 def _widened(piece: pa.Table, columns: pa.Schema) -> pa.Table:
     there = set(piece.column_names)
     return pa.table(
-        [piece[each.name] if each.name in there else pa.nulls(len(piece), each.type) for each in columns], schema=columns
+        [piece[field.name] if field.name in there else pa.nulls(len(piece), field.type) for field in columns], schema=columns
     )
 
 

@@ -60,7 +60,7 @@ class LogPiece:
         for lines in self._blocks(store):
             text = LogText.from_content(self.path, self.version, lines)
             found = file_actions(store.table_uri, [text])
-            yield from (each for each in (found.adds, found.removes) if len(each))
+            yield from (actions for actions in (found.adds, found.removes) if len(actions))
 
     def _blocks(self, store: LogStore) -> Iterator[bytes]:
         try:
@@ -112,7 +112,7 @@ def pieces_table(pieces: Iterable[LogPiece]) -> pa.Table:
     columns = zip(*map(astuple, pieces), strict=True)
     kinds = (pa.string(), pa.int64(), pa.int64(), pa.int64())
     return pa.table(
-        {each.name: pa.array(values, kind) for each, values, kind in zip(fields(LogPiece), columns, kinds, strict=True)}
+        {field.name: pa.array(values, kind) for field, values, kind in zip(fields(LogPiece), columns, kinds, strict=True)}
     )
 
 

@@ -78,7 +78,7 @@ class LogStart:
                 return cls(segment=segment, header=None, rows={}, broken=tuple(found))
             try:
                 header = read_header(store, segment.checkpoint)
-                rows = _rows_of_files(store, [*(each.path for each in segment.checkpoint.files), *header.sidecars])
+                rows = _rows_of_files(store, [*(status.path for status in segment.checkpoint.files), *header.sidecars])
             except CorruptLogError as error:
                 first_error = first_error or error
                 found.append(segment.checkpoint)
@@ -88,7 +88,7 @@ class LogStart:
     @property
     def commit_bytes(self) -> int:
         """Length of the commits after the checkpoint."""
-        return sum(each.size for each in self.segment.commits.values())
+        return sum(status.size for status in self.segment.commits.values())
 
     @property
     def actions(self) -> int:
@@ -123,7 +123,7 @@ class LogStart:
             CorruptLogError: ``error`` itself, where the checkpoint is not to blame for it, or where nothing else serves.
         """
         checkpoint = self.segment.checkpoint
-        if checkpoint is None or error.file not in {*self.rows, *(each.path for each in checkpoint.files)}:
+        if checkpoint is None or error.file not in {*self.rows, *(status.path for status in checkpoint.files)}:
             raise error
         try:
             return LogStart.of(store, self.segment.version, broken=[*self.broken, checkpoint])

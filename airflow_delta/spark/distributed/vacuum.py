@@ -54,7 +54,9 @@ class SparkVacuumExecutor:
         files, directories = shared_directories(filesystem, root, tasks)
         pieces = [pa.Table.from_batches([listed(files, root)])]
         if directories:
-            names = pa.table({"directory": pa.array([each.removeprefix(f"{root}/") for each in directories], pa.string())})
+            names = pa.table(
+                {"directory": pa.array([directory.removeprefix(f"{root}/") for directory in directories], pa.string())}
+            )
             frame = self._spark.createDataFrame(names).repartition(min(tasks, len(directories)))
             with typed_worker_errors():
                 found = frame.mapInArrow(Lister(filesystems=filesystems), LISTED_DDL).toArrow()
@@ -80,7 +82,7 @@ class SparkVacuumExecutor:
             self._local.delete(store, paths)
             return
         if len(failed):
-            raise vacuum_incomplete(store.table_uri, paths, [FailedDelete(**each) for each in failed.to_pylist()])
+            raise vacuum_incomplete(store.table_uri, paths, [FailedDelete(**failure) for failure in failed.to_pylist()])
 
     def _is_shared(self, store: LogStore, files: int) -> bool:
         return files >= self._many and ObjectLocation.from_uri(store.table_uri) is not None
@@ -102,9 +104,9 @@ def shared_directories(filesystem: pafs.FileSystem, root: str, wanted: int) -> t
     directories = [root]
     with ThreadPoolExecutor(_THREADS) as threads:
         for _ in range(_MOST_LEVELS):
-            found = [each for some in threads.map(look_into, directories) for each in some]
-            files += [each for each in found if each.type == pafs.FileType.File]
-            directories = [each.path for each in found if each.type == pafs.FileType.Directory]
+            found = [entry for some in threads.map(look_into, directories) for entry in some]
+            files += [entry for entry in found if entry.type == pafs.FileType.File]
+            directories = [entry.path for entry in found if entry.type == pafs.FileType.Directory]
             if not directories or len(directories) >= wanted:
                 break
     return files, directories

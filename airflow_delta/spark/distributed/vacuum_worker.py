@@ -58,16 +58,16 @@ class Deleter:
         for batch in batches:
             failed = delete_in_bulk(store, batch.column(0))
             if failed:
-                yield pa.RecordBatch.from_pylist([asdict(each) for each in failed], schema=FAILED)
+                yield pa.RecordBatch.from_pylist([asdict(failure) for failure in failed], schema=FAILED)
 
 
 def listed(found: Iterable[pafs.FileInfo], root: str) -> pa.RecordBatch:
     """The files among these as ``LISTED_FILE``, relative to the root."""
-    files = [each for each in found if each.type == pafs.FileType.File]
+    files = [entry for entry in found if entry.type == pafs.FileType.File]
     columns = [
-        [each.path.removeprefix(f"{root}/") for each in files],
-        [each.size for each in files],
-        [each.mtime_ns // 1_000_000 for each in files],
+        [file.path.removeprefix(f"{root}/") for file in files],
+        [file.size for file in files],
+        [file.mtime_ns // 1_000_000 for file in files],
     ]
     return pa.record_batch(
         [pa.array(values, kind.type) for values, kind in zip(columns, LISTED_FILE, strict=True)], schema=LISTED_FILE

@@ -118,22 +118,22 @@ class HadoopLogStore:
 
     def list_from(self, directory: str, start: str = "") -> Iterator[FileStatus]:
         """The files right below ``directory`` from the name ``start`` on."""
-        files = (each for each in self._list(directory) if not each.is_directory and each.name >= start)
+        files = (entry for entry in self._list(directory) if not entry.is_directory and entry.name >= start)
         prefix = f"{directory.rstrip('/')}/" if directory else ""
-        for each in sorted(files, key=lambda file: file.name):
-            yield FileStatus(f"{prefix}{each.name}", each.size, each.modification_time)
+        for entry in sorted(files, key=lambda file: file.name):
+            yield FileStatus(f"{prefix}{entry.name}", entry.size, entry.modification_time)
 
     def list_all(self, directory: str = "") -> Iterator[FileStatus]:
         """Every file below ``directory``; the JVM is asked once for each directory."""
         pending = [directory.rstrip("/")]
         while pending:
             parent = pending.pop()
-            for each in self._list(parent):
-                path = f"{parent}/{each.name}" if parent else each.name
-                if each.is_directory:
+            for entry in self._list(parent):
+                path = f"{parent}/{entry.name}" if parent else entry.name
+                if entry.is_directory:
                     pending.append(path)
                 else:
-                    yield FileStatus(path, each.size, each.modification_time)
+                    yield FileStatus(path, entry.size, entry.modification_time)
 
     def delete(self, paths: Iterable[str]) -> None:
         """Delete the files; those already gone are no error."""

@@ -20,7 +20,7 @@ def all_nullable(data_type: _Type, *, keep: Collection[str] | None = None) -> _T
     """
     match data_type:
         case StructType(fields):
-            return replace(data_type, fields=tuple(nullable_field(each, keep=keep) for each in fields))
+            return replace(data_type, fields=tuple(nullable_field(field, keep=keep) for field in fields))
         case ArrayType(element):
             return replace(data_type, element_type=all_nullable(element, keep=keep), contains_null=True)
         case MapType(key, value):

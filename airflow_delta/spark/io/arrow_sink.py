@@ -63,7 +63,7 @@ def write_in_workers(
         results = plainly_named.mapInArrow(worker, RESULT_DDL).toArrow().cast(RESULT)
     described = {
         **{name: results[name] for name in results.column_names},
-        "path": pa.array([staging.log_path(f"{staging.root}/{each}") for each in results["path"].to_pylist()], pa.string()),
+        "path": pa.array([staging.log_path(f"{staging.root}/{path}") for path in results["path"].to_pylist()], pa.string()),
         "modification_time": pa.repeat(pa.scalar(system_clock()), len(results)),
     }
     files = pa.table([described[name] for name in WRITTEN_FILE.names], schema=WRITTEN_FILE)

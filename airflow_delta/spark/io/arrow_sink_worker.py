@@ -125,9 +125,9 @@ class _Files:
         """Leave no file, as far as the storage still answers; what stays is in no commit."""
         if self._writer is not None:
             self._writer.abort()
-        for each in self.written:
+        for file in self.written:
             with suppress(OSError):
-                self._filesystem.delete_file(f"{self._root}/{each['path']}")
+                self._filesystem.delete_file(f"{self._root}/{file['path']}")
 
     def _open(self, value: str) -> None:
         folder = f"{self._root}/{self._sink.folder}" + (f"/{self._sink.directory}={value}" if self._sink.directory else "")

@@ -65,8 +65,8 @@ def _footer(filesystem: pafs.FileSystem, path: str, schema: StructType, selectio
 def _in_worker(
     read: Callable[[Sequence[str]], pa.RecordBatch],
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def each(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def read_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             yield read(batch.column("path").to_pylist())
 
-    return each
+    return read_batches

@@ -48,7 +48,7 @@ def jvm_scan(
         CorruptDataFileError: A file is missing.
         PathOutsideTableError: A link leads out of the table.
     """
-    partitions = [each for each in columns.fields if each.name in table.partition_columns]
+    partitions = [field for field in columns.fields if field.name in table.partition_columns]
     stored = columns.without(table.partition_columns)
     read = without_column_mapping(physical_schema(stored))
     paths = files["path"].to_pylist()
@@ -68,7 +68,7 @@ def jvm_scan(
         rows = _with_partitions(spark, rows, files, uris, (in_log if table.pads_char else without_char(in_log)).fields)
     if table.mapping is MappingMode.NONE:
         return rows.select(*map(quoted, columns.names)) if partitions else rows
-    return rows.select(*(_renamed(each, field) for each, field in zip(columns.fields, shown.fields, strict=True)))
+    return rows.select(*(_renamed(column, field) for column, field in zip(columns.fields, shown.fields, strict=True)))
 
 
 def _renamed(field: StructField, shown: spark_types.StructField) -> Column:
@@ -82,7 +82,7 @@ def _with_partitions(
 ) -> DataFrame:
     """The rows with their files' partition values, under physical names, which no two columns share."""
     # Spark spells a file its own way; decoding is unambiguous where encoding is not.
-    spelled = {_place(unquote(each)): each for each in rows.inputFiles()}
+    spelled = {_place(unquote(uri)): uri for uri in rows.inputFiles()}
     keys = pa.array([_as_metadata_path(spelled[_place(uri)]) for uri in uris], pa.string())
     physical = physical_schema(StructType(tuple(partitions)))
     file_name, known_name = _unused_names([*rows.columns, *physical.names])

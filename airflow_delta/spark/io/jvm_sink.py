@@ -42,7 +42,7 @@ def write_in_jvm(
     observation = Observation()
     rows = frame.observe(observation, *(aggregate.alias(name) for name, aggregate in aggregates.items()))
     spread = [directory] if directory else []
-    stored = [_as_stored(*each) for each in zip(columns.fields, in_files(columns).fields, strict=True)]
+    stored = [_as_stored(*fields) for fields in zip(columns.fields, in_files(columns).fields, strict=True)]
     codec = requested_codec(configuration)
     options = _OPTIONS if codec is None else {**_OPTIONS, "compression": codec}
     with session_settings(frame.sparkSession, _SETTINGS):
@@ -54,14 +54,14 @@ def _described(
     frame: DataFrame, staging: StagingArea, folder: str, columns: StructType, configuration: Mapping[str, str]
 ) -> pa.Table:
     found = staging.list_files(folder)
-    footers = read_footers(frame.sparkSession, staging.store, [each.path for each in found], columns, configuration)
-    listed = {each.path: each for each in found}
+    footers = read_footers(frame.sparkSession, staging.store, [file.path for file in found], columns, configuration)
+    listed = {file.path: file for file in found}
     files = [listed[path] for path in footers["path"].to_pylist()]
     described = {
-        "path": pa.array([staging.log_path(each.path) for each in files], pa.string()),
-        "directory": pa.array([PurePosixPath(each.path).parent.name.rpartition("=")[2] for each in files], pa.string()),
-        "size": pa.array([each.size for each in files], pa.int64()),
-        "modification_time": pa.array([each.mtime_ns // 1_000_000 for each in files], pa.int64()),
+        "path": pa.array([staging.log_path(file.path) for file in files], pa.string()),
+        "directory": pa.array([PurePosixPath(file.path).parent.name.rpartition("=")[2] for file in files], pa.string()),
+        "size": pa.array([file.size for file in files], pa.int64()),
+        "modification_time": pa.array([file.mtime_ns // 1_000_000 for file in files], pa.int64()),
         "num_records": footers["num_records"],
         "stats": footers["stats"],
     }

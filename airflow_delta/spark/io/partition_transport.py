@@ -38,12 +38,12 @@ class PartitionTransport:
 
     def directory_id(self) -> Column:
         """The id of a row's directory: equal for equal values. NULLs count, though the hash skips them."""
-        columns = [_comparable(each) for each in self.fields]
-        return F.xxhash64(*columns, *(F.isnull(each) for each in columns))
+        columns = [_comparable(field) for field in self.fields]
+        return F.xxhash64(*columns, *(F.isnull(column) for column in columns))
 
     def observed(self, directory: str) -> Column:
         """The distinct ids, which lie in the column ``directory``, with their values, as one aggregate."""
-        values = [_portable(each).alias(f"v{position}") for position, each in enumerate(self.fields)]
+        values = [_portable(field).alias(f"v{position}") for position, field in enumerate(self.fields)]
         return F.collect_set(F.struct(F.col(directory).alias(_ID), *values))
 
     def understood(self, observed: Iterable[Any], table: str) -> dict[str, dict[str, str | None]]:
@@ -55,7 +55,7 @@ class PartitionTransport:
         """
         understood: dict[str, dict[str, str | None]] = {}
         for row in observed:
-            values = {physical_name(each): _text(row[f"v{position}"], each) for position, each in enumerate(self.fields)}
+            values = {physical_name(field): _text(row[f"v{position}"], field) for position, field in enumerate(self.fields)}
             if understood.setdefault(str(row[_ID]), values) != values:
                 raise StagedFilesError(table=table, detail=f"two partitions share the hash {row[_ID]}")
         return understood
@@ -63,7 +63,7 @@ class PartitionTransport:
 
 def partition_maps(values: Iterable[Mapping[str, str | None]]) -> pa.Array:
     """The ``partition_values`` column of as many files."""
-    return pa.array([list(each.items()) for each in values], STRING_MAP)
+    return pa.array([list(row_values.items()) for row_values in values], STRING_MAP)
 
 
 def _comparable(field: StructField) -> Column:

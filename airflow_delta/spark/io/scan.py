@@ -72,7 +72,7 @@ def read_table(
     if columns is not None:
         mentioned = referenced_columns(predicate) if predicate else ()
         asked = {name_key(name) for name in (*columns, *mentioned)}
-        read = StructType(tuple(each for each in schema.fields if name_key(each.name) in asked))
+        read = StructType(tuple(field for field in schema.fields if name_key(field.name) in asked))
     rows = read_files(spark, files, TableFiles.of(snapshot, is_newest=is_newest), read)
     rows = rows if where is None else rows.filter(where)
     return rows if columns is None else rows.select(*map(quoted, columns))

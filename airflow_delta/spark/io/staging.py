@@ -89,15 +89,13 @@ class StagingArea:
         if self._changes is not None:
             self._changes.discard()
         directory = f"{self.root}/{self.name}"
-        if ObjectLocation.from_uri(
-            self.table_uri
-        ):  # where Arrow would leave an empty object in the name of the table's directory
-            self.store.delete([each.path for each in self.store.list_all(self.name)])
+        if ObjectLocation.from_uri(self.table_uri):  # Arrow would leave an empty object in the name of the table's directory
+            self.store.delete([file.path for file in self.store.list_all(self.name)])
         elif self._filesystem.get_file_info(directory).type != pafs.FileType.NotFound:
             self._filesystem.delete_dir(directory)
-        for each in self._missing:
+        for parent in self._missing:
             try:
-                each.rmdir()
+                parent.rmdir()
             except OSError:  # gone, or in use by others by now
                 break
 
@@ -111,8 +109,8 @@ class StagingArea:
     def list_files(self, folder: str) -> list[pafs.FileInfo]:
         """The data files below a folder of this directory; sizes in bytes."""
         selector = pafs.FileSelector(f"{self.root}/{self.name}/{folder}", allow_not_found=True, recursive=True)
-        files = (each for each in self._filesystem.get_file_info(selector) if each.type == pafs.FileType.File)
-        return [each for each in files if each.extension == "parquet" and each.base_name[0] not in "._"]
+        files = (info for info in self._filesystem.get_file_info(selector) if info.type == pafs.FileType.File)
+        return [info for info in files if info.extension == "parquet" and info.base_name[0] not in "._"]
 
     def log_path(self, path: str) -> str:
         """A listed file of this directory as the log spells it: relative to the table, percent-encoded."""
@@ -128,4 +126,4 @@ def _missing_directories(filesystem: pafs.FileSystem, root: str) -> list[Path]:
     if not isinstance(filesystem, pafs.LocalFileSystem):
         return []
     path = Path(root)
-    return [each for each in (path, *path.parents) if not each.exists()]
+    return [directory for directory in (path, *path.parents) if not directory.exists()]

@@ -29,7 +29,7 @@ def target_file_size(snapshot: Snapshot, statement: OptimizeStatement) -> int:
 
 def partition_fields(snapshot: Snapshot) -> list[StructField]:
     """The table's partition columns."""
-    return [each for each in snapshot.schema.fields if each.name in snapshot.partition_columns]
+    return [field for field in snapshot.schema.fields if field.name in snapshot.partition_columns]
 
 
 def candidates(snapshot: Snapshot, statement: OptimizeStatement, predicate: Expression | None) -> pa.Table:
@@ -52,7 +52,7 @@ def candidates(snapshot: Snapshot, statement: OptimizeStatement, predicate: Expr
 
 def hides_many_rows(files: pa.Table) -> pa.Array:
     """Which files are worth to be written anew for the rows alone that their deletion vectors hide."""
-    rows = pa.chunked_array([record_counts(each) for each in files["stats"].chunks], pa.int64())
+    rows = pa.chunked_array([record_counts(chunk) for chunk in files["stats"].chunks], pa.int64())
     hidden = pc.struct_field(files["deletion_vector"], "cardinality")
     # Not safe: a file may claim more rows than a double counts exactly.
     hidden, rows_in_file = (counts.cast(pa.float64(), safe=False) for counts in (hidden, rows))

@@ -77,8 +77,8 @@ class ClusteredRewrite:
             StagedFilesError: The new files do not hold as many rows as were read.
         """
         placements = self._placements(spark)
-        first_outputs = np.array([each.first_output for each in placements.values()])
-        outputs = sum(-(-each.boxes.cells // each.cells_per_file) for each in placements.values())
+        first_outputs = np.array([placement.first_output for placement in placements.values()])
+        outputs = sum(-(-placement.boxes.cells // placement.cells_per_file) for placement in placements.values())
         schema = self.snapshot.schema.without(self.snapshot.partition_columns)
         configuration = self.snapshot.metadata.configuration
         columns = CopiedColumns(schema=schema, row_ids=RowIds.from_configuration(configuration))
@@ -100,7 +100,7 @@ class ClusteredRewrite:
         )
         with typed_worker_errors():
             scattered = _numbers(spark, tasks).mapInArrow(scatter, SCATTERED_DDL)
-            cells_per_file = max(each.cells_per_file for each in placements.values())
+            cells_per_file = max(placement.cells_per_file for placement in placements.values())
             gathered = self._by_output(spark, scattered, outputs, is_ordered_within=cells_per_file > 1)
             results = gathered.mapInArrow(gather, GATHERED_DDL).toArrow().cast(GATHERED)
         read, written = (sum(results[name].to_pylist()) for name in ("rows_read", "rows_written"))
@@ -140,7 +140,7 @@ class ClusteredRewrite:
             begins: tuple[np.ndarray, ...] = ()
             boxes = SINGLE_LEAF
             if group in samples:
-                distinct, codes = zip(*(each.distinct() for each in unpacked(samples[group])), strict=True)
+                distinct, codes = zip(*(column.distinct() for column in unpacked(samples[group])), strict=True)
                 learnt = build_partition_tree(codes, count, cells)
                 cuts = [learnt.begins(column) for column in range(len(codes))]
                 boxes = learnt.with_codes(cuts)
@@ -152,7 +152,7 @@ class ClusteredRewrite:
     def _samples(self, spark: SparkSession, files: np.ndarray) -> dict[int, list[bytes]]:
         """By group what ``SampleWorker`` found of the rows; only of groups that become some ``files``."""
         groups = self.groups.to_numpy()
-        counted = pa.chunked_array([record_counts(each) for each in self.inputs["stats"].chunks], pa.int64())
+        counted = pa.chunked_array([record_counts(chunk) for chunk in self.inputs["stats"].chunks], pa.int64())
         guessed = pc.divide(self.inputs["size"], _GUESSED_ROW_BYTES)
         rows = np.maximum(pc.coalesce(counted, guessed).to_numpy(), 1)
         share = min(1.0, _SAMPLED_FILES / max(1, int(np.sum(files[groups] > 0))))
@@ -172,7 +172,7 @@ class ClusteredRewrite:
         tasks = task_count(spark, sampled)
         worker = SampleWorker(
             table=TableFiles.of(self.snapshot),
-            columns=StructType(tuple(each for each in self.snapshot.schema.fields if each.name in top)),
+            columns=StructType(tuple(field for field in self.snapshot.schema.fields if field.name in top)),
             paths=self.paths,
             files=to_ipc(sampled.drop_columns(["size"]).append_column(STEP, pa.array(steps, pa.int64()))),
             tasks=tasks,
@@ -196,7 +196,7 @@ class ClusteredRewrite:
             "data_change": pa.repeat(pa.scalar(value=False), rows),
             "stats": written["stats"],
         }
-        return pa.table([columns.get(each.name, pa.nulls(rows, each.type)) for each in ADD_FILE], schema=ADD_FILE)
+        return pa.table([columns.get(field.name, pa.nulls(rows, field.type)) for field in ADD_FILE], schema=ADD_FILE)
 
 
 def _numbers(spark: SparkSession, tasks: int) -> DataFrame:

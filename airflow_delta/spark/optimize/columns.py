@@ -32,7 +32,7 @@ def ordered_by(snapshot: Snapshot, statement: OptimizeStatement) -> tuple[Column
     if not statement.z_order_by:
         return clustered_by(snapshot)
     names = {folded(path): path for path, _ in StatisticsSelection(indexed_columns=-1).leaves(snapshot.schema)}
-    return tuple(names[folded(parse_path(each))] for each in statement.z_order_by)
+    return tuple(names[folded(parse_path(name))] for name in statement.z_order_by)
 
 
 def _reasons(snapshot: Snapshot, statement: OptimizeStatement) -> Iterator[str]:
@@ -53,7 +53,7 @@ def _reasons(snapshot: Snapshot, statement: OptimizeStatement) -> Iterator[str]:
             yield str(error)
             continue
         kind = kinds.get(path)
-        if any(overlap(path, (each,)) for each in snapshot.partition_columns):
+        if any(overlap(path, (name,)) for name in snapshot.partition_columns):
             yield f"{text} is a partition column"
         elif kind is None:
             yield f"{text} is not among the columns"

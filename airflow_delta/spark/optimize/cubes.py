@@ -40,8 +40,8 @@ def cubes_to_make(
         large_cube: Bytes of a new cube, about.
     """
     sizes: list[int] = files["size"].to_pylist()
-    tags: list[Mapping[str, str]] = [dict(each or ()) for each in files["tags"].to_pylist()]
-    cubes = [each.get(CUBE_ID) for each in tags]
+    tags: list[Mapping[str, str]] = [dict(tags_of_file or ()) for tags_of_file in files["tags"].to_pylist()]
+    cubes = [tags_of_file.get(CUBE_ID) for tags_of_file in tags]
     wanted = list(range(len(sizes)))
     if not full:
         providers = files["clustering_provider"].to_pylist()
@@ -55,7 +55,7 @@ def cubes_to_make(
             wanted = []  # it is in order already
     wanted.sort(key=lambda number: (cubes[number] or "", number))
     filled = accumulate(sizes[number] for number in wanted)
-    ordinals = pa.array([(each - 1) // large_cube for each in filled], pa.int64()).dictionary_encode().indices
+    ordinals = pa.array([(position - 1) // large_cube for position in filled], pa.int64()).dictionary_encode().indices
     return files.take(pa.array(wanted, pa.int64())), ordinals
 
 

@@ -86,7 +86,7 @@ class PartitionTree:
 
     def begins(self, column: int) -> Codes:
         """The codes at which a column is cut anywhere, ascending."""
-        found = [each.begins for each in _cuts(self.root) if each.column == column]
+        found = [cut.begins for cut in _cuts(self.root) if cut.column == column]
         return np.unique(np.concatenate(found)) if found else np.array([], np.int64)
 
     def with_codes(self, begins: Sequence[Codes]) -> PartitionTree:
@@ -108,7 +108,7 @@ def build_partition_tree(codes: Sequence[Codes], files: int, cells_per_file: int
     rows = len(codes[0])
     if files * cells_per_file == 1 or not rows:
         return SINGLE_LEAF
-    learner = _Learner(codes=codes, shares=tuple(np.bincount(each) / rows for each in codes), cells_per_file=cells_per_file)
+    learner = _Learner(codes=codes, shares=tuple(np.bincount(column) / rows for column in codes), cells_per_file=cells_per_file)
     root = learner.box(np.arange(rows), files, rows / files, cells_per_file)
     return PartitionTree(root=root, cells=learner.cells)
 
@@ -120,7 +120,7 @@ class _Learner:
         self.cells = 0
         self._codes = codes
         self._shares = shares  # of each code in all rows
-        self._below = [np.concatenate([[0.0], np.cumsum(each)]) for each in shares]
+        self._below = [np.concatenate([[0.0], np.cumsum(column)]) for column in shares]
         self._cells_per_file = cells_per_file
 
     def box(self, rows: npt.NDArray[np.intp], boxes: int, rows_per_box: float, cells_per_box: int) -> Node:
@@ -144,9 +144,11 @@ class _Learner:
 
     def _best_cut(self, rows: npt.NDArray[np.intp], boxes: int, rows_per_box: float, least_rows: float) -> _Candidate | None:
         """The cut after which the boxes are expected to be narrowest; None where no cut leaves parts of the least size."""
-        values = [np.sort(each[rows]) for each in self._codes]
-        widths = np.array([self._width(column, each[0], each[-1]) for column, each in enumerate(values)])
-        floors = np.minimum(widths, [self._frequency(column, each) for column, each in enumerate(values)])
+        values = [np.sort(column_codes[rows]) for column_codes in self._codes]
+        widths = np.array(
+            [self._width(column, column_values[0], column_values[-1]) for column, column_values in enumerate(values)]
+        )
+        floors = np.minimum(widths, [self._frequency(column, column_values) for column, column_values in enumerate(values)])
         best = None
         for column, ordered in enumerate(values):
             for ways in range(2, min(_MAX_WAYS, boxes) + 1) if ordered[0] < ordered[-1] else ():
@@ -161,7 +163,7 @@ class _Learner:
     def _cost(self, cut: _Candidate, ordered: Codes, widths: npt.NDArray[np.float64], floors: npt.NDArray[np.float64]) -> float:
         """The sum of all widths of all boxes that the parts can be cut into, if columns were independent."""
         parts = len(cut.boxes)
-        all_widths, all_floors = (np.tile(each, (parts, 1)) for each in (widths, floors))
+        all_widths, all_floors = (np.tile(array, (parts, 1)) for array in (widths, floors))
         for part in range(parts):
             piece = ordered[cut.bounds[part] : cut.bounds[part + 1]]
             all_widths[part, cut.column] = self._width(cut.column, piece[0], piece[-1])

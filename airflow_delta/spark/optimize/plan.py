@@ -52,8 +52,8 @@ class OptimizePlan:
         """What Delta reports of a rewrite that clusters rows."""
         if not self.columns:
             return {}
-        in_cubes = pa.array([CUBE_ID in dict(each or ()) for each in self.inputs["tags"].to_pylist()], pa.bool_())
-        cubes = {dict(each or ()).get(CUBE_ID) for each in self.inputs["tags"].to_pylist()} - {None}
+        in_cubes = pa.array([CUBE_ID in dict(tags or ()) for tags in self.inputs["tags"].to_pylist()], pa.bool_())
+        cubes = {dict(tags or ()).get(CUBE_ID) for tags in self.inputs["tags"].to_pylist()} - {None}
         return {
             "clusteringStats" if self.is_clustered else "zOrderStats": {
                 "strategyName": "minCubeSize" if self.is_clustered else "all",
@@ -82,7 +82,7 @@ def plan_of(snapshot: Snapshot, statement: OptimizeStatement, predicate: Express
     file_size = target_file_size(snapshot, statement)
     if is_clustered:
         files = snapshot.files(predicate)
-        inputs, groups = cubes_to_make(files, [path_text(each) for each in columns], full=statement.full)
+        inputs, groups = cubes_to_make(files, [path_text(path) for path in columns], full=statement.full)
     elif columns:
         inputs, groups = _whole_partitions(snapshot, statement, file_size, predicate)
     else:

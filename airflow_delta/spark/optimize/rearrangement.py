@@ -43,7 +43,7 @@ def commit_rearrangement(
     """
     removes = removes_of(inputs, deletion_timestamp=log.clock(), data_change=False)
     numbers = np.arange(len(groups.unique()) + 1)
-    first_input, first_output = (np.searchsorted(each, numbers).tolist() for each in (groups, rewritten.outputs))
+    first_input, first_output = (np.searchsorted(array, numbers).tolist() for array in (groups, rewritten.outputs))
     bins = [
         FileRewriteBin(
             removes=removes[first_input[number] : first_input[number + 1]],

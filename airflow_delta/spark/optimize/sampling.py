@@ -60,7 +60,7 @@ class SampleWorker:
                     file = files.slice(number, 1)
                     group = file[GROUP][0].as_py()
                     pieces = self._pieces(file, np.random.default_rng(number))
-                    samples = [{"group": group, "content": packed(each)} for each in pieces]
+                    samples = [{"group": group, "content": packed(piece)} for piece in pieces]
                     yield pa.RecordBatch.from_pylist(samples, SAMPLE)
 
     def _pieces(self, file: pa.Table, random: np.random.Generator) -> Iterator[list[OrderedColumn]]:
@@ -76,13 +76,13 @@ class SampleWorker:
 def packed(columns: Sequence[OrderedColumn]) -> bytes:
     """Columns of some rows as bytes."""
     buffer = io.BytesIO()
-    arrays = [array for each in columns for array in (each.values, each.is_null)]
+    arrays = [array for column in columns for array in (column.values, column.is_null)]
     np.savez(buffer, *arrays, allow_pickle=False)
     return buffer.getvalue()
 
 
 def unpacked(contents: Sequence[bytes]) -> list[OrderedColumn]:
     """The columns of all rows that ``packed`` made bytes of; at least one piece."""
-    pieces = [[*np.load(io.BytesIO(each), allow_pickle=False).values()] for each in contents]
-    arrays = [np.concatenate(each) for each in zip(*pieces, strict=True)]
+    pieces = [[*np.load(io.BytesIO(content), allow_pickle=False).values()] for content in contents]
+    arrays = [np.concatenate(column) for column in zip(*pieces, strict=True)]
     return [OrderedColumn(values=values, is_null=is_null) for values, is_null in zip(arrays[::2], arrays[1::2], strict=True)]

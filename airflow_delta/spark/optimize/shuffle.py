@@ -188,7 +188,7 @@ class GatherWorker:
                 batch.column(0).to_pylist(), batch.column(2).to_pylist(), batch.column(3), strict=True
             )
         )
-        for output, of_output in groupby(messages, key=lambda each: each[0]):
+        for output, of_output in groupby(messages, key=lambda message: message[0]):
             yield self._written(output, ((rows, content) for _, rows, content in of_output))
 
     def _written(self, output: int, messages: Iterator[tuple[int, pa.Buffer]]) -> pa.RecordBatch:

@@ -141,7 +141,7 @@ class FileRewrite:
             "data_change": pa.repeat(pa.scalar(self.data_change), rows),
             "stats": written["stats"],
         }
-        return pa.table([columns.get(each.name, pa.nulls(rows, each.type)) for each in ADD_FILE], schema=ADD_FILE)
+        return pa.table([columns.get(field.name, pa.nulls(rows, field.type)) for field in ADD_FILE], schema=ADD_FILE)
 
     def _changes(self, written: pa.Table) -> pa.Table:
         """The written files of changes (``RESULT``) as the log takes them."""
@@ -151,7 +151,9 @@ class FileRewrite:
             "size": written["change_size"],
             "data_change": pa.repeat(pa.scalar(value=False), len(written)),
         }
-        return pa.table([columns.get(each.name, pa.nulls(len(written), each.type)) for each in CHANGE_FILE], schema=CHANGE_FILE)
+        return pa.table(
+            [columns.get(field.name, pa.nulls(len(written), field.type)) for field in CHANGE_FILE], schema=CHANGE_FILE
+        )
 
     def _partition_values(self, written: pa.Table) -> pa.ChunkedArray:
         first_inputs = np.searchsorted(self.outputs, written["output"])

@@ -36,7 +36,7 @@ class RowChanges:
     """
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
-        self._batches = (each for each in batches if each.num_rows)
+        self._batches = (batch for batch in batches if batch.num_rows)
         self._rest: pa.RecordBatch | None = next(self._batches, None)
 
     def next_output(self) -> int | None:

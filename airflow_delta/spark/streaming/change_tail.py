@@ -99,14 +99,14 @@ class ChangeTail(LogTail):
 def _committed(files: pa.Table, sizes: pa.ChunkedArray, version: int, time: int) -> pa.Table:
     """Files (``CHANGED_FILE``) of a commit as ``_STREAMED``."""
     values = (version, time * 1000)
-    about = [pa.repeat(pa.scalar(each, pa.int64()), len(files)) for each in values]
+    about = [pa.repeat(pa.scalar(value, pa.int64()), len(files)) for value in values]
     return pa.table([*files.columns, sizes, *about], schema=_STREAMED)
 
 
 def _sizes(files: pa.Table, actions: CommitActions) -> pa.ChunkedArray:
     """Bytes of the files, as the commit records them; 0 where it does not."""
     recorded = pa.concat_tables(
-        [each.select(["path", "size"]) for each in (actions.adds, actions.removes, actions.changes)],
+        [changed.select(["path", "size"]) for changed in (actions.adds, actions.removes, actions.changes)],
         promote_options="permissive",
     )
     sizes = recorded["size"].take(pc.index_in(files["path"], value_set=recorded["path"].combine_chunks()))

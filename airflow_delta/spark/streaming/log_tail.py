@@ -235,7 +235,7 @@ class LogTail:
 
     def _check_metadata(self, version: int, metadata: Metadata) -> None:
         self._check_id(metadata)
-        known, found = ((stream_schema(schema_of(each)), _partitions(each)) for each in (self._began.metadata, metadata))
+        known, found = ((stream_schema(schema_of(state)), _partitions(state)) for state in (self._began.metadata, metadata))
         if known == found:
             return
         if version > self._began.version:
@@ -269,4 +269,4 @@ class LogTail:
 
 def _partitions(metadata: Metadata) -> list[str]:
     schema = schema_of(metadata)
-    return [physical_name(each) for each in schema.fields if each.name in metadata.partition_columns]
+    return [physical_name(field) for field in schema.fields if field.name in metadata.partition_columns]

@@ -184,11 +184,11 @@ def _shares(files: list[str], sizes: list[int]) -> Iterator[list[str]]:
     most = min(_MOST_IN_A_TASK, max(_OPENING, sum(weights) // _TASKS))
     share: list[str] = []
     weight = 0
-    for file, each in zip(files, weights, strict=True):
-        if share and weight + each > most:
+    for file, cost in zip(files, weights, strict=True):
+        if share and weight + cost > most:
             yield share
             share, weight = [], 0
         share.append(file)
-        weight += each
+        weight += cost
     if share:
         yield share
