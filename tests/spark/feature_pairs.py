@@ -118,10 +118,10 @@ class Case:
 
     def definition(self):
         """The table, empty."""
-        columns = ["id BIGINT", "p INT", "v BIGINT", "s STRING", *(each for part in self.parts for each in part.columns)]
+        columns = ["id BIGINT", "p INT", "v BIGINT", "s STRING", *(column for part in self.parts for column in part.columns)]
         schema = parse_struct(", ".join(columns))
         metadata = {name: values for part in self.parts for name, values in part.metadata.items()}
-        fields = (replace(each, metadata={**each.metadata, **metadata.get(each.name, {})}) for each in schema.fields)
+        fields = (replace(field, metadata={**field.metadata, **metadata.get(field.name, {})}) for field in schema.fields)
         return NewTable(
             schema=StructType(tuple(fields)),
             partition_columns=("p",) if self.partitioned else (),

@@ -44,7 +44,7 @@ def log(put, table, request):
 def declare(table):
     commit = Path(table, "_delta_log", f"{0:020d}.json")
     actions = [json.loads(line) for line in commit.read_text().splitlines()]
-    metadata = next(each["metaData"] for each in actions if "metaData" in each)
+    metadata = next(action["metaData"] for action in actions if "metaData" in action)
     schema = json.loads(metadata["schemaString"])
     for field in schema["fields"]:
         field["metadata"] = {CHAR_VARCHAR: DECLARED[field["name"]]} if field["name"] in DECLARED else {}

@@ -55,18 +55,18 @@ def rows_of(log, key="id"):
 
 
 def expected(ids):
-    return [(each, f"d{each % 2}", each) for each in ids]
+    return [(id_, f"d{id_ % 2}", id_) for id_ in ids]
 
 
 def test_files_of_a_mapped_table_hold_physical_names_and_ids(spark, mapped, table):
     put(spark, mapped, 0, 4)
     snapshot = mapped.refresh()
-    physical = [each.metadata["delta.columnMapping.physicalName"] for each in snapshot.schema.fields]
+    physical = [field.metadata["delta.columnMapping.physicalName"] for field in snapshot.schema.fields]
     for file in snapshot.files().to_pylist():
         stored = pq.read_schema(f"{table}/{file['path']}")
         assert stored.names == [physical[0], physical[2]]
-        assert [int(each.metadata[b"PARQUET:field_id"]) for each in stored] == [1, 3]
-        assert [int(each.metadata[b"PARQUET:field_id"]) for each in stored.field(physical[2]).type] == [4, 5]
+        assert [int(field.metadata[b"PARQUET:field_id"]) for field in stored] == [1, 3]
+        assert [int(field.metadata[b"PARQUET:field_id"]) for field in stored.field(physical[2]).type] == [4, 5]
         assert dict(file["partition_values"]).keys() == {physical[1]}
         assert f'"{physical[0]}"' in file["stats"]
     assert rows_of(mapped) == expected(range(4))
@@ -112,8 +112,8 @@ def test_rows_that_vectors_hide_stay_hidden_through_merge_and_compaction(spark, 
         ),
     )
     after = log.refresh().to_arrow().read_all()
-    assert merged.metrics["numTargetRowsDeleted"] == sum(each == some for each in rows["id"].to_pylist())
-    assert sorted(after["id"].to_pylist()) == sorted(each for each in rows["id"].to_pylist() if each != some)
+    assert merged.metrics["numTargetRowsDeleted"] == sum(id_ == some for id_ in rows["id"].to_pylist())
+    assert sorted(after["id"].to_pylist()) == sorted(id_ for id_ in rows["id"].to_pylist() if id_ != some)
 
     optimize(spark, log, OptimizeStatement(table=log.table_uri))
     compacted = log.refresh()

@@ -67,7 +67,7 @@ def with_rule(table, create):
         create("id BIGINT, s STRING, other STRING")
         log = DeltaLog.for_table(table)
         snapshot = log.snapshot()
-        fields = {each.name: each for each in snapshot.schema.fields}
+        fields = {field.name: field for field in snapshot.schema.fields}
         configuration = dict(snapshot.metadata.configuration)
         match kind:
             case "default":

@@ -87,7 +87,7 @@ def test_rows_that_are_numbered_anew_leave_no_file_of_the_first_try_behind(spark
 
     named = sorted(DeltaLog.for_table(table).snapshot().files()["path"].to_pylist())
     assert [len(result.conflicts), len(named)] == [1, 2]
-    assert sorted(str(each.relative_to(table)) for each in Path(table).rglob("*.parquet")) == named
+    assert sorted(str(path.relative_to(table)) for path in Path(table).rglob("*.parquet")) == named
 
 
 def test_a_commit_that_numbers_rows_and_adds_columns_is_not_tagged_as_one_of_numbers(create, put, put_together, table):

@@ -23,8 +23,8 @@ def with_column_metadata(table):
         log = DeltaLog.for_table(table)
         snapshot = log.snapshot()
         fields = (
-            replace(each, metadata={**each.metadata, **metadata}) if each.name == name else each
-            for each in parse_schema(snapshot.metadata.schema_string).fields
+            replace(field, metadata={**field.metadata, **metadata}) if field.name == name else field
+            for field in parse_schema(snapshot.metadata.schema_string).fields
         )
         transaction = log.start_transaction(snapshot)
         transaction.set_metadata(replace(snapshot.metadata, schema_string=schema_json(StructType(tuple(fields)))))

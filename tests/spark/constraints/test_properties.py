@@ -87,7 +87,7 @@ def broken(spark, sql, condition):
 
 
 def found(table):
-    return sorted(str(tuple(each[name] for name in NAMES)) for each in DeltaTable(table).to_pyarrow_table().to_pylist())
+    return sorted(str(tuple(row[name] for name in NAMES)) for row in DeltaTable(table).to_pyarrow_table().to_pylist())
 
 
 def made(table, condition, partitioned):

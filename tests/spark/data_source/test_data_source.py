@@ -78,7 +78,7 @@ class TestReading:
 
 
 def _names(table):
-    return sorted(each.name for each in Path(table).iterdir())
+    return sorted(path.name for path in Path(table).iterdir())
 
 
 def _adds(table):
@@ -100,7 +100,7 @@ class TestWriting:
         assert judged() == [(1, "a"), (2, "b")]
         delta.range(3, 5).write.format("delta").mode("overwrite").save(table)
         assert judged() == [(3, None), (4, None)]
-        assert [each.version for each in DeltaLog.for_table(table).history()] == [2, 1, 0]
+        assert [commit.version for commit in DeltaLog.for_table(table).history()] == [2, 1, 0]
 
     def test_rows_go_to_their_partitions_and_bound_by_right_statistics(self, delta, table, put, judged):
         put("SELECT 0L AS id, 'p0' AS part, 0.0D AS x", partition_by=("part",))
@@ -108,10 +108,10 @@ class TestWriting:
         rows.write.format("delta").mode("append").save(table)
         expected = [(0, "p0"), *((i, f"p{i % 3}" if i % 3 else None) for i in range(100))]
         assert sorted(judged(order="id, part", columns="id, part"), key=str) == sorted(expected, key=str)
-        for each in _adds(table):
-            stats = json.loads(each.stats)
+        for file in _adds(table):
+            stats = json.loads(file.stats)
             assert stats["minValues"]["id"] <= stats["maxValues"]["id"]
-        assert {dict(each.partition_values)["part"] for each in _adds(table)} == {"p0", "p1", "p2", None}
+        assert {dict(file.partition_values)["part"] for file in _adds(table)} == {"p0", "p1", "p2", None}
 
     def test_rows_that_do_not_fit_are_refused_before_any_is_written(self, delta, table, put, judged):
         put("SELECT 1L AS id")
@@ -214,7 +214,7 @@ class TestCommitting:
     def test_messages_are_those_of_spark(self, table):
         _, kept = self._written(table)
         assert isinstance(kept, WrittenFiles)
-        assert [each["num_records"] for each in kept.files] == [2]
+        assert [file["num_records"] for file in kept.files] == [2]
 
 
 @pytest.mark.parametrize(

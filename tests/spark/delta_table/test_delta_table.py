@@ -19,7 +19,7 @@ from airflow_delta.spark.errors import ExpressionNotTextError, TableNameUnsuppor
 
 
 def _size(judge):
-    return sum(Path(each.removeprefix("file://")).stat().st_size for each in judge.file_uris())
+    return sum(Path(uri.removeprefix("file://")).stat().st_size for uri in judge.file_uris())
 
 
 BIRDS = [(1, "wren", 9), (2, "owl", 480), (3, None, 20)]
@@ -272,7 +272,11 @@ class TestBuilders:
             .execute()
         )
         judge = JudgeTable(table)
-        assert [(each.name, each.nullable) for each in judge.schema().fields] == [("id", False), ("name", True), ("day", True)]
+        assert [(field.name, field.nullable) for field in judge.schema().fields] == [
+            ("id", False),
+            ("name", True),
+            ("day", True),
+        ]
         assert judge.metadata().partition_columns == ["day"]
         assert (judge.metadata().description, judge.metadata().configuration["owner"]) == ("birds", "me")
         assert made.toDF().schema["id"].metadata["comment"] == "the number"

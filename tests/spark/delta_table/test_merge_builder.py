@@ -97,7 +97,7 @@ def test_the_keys_of_a_condition_are_recognised_however_it_is_written(birds, new
     parse = merge_module.parse_condition
     monkeypatch.setattr(merge_module, "parse_condition", lambda *arguments: found.append(parse(*arguments)) or found[-1])
     birds.alias("e").merge(news.alias("u"), condition()).whenMatchedUpdateAll().execute()
-    assert [(each.column, each.other) for each in found[0].keys] == [("id", "source.id")]
+    assert [(key.column, key.other) for key in found[0].keys] == [("id", "source.id")]
     entry = DeltaLog.for_table(table).history(1)[0]
     assert "target.id" in json.loads(entry.commit_info.operation_parameters["predicate"])[0]
 
@@ -131,9 +131,9 @@ def test_what_means_nothing_is_sparks_to_refuse(birds, news, judged):
 
 
 def test_the_view_of_the_source_is_gone_afterwards(spark, birds, news):
-    before = {each.name for each in spark.catalog.listTables()}
+    before = {view.name for view in spark.catalog.listTables()}
     birds.alias("e").merge(news.alias("u"), "e.id = u.id").whenMatchedDelete().execute()
-    assert {each.name for each in spark.catalog.listTables()} == before
+    assert {view.name for view in spark.catalog.listTables()} == before
 
 
 def test_default_as_a_value_is_the_default_of_the_column(spark, put, table, judged):

@@ -71,7 +71,11 @@ METHODS = {
 
 @pytest.mark.parametrize(("owner", "name"), [(owner, name) for owner, methods in METHODS.items() for name in methods])
 def test_a_method_takes_what_delta_sparks_takes_in_that_order(owner, name):
-    found = [each for each in inspect.signature(getattr(owner, name)).parameters if each != "self" or name == "__init__"]
+    found = [
+        parameter
+        for parameter in inspect.signature(getattr(owner, name)).parameters
+        if parameter != "self" or name == "__init__"
+    ]
     assert tuple(found[: len(METHODS[owner][name])]) == METHODS[owner][name]
 
 

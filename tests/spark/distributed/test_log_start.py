@@ -59,10 +59,10 @@ def test_manifest_sidecars_and_commits_are_pieces(log):
     (sidecar,) = start.rows
     manifest = start.segment.checkpoint.files[0].path
     found = list(start.pieces())
-    assert [(each.path, each.version) for each in found] == [(manifest, 1), (sidecar, 1), (commit_path(2), 2)]
+    assert [(piece.path, piece.version) for piece in found] == [(manifest, 1), (sidecar, 1), (commit_path(2), 2)]
     assert list(pieces_of(pieces_table(found).to_batches())) == found
     tables = [actions for piece in found for actions in piece.actions(log.store)]
-    assert [(each["path"].to_pylist(), each["version"].to_pylist()) for each in tables] == [
+    assert [(table["path"].to_pylist(), table["version"].to_pylist()) for table in tables] == [
         (["a", "b"], [1, 1]),
         (["c"], [2]),
         (["d"], [2]),
@@ -73,7 +73,7 @@ def test_manifest_sidecars_and_commits_are_pieces(log):
 def test_a_piece_of_a_file_is_read_by_the_numbers_of_its_actions(log, start, stop, paths):
     (sidecar,) = LogStart.of(log.store).rows
     piece = LogPiece(path=sidecar, version=1, start=start, stop=stop)
-    assert [path for each in piece.actions(log.store) for path in each["path"].to_pylist()] == paths
+    assert [path for actions in piece.actions(log.store) for path in actions["path"].to_pylist()] == paths
 
 
 def test_a_checkpoint_that_lost_a_sidecar_is_passed_over(log):
@@ -81,7 +81,7 @@ def test_a_checkpoint_that_lost_a_sidecar_is_passed_over(log):
     log.store.delete(whole.rows)
     start = LogStart.of(log.store)
     assert (start.segment.checkpoint, start.broken) == (None, (whole.segment.checkpoint,))
-    assert [each.version for each in start.pieces()] == [0, 1, 2]
+    assert [piece.version for piece in start.pieces()] == [0, 1, 2]
 
 
 def test_only_the_checkpoint_that_is_to_blame_is_passed_over(log):
@@ -101,7 +101,7 @@ def test_only_the_checkpoint_that_is_to_blame_is_passed_over(log):
 def test_small_lines_leave_out_what_is_about_files(log):
     assert LogPiece(path=commit_path(2), version=2).small_lines(log.store) == b""
     lines = LogPiece(path=commit_path(0), version=0).small_lines(log.store).split(b"\n")
-    assert [next(iter(json.loads(each))) for each in lines] == ["protocol", "metaData"]
+    assert [next(iter(json.loads(line))) for line in lines] == ["protocol", "metaData"]
 
 
 def test_a_commit_that_went_away_is_a_gap(log):

@@ -65,8 +65,8 @@ def shared(spark, log, version=None, *, kind=None, actions_of_file=3):
 
 def told(store, result):
     """All that the files of a checkpoint say, by kind of action; where they lie left out."""
-    files = next(each.files for each in list_log(store).checkpoints if each.files[0].path == result.path)
-    rows = [row for each in files for row in rows_of(store, each.path)]
+    files = next(checkpoint.files for checkpoint in list_log(store).checkpoints if checkpoint.files[0].path == result.path)
+    rows = [row for file in files for row in rows_of(store, file.path)]
     names = [row["sidecar"]["path"] for row in rows if row.get("sidecar")]
     rows += [row for name in names for row in rows_of(store, sidecar_path(name))]
     found = {}
@@ -143,7 +143,7 @@ def test_tables_of_delta_spark_get_the_checkpoint_that_the_core_writes(spark, go
     if kind is not V2_JSON:
         assert pq.read_schema(root / by_spark.path) == pq.read_schema(copy / by_core.path)
     fields = ("version", "kind", "actions" if kind is MULTI_PART else "files", "files", "table_size")
-    assert [getattr(by_spark, each) for each in fields] == [getattr(by_core, each) for each in fields]
+    assert [getattr(by_spark, field) for field in fields] == [getattr(by_core, field) for field in fields]
 
 
 @pytest.mark.parametrize("kind", [MULTI_PART, V2_JSON, V2_PARQUET])
@@ -217,8 +217,8 @@ def test_a_checkpoint_goes_on_from_the_one_before_and_forgets_old_tombstones(spa
     result = shared(spark, later)
     assert (result.version, result.files) == (12, 7)
     found = told(later.store, result)
-    assert [json.loads(each)["path"] for each in found["remove"]] == ["part/f3.parquet"]
-    assert "part/f0.parquet" in {json.loads(each)["path"] for each in found["add"]}
+    assert [json.loads(line)["path"] for line in found["remove"]] == ["part/f3.parquet"]
+    assert "part/f0.parquet" in {json.loads(line)["path"] for line in found["add"]}
     snapshot = DeltaLog.for_table(str(table.root)).snapshot()
     assert len(snapshot.segment.checkpoint.files) == hint_of(later.store)["parts"]
     assert sorted(snapshot.to_arrow().read_all()["n"].to_pylist()) == [0, 1, 2, 4, 5, 6, 7]
@@ -297,7 +297,7 @@ def test_a_task_that_dies_leaves_the_checkpoint_before_in_force(spark, table, mo
     log = DeltaLog.for_table(str(table.root))
     assert log.store.read(LAST_CHECKPOINT) == hint
     snapshot = log.snapshot()
-    assert [each.path for each in snapshot.segment.checkpoint.files] == [before.path]
+    assert [file.path for file in snapshot.segment.checkpoint.files] == [before.path]
     assert len(snapshot.files()) == 7
     monkeypatch.undo()
     assert shared(spark, log, kind=kind).files == 7

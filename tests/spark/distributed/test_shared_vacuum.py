@@ -94,7 +94,9 @@ def test_directories_are_opened_until_there_are_enough_of_them(tmp_path):
 
     def shared(wanted):
         files, directories = shared_directories(pafs.LocalFileSystem(), str(tmp_path), wanted)
-        return sorted(each.base_name for each in files), sorted(each.removeprefix(f"{tmp_path}/") for each in directories)
+        return sorted(file.base_name for file in files), sorted(
+            directory.removeprefix(f"{tmp_path}/") for directory in directories
+        )
 
     assert shared(1) == shared(2) == (["v"], ["a", "b"])
     assert shared(3) == (["v", "w"], ["a/1", "a/2", "b/3"])

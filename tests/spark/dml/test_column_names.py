@@ -34,7 +34,7 @@ def row(number, **changed):
 
 
 def rows(log):
-    return sorted(log.refresh().to_arrow().read_all().to_pylist(), key=lambda each: each["id"])
+    return sorted(log.refresh().to_arrow().read_all().to_pylist(), key=lambda row: row["id"])
 
 
 def test_an_update_finds_its_rows_and_values(spark, log):

@@ -56,7 +56,7 @@ def expected(spark, query):
 
 def found(table, columns=("id", "v", "p", "s")):
     read = DeltaTable(table).to_pyarrow_table().select(list(columns)).to_pylist()
-    return sorted((tuple(each.values()) for each in read), key=str)
+    return sorted((tuple(row.values()) for row in read), key=str)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_rows_that_others_add_meanwhile_are_deleted_too(spark, rows, put):
     log.start_transaction = slow
     result = delete(spark, log, DeleteStatement(table=rows, where="id = 7"))
     assert (result.metrics["numDeletedRows"], result.attempts, len(found(rows))) == (2, 2, 23)
-    assert [each["version"] for each in result.conflicts] == [2]
+    assert [conflict["version"] for conflict in result.conflicts] == [2]
 
 
 LEAVES = ["id {} {n}", "v {} {n}", "s IS NULL", "s IS NOT NULL", "v IS NULL", "p = 'p{n}'", "id % 4 = {n}", "p <> 'p0'"]

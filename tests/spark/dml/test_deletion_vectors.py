@@ -72,14 +72,14 @@ def test_deleted_rows_are_hidden_and_later_ones_added_to_them(spark, log, rows, 
     first = delete(spark, log, DeleteStatement(table=table, where="id % 3 = 0"))
     second = delete(spark, log, DeleteStatement(table=table, where="id IN (1, 2, 19)"))
 
-    assert rows() == [(each, each) for each in range(20) if each % 3 and each not in {1, 2, 19}]
+    assert rows() == [(number, number) for number in range(20) if number % 3 and number not in {1, 2, 19}]
     assert data_files(table) == before
     assert (vector_metrics(first), vector_metrics(second)) == ((2, 0, 0), (2, 2, 2))
     assert (first.metrics["numDeletedRows"], second.metrics["numDeletedRows"]) == (7, 3)
     assert (first.metrics["numRemovedFiles"], first.metrics["numAddedFiles"], first.metrics["numCopiedRows"]) == (0, 0, 0)
     files = log.refresh().files()
     assert sorted(files["deletion_vector"].combine_chunks().field("cardinality").to_pylist()) == [4, 6]
-    assert all('"tightBounds":false' in each for each in files["stats"].to_pylist())
+    assert all('"tightBounds":false' in text for text in files["stats"].to_pylist())
     DeltaLog.for_table(table).vacuum(0, enforce_retention=False)
     assert (len(vectors(table)), len(rows())) == (2, 10)
 
@@ -88,7 +88,7 @@ def test_a_file_of_which_no_row_is_left_goes(spark, log, rows, table):
     delete(spark, log, DeleteStatement(table=table, where="v < 5"))
     result = delete(spark, log, DeleteStatement(table=table, where="v < 11"))
 
-    assert rows() == [(each, each) for each in range(11, 20)]
+    assert rows() == [(number, number) for number in range(11, 20)]
     assert (result.metrics["numRemovedFiles"], vector_metrics(result)) == (1, (1, 1, 0))
     assert len(log.refresh().files()) == 1
 
@@ -97,7 +97,7 @@ def test_updated_rows_are_written_beside_and_hidden_where_they_were(spark, log, 
     before = data_files(table)
     result = update(spark, log, UpdateStatement(table=table, where="id IN (3, 13)", assignments={"v": "v + 100"}))
 
-    assert rows() == sorted([*((each, each) for each in range(20) if each not in {3, 13}), (3, 103), (13, 113)])
+    assert rows() == sorted([*((number, number) for number in range(20) if number not in {3, 13}), (3, 103), (13, 113)])
     assert len(data_files(table)) == len(before) + 1
     assert (vector_metrics(result), result.metrics["numUpdatedRows"], result.metrics["numAddedFiles"]) == ((2, 0, 0), 2, 1)
 
@@ -110,10 +110,10 @@ def test_a_merge_hides_what_it_changes_and_writes_the_new_rows(spark, log, rows,
     result = merge(spark, log, statement)
 
     changed = {8: 80, 10: 100, 11: 110, 50: 500}
-    assert rows() == sorted({**{each: each for each in range(20) if each != 9}, **changed}.items())
+    assert rows() == sorted({**{number: number for number in range(20) if number != 9}, **changed}.items())
     assert set(before) < set(data_files(table))
     assert vector_metrics(result, "numTarget") == (2, 0, 0)
-    counted = [result.metrics[f"numTargetRows{each}"] for each in ("Updated", "Deleted", "Inserted", "Copied")]
+    counted = [result.metrics[f"numTargetRows{effect}"] for effect in ("Updated", "Deleted", "Inserted", "Copied")]
     assert counted == [3, 1, 1, 0]
 
 
@@ -139,8 +139,8 @@ def test_two_deletes_of_different_rows_of_one_file_pass_each_other(spark, log, r
 
     log.start_transaction = slow
     result = delete(spark, log, DeleteStatement(table=table, where="id = 2"))
-    assert rows() == [(each, each) for each in range(20) if each not in {1, 2}]
-    assert ([each["rule"] for each in result.conflicts], len(log.refresh().files())) == ([None], 2)
+    assert rows() == [(number, number) for number in range(20) if number not in {1, 2}]
+    assert ([conflict["rule"] for conflict in result.conflicts], len(log.refresh().files())) == ([None], 2)
 
 
 def test_nothing_is_left_of_a_change_that_is_not_committed(spark, log, rows, table):
@@ -148,4 +148,4 @@ def test_nothing_is_left_of_a_change_that_is_not_committed(spark, log, rows, tab
     with pytest.raises(ExpectationFailedError):
         update(spark, log, UpdateStatement(table=table, where="id < 5", assignments={"v": "-1"}, expect="v >= 0"))
     assert (vectors(table), data_files(table)) == ([], before)
-    assert rows() == [(each, each) for each in range(20)]
+    assert rows() == [(number, number) for number in range(20)]

@@ -158,8 +158,8 @@ def test_what_cannot_be_assigned_is_told_before_anything_runs(spark, plain, assi
 def test_members_of_lists_and_maps_are_not_assigned(spark, put, table):
     put("SELECT 1L AS id, array(named_struct('a', 1)) AS l, map('k', named_struct('a', 1)) AS m")
     found = refused(spark, DeltaLog.for_table(table), {"l.element.a": "2", "m.value.a": "2", "m.k": "NULL"})
-    assert [each.split(",")[0].rpartition(" is ")[0] for each in found] == ["l.element.a: l", "m.value.a: m", "m.k: m"]
-    assert all(each.endswith("and only members of structs are assigned alone") for each in found)
+    assert [line.split(",")[0].rpartition(" is ")[0] for line in found] == ["l.element.a: l", "m.value.a: m", "m.k: m"]
+    assert all(line.endswith("and only members of structs are assigned alone") for line in found)
 
 
 def test_an_insert_takes_whole_columns(spark, plain, table):

@@ -64,7 +64,7 @@ def test_a_long_listing_comes_over_in_one_piece(spark, tmp_path):
     (tmp_path / "directory").mkdir()
     store = HadoopLogStore(spark, str(tmp_path))
     listed = list(store.list_from("", "0001"))
-    assert [(each.path, each.size) for each in listed] == [
+    assert [(file.path, file.size) for file in listed] == [
         (f"{number:04d} ü;=, isDirectory=true", number % 300) for number in range(1, 1500)
     ]
     assert listed[0] == store.status("0001 ü;=, isDirectory=true")

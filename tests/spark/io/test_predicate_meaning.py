@@ -36,7 +36,7 @@ COLUMNS = {
         ],
         pa.timestamp("us", "UTC"),
     ),
-    "ntz": pa.array([each and each.replace(tzinfo=None) for each in (NOON, NOON.replace(hour=0, microsecond=0))] + [None] * 4),
+    "ntz": pa.array([time and time.replace(tzinfo=None) for time in (NOON, NOON.replace(hour=0, microsecond=0))] + [None] * 4),
     "n": pa.array([{"x": 1}, {"x": 5}, {"x": None}, None, {"x": -1}, {"x": 0}], pa.struct({"x": pa.int32()})),
 }
 LITERALS = {
@@ -165,8 +165,8 @@ def test_every_comparison_that_is_decided_here_is_decided_as_spark_decides_it(sp
     schema = struct_from_arrow(table.schema)
     compared = [
         text
-        for name, each in LITERALS.items()
-        for literal in each
+        for name, literals in LITERALS.items()
+        for literal in literals
         for op in OPERATORS
         for text in (f"{name} {op} {literal}", f"{literal} {op} {name}")
     ]

@@ -32,7 +32,7 @@ def put(spark, log, partition, ids):
 
 
 def partitions(log):
-    return sorted(dict(each)["p"] for each in log.refresh().files()["partition_values"].to_pylist())
+    return sorted(dict(values)["p"] for values in log.refresh().files()["partition_values"].to_pylist())
 
 
 def test_only_partitions_that_the_commit_touched_are_compacted(spark, log, judged):

@@ -53,9 +53,9 @@ def test_no_files_make_no_bins():
 )
 def test_bins_hold_small_files_of_one_partition_and_no_more_bytes_than_a_file(table, partitioned):
     binned = bins(files(*table), [DAY] if partitioned else [], 100)
-    assert len({path for each in binned for path in each}) == sum(map(len, binned))
-    for each in binned:
-        members = [table[int(path[1:])] for path in each]
+    assert len({path for paths in binned for path in paths}) == sum(map(len, binned))
+    for paths in binned:
+        members = [table[int(path[1:])] for path in paths]
         assert len(members) > 1
         assert all(size < 100 for size, _ in members)
         assert sum(size for size, _ in members) <= 100

@@ -61,8 +61,8 @@ def size_of(log):
 
 
 def ranges(log, column):
-    stats = [json.loads(each) for each in log.refresh().files()["stats"].to_pylist()]
-    return sorted((each["minValues"][column], each["maxValues"][column]) for each in stats if column in each["minValues"])
+    stats = [json.loads(text) for text in log.refresh().files()["stats"].to_pylist()]
+    return sorted((file["minValues"][column], file["maxValues"][column]) for file in stats if column in file["minValues"])
 
 
 def skipped(log, column, values):
@@ -75,7 +75,7 @@ def shuffled(table):
     """4,000 rows in eight files, ``a`` and ``b`` in no order."""
     for part in range(8):
         ids = range(part, 4_000, 8)
-        rows = {"id": ids, "a": [each * 7919 % 4_001 for each in ids], "b": [each * 104_729 % 4_003 for each in ids]}
+        rows = {"id": ids, "a": [id_ * 7919 % 4_001 for id_ in ids], "b": [id_ * 104_729 % 4_003 for id_ in ids]}
         write_deltalake(table, pa.table(rows), mode="append")
     return DeltaLog.for_table(table)
 
@@ -97,7 +97,7 @@ def test_files_have_narrow_ranges_of_every_column_and_no_row_changes(spark, shuf
 
 def test_each_partition_is_one_group_and_one_that_loses_a_file_leaves_the_others_their_work(spark, table, judged):
     for part in range(2):
-        rows = {"id": range(part, 40, 2), "p": ["xy"[each // 2 % 2] for each in range(part, 40, 2)]}
+        rows = {"id": range(part, 40, 2), "p": ["xy"[number // 2 % 2] for number in range(part, 40, 2)]}
         write_deltalake(table, pa.table(rows), mode="append", partition_by=["p"])
     log = DeltaLog.for_table(table)
     begin = log.start_transaction
@@ -127,7 +127,7 @@ def test_columns_that_do_not_suit_are_all_named(spark, table):
     log.create(NewTable(schema=SCHEMA, partition_columns=("p",), properties=properties))
     with pytest.raises(UnsuitableColumnsError) as caught:
         run(spark, log, z_order_by=("p", "none", "inner.tags", "day", "ID", "id", "inner", "`"), full=False)
-    assert [each.split()[0] for each in caught.value.reasons] == ["p", "none", "inner.tags", "day", "id", "inner", "'`'"]
+    assert [line.split()[0] for line in caught.value.reasons] == ["p", "none", "inner.tags", "day", "id", "inner", "'`'"]
     with pytest.raises(UnsuitableColumnsError, match="has none"):
         run(spark, log, full=True)
 
@@ -157,7 +157,7 @@ def test_rows_keep_their_ids(spark, table):
 
     def known():
         rows = log.refresh().to_arrow(["id"], with_row_ids=True).read_all()
-        return sorted(map(tuple, (each.values() for each in rows.to_pylist())))
+        return sorted(map(tuple, (row.values() for row in rows.to_pylist())))
 
     before = known()
     run(spark, log, z_order_by=("id", "day"), target_file_size=size_of(log) // 6)
@@ -177,12 +177,15 @@ def test_a_clustered_table_is_clustered_by_its_columns_step_by_step(spark, table
     nothing = run(spark, log)
     full = run(spark, log, full=True, target_file_size=size_of(log) // 4)
 
-    assert [each.committed for each in (first, again, nothing, full)] == [True, True, False, True]
-    assert judged() == [(each, each * 7919 % 1000) for each in range(600)]
+    assert [result.committed for result in (first, again, nothing, full)] == [True, True, False, True]
+    assert judged() == [(number, number * 7919 % 1000) for number in range(600)]
     files = log.refresh().files().to_pylist()
-    assert {each["clustering_provider"] for each in files} == {"liquid"}
-    tags = [dict(each["tags"]) for each in files]
-    assert (len({each["ZCUBE_ID"] for each in tags}), {each["ZCUBE_ZORDER_BY"] for each in tags}) == (1, {'["a"]'})
+    assert {file["clustering_provider"] for file in files} == {"liquid"}
+    tags = [dict(file["tags"]) for file in files]
+    assert (
+        len({tags_of_file["ZCUBE_ID"] for tags_of_file in tags}),
+        {tags_of_file["ZCUBE_ZORDER_BY"] for tags_of_file in tags},
+    ) == (1, {'["a"]'})
     bounds = ranges(log, "a")
     assert (len(bounds), all(one[1] < other[0] for one, other in pairwise(bounds))) == (4, True)
     parameters = DeltaTable(table).history(1)[0]["operationParameters"]
@@ -198,8 +201,8 @@ def check_bounds(rows, stats):
         assert nulls == rows[name].null_count
     for bound, compare in (("minValues", operator.le), ("maxValues", operator.ge)):
         for name, text in stats[bound].items():
-            values = [each for each in rows[name].to_pylist() if each is not None]
-            assert all(compare(like(text, each), each) for each in values), name
+            values = [value for value in rows[name].to_pylist() if value is not None]
+            assert all(compare(like(text, value), value) for value in values), name
 
 
 def like(text, value):

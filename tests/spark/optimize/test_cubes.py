@@ -50,7 +50,7 @@ def test_many_files_make_several_cubes():
 def test_members_of_a_cube_share_its_id():
     adds = pa.Table.from_pylist([file(path) for path in "abc"], schema=ADD_FILE)
     rows = tagged(adds, pa.array([0, 0, 1], pa.int32()), ["a", "`b c`.d"]).to_pylist()
-    tags = [dict(each["tags"]) for each in rows]
+    tags = [dict(row["tags"]) for row in rows]
     assert tags[0]["ZCUBE_ID"] == tags[1]["ZCUBE_ID"] != tags[2]["ZCUBE_ID"]
-    assert {each["ZCUBE_ZORDER_BY"] for each in tags} == {'["a","`b c`.d"]'}
-    assert {each["clustering_provider"] for each in rows} == {"liquid"}
+    assert {tags_of_file["ZCUBE_ZORDER_BY"] for tags_of_file in tags} == {'["a","`b c`.d"]'}
+    assert {row["clustering_provider"] for row in rows} == {"liquid"}

@@ -46,11 +46,11 @@ def partitioned(table):
 
 def live(table):
     files = DeltaLog.for_table(table).snapshot().files()
-    return sorted(dict(each)["p"] for each in files["partition_values"].to_pylist())
+    return sorted(dict(values)["p"] for values in files["partition_values"].to_pylist())
 
 
 def everything(table):
-    return {str(each.relative_to(table)) for each in Path(table).rglob("*")}
+    return {str(path.relative_to(table)) for path in Path(table).rglob("*")}
 
 
 def test_small_files_become_one_in_each_partition_and_no_row_changes(run_optimize, partitioned, judged, table):
@@ -100,7 +100,7 @@ def test_the_table_says_how_large_files_become(run_optimize, table):
 def test_an_append_meanwhile_costs_nothing(run_optimize, partitioned, judged, table):
     more = pa.table({"id": [6], "p": ["a"]})
     result = run_optimize(meanwhile=lambda: write_deltalake(table, more, mode="append"))
-    assert (result.version, result.read_version, [each["rule"] for each in result.conflicts]) == (4, 2, [None])
+    assert (result.version, result.read_version, [conflict["rule"] for conflict in result.conflicts]) == (4, 2, [None])
     assert live(table) == ["a", "a", "b"]
     assert len(judged()) == 7
 

@@ -16,13 +16,13 @@ def files_of(columns, files, *, cells_per_file=1, sample=slice(None)):
     """The file of each row, as a rewrite computes it from a sample of the rows."""
     batch = pa.RecordBatch.from_arrays(columns, names=[str(number) for number in range(len(columns))])
     ordered = [OrderedColumn.of(batch, (name,)) for name in batch.schema.names]
-    sampled = [OrderedColumn(values=each.values[sample], is_null=each.is_null[sample]) for each in ordered]
-    distinct, codes = zip(*(each.distinct() for each in sampled), strict=True)
+    sampled = [OrderedColumn(values=column.values[sample], is_null=column.is_null[sample]) for column in ordered]
+    distinct, codes = zip(*(column.distinct() for column in sampled), strict=True)
     boxes = build_partition_tree(codes, files, cells_per_file)
     cuts = [boxes.begins(number) for number in range(len(columns))]
     begins = [values[cut - 1] for values, cut in zip(distinct, cuts, strict=True)]
     placed = boxes.with_codes(cuts)
-    cells = placed.cells_of([each.codes(begin) for each, begin in zip(ordered, begins, strict=True)], batch.num_rows)
+    cells = placed.cells_of([column.codes(begin) for column, begin in zip(ordered, begins, strict=True)], batch.num_rows)
     assert cells.max() < boxes.cells
     return np.unique(cells // cells_per_file, return_inverse=True)[1]
 
@@ -48,8 +48,8 @@ def zipf(rows, seed):
 @pytest.mark.parametrize(("values", "average", "worst"), [(uniform, 0.68, 0.64), (zipf, 0.64, 0.60)])
 def test_of_120_files_an_equality_skips_nearly_as_many_as_can_be(values, average, worst):
     columns = [values(100_000, seed) for seed in range(4)]
-    files = files_of([pa.array(each) for each in columns], 120, sample=slice(0, 60_000))
-    skips = [skipped(each, files) for each in columns]
+    files = files_of([pa.array(column) for column in columns], 120, sample=slice(0, 60_000))
+    skips = [skipped(column, files) for column in columns]
     assert (np.mean(skips) > average, min(skips) > worst) == (True, True)
     sizes = np.bincount(files) * 120 / 100_000
     assert (sizes.min() > 0.4, sizes.max() < 1.8) == (True, True)

@@ -77,7 +77,7 @@ def test_a_file_of_deleted_rows_alone_goes_and_one_that_another_changed_is_left_
     log.start_transaction = late
     result = purge(spark, log)
     assert (result.committed, result.metrics["numRemovedFiles"]) == (True, 1)
-    assert [row["id"] for row in rows_of(log)] == [each for each in range(20) if each not in {3, 5, 13}]
+    assert [row["id"] for row in rows_of(log)] == [number for number in range(20) if number not in {3, 5, 13}]
 
 
 @pytest.mark.parametrize(

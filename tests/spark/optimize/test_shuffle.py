@@ -19,7 +19,7 @@ from airflow_delta.spark.rewrite.rewrite_worker import INPUT_COLUMNS
 def test_rows_are_sampled_scattered_and_gathered(tmp_path):
     for part in range(3):
         ids = range(part, 3_000, 3)
-        write_deltalake(tmp_path, pa.table({"id": ids, "s": [f"s{each * 7919 % 3_001:04}" for each in ids]}), mode="append")
+        write_deltalake(tmp_path, pa.table({"id": ids, "s": [f"s{id_ * 7919 % 3_001:04}" for id_ in ids]}), mode="append")
     snapshot = DeltaLog.for_table(str(tmp_path)).snapshot()
     table, schema = TableFiles.of(snapshot), snapshot.schema
     files = snapshot.files().select(INPUT_COLUMNS).append_column(GROUP, pa.array([0, 0, 1], pa.int32()))
@@ -29,7 +29,7 @@ def test_rows_are_sampled_scattered_and_gathered(tmp_path):
         table=table, columns=schema, paths=(("s",),), files=to_ipc(files.append_column(STEP, pa.array([2, 2, 2]))), tasks=2
     )
     samples = pa.Table.from_batches(sampler(iter(tasks)))
-    (column,) = unpacked([each["content"] for each in samples.to_pylist() if each["group"] == 0])
+    (column,) = unpacked([sample["content"] for sample in samples.to_pylist() if sample["group"] == 0])
     assert 800 < len(column.values) < 1_200
     distinct, codes = column.distinct()
     learnt = build_partition_tree([codes], 5, 2)
@@ -45,11 +45,11 @@ def test_rows_are_sampled_scattered_and_gathered(tmp_path):
     gather = GatherWorker(table=table, directory="new", columns=columns, selection=StatisticsSelection(), codec="snappy")
     written = pa.Table.from_batches(gather(iter(messages.to_batches()))).to_pylist()
 
-    assert [each["output"] for each in written] == list(range(6))
-    assert [each["rows_read"] for each in written] == [each["rows_written"] for each in written]
-    assert sum(each["rows_written"] for each in written) == 3_000
-    rows = [pq.read_table(tmp_path / each["path"]) for each in written]
+    assert [file["output"] for file in written] == list(range(6))
+    assert [file["rows_read"] for file in written] == [file["rows_written"] for file in written]
+    assert sum(file["rows_written"] for file in written) == 3_000
+    rows = [pq.read_table(tmp_path / file["path"]) for file in written]
     assert sorted(pa.concat_tables(rows)["id"].to_pylist()) == list(range(3_000))
-    texts = [each["s"].to_pylist() for each in rows[:5]]
+    texts = [row["s"].to_pylist() for row in rows[:5]]
     assert all(max(one) < min(other) for one, other in pairwise(texts))
-    assert all(len(each) > 200 for each in texts)
+    assert all(len(text) > 200 for text in texts)

@@ -115,11 +115,11 @@ class Step:
 
 
 def conditions(side=""):
-    return st.sampled_from([each.format(side) for each in CONDITIONS])
+    return st.sampled_from([condition.format(side) for condition in CONDITIONS])
 
 
 def assignments(side=""):
-    return st.sampled_from([{name: value.format(side) for name, value in each.items()} for each in ASSIGNMENTS])
+    return st.sampled_from([{name: value.format(side) for name, value in assignments.items()} for assignments in ASSIGNMENTS])
 
 
 def rows(min_size=0, max_size=8):
@@ -168,7 +168,7 @@ def clauses(draw):
 
 
 def with_unique_keys(found):
-    return list({each["id"]: each for each in found}.values())
+    return list({row["id"]: row for row in found}.values())
 
 
 writes = st.builds(Step, name=st.sampled_from(["append", "overwrite", "dynamic_overwrite"]), rows=rows()) | st.builds(

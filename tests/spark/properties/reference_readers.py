@@ -35,9 +35,9 @@ def read_by_others(table, connection, snapshot, converted=frozenset()):
 
 def check_statistics(table, snapshot, foreign=frozenset()):
     """Compare the statistics of every live file with the values in it; ``foreign`` files were written by others."""
-    names = {physical_name(each): each.name for each in snapshot.schema.fields}
+    names = {physical_name(field): field.name for field in snapshot.schema.fields}
     files = snapshot.files().to_pylist()
-    assert len(files) == len({each["path"] for each in files})
+    assert len(files) == len({file["path"] for file in files})
     for file in files:
         if file["path"] in foreign:
             continue
@@ -55,16 +55,16 @@ def check_statistics(table, snapshot, foreign=frozenset()):
             column = rows[physical]
             if physical in stats["nullCount"]:
                 assert stats["nullCount"][physical] == column.null_count, (name, stats)
-            values = [each for each in column.to_pylist() if each is not None]
+            values = [value for value in column.to_pylist() if value is not None]
             _check_bounds(name, values, stats["minValues"].get(physical), stats["maxValues"].get(physical))
             if name in ("id", "d", "k") and values:  # INT96 has none in footers
                 assert {physical in stats["minValues"], physical in stats["maxValues"]} == {True}, (name, stats)
 
 
 def _check_bounds(name, values, low, high):
-    has_nan = any(isinstance(each, float) and math.isnan(each) for each in values)
+    has_nan = any(isinstance(value, float) and math.isnan(value) for value in values)
     assert not (has_nan and high is not None), f"{name}: NaN is greater than {high}"
-    values = [_comparable(each) for each in values if not (isinstance(each, float) and math.isnan(each))]
+    values = [_comparable(value) for value in values if not (isinstance(value, float) and math.isnan(value))]
     if values and low is not None:
         assert _bound(low, values[0]) <= min(values), name
     if values and high is not None:

@@ -52,7 +52,7 @@ change_of_a_row = st.one_of(
     change_pieces=st.lists(st.integers(1, 4), min_size=1, max_size=3),
 )
 def test_rows_change_one_by_one_however_both_streams_are_cut(decisions, row_pieces, change_pieces):
-    files = [[{"id": row, "name": f"n{row}", "tags": [str(row)]} for row in range(len(each))] for each in decisions]
+    files = [[{"id": row, "name": f"n{row}", "tags": [str(row)]} for row in range(len(decision))] for decision in decisions]
     changes, expected = [], {}
     for output, of_file in enumerate(decisions):
         changes.append({OUTPUT: output, ROW: NO_ROW, DROP: False})
@@ -70,7 +70,7 @@ def test_rows_change_one_by_one_however_both_streams_are_cut(decisions, row_piec
 def test_a_row_that_is_dropped_twice_goes_once():
     rows = [{"id": row, "name": None, "tags": None} for row in range(3)]
     drops = [{OUTPUT: 0, ROW: 1, DROP: True}] * 2
-    assert [each["id"] for each in applied([rows], drops, [3], [1])[0]] == [0, 2]
+    assert [row["id"] for row in applied([rows], drops, [3], [1])[0]] == [0, 2]
 
 
 def test_a_batch_without_changes_is_passed_on_as_it_is():

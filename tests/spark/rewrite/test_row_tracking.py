@@ -109,12 +109,12 @@ def test_ids_are_no_columns_and_have_no_statistics(spark, tracked, table, judged
     assert others == []
     names = pq.read_schema(f"{table}/{path}").names
     configuration = log.refresh().metadata.configuration
-    materialized = [configuration[f"delta.rowTracking.materialized{each}ColumnName"] for each in ("RowId", "RowCommitVersion")]
+    materialized = [configuration[f"delta.rowTracking.materialized{kind}ColumnName"] for kind in ("RowId", "RowCommitVersion")]
     assert names == ["id", "p", "v", *materialized]
     assert set(json.loads(stats)["minValues"]) == {"id", "p", "v"}
     write(spark, log, WriteStatement(table=table, source=SqlSource("SELECT 77L AS id, 'p' AS p, 1L AS v")))
     appended = log.refresh().files()["path"].to_pylist()
-    assert [pq.read_schema(f"{table}/{each}").names for each in appended if each != path] == [["id", "p", "v"]]
+    assert [pq.read_schema(f"{table}/{name}").names for name in appended if name != path] == [["id", "p", "v"]]
 
 
 def test_a_table_that_only_numbers_its_rows_gets_no_further_columns(spark, tracked, table):

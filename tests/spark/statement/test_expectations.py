@@ -17,7 +17,7 @@ def airlines(tmp_path):
 
 
 def flights(airlines, *carriers):
-    rows = ", ".join(f"('{each}', {number})" for number, each in enumerate(carriers))
+    rows = ", ".join(f"('{carrier}', {number})" for number, carrier in enumerate(carriers))
     return SqlSource(f"SELECT * FROM VALUES {rows} AS t(carrier, n)", views={"airlines": airlines})
 
 

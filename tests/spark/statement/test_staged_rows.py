@@ -162,7 +162,7 @@ def test_nothing_is_created_before_the_first_file(table):
         (CommitStateUnknownError(table="t", version=1, txn_id="x", detail=""), True),
         (KeyboardInterrupt(), True),
     ],
-    ids=lambda each: type(each).__name__,
+    ids=lambda source: type(source).__name__,
 )
 def test_entrusted_files_go_only_when_nothing_was_committed(table, error, is_left):
     with suppress(DeltaError, KeyboardInterrupt), StagingArea(table) as staging:
@@ -174,7 +174,7 @@ def test_entrusted_files_go_only_when_nothing_was_committed(table, error, is_lef
 
 
 @pytest.mark.parametrize(
-    "error", [None, TableNotFoundError(table="t"), KeyboardInterrupt()], ids=lambda each: type(each).__name__
+    "error", [None, TableNotFoundError(table="t"), KeyboardInterrupt()], ids=lambda source: type(source).__name__
 )
 def test_files_that_no_commit_got_are_deleted_with_the_directories_they_needed(tmp_path, error):
     table = tmp_path / "a" / "b" / "table"

@@ -32,7 +32,7 @@ class S3Table:
 
     def files(self):
         """Every object below the table, but for its log, relative to it."""
-        return sorted(each.path for each in self.log.store.list_all() if not each.path.startswith("_delta_log/"))
+        return sorted(file.path for file in self.log.store.list_all() if not file.path.startswith("_delta_log/"))
 
     def live(self):
         return sorted(self.log.snapshot().files()["path"].to_pylist())

@@ -85,9 +85,9 @@ def test_a_partition_becomes_one_file_however_many_tasks_hold_its_rows(spark, ta
     rows = spark.range(1000).repartition(7).select("id", (F.col("id") % 5).alias("p"))
     with StagingArea(table) as staging:
         staged = write_rows(rows, staging, metadata_of(rows, "p"))
-        assert sorted(dict(each)["p"] for each in staged.adds["partition_values"].to_pylist()) == ["0", "1", "2", "3", "4"]
-        assert sorted(each.name for each in Path(table).rglob("*.parquet")) == sorted(
-            Path(each).name for each in staged.adds["path"].to_pylist()
+        assert sorted(dict(values)["p"] for values in staged.adds["partition_values"].to_pylist()) == ["0", "1", "2", "3", "4"]
+        assert sorted(path.name for path in Path(table).rglob("*.parquet")) == sorted(
+            Path(path).name for path in staged.adds["path"].to_pylist()
         )
     assert not Path(table).exists()
 
@@ -114,7 +114,7 @@ def test_columns_that_are_mapped_are_stored_under_their_physical_names_and_ids(s
         found = pq.read_table(Path(table) / path)
         assert found.to_pylist() == [{"col-1": 1, "col-2": {"col-3": 2}}]
         inner = found.schema.field("col-2")
-        ids = [each.metadata[b"PARQUET:field_id"] for each in (found.schema.field("col-1"), inner, inner.type.field(0))]
+        ids = [field.metadata[b"PARQUET:field_id"] for field in (found.schema.field("col-1"), inner, inner.type.field(0))]
         assert ids == [b"1", b"2", b"3"]
 
 
@@ -157,14 +157,14 @@ def worker(table, **options):
 
 
 def batches(number, rows):
-    return (pa.record_batch({"0": pa.array(range(each * rows, (each + 1) * rows), pa.int64())}) for each in range(number))
+    return (pa.record_batch({"0": pa.array(range(step * rows, (step + 1) * rows), pa.int64())}) for step in range(number))
 
 
 def test_a_file_ends_at_its_size(tmp_path):
     (result,) = worker(tmp_path, file_bytes=1)(batches(3, 1 << 20))
     assert result["num_records"].to_pylist() == [1 << 20] * 3
-    assert [json.loads(each)["minValues"] for each in result["stats"].to_pylist()] == [{"id": n << 20} for n in range(3)]
-    sizes = {str(each.relative_to(tmp_path)): each.stat().st_size for each in tmp_path.rglob("*.parquet")}
+    assert [json.loads(text)["minValues"] for text in result["stats"].to_pylist()] == [{"id": n << 20} for n in range(3)]
+    sizes = {str(path.relative_to(tmp_path)): path.stat().st_size for path in tmp_path.rglob("*.parquet")}
     assert sizes == dict(zip(result["path"].to_pylist(), result["size"].to_pylist(), strict=True))
 
 

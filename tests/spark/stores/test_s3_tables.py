@@ -92,9 +92,9 @@ def test_deletion_vectors_hide_rows(spark, s3_table):
     merge(spark, s3_table.log, MergeStatement(table=s3_table.uri, source=source, on="target.id = source.id", clauses=clauses))
     expected = [(n, "new" if n == 4 else f"n{n}") for n in range(3, 8)]
     assert s3_table.by_core("id", "name") == expected
-    assert any(each is not None for each in s3_table.log.snapshot().files()["deletion_vector"].to_pylist())
+    assert any(vector is not None for vector in s3_table.log.snapshot().files()["deletion_vector"].to_pylist())
     shown = read_table(spark, s3_table.log.snapshot(), ["id", "name"]).orderBy("id").collect()
-    assert [tuple(each) for each in shown] == expected
+    assert [tuple(row) for row in shown] == expected
 
 
 def test_small_files_are_compacted(spark, s3_table):
@@ -118,7 +118,7 @@ def test_a_table_is_the_source_of_a_merge_with_the_options_of_the_environment(sp
     )
     result = merge(spark, DeltaLog.for_table(s3_table.uri), statement)
     assert s3_table.by_deltalake("id", "name")[:2] == [(0, "n0"), (1, "a")]
-    assert [dict(each) for each in result.sources] == [{"table": source.table_uri, "version": 0}]
+    assert [dict(source) for source in result.sources] == [{"table": source.table_uri, "version": 0}]
 
 
 # -- what is left
@@ -163,10 +163,10 @@ def test_of_two_writers_at_once_both_commit(spark, s3_table):
             outcomes[first] = error
 
     threads = [threading.Thread(target=append, args=(first,)) for first in (100, 200)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert sorted(outcomes.values()) == [1, 2]
     assert s3_table.by_deltalake("id")[10:] == [(n,) for n in (*range(100, 105), *range(200, 205))]
 

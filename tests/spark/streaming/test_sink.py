@@ -63,7 +63,7 @@ def test_each_batch_is_one_commit_that_names_the_query(table, feed, drain, judge
     query = drain(DeltaSink(table))
     assert judged() == [(0, "a"), (1, "a"), (2, "b"), (3, "a")]
     snapshot = DeltaLog.for_table(table).snapshot()
-    assert {app: each.version for app, each in snapshot.transactions.items()} == {query: 2}
+    assert {app: transaction.version for app, transaction in snapshot.transactions.items()} == {query: 2}
     assert (snapshot.version, snapshot.partition_columns) == (2, ("v",))
 
 
@@ -146,7 +146,7 @@ def test_a_sink_called_by_hand_needs_a_name_for_the_query(spark, table):
 
 def test_the_example_of_the_documentation_runs(spark, tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", (Path(__file__).parents[3] / "docs" / "scripts.md").read_text(), re.DOTALL)
-    [example] = [each for each in blocks if "read_stream" in each]
+    [example] = [block for block in blocks if "read_stream" in block]
     lake = str(tmp_path / "lake")
     orders = pa.table({"customer": ["a", "b", "a"], "n": pa.array([1, 2, 3], pa.int64())})
     write_deltalake(f"{lake}/orders", orders)

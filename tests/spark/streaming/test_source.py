@@ -30,7 +30,7 @@ def append(table):
 
 def added_by(table, version):
     lines = (Path(table) / "_delta_log" / f"{version:020d}.json").read_text().splitlines()
-    return [each["add"]["path"] for each in map(json.loads, lines) if "add" in each]
+    return [action["add"]["path"] for action in map(json.loads, lines) if "add" in action]
 
 
 def ids(batches):

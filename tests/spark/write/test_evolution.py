@@ -26,7 +26,7 @@ from airflow_delta.spark.statement.schema_evolution import evolution, evolved, e
 
 def struct(**columns):
     return StructType(
-        tuple(each if isinstance(each, StructField) else StructField(name, each) for name, each in columns.items())
+        tuple(column if isinstance(column, StructField) else StructField(name, column) for name, column in columns.items())
     )
 
 
@@ -60,7 +60,7 @@ def test_what_does_not_fit_is_listed_all_at_once():
     with pytest.raises(SchemaMismatchError) as caught:
         grown(table, rows)
 
-    assert [each.partition(":")[0] for each in caught.value.differences] == ["id", "s.y", "l", "nothing"]
+    assert [line.partition(":")[0] for line in caught.value.differences] == ["id", "s.y", "l", "nothing"]
     assert extended(table, rows, widen=False).names == ("id", "s", "l", "more")
 
 

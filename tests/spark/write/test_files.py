@@ -16,8 +16,8 @@ ROWS = "SELECT id, CAST(id % 7 AS STRING) AS text FROM range(0, {}, 1, {})"
 
 
 def codecs(table, snapshot):
-    paths = [Path(table) / each for each in snapshot.files()["path"].to_pylist()]
-    return {pq.read_metadata(each).row_group(0).column(0).compression for each in paths}
+    paths = [Path(table) / path for path in snapshot.files()["path"].to_pylist()]
+    return {pq.read_metadata(path).row_group(0).column(0).compression for path in paths}
 
 
 def test_files_have_the_codec_that_the_table_asks_for_also_when_they_are_written_anew(spark, put, judged, latest, table):

@@ -103,7 +103,7 @@ def test_create_or_replace_leaves_nothing_of_the_former_table_but_its_history(pu
     assert latest().commit_info.operation_parameters["clusterBy"] == '["n"]'
     put("SELECT 2 AS key", mode="create_or_replace")
     assert latest().domains == {}
-    assert [each.commit_info.operation for each in DeltaLog.for_table(table).history()] == [first.operation] * 3
+    assert [commit.commit_info.operation for commit in DeltaLog.for_table(table).history()] == [first.operation] * 3
 
 
 def test_a_table_that_only_takes_appends_is_not_replaced(put, judged):

@@ -13,14 +13,14 @@ from airflow_delta.spark.write.partitions import in_partitions_of, partitions_pr
 
 def files(*partitions):
     """Files in these partitions; values as texts of the log."""
-    maps = pa.array([list(each.items()) for each in partitions], pa.map_(pa.string(), pa.string()))
+    maps = pa.array([list(partition.items()) for partition in partitions], pa.map_(pa.string(), pa.string()))
     names = [str(position) for position in range(len(partitions))]
     return pa.table({"path": names, "partition_values": maps, "stats": pa.nulls(len(names), pa.string())})
 
 
 def verdicts(columns, new, candidates):
     predicate = partitions_predicate(new, columns)
-    return evaluate_files(predicate, candidates, StructType(columns), [each.name for each in columns]).to_pylist()
+    return evaluate_files(predicate, candidates, StructType(columns), [column.name for column in columns]).to_pylist()
 
 
 @pytest.mark.parametrize(

@@ -85,8 +85,8 @@ def check(put, table, seen, *, first, writes, partitioned, mapping, vectors, fee
             assert Counter(seen("id, v, p")) == counted(expected)
         if feed:
             changes = log.changes(result.version, result.version).read_all().to_pylist()
-            come = counted(each for each in changes if each["_change_type"] == "insert")
-            gone = counted(each for each in changes if each["_change_type"] == "delete")
+            come = counted(row for row in changes if row["_change_type"] == "insert")
+            gone = counted(row for row in changes if row["_change_type"] == "delete")
             assert counted(held) + come - gone == counted(expected)
             assert len(changes) == come.total() + gone.total()
         held = expected

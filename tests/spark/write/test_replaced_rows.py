@@ -44,7 +44,7 @@ def test_only_rows_of_the_range_are_replaced_and_files_that_hold_others_are_writ
     ]  # fmt: skip
     assert untouched < paths(latest())
     assert (result.operation, result.metrics["numOutputRows"], result.metrics["numDeletedRows"]) == ("WRITE", 1, 4)
-    assert result.metrics["numCopiedRows"] + 4 == sum(len(each) for each in ("abcd", "efgh"))
+    assert result.metrics["numCopiedRows"] + 4 == sum(len(text) for text in ("abcd", "efgh"))
     commit = latest().commit_info
     assert commit.operation_parameters == {"mode": "Overwrite", "partitionBy": "[]", "predicate": "v BETWEEN 20 AND 60"}
 
@@ -57,7 +57,7 @@ def test_files_of_which_all_rows_go_are_not_opened_and_others_get_vectors_where_
     assert seen("id") == [(0,), (1,), (2,), (99,)]
     assert (result.metrics["numDeletedRows"], result.metrics["numCopiedRows"]) == (5, 0)
     vectors = latest().files()["deletion_vector"].drop_null()
-    assert sum(each["cardinality"].as_py() for each in vectors) == 1
+    assert sum(vector["cardinality"].as_py() for vector in vectors) == 1
 
 
 def test_rows_outside_of_a_range_of_rows_are_refused_before_anything_is_committed(put, judged, table):
@@ -167,8 +167,8 @@ def test_only_what_others_do_in_the_same_partitions_is_a_conflict(put, judged, d
     same = put("SELECT 60L AS id, 1L AS v, '0' AS p", mode="dynamic_overwrite")
 
     assert [row[0] for row in judged()] == [1, 3, 30, 60]
-    assert [each["rule"] for each in other.conflicts] == [None]
-    assert [each["rule"] for each in same.conflicts] == ["DELTA_CONCURRENT_APPEND"]
+    assert [conflict["rule"] for conflict in other.conflicts] == [None]
+    assert [conflict["rule"] for conflict in same.conflicts] == ["DELTA_CONCURRENT_APPEND"]
 
 
 # -- once

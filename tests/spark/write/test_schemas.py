@@ -41,9 +41,9 @@ def test_new_columns_of_a_mapped_table_get_ids_and_all_engines_read_them(put, se
 
     assert seen() == [(1, "a", None), (2, "b", 7)]
     columns = latest().schema.fields
-    assert [each.metadata["delta.columnMapping.id"] for each in columns] == [1, 2, 3]
+    assert [column.metadata["delta.columnMapping.id"] for column in columns] == [1, 2, 3]
     assert latest().metadata.configuration["delta.columnMapping.maxColumnId"] == "3"
-    assert all(each.metadata["delta.columnMapping.physicalName"] != each.name for each in columns)
+    assert all(column.metadata["delta.columnMapping.physicalName"] != column.name for column in columns)
 
 
 def test_types_get_wider_where_the_table_lets_them(spark, put, latest):
@@ -69,7 +69,7 @@ def test_every_difference_is_told_at_once_also_where_the_schema_may_grow(put, la
     with pytest.raises(SchemaMismatchError) as caught:
         put("SELECT 'a' AS id, 5 AS s, true AS day, NULL AS never, 1 AS fine, 2 AS FINE", merge_schema=True)
 
-    assert [each.partition(":")[0] for each in caught.value.differences] == ["fine", "id", "s", "day", "never"]
+    assert [line.partition(":")[0] for line in caught.value.differences] == ["fine", "id", "s", "day", "never"]
     with pytest.raises(SchemaMismatchError, match="two columns have the same name"):
         put("SELECT 1 AS id, 2 AS id")
     with pytest.raises(InvalidTableDefinitionError, match="a b"):
@@ -118,7 +118,7 @@ def test_overwriting_the_schema_of_a_mapped_clustered_table_uses_no_id_again(put
     put("SELECT 2 AS id, 3 AS other", mode="overwrite", overwrite_schema=True)
 
     assert seen() == [(2, 3)]
-    ids = [each.metadata["delta.columnMapping.id"] for each in latest().schema.fields]
+    ids = [field.metadata["delta.columnMapping.id"] for field in latest().schema.fields]
     assert ids == [3, 4]
     physical = latest().schema.find("id").metadata["delta.columnMapping.physicalName"]
     assert f'[["{physical}"]]' in latest().domains["delta.clustering"].configuration

@@ -34,7 +34,7 @@ def info(table, version=None):
 
 
 def data_files(table):
-    return {str(each.relative_to(table)) for each in Path(table).rglob("*.parquet")}
+    return {str(path.relative_to(table)) for path in Path(table).rglob("*.parquet")}
 
 
 def active_files(table):
@@ -101,7 +101,7 @@ def test_rows_that_no_table_can_hold_are_refused_and_nothing_is_created(put, tab
         ({"delta.constraints.c": "id > 0"}, InvalidTablePropertyError),
         ({"delta.apendOnly": "true"}, InvalidTablePropertyError),
     ],
-    ids=lambda each: next(iter(each)) if isinstance(each, dict) else "",
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
 def test_a_property_that_no_table_here_can_have_is_refused(put, table, properties, error):
     with pytest.raises(error):
@@ -132,7 +132,7 @@ def test_rows_that_do_not_fit_are_refused_with_every_difference(put, table):
     with pytest.raises(SchemaMismatchError) as caught:
         put("SELECT 'one' AS id, named_struct('x', 1, 'y', 'never', 'z', 1) AS s, 3 AS other")
 
-    assert [each.partition(":")[0] for each in caught.value.differences] == ["id", "s.y", "s.z", "other"]
+    assert [line.partition(":")[0] for line in caught.value.differences] == ["id", "s.y", "s.z", "other"]
     assert data_files(table) == before
 
 
@@ -184,7 +184,7 @@ def make_not_null(table, *paths):
     log = DeltaLog.for_table(table)
     document = log.snapshot().metadata.to_json()
     schema = json.loads(document["schemaString"])
-    fields = {each["name"]: each for each in schema["fields"]}
+    fields = {field["name"]: field for field in schema["fields"]}
     for path in paths:
         name, _, inner = path.partition(".")
         if inner == "element":
@@ -217,7 +217,7 @@ def test_overwrite_leaves_only_the_new_rows(put, judged, table):
 
 def test_replacing_a_range_leaves_the_rest_alone_and_can_be_done_again(put, judged, table):
     put(DAYS.format(9), partition_by="day")
-    kept = {each for each in active_files(table) if "part" in each}
+    kept = {file for file in active_files(table) if "part" in file}
     again = "SELECT id + 100 AS id, DATE'2013-01-02' AS day FROM range(2)"
     result = put(again, mode="replace_where", replace_where="day = '2013-01-02'")
     rows = judged()
@@ -366,7 +366,7 @@ def test_a_replaced_range_holds_only_its_rows_whoever_wrote_into_it_meanwhile(pu
 
     assert [row[0] for row in judged() if row[1] == dt.date(2013, 1, 1)] == [60]
     assert (result.version, result.read_version, result.attempts) == (2, 1, 2)
-    assert [each["rule"] for each in result.conflicts] == ["DELTA_CONCURRENT_APPEND"]
+    assert [conflict["rule"] for conflict in result.conflicts] == ["DELTA_CONCURRENT_APPEND"]
 
 
 def test_a_write_into_another_range_is_no_conflict(put, judged, during_staging):
@@ -408,7 +408,7 @@ def test_a_changed_property_in_between_is_no_reason_to_give_up(put, judged, tabl
     result = put("SELECT 2 AS id")
 
     assert judged() == [(1,), (2,)]
-    assert [each["rule"] for each in result.conflicts] == ["DELTA_METADATA_CHANGED"]
+    assert [conflict["rule"] for conflict in result.conflicts] == ["DELTA_METADATA_CHANGED"]
 
 
 # -- tokens and provenance

@@ -32,12 +32,12 @@ def check_statistics(table):
 
     def check():
         files = DeltaLog.for_table(table).snapshot().files().to_pylist()
-        assert len(files) == len({each["path"] for each in files})
-        for each in files:
-            rows = pq.read_table(Path(table) / unquote(each["path"]), partitioning=None)
-            stats = json.loads(each["stats"])
+        assert len(files) == len({file["path"] for file in files})
+        for file in files:
+            rows = pq.read_table(Path(table) / unquote(file["path"]), partitioning=None)
+            stats = json.loads(file["stats"])
             assert stats["numRecords"] == len(rows) > 0
-            assert each["size"] == (Path(table) / unquote(each["path"])).stat().st_size
+            assert file["size"] == (Path(table) / unquote(file["path"])).stat().st_size
             for name, nulls in stats["nullCount"].items():
                 if not isinstance(nulls, dict):
                     assert nulls == rows[name].null_count, name

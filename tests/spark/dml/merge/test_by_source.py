@@ -81,16 +81,16 @@ def test_files_in_which_no_row_can_matter_are_not_opened(run_merge, judged, tabl
         write_deltalake(table, pa.table({"id": range(first, first + 5), "v": ["x"] * 5}), mode="append")
     snapshot = DeltaLog.for_table(table).snapshot()
     unread = [Path(table, snapshot.files(f"id = {i}")["path"][0].as_py()) for i in (10, 30)]
-    for each in unread:
-        each.rename(each.with_suffix(".aside"))
+    for path in unread:
+        path.rename(path.with_suffix(".aside"))
 
     run_merge(
         "VALUES (2L, 'y'), (3L, 'y') AS t(id, v)",
         clauses=[MatchedUpdate(), NotMatchedBySourceDelete(condition="target.id BETWEEN 20 AND 22")],
     )
 
-    for each in unread:
-        each.with_suffix(".aside").rename(each)
+    for path in unread:
+        path.with_suffix(".aside").rename(path)
     found = judged()
     assert [row[0] for row in found if row[1] == "y"] == [2, 3]
     assert sorted(set(range(40)) - {row[0] for row in found}) == [

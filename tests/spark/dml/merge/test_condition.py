@@ -10,7 +10,7 @@ SCHEMA = StructType(tuple(StructField(name, PrimitiveType("long")) for name in (
 
 
 def keys(text):
-    return [(each.column, each.other) for each in parse_condition(text, SCHEMA).keys]
+    return [(key.column, key.other) for key in parse_condition(text, SCHEMA).keys]
 
 
 @pytest.mark.parametrize(

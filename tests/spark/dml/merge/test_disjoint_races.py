@@ -65,7 +65,7 @@ def read(duckdb_connection, table):
 
 
 def redos(results):
-    return [sum(each["rule"] is not None for each in result.conflicts) for result in results]
+    return [sum(conflict["rule"] is not None for conflict in result.conflicts) for result in results]
 
 
 def clustered(job):
@@ -96,7 +96,7 @@ def make(table, keys, files, configuration=None):
 def test_four_merges_of_ranges_of_their_own_commit_without_a_redo(run_all, read, table):
     make(table, existing(clustered), files=JOBS)
     results = run_all([upsert(clustered(job)) for job in range(JOBS)])
-    assert [each.version for each in results] == [4, 5, 6, 7]
+    assert [result.version for result in results] == [4, 5, 6, 7]
     assert redos(results) == [0, 0, 0, 0]
     assert read() == [(key, key + 1000) for job in range(JOBS) for key in clustered(job)]
 
@@ -104,7 +104,7 @@ def test_four_merges_of_ranges_of_their_own_commit_without_a_redo(run_all, read,
 def test_four_merges_that_rewrite_the_same_files_all_commit_and_tell_their_redos(run_all, read, table):
     make(table, existing(hashed), files=2)
     results = run_all([upsert(hashed(job)) for job in range(JOBS)])
-    assert [each.version for each in results] == [2, 3, 4, 5]
+    assert [result.version for result in results] == [2, 3, 4, 5]
     assert redos(results)[0] == 0
     assert sum(redos(results)) >= JOBS - 1
     assert read() == [(key, key + 1000) for key in range(JOBS * KEYS_OF_A_JOB)]
@@ -114,7 +114,7 @@ def test_four_merges_that_rewrite_the_same_files_all_commit_and_tell_their_redos
 def test_four_merges_that_hide_different_rows_of_the_same_files_commit_without_a_redo(run_all, read, table, clauses):
     make(table, existing(hashed), files=2, configuration=WITH_VECTORS)
     results = run_all([upsert(hashed(job), clauses=clauses) for job in range(JOBS)])
-    assert [each.version for each in results] == [2, 3, 4, 5]
+    assert [result.version for result in results] == [2, 3, 4, 5]
     assert redos(results) == [0, 0, 0, 0]
     new = 1000 if isinstance(clauses, tuple) else 0
     there = set(existing(hashed))

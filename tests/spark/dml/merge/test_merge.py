@@ -40,7 +40,7 @@ def active_files(table):
 
 
 def everything(table):
-    return {str(each.relative_to(table)) for each in Path(table).rglob("*")}
+    return {str(path.relative_to(table)) for path in Path(table).rglob("*")}
 
 
 def test_an_upsert_updates_what_is_there_and_inserts_what_is_not(run_merge, judged, table, check_statistics):

@@ -67,7 +67,7 @@ def rows(keys):
 
 
 def with_unique_keys(found):
-    return list({each["id"]: each for each in found}.values())
+    return list({row["id"]: row for row in found}.values())
 
 
 @st.composite
@@ -89,7 +89,7 @@ def clauses(draw):
             (condition, holds), (values, effect) = draw(st.sampled_from(MATCHED_CONDITIONS)), draw(st.sampled_from(ASSIGNMENTS))
             update = MatchedUpdate(condition=condition, assignments=values)
             clause = update if kind == "update" else MatchedDelete(condition=condition)
-        former = [each for each, (other, *_) in zip(statement, meaning, strict=True) if about(other) == about(kind)]
+        former = [clause for clause, (other, *_) in zip(statement, meaning, strict=True) if about(other) == about(kind)]
         if not former or former[-1].condition is not None:
             statement.append(clause)
             meaning.append((kind, holds, effect))
@@ -103,24 +103,24 @@ def about(kind):
 
 def merged(target, source, matches, meaning):
     """The rows afterwards; None when a row has several matches that matter."""
-    matched = [each for each in meaning if about(each[0]) == "matched"]
-    alone = [each for each in meaning if each[0] in BY_SOURCE]
-    inserts = [each for each in meaning if each[0] == "insert"]
+    matched = [clause for clause in meaning if about(clause[0]) == "matched"]
+    alone = [clause for clause in meaning if clause[0] in BY_SOURCE]
+    inserts = [clause for clause in meaning if clause[0] == "insert"]
     only_a_delete = len(matched) == 1 and matched[0][0] == "delete" and matched[0][1] is MATCHED_CONDITIONS[0][1]
     after, met = [], set()
     for row in target:
-        partners = [i for i, each in enumerate(source) if None not in (row["id"], each["id"]) and matches(row, each)]
+        partners = [i for i, other in enumerate(source) if None not in (row["id"], other["id"]) and matches(row, other)]
         met.update(partners)
         if len(partners) > 1 and matched and not only_a_delete:
             return None
         seen = (row, source[partners[0]]) if partners else (row,)
-        taken = next((each for each in (matched if partners else alone) if each[1](*seen)), None)
+        taken = next((clause for clause in (matched if partners else alone) if clause[1](*seen)), None)
         if taken is None:
             after.append(row)
         elif taken[0] in {"update", "update_alone"}:
             after.append(taken[2](*seen))
     for i, row in enumerate(source):
-        taken = next((each for each in inserts if i not in met and each[1](row)), None)
+        taken = next((clause for clause in inserts if i not in met and clause[1](row)), None)
         if taken is not None:
             after.append(taken[2](row))
     return after
@@ -137,7 +137,7 @@ def check(run_merge, check_statistics, table, tmp_path, *, target, source, on, b
         data = pa.Table.from_pylist(part, schema=SCHEMA)
         write_deltalake(table, data, partition_by=["p"] if partitioned else None, mode="append")
     if grows:
-        source = [each | {"extra": number} for number, each in enumerate(source)]
+        source = [row | {"extra": number} for number, row in enumerate(source)]
     rows = pa.Table.from_pylist(source, schema=WIDER if grows else SCHEMA)
     pq.write_table(rows, tmp_path / "source.parquet")
     expected = merged(target, source, on[1], meaning)

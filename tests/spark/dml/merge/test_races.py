@@ -53,7 +53,7 @@ def run_both(spark, run_merge, interrupted):
 
 
 def rules(result):
-    return [each["rule"] for each in result.conflicts]
+    return [conflict["rule"] for conflict in result.conflicts]
 
 
 @pytest.mark.parametrize("partition_by", [["day"], None])
@@ -93,7 +93,7 @@ def test_of_merges_of_the_same_rows_one_is_redone_and_no_update_is_lost(run_both
     assert (second.version, second.read_version, second.attempts) == (2, 1, 2)
     assert rules(second) == ["DELTA_CONCURRENT_APPEND"]
     assert second.conflicts[0]["version"] == 1
-    assert [each["operation"] for each in DeltaTable(table).history()] == ["MERGE", "MERGE", "WRITE"]
+    assert [commit["operation"] for commit in DeltaTable(table).history()] == ["MERGE", "MERGE", "WRITE"]
 
 
 def test_two_merges_that_insert_one_new_key_make_one_row(run_both, judged, table):
@@ -178,7 +178,7 @@ def test_a_twin_behind_the_winner_is_found_before_the_redo(run_merge, interrupte
 def test_a_winner_that_changes_the_schema_is_for_the_next_try(run_merge, interrupted, table, tmp_path):
     write_deltalake(table, DAYS)
     wider = DAYS.slice(0, 1).append_column("more", [["x"]])
-    before = {each.name for each in tmp_path.glob("table/*")}
+    before = {path.name for path in tmp_path.glob("table/*")}
     with pytest.raises(MetadataChangedError) as raised:
         run_merge(
             "SELECT id, 1L AS v FROM range(10)",
@@ -186,7 +186,7 @@ def test_a_winner_that_changes_the_schema_is_for_the_next_try(run_merge, interru
             log=interrupted(lambda: write_deltalake(table, wider, mode="append", schema_mode="merge")),
         )
     assert raised.value.winning_version == 1
-    assert len({each.name for each in tmp_path.glob("table/*")} - before) == 1
+    assert len({path.name for path in tmp_path.glob("table/*")} - before) == 1
 
 
 def test_files_of_a_lost_round_are_deleted(run_merge, interrupted, table, tmp_path):

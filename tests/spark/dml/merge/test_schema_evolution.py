@@ -32,7 +32,7 @@ def test_columns_of_the_source_alone_are_added_with_the_rows_in_one_commit(grow,
     result = grow(WIDER)
     assert result.version == 1
     assert judged() == [(1, "a", None), (2, "B", 20), (3, "c", None), (9, "i", 90)]
-    assert [(each.name, str(each.type)) for each in DeltaLog.for_table(table).snapshot().schema.fields] == [
+    assert [(field.name, str(field.type)) for field in DeltaLog.for_table(table).snapshot().schema.fields] == [
         ("id", "bigint"),
         ("v", "string"),
         ("more", "int"),

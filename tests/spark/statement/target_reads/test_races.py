@@ -266,11 +266,11 @@ BEFORE_EACH_COMMIT = [
 WHILE_READING = [(statement, (rival,), call) for statement in STATEMENTS for rival in ("foreign_append",) for call in (2, 3, 4)]
 RACES = [
     pytest.param(
-        *each,
-        id="-".join([each[0], *each[1], *([f"call{each[2]}"] if each[2] else [])]),
-        marks=[] if (each[0], each[1][0], each[2]) in QUICK and len(each[1]) == 1 else pytest.mark.slow,
+        *case,
+        id="-".join([case[0], *case[1], *([f"call{case[2]}"] if case[2] else [])]),
+        marks=[] if (case[0], case[1][0], case[2]) in QUICK and len(case[1]) == 1 else pytest.mark.slow,
     )
-    for each in chain(BEFORE_COMMIT, BEFORE_EACH_COMMIT, WHILE_READING)
+    for case in chain(BEFORE_COMMIT, BEFORE_EACH_COMMIT, WHILE_READING)
 ]
 
 

@@ -70,7 +70,7 @@ def test_of_two_appends_of_missing_rows_the_second_finds_those_of_the_first(run_
 
     assert rows() == [(1, "mon"), (2, "mon"), (3, "tue"), (4, "wed")]
     assert (second.version, second.read_version, second.attempts) == (2, 1, 2)
-    assert [each["rule"] for each in second.conflicts] == ["DELTA_CONCURRENT_APPEND"]
+    assert [conflict["rule"] for conflict in second.conflicts] == ["DELTA_CONCURRENT_APPEND"]
     assert second.metrics["numOutputRows"] == 0
     assert last_commit()["isBlindAppend"] is False
 
@@ -90,7 +90,7 @@ def test_rows_that_are_removed_while_a_source_uses_them_are_not_used(run_write, 
     result = run_write(source, raced(lambda: ForeignTable(days).delete("day = 'mon'")))
 
     assert rows() == [(3, "tue")]
-    assert [each["rule"] for each in result.conflicts] == ["DELTA_CONCURRENT_DELETE_READ"]
+    assert [conflict["rule"] for conflict in result.conflicts] == ["DELTA_CONCURRENT_DELETE_READ"]
 
 
 def test_a_compaction_does_not_disturb_a_source(run_write, raced, days, rows):
@@ -99,7 +99,7 @@ def test_a_compaction_does_not_disturb_a_source(run_write, raced, days, rows):
 
     assert rows() == [(1, "mon"), (2, "mon"), (3, "tue"), (4, "mon")]
     assert (result.version, result.attempts) == (3, 2)
-    assert [each["rule"] for each in result.conflicts] == [None]
+    assert [conflict["rule"] for conflict in result.conflicts] == [None]
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_read_is_recorded_with_its_condition_so_that_other_partitions_do_not_c
     result = run_write(of_target(query, days), raced(lambda: append(days, (9, "tue"))))
 
     assert rows() == [(1, "mon"), (2, "mon"), (3, "tue"), (9, "tue"), (102, "new")]
-    assert (result.attempts, [each["rule"] for each in result.conflicts]) == (2, [None])
+    assert (result.attempts, [conflict["rule"] for conflict in result.conflicts]) == (2, [None])
     assert last_commit()["isBlindAppend"] is False
 
 
@@ -172,7 +172,7 @@ def test_a_statement_that_reads_other_tables_or_old_versions_stays_a_blind_appen
     ]
     for query in queries:
         result = run_write(query, raced(lambda: append(days, (9, "sun"))))
-        assert [each["rule"] for each in result.conflicts] == [None]
+        assert [conflict["rule"] for conflict in result.conflicts] == [None]
         assert last_commit()["isBlindAppend"] is True
 
 

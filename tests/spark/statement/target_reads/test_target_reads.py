@@ -67,8 +67,8 @@ def test_a_read_is_told_by_the_conditions_right_above_it(spark, days, query, exp
     reads = TargetReads(spark=spark, snapshot=snapshot)
     reads.look_into(open_source(spark, SqlSource(query, views={"t": TableSource(days)}), target=snapshot).frame)
 
-    files = [snapshot.files(each)["partition_values"].to_pylist() for each in reads.predicates]
-    assert [sorted(dict(each)["day"] for each in found) for found in files] == expected
+    files = [snapshot.files(predicate)["partition_values"].to_pylist() for predicate in reads.predicates]
+    assert [sorted(dict(values)["day"] for values in found) for found in files] == expected
 
 
 def test_frames_that_are_pinned_or_of_other_tables_read_nothing_of_the_target(spark, days, tmp_path):
