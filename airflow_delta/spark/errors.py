@@ -7,6 +7,11 @@ from dataclasses import dataclass
 from airflow_delta.core.errors import DeltaError
 
 
+def first_line(error: Exception) -> str:
+    """The first line of Spark's message that has words; the text of a ``ParseException`` begins with an empty one."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
 @dataclass(kw_only=True, eq=False)
 class SourceUnreadableError(DeltaError):
     """The source of a statement is missing, or its query does not fit what it reads."""

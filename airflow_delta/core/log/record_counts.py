@@ -42,6 +42,13 @@ def with_record_counts(files: pa.Table, columns: Iterable[str]) -> pa.Table:
     return files.select(wanted)
 
 
+def live_rows(files: pa.Table) -> int:
+    """Rows of these files (``ADD_FILE``) that no deletion vector hides; those without statistics count as empty."""
+    records = pc.sum(with_record_counts(files, [NUM_RECORDS.name])[NUM_RECORDS.name]).as_py() or 0
+    hidden = pc.sum(pc.struct_field(files["deletion_vector"], "cardinality")).as_py() or 0
+    return int(records - hidden)
+
+
 def _count(text: str) -> int | None:
     try:
         document: Any = parse_json(text)

@@ -16,7 +16,7 @@ from airflow_delta.spark.constraints import lengths, not_null
 from airflow_delta.spark.constraints.column_references import column_references
 from airflow_delta.spark.constraints.column_rules import conditions, generation_text
 from airflow_delta.spark.constraints.permitted import permitted_expression
-from airflow_delta.spark.errors import TableRuleUnreadableError
+from airflow_delta.spark.errors import TableRuleUnreadableError, first_line
 from airflow_delta.spark.schema_conversion import quoted, to_spark
 
 _MAX_TEXT = 400
@@ -109,7 +109,7 @@ def readable(visible: DataFrame, rule: str, text: str, *, table: str, is_conditi
         analyzed = (visible.where if is_condition else visible.select)(expression.column)
         expression.check_analysed(analyzed, visible.columns)
     except (AnalysisException, ParseException) as error:
-        raise TableRuleUnreadableError(rule=rule, detail=str(error).strip().splitlines()[0]) from error
+        raise TableRuleUnreadableError(rule=rule, detail=first_line(error)) from error
     except Py4JJavaError as error:
         if "StackOverflowError" not in str(error.java_exception):
             raise

@@ -16,6 +16,7 @@ from airflow_delta.spark.constraints.column_references import TARGET
 from airflow_delta.spark.constraints.column_rules import default_text
 from airflow_delta.spark.constraints.values import default_value
 from airflow_delta.spark.dml.clauses import BoundClauses, ClauseKind, of_source
+from airflow_delta.spark.errors import first_line
 from airflow_delta.spark.io.sql_expression import sql_expression
 from airflow_delta.spark.schema_conversion import from_spark, to_spark
 
@@ -99,7 +100,7 @@ def _found(visible: DataFrame, values: Mapping[str, str]) -> dict[str, StructFie
             try:
                 found.update(analyzed([name]))
             except AnalysisException as error:
-                found[name] = str(error).splitlines()[0]
+                found[name] = first_line(error)
     return found
 
 

@@ -18,12 +18,13 @@ from airflow_delta.core.schema import StructType
 from airflow_delta.core.statements import Expectation
 from airflow_delta.spark.change_feed.recording import keep_rows, records_changes
 from airflow_delta.spark.dml.clauses import ClauseKind
-from airflow_delta.spark.dml.deletion_vectors import uses_deletion_vectors, write_deletion_vectors
+from airflow_delta.spark.dml.deletion_vectors import marked_files, uses_deletion_vectors, write_deletion_vectors
 from airflow_delta.spark.dml.effects import RowEffects
 from airflow_delta.spark.dml.position_scan import FILE
 from airflow_delta.spark.dml.position_scan import ROW as POSITION
 from airflow_delta.spark.dml.staged_changes import MOVED, StagedChanges
 from airflow_delta.spark.errors import StagedFilesError
+from airflow_delta.spark.io.file_tasks import spread_by_file
 from airflow_delta.spark.io.row_tracking import row_id_column
 from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.rewrite.rewrite import FileRewrite, Rewritten
@@ -89,7 +90,7 @@ def apply_changes(staged: StagedChanges, effects: RowEffects, staging: StagingAr
     elsewhere = staged.of(ClauseKind.UPDATE) if hides else F.col(MOVED)
     new_rows = effects.inserted + (effects.updated if hides else effects.moved)
     new = staged.rows.where(staged.of(ClauseKind.INSERT) | elsewhere).coalesce(new_rows // _INSERTED_ROWS_PER_TASK + 1)
-    marked = write_deletion_vectors(staged, effects, staging) if hides else NO_ADDS
+    marked = _hide(staged, effects, staging) if hides else NO_ADDS
     rewritten = _rewrite(staged, effects, staging, clock, elsewhere=elsewhere, writes=not hides, records=records)
     inserted = _write(staged, new, staging) if new_rows else StagedRows()
     change_files = _tell(staged, new, staging) if new_rows and records else NO_CHANGES
@@ -158,6 +159,19 @@ def check_new_rows(
     else:
         new = spark.createDataFrame([], to_spark(schema))
     check_expectations(spark, expectations, new, views, table=staged.snapshot.table_uri, reads=reads)
+
+
+def _hide(staged: StagedChanges, effects: RowEffects, staging: StagingArea) -> pa.Table:
+    """The touched files (``ADD_FILE``) with deletion vectors that also mark the rows which go; none that keeps no row."""
+    if not len(effects.touched_files):
+        return NO_ADDS
+    deleted = staged.rows.where(staged.of(ClauseKind.UPDATE, ClauseKind.DELETE)).select(FILE, POSITION)
+    touched = staged.candidates.take(effects.touched_files)
+    only_positions = 1 / len(staged.snapshot.schema.fields)
+    ordered = spread_by_file(deleted, FILE, effects.touched_files, touched, share=only_positions).sortWithinPartitions(
+        FILE, POSITION
+    )
+    return marked_files(staged.candidates, write_deletion_vectors(staged.snapshot, staged.candidates, ordered, staging))
 
 
 def _rewrite(

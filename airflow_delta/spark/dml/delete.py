@@ -6,19 +6,18 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from airflow_delta.core.actions import Origin, removes_of
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.log.record_counts import record_counts
+from airflow_delta.core.log.record_counts import live_rows
 from airflow_delta.core.predicate import is_exact
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import DeleteStatement, MatchedDelete, OperationResult
 from airflow_delta.spark.dml.application import hidden_rows
 from airflow_delta.spark.dml.clauses import bind_clauses
-from airflow_delta.spark.dml.deletion_vectors import marked_files, uses_deletion_vectors, write_vectors
+from airflow_delta.spark.dml.deletion_vectors import marked_files, uses_deletion_vectors, write_deletion_vectors
 from airflow_delta.spark.dml.selected_rows import (
     NO_FILE_WRITTEN,
     RowChange,
@@ -94,7 +93,7 @@ def _delete_files(
     started, files = time.monotonic(), selection.candidates()
     transaction = log.start_transaction(selection.snapshot, enforces=ENFORCED)
     transaction.record_read(selection.predicate)
-    metrics = {**NO_FILE_WRITTEN, **removal_metrics(files), _COUNTER: _rows(files)}
+    metrics = {**NO_FILE_WRITTEN, **removal_metrics(files), _COUNTER: live_rows(files)}
     if statement.dry_run or not len(files):
         return uncommitted(selection.snapshot, _NAME, metrics, conflicts)
     metrics["executionTimeMs"] = round((time.monotonic() - started) * 1000)
@@ -118,7 +117,7 @@ def _hide_rows(
     transaction.record_read(selection.predicate)
     candidates = selection.candidates()
     with StagingArea(snapshot.store) as staging:
-        vectors = write_vectors(snapshot, candidates, selection.positions(spark, candidates), staging)
+        vectors = write_deletion_vectors(snapshot, candidates, selection.positions(spark, candidates), staging)
         touched = candidates.take(vectors["file"])
         transaction.record_read_files(touched["path"])
         applied = hidden_rows(touched, marked_files(candidates, vectors), log.clock)
@@ -144,10 +143,3 @@ def _hide_rows(
         if commit.already_committed:
             staging.abandon()
     return result_of(log.table_uri, commit, metrics, conflicts)
-
-
-def _rows(files: pa.Table) -> int:
-    """Rows of these files that no vector hides, as far as the statistics tell."""
-    records = pa.chunked_array([record_counts(each) for each in files["stats"].chunks], pa.int64())
-    hidden = pc.struct_field(files["deletion_vector"], "cardinality")
-    return (pc.sum(records).as_py() or 0) - (pc.sum(hidden).as_py() or 0)

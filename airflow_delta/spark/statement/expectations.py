@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_delta.core.errors import ExpectationFailedError
 from airflow_delta.core.statements import Expectation
-from airflow_delta.spark.errors import ExpectationUnreadableError
+from airflow_delta.spark.errors import ExpectationUnreadableError, first_line
 from airflow_delta.spark.session import temporary_views
 from airflow_delta.spark.statement.target_reads import TargetReads
 
@@ -48,7 +48,7 @@ def check_expectations(
             try:
                 (_check_result if each.is_query else _check_rows)(spark, each, table, reads)
             except (AnalysisException, ParseException) as error:
-                raise ExpectationUnreadableError(expectation=each.sql, detail=str(error).splitlines()[0]) from error
+                raise ExpectationUnreadableError(expectation=each.sql, detail=first_line(error)) from error
 
 
 def _check_result(spark: SparkSession, expectation: Expectation, table: str, reads: TargetReads) -> None:

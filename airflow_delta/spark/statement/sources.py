@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import FileSource, Source, SqlSource, TableSource
-from airflow_delta.spark.errors import SourceUnreadableError
+from airflow_delta.spark.errors import SourceUnreadableError, first_line
 from airflow_delta.spark.hadoop.table_log import table_log, table_place
 from airflow_delta.spark.io.scan import read_table
 from airflow_delta.spark.session import temporary_views
@@ -102,4 +102,4 @@ def _readable(source: str) -> Iterator[None]:
     try:
         yield
     except (AnalysisException, ParseException) as error:
-        raise SourceUnreadableError(source=source, detail=str(error).splitlines()[0]) from error
+        raise SourceUnreadableError(source=source, detail=first_line(error)) from error

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 from airflow_delta.core.actions import NO_ADDS, NO_REMOVES, removes_of
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import AppendOnlyTableError, InvalidPredicateError
-from airflow_delta.core.log.record_counts import record_counts
+from airflow_delta.core.log.record_counts import live_rows
 from airflow_delta.core.predicate import ALL, evaluate_files
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.snapshot.snapshot import Snapshot
@@ -26,6 +26,7 @@ from airflow_delta.spark.dml.application import AppliedChanges, apply_changes
 from airflow_delta.spark.dml.clauses import bind_clauses
 from airflow_delta.spark.dml.effects import count_effects
 from airflow_delta.spark.dml.selection import Selection
+from airflow_delta.spark.errors import first_line
 from airflow_delta.spark.io.predicates import predicate_of
 from airflow_delta.spark.io.sql_expression import sql_expression
 from airflow_delta.spark.io.staging import StagingArea
@@ -130,7 +131,7 @@ def range_of(spark: SparkSession, snapshot: Snapshot, where: str) -> Selection:
     try:
         return Selection.of(spark, snapshot, where)
     except (AnalysisException, ParseException) as error:
-        raise InvalidPredicateError(table=snapshot.table_uri, predicate=where, detail=str(error).splitlines()[0]) from error
+        raise InvalidPredicateError(table=snapshot.table_uri, predicate=where, detail=first_line(error)) from error
 
 
 def outside(spark: SparkSession, schema: StructType, where: str, *, table: str) -> Column:
@@ -145,7 +146,7 @@ def outside(spark: SparkSession, schema: StructType, where: str, *, table: str) 
         is_outside = ~F.coalesce(sql_expression(text), F.lit(False))
         no_rows(spark, schema).agg(F.count_if(is_outside))
     except (AnalysisException, ParseException) as error:
-        raise InvalidPredicateError(table=table, predicate=where, detail=str(error).splitlines()[0]) from error
+        raise InvalidPredicateError(table=table, predicate=where, detail=first_line(error)) from error
     return is_outside
 
 
@@ -163,7 +164,7 @@ def _rows_of_range(
     transaction.record_read_files(
         pa.chunked_array([*files["path"].chunks, *candidates.take(effects.touched_files)["path"].chunks])
     )
-    deleted = effects.deleted + _rows(files)
+    deleted = effects.deleted + live_rows(files)
     if effects.is_nothing:
         return ReplacedFiles(files=files, deleted=deleted)
     return ReplacedFiles(files=files, rewritten=apply_changes(staged, effects, staging, log.clock), deleted=deleted)
@@ -180,10 +181,3 @@ def _whole_files(selection: Selection, candidates: pa.Table) -> tuple[pa.Table, 
     verdicts = evaluate_files(selection.predicate, candidates, snapshot.schema, snapshot.partition_columns)
     is_whole = pc.equal(verdicts, ALL)
     return candidates.filter(is_whole), candidates.filter(pc.invert(is_whole))
-
-
-def _rows(files: pa.Table) -> int:
-    """Rows of these files that no vector hides, as far as the statistics tell."""
-    records = pa.chunked_array([record_counts(each) for each in files["stats"].chunks], pa.int64())
-    hidden = pc.struct_field(files["deletion_vector"], "cardinality")
-    return (pc.sum(records).as_py() or 0) - (pc.sum(hidden).as_py() or 0)

@@ -1,7 +1,7 @@
 import pyarrow as pa
 import pytest
 
-from airflow_delta.core.log.record_counts import record_counts
+from airflow_delta.core.log.record_counts import live_rows, record_counts
 
 
 @pytest.mark.parametrize(
@@ -28,3 +28,12 @@ from airflow_delta.core.log.record_counts import record_counts
 )
 def test_the_number_of_records_is_reported_or_it_is_not_known(statistics, count):
     assert record_counts(pa.array(['{"numRecords":3}', statistics], pa.string())).to_pylist() == [3, count]
+
+
+def test_live_rows_are_those_that_no_deletion_vector_hides():
+    stats = ['{"numRecords":5}', '{"numRecords":3}', None]
+    vectors = [{"cardinality": 2}, None, None]
+    files = pa.table({"stats": pa.array(stats, pa.string()), "deletion_vector": pa.array(vectors)})
+
+    assert live_rows(files) == 6
+    assert live_rows(files.slice(0, 0)) == 0

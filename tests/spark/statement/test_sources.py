@@ -43,6 +43,12 @@ def test_what_is_not_there_is_named_and_not_made(spark, put, table, tmp_path):
     assert missing.value.source == str(tmp_path / "feed.csv")
 
 
+def test_a_query_that_does_not_parse_is_refused_with_the_words_of_spark(spark):
+    with pytest.raises(SourceUnreadableError) as caught:
+        open_source(spark, SqlSource("SELECT (1"))
+    assert "PARSE_SYNTAX_ERROR" in caught.value.detail
+
+
 @pytest.mark.parametrize(
     ("name", "text", "source"),
     [
