@@ -1,4 +1,4 @@
-"""Tables to write into, and two judges that we did not write."""
+"""Tables to write into, read by deltalake and duckdb as independent references."""
 
 import pytest
 from deltalake import DeltaTable
@@ -15,7 +15,7 @@ def table(tmp_path):
 
 
 @pytest.fixture
-def put(spark, table):
+def write_rows(spark, table):
     """Write the rows of a query (or of a source) into the table."""
 
     def run(source, *, origin=None, start_version=None, **statement):
@@ -27,7 +27,7 @@ def put(spark, table):
 
 
 @pytest.fixture
-def judged(duckdb_connection, table):
+def reference_rows(duckdb_connection, table):
     """The rows of the table, sorted by ``order``, as deltalake and duckdb both read them."""
 
     def rows(relation):

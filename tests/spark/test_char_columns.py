@@ -34,9 +34,9 @@ FEED = {"delta.enableChangeDataFeed": "true"}
 
 
 @pytest.fixture
-def log(put, table, request):
+def log(write_rows, table, request):
     """A table whose log says CHAR, and whose files and partitions hold what the rows said."""
-    put(ROWS, partition_by=("p",), properties=getattr(request, "param", {}))
+    write_rows(ROWS, partition_by=("p",), properties=getattr(request, "param", {}))
     declare(table)
     return DeltaLog.for_table(table)
 

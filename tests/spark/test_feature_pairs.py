@@ -74,7 +74,7 @@ class PairedTable:
     def chosen(self, is_chosen):
         return ((number, row) for number, row in self.rows.items() if is_chosen(number))
 
-    # -- judges
+    # -- reference readers
 
     def check(self):
         """We and duckdb read the rows of the model."""

@@ -45,7 +45,7 @@ def mapped(request, table):
     return log
 
 
-def put(spark, log, first, end, **options):
+def write_rows(spark, log, first, end, **options):
     return write(spark, log, WriteStatement(table=log.table_uri, source=SqlSource(ROWS.format(first, end)), **options))
 
 
@@ -59,7 +59,7 @@ def expected(ids):
 
 
 def test_files_of_a_mapped_table_hold_physical_names_and_ids(spark, mapped, table):
-    put(spark, mapped, 0, 4)
+    write_rows(spark, mapped, 0, 4)
     snapshot = mapped.refresh()
     physical = [field.metadata["delta.columnMapping.physicalName"] for field in snapshot.schema.fields]
     for file in snapshot.files().to_pylist():
@@ -73,8 +73,8 @@ def test_files_of_a_mapped_table_hold_physical_names_and_ids(spark, mapped, tabl
 
 
 def test_a_mapped_table_is_read_written_merged_and_compacted_after_columns_were_renamed(spark, mapped):
-    put(spark, mapped, 0, 4)
-    put(spark, mapped, 4, 8)
+    write_rows(spark, mapped, 0, 4)
+    write_rows(spark, mapped, 4, 8)
     mapped.alter().rename_column("id", "key")
     source = SqlSource(ROWS.format(6, 10).replace("SELECT id,", "SELECT id AS key,"))
     merged = merge(

@@ -15,14 +15,14 @@ FEATURES = {
 }
 
 
-def test_all_promises_are_kept_beside_all_features(create, put, change, put_together, seen, column, table):
+def test_all_promises_are_kept_beside_all_features(create, write_rows, change, put_together, seen, column, table):
     create(
         """k BIGINT GENERATED ALWAYS AS IDENTITY, id BIGINT, `odd name` INT DEFAULT 5,
            twice INT GENERATED ALWAYS AS (`odd name` * 2)""",
         constraints={"c": "`odd name` < 100"},
         properties=FEATURES,
     )
-    put("SELECT id FROM range(3)")
+    write_rows("SELECT id FROM range(3)")
     change("id = 1", assignments={"`odd name`": "50"})
     put_together("SELECT id, 7 AS `odd name` FROM range(2, 4)", clauses=UPSERT)
     with pytest.raises(ConstraintViolatedError) as caught:
@@ -40,10 +40,10 @@ def test_all_promises_are_kept_beside_all_features(create, put, change, put_toge
     assert inserted == [{"k": 4, "id": 3, "odd name": 7, "twice": 14}]
 
 
-def test_rows_that_only_move_are_not_asked_again(create, put, spark, table, seen):
+def test_rows_that_only_move_are_not_asked_again(create, write_rows, spark, table, seen):
     create("id BIGINT, at TIMESTAMP, day DATE GENERATED ALWAYS AS (CAST(at AS DATE))")
-    put("SELECT 1L AS id, TIMESTAMP'2013-01-01 23:30:00Z' AS at")
-    put("SELECT 2L AS id, TIMESTAMP'2013-01-02 23:30:00Z' AS at")
+    write_rows("SELECT 1L AS id, TIMESTAMP'2013-01-01 23:30:00Z' AS at")
+    write_rows("SELECT 2L AS id, TIMESTAMP'2013-01-02 23:30:00Z' AS at")
     zone = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     try:

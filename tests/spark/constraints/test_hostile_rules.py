@@ -1,4 +1,4 @@
-"""What somebody who may write below a table puts into its rules is never run with the rights of an honest job."""
+"""Rules that an attacker with write access to a table puts into its metadata never run with the rights of a job."""
 
 import getpass
 import json
@@ -107,12 +107,12 @@ def test_a_hostile_expression_is_refused_before_spark_analyses_it(spark, tmp_pat
 
 
 @pytest.mark.parametrize("kind", ["default", "generated", "check", "invariant"])
-def test_no_write_runs_a_hostile_rule(with_rule, put, put_together, change, table, kind):
+def test_no_write_runs_a_hostile_rule(with_rule, write_rows, put_together, change, table, kind):
     planted = f"java_method('java.lang.System', 'setProperty', 'airflow.delta.test.{kind}', 'ran')"
     with_rule(kind, planted if kind in ("default", "generated") else f"{planted} IS NOT NULL")
     writes = [
-        lambda: put("SELECT 1L AS id, 's' AS s"),
-        lambda: put("SELECT 1L AS id, 's' AS s", mode="overwrite"),
+        lambda: write_rows("SELECT 1L AS id, 's' AS s"),
+        lambda: write_rows("SELECT 1L AS id, 's' AS s", mode="overwrite"),
         lambda: put_together("SELECT 1L AS id, 's' AS s", clauses=[NotMatchedInsert(assignments={"id": "source.id"})]),
     ]
     if kind == "default":
@@ -128,20 +128,20 @@ def test_no_write_runs_a_hostile_rule(with_rule, put, put_together, change, tabl
 
 
 @pytest.mark.parametrize("kind", ["default", "generated"])
-def test_the_environment_is_never_put_into_a_text_of_a_table(with_rule, put, put_together, table, judged, kind):
+def test_the_environment_is_never_put_into_a_text_of_a_table(with_rule, write_rows, put_together, table, reference_rows, kind):
     text = "'${env:HOME} ${spark.app.name} ${system:user.dir}'"
     with_rule(kind, text)
-    put("SELECT 1L AS id, 's' AS s")
+    write_rows("SELECT 1L AS id, 's' AS s")
     put_together("SELECT 2L AS id, 's' AS s", clauses=[NotMatchedInsert(assignments={"id": "source.id"})])
-    assert [row[2] for row in judged()] == [text.strip("'")] * 2
+    assert [row[2] for row in reference_rows()] == [text.strip("'")] * 2
 
 
-def test_a_condition_with_a_dollar_sign_means_the_characters_that_stand_in_it(create, put, change, judged):
+def test_a_condition_with_a_dollar_sign_means_the_characters_that_stand_in_it(create, write_rows, change, reference_rows):
     assert os.environ["HOME"]
     create("id BIGINT, s STRING")
-    put("SELECT 1L AS id, concat('$', '{env:HOME}') AS s UNION ALL SELECT 2L, 'other'")
+    write_rows("SELECT 1L AS id, concat('$', '{env:HOME}') AS s UNION ALL SELECT 2L, 'other'")
     change("s = '${env:HOME}'", assignments={"s": "'found ${env:HOME}'"})
-    assert judged() == [(1, "found ${env:HOME}"), (2, "other")]
+    assert reference_rows() == [(1, "found ${env:HOME}"), (2, "other")]
 
 
 @pytest.mark.parametrize(
@@ -169,10 +169,10 @@ def test_a_condition_with_a_dollar_sign_means_the_characters_that_stand_in_it(cr
         ("generated", "hex(sha2(s, 256)) || md5(s) IS NOT NULL", "true"),
     ],
 )
-def test_an_honest_rule_is_followed(with_rule, put, judged, kind, text, value):
+def test_an_honest_rule_is_followed(with_rule, write_rows, reference_rows, kind, text, value):
     with_rule(kind, text)
-    put("SELECT 1L AS id, 's' AS s" + (", 'o' AS other" if kind in ("check", "invariant") else ""))
-    assert judged() == [(1, "s", "o" if value is None else value)]
+    write_rows("SELECT 1L AS id, 's' AS s" + (", 'o' AS other" if kind in ("check", "invariant") else ""))
+    assert reference_rows() == [(1, "s", "o" if value is None else value)]
 
 
 def test_a_function_of_the_session_serves_no_rule(spark, nothing):
@@ -195,9 +195,9 @@ def test_a_variable_of_the_session_serves_no_rule(spark, nothing):
 
 
 @pytest.mark.parametrize("key", ["EXISTS_DEFAULT", "CURRENT_DEFAULT"])
-def test_reading_evaluates_no_default(spark, create, put, table, key):
+def test_reading_evaluates_no_default(spark, create, write_rows, table, key):
     create("id BIGINT")
-    put("SELECT 1L AS id")
+    write_rows("SELECT 1L AS id")
     log = DeltaLog.for_table(table)
     snapshot = log.snapshot()
     schema = parse_schema(snapshot.metadata.schema_string)

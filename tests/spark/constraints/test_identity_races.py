@@ -47,9 +47,9 @@ def at_once(spark, table):
     return run
 
 
-def test_two_appends_and_a_merge_give_every_number_once(create, put, at_once, seen, table, column):
+def test_two_appends_and_a_merge_give_every_number_once(create, write_rows, at_once, seen, table, column):
     create("k BIGINT GENERATED ALWAYS AS IDENTITY, id BIGINT, s STRING")
-    put("SELECT id, 'first' AS s FROM range(2)")
+    write_rows("SELECT id, 'first' AS s FROM range(2)")
     results = at_once(
         WriteStatement(table=table, source=SqlSource("SELECT id + 10 AS id, 'a' AS s FROM range(3)")),
         WriteStatement(table=table, source=SqlSource("SELECT id + 20 AS id, 'b' AS s FROM range(3)")),
@@ -79,9 +79,9 @@ def test_another_change_of_the_metadata_is_still_a_conflict(spark, create, table
         merge(spark, log, statement)
 
 
-def test_rows_that_are_numbered_anew_leave_no_file_of_the_first_try_behind(spark, create, put, table):
+def test_rows_that_are_numbered_anew_leave_no_file_of_the_first_try_behind(spark, create, write_rows, table):
     create("k BIGINT GENERATED ALWAYS AS IDENTITY, id BIGINT")
-    log = DeltaLog.for_table(table, store=InterruptedStore(table, lambda: put("SELECT 1L AS id")))
+    log = DeltaLog.for_table(table, store=InterruptedStore(table, lambda: write_rows("SELECT 1L AS id")))
 
     result = write(spark, log, WriteStatement(table=table, source=SqlSource("SELECT 2L AS id")))
 
@@ -90,9 +90,9 @@ def test_rows_that_are_numbered_anew_leave_no_file_of_the_first_try_behind(spark
     assert sorted(str(path.relative_to(table)) for path in Path(table).rglob("*.parquet")) == named
 
 
-def test_a_commit_that_numbers_rows_and_adds_columns_is_not_tagged_as_one_of_numbers(create, put, put_together, table):
+def test_a_commit_that_numbers_rows_and_adds_columns_is_not_tagged_as_one_of_numbers(create, write_rows, put_together, table):
     create("k BIGINT GENERATED ALWAYS AS IDENTITY, id BIGINT")
-    put("SELECT 1L AS id, 'a' AS written", merge_schema=True)
+    write_rows("SELECT 1L AS id, 'a' AS written", merge_schema=True)
     put_together("SELECT 2L AS id, 'b' AS written, 'c' AS merged", clauses=UPSERT, schema_evolution=True)
 
     log = DeltaLog.for_table(table)

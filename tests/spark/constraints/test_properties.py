@@ -116,12 +116,12 @@ def test_a_write_is_refused_for_as_many_rows_as_spark_counts_and_takes_all_other
     log = made(table, condition, partitioned)
     stored = whole(values, partitioned)
 
-    def put(source):
+    def write_rows(source):
         write(spark, log, WriteStatement(table=table, source=SqlSource(source)))
 
-    if refused(lambda: put(query(values)), condition, broken(spark, stored, condition)):
+    if refused(lambda: write_rows(query(values)), condition, broken(spark, stored, condition)):
         assert found(table) == []
-        put(f"SELECT id, a, b, s, p FROM ({stored}) WHERE {condition}")
+        write_rows(f"SELECT id, a, b, s, p FROM ({stored}) WHERE {condition}")
 
     assert found(table) == collected(spark, f"SELECT * FROM ({stored}) WHERE {condition}")
 

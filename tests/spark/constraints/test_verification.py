@@ -13,7 +13,7 @@ from airflow_delta.jobs.runner import Backend
 from airflow_delta.spark.constraints.verification import check_rows
 
 
-def test_rows_are_checked_by_spark_before_a_constraint_holds_for_all_that_follow(spark, create, put, table):
+def test_rows_are_checked_by_spark_before_a_constraint_holds_for_all_that_follow(spark, create, write_rows, table):
     create("id BIGINT, v BIGINT, `order` STRING")
 
     def alter(*changes):
@@ -21,7 +21,7 @@ def test_rows_are_checked_by_spark_before_a_constraint_holds_for_all_that_follow
         log = DeltaLog.for_table(table)
         return execute_in_core(log, statement, origin=Origin(), backend=Backend(rows_check=partial(check_rows, spark)))
 
-    put("SELECT id, id * 2 AS v, concat('s', id) AS `order` FROM range(5)")
+    write_rows("SELECT id, id * 2 AS v, concat('s', id) AS `order` FROM range(5)")
     for sql, rows in (("v % 4 = 0", 2), ("v + id < 10", 1), ("nullif(v, 4) >= 0 AND length(`order`) = 2", 1)):
         with pytest.raises(ConstraintViolatedError) as caught:
             alter(AddConstraint("c", sql))
@@ -33,6 +33,6 @@ def test_rows_are_checked_by_spark_before_a_constraint_holds_for_all_that_follow
         alter(AddColumns("n BIGINT"), AddConstraint("c", "n + 1 > 0"))
     alter(AddConstraint("c", "v + id < 13"), AddConstraint("d", "upper(`order`) LIKE 'S%'"))
     with pytest.raises(ConstraintViolatedError, match="CHECK c"):
-        put("SELECT 5L AS id, 8L AS v, 's' AS `order`")
+        write_rows("SELECT 5L AS id, 8L AS v, 's' AS `order`")
 
     assert DeltaLog.for_table(table).snapshot().version == 2

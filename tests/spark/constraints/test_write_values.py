@@ -10,85 +10,87 @@ from airflow_delta.core.statements import SqlSource, WriteMode
 from airflow_delta.spark.errors import TableRuleUnreadableError
 
 
-def test_defaults_of_delta_spark_s_table_stand_for_what_rows_do_not_name(by_delta_spark, put, judged):
+def test_defaults_of_delta_spark_s_table_stand_for_what_rows_do_not_name(by_delta_spark, write_rows, reference_rows):
     by_delta_spark("default_columns")
-    put("SELECT 7 AS ID")
-    put("SELECT 8 AS id, 's' AS s, CAST(NULL AS INT) AS n")
+    write_rows("SELECT 7 AS ID")
+    write_rows("SELECT 8 AS id, 's' AS s, CAST(NULL AS INT) AS n")
 
-    assert judged()[-2:] == [(7, None, 99, dt.date(2024, 1, 1)), (8, "s", None, dt.date(2024, 1, 1))]
+    assert reference_rows()[-2:] == [(7, None, 99, dt.date(2024, 1, 1)), (8, "s", None, dt.date(2024, 1, 1))]
 
 
-def test_a_default_is_about_no_column_and_is_cast_to_its_own(create, put, judged):
+def test_a_default_is_about_no_column_and_is_cast_to_its_own(create, write_rows, reference_rows):
     create("id BIGINT, n DECIMAL(10, 2) NOT NULL DEFAULT 7 + 1, at TIMESTAMP DEFAULT current_timestamp()")
-    put("SELECT 1L AS id")
+    write_rows("SELECT 1L AS id")
 
-    ((row_id, number, at),) = judged()
+    ((row_id, number, at),) = reference_rows()
     assert (row_id, str(number)) == (1, "8.00")
     assert abs(at - dt.datetime.now(dt.UTC)) < dt.timedelta(minutes=10)
 
 
-def test_generated_columns_of_delta_spark_s_table_are_computed_also_the_partition(by_delta_spark, put, judged):
+def test_generated_columns_of_delta_spark_s_table_are_computed_also_the_partition(by_delta_spark, write_rows, reference_rows):
     by_delta_spark("generated_columns")
-    put("SELECT 7L AS id, TIMESTAMP'2025-07-01 23:00:00' AS ts UNION ALL SELECT 8, NULL")
+    write_rows("SELECT 7L AS id, TIMESTAMP'2025-07-01 23:00:00' AS ts UNION ALL SELECT 8, NULL")
 
     columns = "id, d, y, dbl"
-    assert judged(columns=columns)[-2:] == [(7, dt.date(2025, 7, 1), 2025, 14), (8, None, None, 16)]
+    assert reference_rows(columns=columns)[-2:] == [(7, dt.date(2025, 7, 1), 2025, 14), (8, None, None, 16)]
 
 
-def test_a_given_value_of_a_generated_column_must_be_the_generated_one(create, put, judged):
+def test_a_given_value_of_a_generated_column_must_be_the_generated_one(create, write_rows, reference_rows):
     create("id BIGINT, twice BIGINT GENERATED ALWAYS AS (id * 2)")
-    put("SELECT 2L AS id, 4L AS twice UNION ALL SELECT NULL, NULL")
+    write_rows("SELECT 2L AS id, 4L AS twice UNION ALL SELECT NULL, NULL")
     with pytest.raises(ConstraintViolatedError) as caught:
-        put("SELECT id, IF(id > 2, NULL, id * 2) AS twice FROM range(5)")
+        write_rows("SELECT id, IF(id > 2, NULL, id * 2) AS twice FROM range(5)")
 
     assert (caught.value.rows, caught.value.constraint) == (2, "twice GENERATED ALWAYS AS (id * 2)")
-    assert judged() == [(None, None), (2, 4)]
+    assert reference_rows() == [(None, None), (2, 4)]
 
 
-def test_a_generated_column_may_be_about_a_default(create, put, judged):
+def test_a_generated_column_may_be_about_a_default(create, write_rows, reference_rows):
     create("id BIGINT, n INT DEFAULT 5, label STRING GENERATED ALWAYS AS (concat(id, '-', n))")
-    put("SELECT 1L AS id")
+    write_rows("SELECT 1L AS id")
 
-    assert judged() == [(1, 5, "1-5")]
+    assert reference_rows() == [(1, 5, "1-5")]
 
 
-def test_identity_columns_of_delta_spark_s_table_go_on_behind_their_marks(by_delta_spark, put, judged, table, column):
+def test_identity_columns_of_delta_spark_s_table_go_on_behind_their_marks(
+    by_delta_spark, write_rows, reference_rows, table, column
+):
     by_delta_spark("identity_columns")
-    put("SELECT concat('x', id) AS s FROM range(3)")
-    put("SELECT 7L AS j, 'y' AS s")
+    write_rows("SELECT concat('x', id) AS s FROM range(3)")
+    write_rows("SELECT 7L AS j, 'y' AS s")
 
-    assert sorted(judged(order="k")[-4:]) == [(6, 140, "x0"), (7, 150, "x1"), (8, 160, "x2"), (9, 7, "y")]
+    assert sorted(reference_rows(order="k")[-4:]) == [(6, 140, "x0"), (7, 150, "x1"), (8, 160, "x2"), (9, 7, "y")]
     assert (column("k")["delta.identity.highWaterMark"], column("j")["delta.identity.highWaterMark"]) == (9, 160)
     assert DeltaLog.for_table(table).snapshot().commit_info.tags == {"delta.identity.schemaUpdate": "true"}
 
 
-def test_numbers_from_many_tasks_are_without_gap_and_go_down_where_the_step_does(create, put, judged, column):
+def test_numbers_from_many_tasks_are_without_gap_and_go_down_where_the_step_does(create, write_rows, reference_rows, column):
     create("k BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 10 INCREMENT BY -5), id BIGINT")
-    put("SELECT /*+ REPARTITION(7) */ id FROM range(100) WHERE id % 9 <> 0")
-    put("SELECT id + 100 AS id FROM range(2)", mode=WriteMode.OVERWRITE)
+    write_rows("SELECT /*+ REPARTITION(7) */ id FROM range(100) WHERE id % 9 <> 0")
+    write_rows("SELECT id + 100 AS id FROM range(2)", mode=WriteMode.OVERWRITE)
 
-    assert judged(order="k", columns="k") == [(10 - 5 * 89,), (10 - 5 * 88,)]
+    assert reference_rows(order="k", columns="k") == [(10 - 5 * 89,), (10 - 5 * 88,)]
     assert column("k")["delta.identity.highWaterMark"] == 10 - 5 * 89
 
 
-def test_no_rows_move_no_mark(create, put, column):
+def test_no_rows_move_no_mark(create, write_rows, column):
     create("k BIGINT GENERATED ALWAYS AS IDENTITY, id BIGINT")
-    put("SELECT id FROM range(0)")
+    write_rows("SELECT id FROM range(0)")
 
     assert "delta.identity.highWaterMark" not in column("k")
 
 
-def test_values_for_a_column_that_the_table_always_numbers_are_refused(create, put):
+def test_values_for_a_column_that_the_table_always_numbers_are_refused(create, write_rows):
     create("k BIGINT GENERATED ALWAYS AS IDENTITY, id BIGINT")
     with pytest.raises(SchemaMismatchError, match="k: the table numbers it"):
-        put("SELECT 1L AS K, 1L AS id")
+        write_rows("SELECT 1L AS K, 1L AS id")
 
 
-def test_numbers_that_run_out_are_an_error_before_anything_is_written(create, put, table):
+def test_numbers_that_run_out_are_an_error_before_anything_is_written(create, write_rows, table):
     create(f"k BIGINT GENERATED BY DEFAULT AS IDENTITY (START WITH {2**63 - 3}), id BIGINT")
-    put("SELECT id FROM range(2)")
+    write_rows("SELECT id FROM range(2)")
     with pytest.raises(ConstraintViolatedError, match="identity column k"):
-        put("SELECT id FROM range(2)")
+        write_rows("SELECT id FROM range(2)")
 
     assert DeltaLog.for_table(table).snapshot().version == 1
 
@@ -101,9 +103,9 @@ def test_numbers_that_run_out_are_an_error_before_anything_is_written(create, pu
         ("id BIGINT, n BIGINT GENERATED ALWAYS AS (no_such_function(id))", "n GENERATED ALWAYS AS (no_such_function(id))"),
     ],
 )
-def test_a_rule_that_means_nothing_to_spark_is_named(create, put, columns, rule):
+def test_a_rule_that_means_nothing_to_spark_is_named(create, write_rows, columns, rule):
     create(columns)
     with pytest.raises(TableRuleUnreadableError) as caught:
-        put(SqlSource("SELECT 1L AS id"))
+        write_rows(SqlSource("SELECT 1L AS id"))
 
     assert caught.value.rule == rule

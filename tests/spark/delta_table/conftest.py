@@ -1,4 +1,4 @@
-"""A table of birds, small enough to be judged row by row."""
+"""A table of birds, small enough to be compared row by row."""
 
 import pytest
 
@@ -6,7 +6,9 @@ from airflow_delta.spark import DeltaTable
 
 
 @pytest.fixture
-def birds(spark, table, put):
+def birds(spark, table, write_rows):
     """The ``DeltaTable`` of three birds."""
-    put("SELECT /*+ COALESCE(1) */ * FROM VALUES (1L, 'wren', 9), (2L, 'owl', 480), (3L, NULL, 20) AS t(id, name, grams)")
+    write_rows(
+        "SELECT /*+ COALESCE(1) */ * FROM VALUES (1L, 'wren', 9), (2L, 'owl', 480), (3L, NULL, 20) AS t(id, name, grams)"
+    )
     return DeltaTable.forPath(spark, table)

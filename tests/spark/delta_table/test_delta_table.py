@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from deltalake import DeltaTable as JudgeTable
+from deltalake import DeltaTable as ReferenceTable
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
@@ -18,8 +18,8 @@ from airflow_delta.spark.delta_table.delta_table import DeltaTable as SameClass
 from airflow_delta.spark.errors import ExpressionNotTextError, TableNameUnsupportedError
 
 
-def _size(judge):
-    return sum(Path(uri.removeprefix("file://")).stat().st_size for uri in judge.file_uris())
+def _size(reference):
+    return sum(Path(uri.removeprefix("file://")).stat().st_size for uri in reference.file_uris())
 
 
 BIRDS = [(1, "wren", 9), (2, "owl", 480), (3, None, 20)]
@@ -85,23 +85,23 @@ class TestRows:
         birds.delete("id = 1")
         assert birds.toDF().count() == 2
 
-    def test_a_delete_takes_text_and_columns(self, birds, judged):
+    def test_a_delete_takes_text_and_columns(self, birds, reference_rows):
         birds.delete("grams < 10")
         birds.delete(F.col("name") == "owl")
-        assert judged() == BIRDS[2:]
+        assert reference_rows() == BIRDS[2:]
         birds.delete()
-        assert judged() == []
+        assert reference_rows() == []
 
-    def test_a_delete_takes_a_column_of_the_rows_shown_before(self, birds, judged):
+    def test_a_delete_takes_a_column_of_the_rows_shown_before(self, birds, reference_rows):
         rows = birds.toDF()
         birds.delete(rows["grams"].between(10, 30) | (rows.name == "wren"))
-        assert judged() == BIRDS[1:2]
+        assert reference_rows() == BIRDS[1:2]
 
-    def test_an_update_takes_text_and_columns_and_the_alias_of_the_table(self, birds, judged):
+    def test_an_update_takes_text_and_columns_and_the_alias_of_the_table(self, birds, reference_rows):
         birds.update(condition="name = 'owl'", set={"grams": "grams + 1"})
         birds.alias("b").update(F.col("b.id") == 1, {"b.name": F.upper("b.name"), "grams": F.lit(10)})
         birds.update(set={"name": F.coalesce(F.col("name"), F.lit("it's"))})
-        assert judged() == [(1, "WREN", 10), (2, "owl", 481), (3, "it's", 20)]
+        assert reference_rows() == [(1, "WREN", 10), (2, "owl", 481), (3, "it's", 20)]
 
     def test_an_update_without_values_is_refused(self, birds):
         with pytest.raises(ValueError, match="'set' cannot be None"):
@@ -109,16 +109,16 @@ class TestRows:
         with pytest.raises(TypeError, match="Column or SQL text"):
             birds.update(set={"grams": 1})
 
-    def test_a_python_function_is_refused_by_name_and_nothing_is_changed(self, birds, judged):
+    def test_a_python_function_is_refused_by_name_and_nothing_is_changed(self, birds, reference_rows):
         double = F.udf(lambda grams: grams * 2, "int")
         with pytest.raises(ExpressionNotTextError, match="SQL text"):
             birds.update(set={"grams": double("grams")})
-        assert judged() == BIRDS
+        assert reference_rows() == BIRDS
 
-    def test_a_registered_function_is_called_by_its_name(self, spark, birds, judged):
+    def test_a_registered_function_is_called_by_its_name(self, spark, birds, reference_rows):
         spark.udf.register("doubled", lambda grams: grams * 2, "int")
         birds.update("id = 1", {"grams": "doubled(grams)"})
-        assert judged()[0] == (1, "wren", 18)
+        assert reference_rows()[0] == (1, "wren", 18)
 
 
 class TestHistory:
@@ -138,18 +138,18 @@ class TestHistory:
 
     def test_details_tell_what_the_table_is(self, table, birds):
         (row,) = birds.detail().collect()
-        judge = JudgeTable(table)
-        assert (row.format, row.id, row.numFiles) == ("delta", str(judge.metadata().id), len(judge.file_uris()))
+        reference = ReferenceTable(table)
+        assert (row.format, row.id, row.numFiles) == ("delta", str(reference.metadata().id), len(reference.file_uris()))
         assert row.location == f"file:{table}"
-        assert row.sizeInBytes == _size(judge)
+        assert row.sizeInBytes == _size(reference)
         assert row.partitionColumns == row.clusteringColumns == []
         assert (row.minReaderVersion, row.minWriterVersion) == (
-            judge.protocol().min_reader_version,
-            judge.protocol().min_writer_version,
+            reference.protocol().min_reader_version,
+            reference.protocol().min_writer_version,
         )
 
-    def test_details_tell_the_in_commit_timestamp_where_the_table_has_these(self, spark, table, put):
-        put("SELECT 1 AS id", properties={"delta.enableInCommitTimestamps": "true"})
+    def test_details_tell_the_in_commit_timestamp_where_the_table_has_these(self, spark, table, write_rows):
+        write_rows("SELECT 1 AS id", properties={"delta.enableInCommitTimestamps": "true"})
         commit = Path(table, "_delta_log", f"{0:020d}.json")
         os.utime(commit, (1_700_000_000, 1_700_000_000))  # when its file was written says nothing
         carried = json.loads(commit.read_text().splitlines()[0])["commitInfo"]["inCommitTimestamp"]
@@ -157,16 +157,16 @@ class TestHistory:
         for frame, column in ((shown.detail(), "lastModified"), (shown.history(), "timestamp")):
             assert frame.selectExpr(f"unix_millis({column})").first()[0] == carried
 
-    def test_restore_brings_rows_back_and_tells_what_came(self, spark, table, birds, judged):
+    def test_restore_brings_rows_back_and_tells_what_came(self, spark, table, birds, reference_rows):
         birds.delete("id < 3")
         (row,) = birds.restoreToVersion(0).collect()
-        assert judged() == BIRDS
+        assert reference_rows() == BIRDS
         assert (row.num_restored_files, row.num_removed_files) == (1, 1)
         moment = dt.datetime(2020, 1, 1, tzinfo=dt.UTC).timestamp()
         os.utime(f"{table}/_delta_log/{1:020}.json", (moment + 60, moment + 60))
         os.utime(f"{table}/_delta_log/{0:020}.json", (moment, moment))
         birds.restoreToTimestamp("2020-01-01 00:02:00")
-        assert judged() == BIRDS[2:]
+        assert reference_rows() == BIRDS[2:]
 
     def test_a_shallow_clone_shares_files_and_a_deep_one_is_refused(self, spark, tmp_path, birds):
         birds.delete("id = 1")
@@ -192,7 +192,7 @@ class TestHistory:
 
 
 class TestUpkeep:
-    def test_a_vacuum_deletes_what_no_version_needs_and_answers_nothing(self, spark, table, birds, judged):
+    def test_a_vacuum_deletes_what_no_version_needs_and_answers_nothing(self, spark, table, birds, reference_rows):
         birds.delete("id = 1")
         with pytest.raises(RetentionTooShortError):
             birds.vacuum(0)
@@ -204,31 +204,31 @@ class TestUpkeep:
         assert answer.columns == []
         assert answer.count() == 0
         with pytest.raises(Exception, match="not found"):
-            JudgeTable(table, version=0).to_pyarrow_table()
-        assert judged() == BIRDS[1:]
+            ReferenceTable(table, version=0).to_pyarrow_table()
+        assert reference_rows() == BIRDS[1:]
 
-    def test_compaction_keeps_the_rows_and_tells_the_files(self, table, birds, put, judged):
-        put("SELECT 4L AS id, 'tit' AS name, 11 AS grams")
+    def test_compaction_keeps_the_rows_and_tells_the_files(self, table, birds, write_rows, reference_rows):
+        write_rows("SELECT 4L AS id, 'tit' AS name, 11 AS grams")
         (row,) = birds.optimize().executeCompaction().collect()
         assert (row.path, row.metrics.numFilesAdded, row.metrics.numFilesRemoved) == (f"file:{table}", 1, 2)
-        assert row.metrics.filesAdded.totalSize == _size(JudgeTable(table))
-        assert judged() == [*BIRDS, (4, "tit", 11)]
+        assert row.metrics.filesAdded.totalSize == _size(ReferenceTable(table))
+        assert reference_rows() == [*BIRDS, (4, "tit", 11)]
 
-    def test_z_order_keeps_the_rows_and_is_told_by_the_history(self, birds, put, judged):
-        put("SELECT 4L AS id, 'tit' AS name, 11 AS grams")
+    def test_z_order_keeps_the_rows_and_is_told_by_the_history(self, birds, write_rows, reference_rows):
+        write_rows("SELECT 4L AS id, 'tit' AS name, 11 AS grams")
         (row,) = birds.optimize().executeZOrderBy(["grams", "id"]).collect()
         assert (row.metrics.numFilesAdded, row.metrics.numFilesRemoved) == (1, 2)
-        assert judged() == [*BIRDS, (4, "tit", 11)]
+        assert reference_rows() == [*BIRDS, (4, "tit", 11)]
         assert birds.history(1).head().operationParameters["zOrderBy"] == '["grams","id"]'
         with pytest.raises(TypeError, match="named by a text"):
             birds.optimize().executeZOrderBy(7)
 
-    def test_compaction_of_some_partitions_leaves_the_others(self, spark, table, put):
+    def test_compaction_of_some_partitions_leaves_the_others(self, spark, table, write_rows):
         for _ in range(2):
-            put("SELECT id, id AS day FROM range(2)", partition_by=("day",))
+            write_rows("SELECT id, id AS day FROM range(2)", partition_by=("day",))
         DeltaTable.forPath(spark, table).optimize().where("day = 0").executeCompaction()
-        assert len(JudgeTable(table).file_uris([("day", "=", "0")])) == 1
-        assert len(JudgeTable(table).file_uris([("day", "=", "1")])) == 2
+        assert len(ReferenceTable(table).file_uris([("day", "=", "0")])) == 1
+        assert len(ReferenceTable(table).file_uris([("day", "=", "1")])) == 2
 
     def test_manifests_are_written_in_the_one_mode_there_is(self, table, birds):
         birds.generate("SYMLINK_FORMAT_MANIFEST")
@@ -239,17 +239,17 @@ class TestUpkeep:
     def test_the_protocol_is_upgraded_and_features_come_and_go(self, table, birds):
         birds.upgradeTableProtocol(3, 7)
         birds.addFeatureSupport("deletionVectors")
-        assert "deletionVectors" in JudgeTable(table).protocol().writer_features
+        assert "deletionVectors" in ReferenceTable(table).protocol().writer_features
         birds.dropFeatureSupport("deletionVectors")
         assert "deletionVectors" not in birds.detail().head().tableFeatures
 
 
 class TestConversion:
-    def test_parquet_files_become_a_table_in_place(self, spark, tmp_path, table, judged):
+    def test_parquet_files_become_a_table_in_place(self, spark, tmp_path, table, reference_rows):
         spark.range(4).selectExpr("id", "CAST(id % 2 AS INT) AS part").write.partitionBy("part").parquet(table)
         converted = DeltaTable.convertToDelta(spark, f"parquet.`{table}`", "part int")
         assert converted.detail().head().partitionColumns == ["part"]
-        assert judged(columns="id, part") == [(0, 0), (1, 1), (2, 0), (3, 1)]
+        assert reference_rows(columns="id, part") == [(0, 0), (1, 1), (2, 0), (3, 1)]
         again = DeltaTable.convertToDelta(spark, f"parquet.`{table}`", StructType([StructField("part", LongType())]))
         assert again.history().count() == 1
 
@@ -259,7 +259,7 @@ class TestConversion:
 
 
 class TestBuilders:
-    def test_a_table_is_created_as_described(self, spark, table, judged):
+    def test_a_table_is_created_as_described(self, spark, table, reference_rows):
         made = (
             DeltaTable.create(spark)
             .location(table)
@@ -271,14 +271,14 @@ class TestBuilders:
             .comment("birds")
             .execute()
         )
-        judge = JudgeTable(table)
-        assert [(field.name, field.nullable) for field in judge.schema().fields] == [
+        reference = ReferenceTable(table)
+        assert [(field.name, field.nullable) for field in reference.schema().fields] == [
             ("id", False),
             ("name", True),
             ("day", True),
         ]
-        assert judge.metadata().partition_columns == ["day"]
-        assert (judge.metadata().description, judge.metadata().configuration["owner"]) == ("birds", "me")
+        assert reference.metadata().partition_columns == ["day"]
+        assert (reference.metadata().description, reference.metadata().configuration["owner"]) == ("birds", "me")
         assert made.toDF().schema["id"].metadata["comment"] == "the number"
 
     def test_a_table_that_is_there_is_an_error_or_left_or_replaced(self, spark, table, birds):

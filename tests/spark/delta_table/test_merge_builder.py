@@ -23,7 +23,7 @@ def news(spark):
 MERGED = [(1, "wren", 9), (2, "eagle owl", 2000), (3, None, 20), (9, "tit", 11)]
 
 
-def test_an_upsert_with_sql_text_and_aliases(birds, news, judged):
+def test_an_upsert_with_sql_text_and_aliases(birds, news, reference_rows):
     changed = (
         birds.alias("events")
         .merge(source=news.alias("updates"), condition="events.id = updates.id")
@@ -31,12 +31,12 @@ def test_an_upsert_with_sql_text_and_aliases(birds, news, judged):
         .whenNotMatchedInsert(values={"id": "updates.id", "name": "updates.name", "grams": "updates.grams"})
         .execute()
     )
-    assert judged() == MERGED
+    assert reference_rows() == MERGED
     assert changed.columns == ["num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows"]
     assert [tuple(row) for row in changed.collect()] == [(2, 1, 0, 1)]
 
 
-def test_an_upsert_with_columns_and_aliases(birds, news, judged):
+def test_an_upsert_with_columns_and_aliases(birds, news, reference_rows):
     (
         birds.alias("events")
         .merge(news.alias("updates"), F.col("events.id") == F.col("updates.id"))
@@ -47,32 +47,32 @@ def test_an_upsert_with_columns_and_aliases(birds, news, judged):
         .whenNotMatchedInsert(condition=F.col("grams") < 12, values={"id": F.col("updates.id"), "name": F.lit("it's new")})
         .execute()
     )
-    assert judged() == [(1, "wren", 9), (2, "EAGLE OWL", 481), (3, None, 20), (9, "it's new", None)]
+    assert reference_rows() == [(1, "wren", 9), (2, "EAGLE OWL", 481), (3, None, 20), (9, "it's new", None)]
 
 
-def test_an_upsert_of_whole_rows_with_columns_taken_from_both_frames(birds, news, judged):
+def test_an_upsert_of_whole_rows_with_columns_taken_from_both_frames(birds, news, reference_rows):
     known = birds.toDF()
     birds.merge(news, known["id"] == news["id"]).whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
-    assert judged() == MERGED
+    assert reference_rows() == MERGED
 
 
-def test_sides_may_bear_each_others_names(birds, news, judged):
+def test_sides_may_bear_each_others_names(birds, news, reference_rows):
     (
         birds.alias("source")
         .merge(news.alias("target"), "source.id = target.id")
         .whenMatchedUpdate(set={"grams": "target.grams - source.grams"})
         .execute()
     )
-    assert judged()[1] == (2, "owl", 2000 - 480)
+    assert reference_rows()[1] == (2, "owl", 2000 - 480)
 
 
-def test_a_source_without_alias_is_named_by_its_columns(spark, birds, judged):
+def test_a_source_without_alias_is_named_by_its_columns(spark, birds, reference_rows):
     gone = spark.sql("SELECT 1L AS gone")
     birds.merge(gone, "id = gone").whenMatchedDelete("grams < 100").execute()
-    assert [row[0] for row in judged()] == [2, 3]
+    assert [row[0] for row in reference_rows()] == [2, 3]
 
 
-def test_rows_that_the_source_lacks_are_changed_and_deleted(birds, news, judged):
+def test_rows_that_the_source_lacks_are_changed_and_deleted(birds, news, reference_rows):
     (
         birds.alias("t")
         .merge(news.alias("s"), "t.id = s.id")
@@ -80,7 +80,7 @@ def test_rows_that_the_source_lacks_are_changed_and_deleted(birds, news, judged)
         .whenNotMatchedBySourceUpdate(set={"t.name": "concat('old ', coalesce(t.name, '?'))"})
         .execute()
     )
-    assert judged() == [(2, "owl", 480), (3, "old ?", 20)]
+    assert reference_rows() == [(2, "owl", 480), (3, "old ?", 20)]
 
 
 @pytest.mark.parametrize(
@@ -102,23 +102,23 @@ def test_the_keys_of_a_condition_are_recognised_however_it_is_written(birds, new
     assert "target.id" in json.loads(entry.commit_info.operation_parameters["predicate"])[0]
 
 
-def test_a_name_that_means_a_struct_of_the_user_is_not_taken_for_a_side(spark, birds, judged):
+def test_a_name_that_means_a_struct_of_the_user_is_not_taken_for_a_side(spark, birds, reference_rows):
     rows = spark.sql("SELECT 1L AS id, named_struct('id', 3L) AS target")
     birds.merge(rows.alias("s"), "s.target.id = grams / 20 * 3 AND s.id = 1").whenMatchedUpdate(set={"name": "'hit'"}).execute()
-    assert judged()[2] == (3, "hit", 20)
+    assert reference_rows()[2] == (3, "hit", 20)
 
 
-def test_text_that_differs_in_every_plan_is_taken_by_its_words(birds, news, judged):
+def test_text_that_differs_in_every_plan_is_taken_by_its_words(birds, news, reference_rows):
     (
         birds.alias("e")
         .merge(news.alias("u"), "e.id = u.id")
         .whenMatchedUpdate(set={"name": "concat(u.name, substr(uuid(), 1, 0))"})
         .execute()
     )
-    assert judged()[1] == (2, "eagle owl", 480)
+    assert reference_rows()[1] == (2, "eagle owl", 480)
 
 
-def test_what_means_nothing_is_sparks_to_refuse(birds, news, judged):
+def test_what_means_nothing_is_sparks_to_refuse(birds, news, reference_rows):
     with pytest.raises(AnalysisException, match="nowhere"):
         birds.merge(news.alias("u"), "nowhere.id = u.id")
     with pytest.raises(AnalysisException, match=r"events"):
@@ -127,7 +127,7 @@ def test_what_means_nothing_is_sparks_to_refuse(birds, news, judged):
         birds.merge(news.alias("u"), F.udf(lambda x: x > 1, "boolean")(F.col("u.id")))
     with pytest.raises(TypeError, match="DataFrame"):
         birds.merge([1], "id = id")
-    assert len(judged()) == 3
+    assert len(reference_rows()) == 3
 
 
 def test_the_view_of_the_source_is_gone_afterwards(spark, birds, news):
@@ -136,21 +136,21 @@ def test_the_view_of_the_source_is_gone_afterwards(spark, birds, news):
     assert {view.name for view in spark.catalog.listTables()} == before
 
 
-def test_default_as_a_value_is_the_default_of_the_column(spark, put, table, judged):
+def test_default_as_a_value_is_the_default_of_the_column(spark, write_rows, table, reference_rows):
     columns = parse_struct("id BIGINT, name STRING DEFAULT 'nobody', other INT")
     DeltaLog.for_table(table).create(NewTable(schema=columns))
-    put("SELECT 1L AS id, 'wren' AS name, 5 AS other")
+    write_rows("SELECT 1L AS id, 'wren' AS name, 5 AS other")
     for number, default in enumerate(("DEFAULT", " default ", F.expr("DEFAULT")), start=2):
         merge = DeltaTable.forPath(spark, table).alias("b").merge(spark.range(1, number + 1).alias("n"), "b.id = n.id")
         merge = merge.whenMatchedUpdate(condition="b.id = 1", set={"name": default, "b.other": default})
         merge.whenNotMatchedInsert(values={"id": "n.id", "name": default, "other": F.lit(number)}).execute()
 
-    assert judged() == [(1, "nobody", None), (2, "nobody", 2), (3, "nobody", 3), (4, "nobody", 4)]
+    assert reference_rows() == [(1, "nobody", None), (2, "nobody", 2), (3, "nobody", 3), (4, "nobody", 4)]
 
 
-def test_a_column_that_is_called_default_is_named_in_backticks(spark, birds, judged):
+def test_a_column_that_is_called_default_is_named_in_backticks(spark, birds, reference_rows):
     source = spark.sql("SELECT 1L AS id, 'w' AS `default`")
     merge = birds.alias("b").merge(source.alias("n"), "b.id = n.id")
     merge.whenMatchedUpdate(set={"name": "n.`default`", "grams": "DEFAULT"}).execute()
 
-    assert judged() == [(1, "w", None), (2, "owl", 480), (3, None, 20)]
+    assert reference_rows() == [(1, "w", None), (2, "owl", 480), (3, None, 20)]

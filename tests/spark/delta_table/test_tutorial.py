@@ -1,6 +1,6 @@
 """A script in the manner of Delta Lake's tutorials, run with only its imports changed."""
 
-from deltalake import DeltaTable as JudgeTable
+from deltalake import DeltaTable as ReferenceTable
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
@@ -40,5 +40,5 @@ def tutorial(path):
 
 def test_a_tutorial_of_delta_spark_runs_with_only_its_imports_changed(spark, table):
     assert tutorial(table) == [5, 20, 5, 5]
-    assert sorted(JudgeTable(table).to_pyarrow_table()["id"].to_pylist()) == list(range(20))
+    assert sorted(ReferenceTable(table).to_pyarrow_table()["id"].to_pylist()) == list(range(20))
     assert spark.range(1).count() == 1

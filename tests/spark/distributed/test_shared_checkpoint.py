@@ -354,7 +354,7 @@ def test_the_kind_is_one_that_the_table_allows():
 def test_tables_in_s3_are_written_by_workers(spark, s3, monkeypatch):  # noqa: F811 - the fixture
     table = S3Table(spark, s3)
     for number in range(5):
-        table.put(f"SELECT {number}L AS id, {number % 2}L AS p", partition_by=("p",))
+        table.write_rows(f"SELECT {number}L AS id, {number % 2}L AS p", partition_by=("p",))
     monkeypatch.setattr(DeltaLog, "checkpoint", None)  # the driver does not do it instead
     result = shared(spark, table.log)
     assert (result.kind, result.files) == (MULTI_PART, 5)

@@ -21,8 +21,8 @@ ODD = ["p=a%20b ü#?/f 1%.parquet", "_hidden/x", ".crc", "deep/er/still/x", *OTH
 def s3_table(spark, s3):  # noqa: F811 - the fixture
     """A table of three files, one of them overwritten, and things beside them."""
     table = S3Table(spark, s3)
-    table.put("SELECT id, id % 2 AS p FROM range(4)", partition_by=("p",))
-    table.put("SELECT 9L AS id, 0L AS p")
+    table.write_rows("SELECT id, id % 2 AS p FROM range(4)", partition_by=("p",))
+    table.write_rows("SELECT 9L AS id, 0L AS p")
     for path in ODD:
         table.log.store.write(path, b"x")
     return table
@@ -47,7 +47,7 @@ def test_the_driver_lists_where_arrow_learns_no_times(spark, s3_table):
 
 
 def test_a_shared_vacuum_deletes_what_any_other_would(spark, s3_table):
-    s3_table.put("SELECT 5L AS id, 1L AS p", mode=WriteMode.OVERWRITE)
+    s3_table.write_rows("SELECT 5L AS id, 1L AS p", mode=WriteMode.OVERWRITE)
     alone = s3_table.log.vacuum(0, dry_run=True, enforce_retention=False)
     together = s3_table.log.vacuum(0, dry_run=False, enforce_retention=False, executor=SparkVacuumExecutor(spark, many=1))
     assert sorted(together.paths.to_pylist()) == sorted(alone.paths.to_pylist())
@@ -81,8 +81,8 @@ def test_what_workers_could_not_delete_is_told(spark, s3_table, monkeypatch):
     assert (caught.value.deleted, caught.value.left, caught.value.example, caught.value.detail) == (0, 3, "a", "no")
 
 
-def test_small_tables_and_local_ones_are_left_to_the_driver(spark, put, table):
-    put("SELECT id FROM range(3)")
+def test_small_tables_and_local_ones_are_left_to_the_driver(spark, write_rows, table):
+    write_rows("SELECT id FROM range(3)")
     snapshot = DeltaLog.for_table(table).snapshot()
     assert told(SparkVacuumExecutor(spark, many=1).list_files(snapshot)) == told(LocalVacuumExecutor().list_files(snapshot))
 

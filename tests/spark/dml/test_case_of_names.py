@@ -35,29 +35,29 @@ def test_names_are_compared_by_the_lower_case_of_java(spark):
 
 
 @pytest.fixture
-def log(put, table):
+def log(write_rows, table):
     """``straße`` counts up, ``strasse`` down; one file for each row."""
     for number in range(4):
-        put(f"SELECT /*+ COALESCE(1) */ {number} AS id, {number} AS `straße`, {3 - number} AS `strasse`")
+        write_rows(f"SELECT /*+ COALESCE(1) */ {number} AS id, {number} AS `straße`, {3 - number} AS `strasse`")
     return DeltaLog.for_table(table)
 
 
-def test_dml_takes_the_column_that_is_named(spark, log, judged):
+def test_dml_takes_the_column_that_is_named(spark, log, reference_rows):
     uri = log.table_uri
     delete(spark, log, DeleteStatement(table=uri, where="STRASSE = 0"))
-    assert judged() == [(0, 0, 3), (1, 1, 2), (2, 2, 1)]
+    assert reference_rows() == [(0, 0, 3), (1, 1, 2), (2, 2, 1)]
     update(spark, log, UpdateStatement(table=uri, assignments={"Strasse": "`Straße` + 10"}, where="`STRAßE` = 2"))
-    assert judged() == [(0, 0, 3), (1, 1, 2), (2, 2, 12)]
+    assert reference_rows() == [(0, 0, 3), (1, 1, 2), (2, 2, 12)]
     source = SqlSource("SELECT 9 AS id, 2 AS strasse, 7 AS `straße`")
     clauses = (MatchedUpdate(assignments={"STRAßE": "source.`STRAßE`"}), NotMatchedInsert())
     merge(spark, log, MergeStatement(table=uri, source=source, on="target.`Strasse` = source.strasse", clauses=clauses))
-    assert judged() == [(0, 0, 3), (1, 7, 2), (2, 2, 12)]
+    assert reference_rows() == [(0, 0, 3), (1, 7, 2), (2, 2, 12)]
     assert [row[0] for row in read_table(spark, log.snapshot(), ["ID"], "strasse = 12").collect()] == [2]
 
 
 @pytest.mark.parametrize("sensitive", ["false", "true"])
-def test_a_file_that_spells_a_column_in_another_case_is_read_in_every_session(spark, put, table, sensitive):
-    put("SELECT 7 AS id")
+def test_a_file_that_spells_a_column_in_another_case_is_read_in_every_session(spark, write_rows, table, sensitive):
+    write_rows("SELECT 7 AS id")
     commit = next(Path(table, "_delta_log").glob("*0.json"))
     commit.write_text(commit.read_text().replace('\\"id\\"', '\\"ID\\"').replace('"id":7', '"ID":7'))
     with session_settings(spark, {"spark.sql.caseSensitive": sensitive}):

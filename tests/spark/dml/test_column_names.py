@@ -23,9 +23,9 @@ RECORDED = {"delta.enableChangeDataFeed": "true", "delta.enableRowTracking": "tr
 
 
 @pytest.fixture(params=[{}, RECORDED, {"delta.enableDeletionVectors": "true"}], ids=["plain", "recorded", "vectors"])
-def log(request, put, table):
+def log(request, write_rows, table):
     """Six rows, of which each column says its name and the row's id; by each of the ways in which rows change."""
-    put(f"SELECT /*+ COALESCE(1) */ id, {ADDED} FROM range(6)", properties=request.param)
+    write_rows(f"SELECT /*+ COALESCE(1) */ id, {ADDED} FROM range(6)", properties=request.param)
     return DeltaLog.for_table(table)
 
 

@@ -43,10 +43,10 @@ def run(spark, table):
 
 
 @pytest.fixture
-def rows(put, table):
+def rows(write_rows, table):
     """The table: 24 rows in two files for each of three partitions."""
     for half in ("id < 12", "id >= 12"):
-        put(f"SELECT * FROM ({ROWS}) WHERE {half}", partition_by="p")
+        write_rows(f"SELECT * FROM ({ROWS}) WHERE {half}", partition_by="p")
     return table
 
 
@@ -72,13 +72,13 @@ def found(table, columns=("id", "v", "p", "s")):
         (None, False),
     ],
 )
-def test_a_delete_leaves_the_rows_for_which_the_condition_is_not_true(run, rows, spark, judged, where, opened):
+def test_a_delete_leaves_the_rows_for_which_the_condition_is_not_true(run, rows, spark, reference_rows, where, opened):
     before = len(found(rows))
     result = run(where)
 
     left = expected(spark, f"SELECT id, v, p, s FROM rows WHERE NOT COALESCE(({where or 'TRUE'}), FALSE)")
     assert found(rows) == left
-    assert len(judged()) == len(left)
+    assert len(reference_rows()) == len(left)
     assert (result.operation, result.version, result.committed) == ("DELETE", 2, True)
     assert result.metrics["numDeletedRows"] == before - len(left)
     assert bool(result.metrics["numAddedFiles"]) == opened
@@ -106,11 +106,13 @@ def test_a_dry_run_counts_and_commits_nothing(run, rows):
         ({"target.id": "target.id + 100"}, "target.p = 'p1'", "SELECT IF(p = 'p1', id + 100, id), v, p, s FROM rows"),
     ],
 )
-def test_an_update_gives_the_values_computed_from_the_row_as_it_was(run, rows, spark, judged, assignments, where, query):
+def test_an_update_gives_the_values_computed_from_the_row_as_it_was(
+    run, rows, spark, reference_rows, assignments, where, query
+):
     result = run(where, assignments=assignments)
 
     assert found(rows) == expected(spark, query)
-    assert len(judged()) == 24
+    assert len(reference_rows()) == 24
     changed = len(expected(spark, f"SELECT id FROM rows WHERE {(where or 'TRUE').replace('target.', '')}"))
     assert result.metrics["numUpdatedRows"] == changed
 
@@ -148,11 +150,11 @@ def test_a_retry_finds_its_commit(run, rows):
     assert (first.already_committed, again.already_committed, again.version, len(found(rows))) == (False, True, 2, 23)
 
 
-def test_rows_that_others_add_meanwhile_are_deleted_too(spark, rows, put):
+def test_rows_that_others_add_meanwhile_are_deleted_too(spark, rows, write_rows):
     """A commit in between makes the round wrong; the next one sees its rows."""
     log = DeltaLog.for_table(rows)
     original = log.start_transaction
-    put_once = iter([lambda: put("SELECT 7L AS id, 7D AS v, 'p1' AS p, 'late' AS s")])
+    put_once = iter([lambda: write_rows("SELECT 7L AS id, 7D AS v, 'p1' AS p, 'late' AS s")])
 
     def slow(*arguments, **options):
         transaction = original(*arguments, **options)

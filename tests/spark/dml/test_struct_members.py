@@ -36,15 +36,15 @@ VECTORS = {"delta.enableDeletionVectors": "true", **RECORDED}
 
 
 @pytest.fixture(params=[{}, RECORDED, VECTORS], ids=["plain", "recorded", "vectors"])
-def nested(request, put, table):
+def nested(request, write_rows, table):
     """A table of three rows whose struct ``s`` has a struct inside, by each of the ways in which rows change."""
-    put(ROWS, properties=request.param)
+    write_rows(ROWS, properties=request.param)
     return DeltaLog.for_table(table)
 
 
 @pytest.fixture
-def plain(put, table):
-    put(ROWS)
+def plain(write_rows, table):
+    write_rows(ROWS)
     return DeltaLog.for_table(table)
 
 
@@ -102,16 +102,16 @@ def test_a_merge_assigns_members_in_matched_and_unmatched_rows(spark, nested, ta
 
 
 @pytest.mark.parametrize("properties", [RECORDED, VECTORS], ids=["files", "vectors"])
-def test_the_change_feed_tells_the_whole_struct_before_and_after(spark, put, table, properties):
-    put(ROWS, properties=properties)
+def test_the_change_feed_tells_the_whole_struct_before_and_after(spark, write_rows, table, properties):
+    write_rows(ROWS, properties=properties)
     log = DeltaLog.for_table(table)
     change(spark, log, {"s.in.d": "2"}, "id = 1")
     found = {row["_change_type"]: row["s"].asDict(True) for row in read_changes(spark, log, 1).collect()}
     assert found == {"update_preimage": ONE, "update_postimage": {**ONE, "in": {"d": 2, "e": "p"}}}
 
 
-def test_members_of_mapped_columns_are_assigned(spark, put, table):
-    put(ROWS, properties={"delta.columnMapping.mode": "name"})
+def test_members_of_mapped_columns_are_assigned(spark, write_rows, table):
+    write_rows(ROWS, properties={"delta.columnMapping.mode": "name"})
     log = DeltaLog.for_table(table)
     change(spark, log, {"s.in.e": "'new'"}, "id = 1")
     assert structs(log) == {1: {**ONE, "in": {"d": 1, "e": "new"}}, 2: TWO, 3: None}
@@ -155,8 +155,8 @@ def test_what_cannot_be_assigned_is_told_before_anything_runs(spark, plain, assi
     assert (structs(plain), plain.refresh().version) == ({1: ONE, 2: TWO, 3: THREE}, 0)
 
 
-def test_members_of_lists_and_maps_are_not_assigned(spark, put, table):
-    put("SELECT 1L AS id, array(named_struct('a', 1)) AS l, map('k', named_struct('a', 1)) AS m")
+def test_members_of_lists_and_maps_are_not_assigned(spark, write_rows, table):
+    write_rows("SELECT 1L AS id, array(named_struct('a', 1)) AS l, map('k', named_struct('a', 1)) AS m")
     found = refused(spark, DeltaLog.for_table(table), {"l.element.a": "2", "m.value.a": "2", "m.k": "NULL"})
     assert [line.split(",")[0].rpartition(" is ")[0] for line in found] == ["l.element.a: l", "m.value.a: m", "m.k: m"]
     assert all(line.endswith("and only members of structs are assigned alone") for line in found)
@@ -169,8 +169,8 @@ def test_an_insert_takes_whole_columns(spark, plain, table):
         merge(spark, plain, statement)
 
 
-def test_backticks_tell_a_column_with_a_dot_from_a_member(spark, put, table):
-    put(
+def test_backticks_tell_a_column_with_a_dot_from_a_member(spark, write_rows, table):
+    write_rows(
         "SELECT 1L AS id, named_struct('a', 1, 'x.y', 2) AS s, 3 AS `s.a`, 4 AS `t.u`",
         properties={"delta.columnMapping.mode": "name"},
     )
@@ -180,8 +180,8 @@ def test_backticks_tell_a_column_with_a_dot_from_a_member(spark, put, table):
     assert (structs(log)[1], structs(log, "s.a")[1], structs(log, "t.u")[1]) == ({"a": 10, "x.y": 20}, 30, 40)
 
 
-def test_a_member_that_is_never_null_keeps_its_promise_where_a_null_struct_is_filled(spark, put, table):
-    put("SELECT 1L AS id, CAST(NULL AS STRUCT<a: INT, b: INT>) AS s")
+def test_a_member_that_is_never_null_keeps_its_promise_where_a_null_struct_is_filled(spark, write_rows, table):
+    write_rows("SELECT 1L AS id, CAST(NULL AS STRUCT<a: INT, b: INT>) AS s")
     log = DeltaLog.for_table(table)
     log.alter().add_constraint("b", "s IS NULL OR s.b IS NOT NULL")
     with pytest.raises(ConstraintViolatedError):

@@ -57,22 +57,22 @@ def test_hadoop_knows_the_filesystems_that_it_has_the_class_of(spark, uri, is_kn
     assert hadoop_knows(spark, uri) is is_known
 
 
-def test_a_table_that_only_hadoop_reaches_is_written_read_and_kept_up(spark, view, tmp_path, judged):
+def test_a_table_that_only_hadoop_reaches_is_written_read_and_kept_up(spark, view, tmp_path, reference_rows):
     uri = f"{view}/table"
 
-    def put(query, **statement):
+    def write_rows(query, **statement):
         return run(spark, JobSpec(statement=WriteStatement(table=uri, source=SqlSource(query), **statement)))
 
     for query in ("SELECT id, id % 2 AS p FROM range(4)", "SELECT 10L AS id, 0L AS p"):
-        document = put(query, partition_by=("p",))
+        document = write_rows(query, partition_by=("p",))
         assert document.error is None
-    document = put("SELECT 11L AS id, 1L AS p", mode=WriteMode.REPLACE_WHERE, replace_where="p = 1")
+    document = write_rows("SELECT 11L AS id, 1L AS p", mode=WriteMode.REPLACE_WHERE, replace_where="p = 1")
     assert (document.error, document.outcome.version) == (None, 2)
     log = table_log(spark, uri)
     assert isinstance(log.store, HadoopLogStore)
     log.checkpoint()
     expected = [(0, 0), (2, 0), (10, 0), (11, 1)]
-    assert judged() == expected  # by others, who know the directory behind the view
+    assert reference_rows() == expected  # by others, who know the directory behind the view
     snapshot = table_log(spark, uri).snapshot()
     assert [tuple(row) for row in read_table(spark, snapshot).orderBy("id").collect()] == expected
     assert sorted(row["id"] for row in snapshot.to_arrow().read_all().to_pylist()) == [0, 2, 10, 11]

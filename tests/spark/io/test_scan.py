@@ -110,24 +110,24 @@ def test_a_table_is_read_equal(spark, reader, name):
 # -- columns and rows
 
 
-def test_columns_come_in_the_order_asked_for_and_rows_by_where(spark, reader, put, table):
-    put("SELECT id, CAST(id % 3 AS STRING) AS p, id * 2 AS x FROM range(9)", partition_by="p")
+def test_columns_come_in_the_order_asked_for_and_rows_by_where(spark, reader, write_rows, table):
+    write_rows("SELECT id, CAST(id % 3 AS STRING) AS p, id * 2 AS x FROM range(9)", partition_by="p")
     frame = read_table(spark, latest(table), ["x", "p"], where="p = '1' AND id > 1")
 
     assert frame.columns == ["x", "p"]
     assert sorted(frame.collect()) == [(8, "1"), (14, "1")]
 
 
-def test_only_files_that_can_hold_such_rows_are_opened(spark, put, table):
-    put("SELECT id, CAST(id % 3 AS STRING) AS p FROM range(9)", partition_by="p")
+def test_only_files_that_can_hold_such_rows_are_opened(spark, write_rows, table):
+    write_rows("SELECT id, CAST(id % 3 AS STRING) AS p FROM range(9)", partition_by="p")
     for file in latest(table).files("p != '1'")["path"].to_pylist():
         Path(table, file).write_bytes(b"no Parquet")
 
     assert read_table(spark, latest(table), where="p = '1'").count() == 3
 
 
-def test_a_time_is_read_in_the_zone_of_the_session(spark, put, table):
-    put("SELECT TIMESTAMP'2013-01-01 00:00:00Z' AS at, 1 AS id", partition_by="at")
+def test_a_time_is_read_in_the_zone_of_the_session(spark, write_rows, table):
+    write_rows("SELECT TIMESTAMP'2013-01-01 00:00:00Z' AS at, 1 AS id", partition_by="at")
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     try:
         assert read_table(spark, latest(table), where="at = '2012-12-31 19:00:00'").count() == 1
@@ -138,8 +138,8 @@ def test_a_time_is_read_in_the_zone_of_the_session(spark, put, table):
 # -- files
 
 
-def test_paths_are_taken_as_they_are_whatever_signs_they_hold(spark, reader, tmp_path, put, table):
-    put("SELECT id, CONCAT('v', id % 2) AS p FROM range(4)", partition_by="p")
+def test_paths_are_taken_as_they_are_whatever_signs_they_hold(spark, reader, tmp_path, write_rows, table):
+    write_rows("SELECT id, CONCAT('v', id % 2) AS p FROM range(4)", partition_by="p")
     strange = tmp_path / "t[a]*{b,c} %20#?+&é"
     shutil.move(table, strange)
 
@@ -154,8 +154,8 @@ def test_directories_that_look_like_partitions_do_not_make_columns(spark, reader
     assert read_files(spark, files("id=7/q=x/f.parquet"), ids_below(tmp_path)).collect() == [(1,)]
 
 
-def test_rows_of_a_file_that_spark_spells_unlike_us_are_not_just_missing(spark, put, table, monkeypatch):
-    put("SELECT id, 'x' AS p FROM range(4)", partition_by="p")
+def test_rows_of_a_file_that_spark_spells_unlike_us_are_not_just_missing(spark, write_rows, table, monkeypatch):
+    write_rows("SELECT id, 'x' AS p FROM range(4)", partition_by="p")
     monkeypatch.setattr(jvm_scan, "_as_metadata_path", lambda uri: uri)
 
     with pytest.raises(Exception, match="no partition values are known for file:/"):
@@ -169,8 +169,8 @@ def test_names_that_hadoop_hides_or_cannot_express_are_read(spark, tmp_path, nam
     assert read_files(spark, files(name.replace(":", "%3A")), ids_below(tmp_path)).count() == 2
 
 
-def test_a_missing_file_is_named(spark, reader, put, table):
-    put("SELECT id, 'x' AS p FROM range(4)", partition_by="p")
+def test_a_missing_file_is_named(spark, reader, write_rows, table):
+    write_rows("SELECT id, 'x' AS p FROM range(4)", partition_by="p")
     path = latest(table).files()["path"][0].as_py()
     Path(table, path).unlink()
 

@@ -46,8 +46,8 @@ CONDITIONS = [
 
 
 @pytest.fixture
-def log(put, table):
-    put(ROWS, partition_by=("p",))
+def log(write_rows, table):
+    write_rows(ROWS, partition_by=("p",))
     return DeltaLog.for_table(table)
 
 
@@ -67,9 +67,9 @@ def test_an_update_is_of_the_rows_that_spark_finds(spark, log):
     assert sorted(log.refresh().to_arrow(["id"]).read_all()["id"].to_pylist()) == [1, 3, 4, 5, 100, 102]
 
 
-def test_replaced_rows_and_clauses_by_source_are_those_that_spark_finds(spark, put, log):
+def test_replaced_rows_and_clauses_by_source_are_those_that_spark_finds(spark, write_rows, log):
     with session_settings(spark, IDENTIFIERS):
-        put(f"SELECT * FROM ({ROWS}) WHERE id = 0", mode="replace_where", replace_where='p = "q"')
+        write_rows(f"SELECT * FROM ({ROWS}) WHERE id = 0", mode="replace_where", replace_where='p = "q"')
         assert sorted(log.refresh().to_arrow(["id"]).read_all()["id"].to_pylist()) == [0, 1, 3, 4, 5]
         clauses = (MatchedDelete(condition='target.p <> "target"."q"'),)
         source = SqlSource("SELECT 1 AS id UNION ALL SELECT 0")

@@ -1,4 +1,4 @@
-"""Small files that a commit leaves are put together right after it, where the table asks for it."""
+"""Small files that a commit leaves are compacted right after it, where the table requests it."""
 
 import pytest
 from deltalake import DeltaTable
@@ -26,7 +26,7 @@ def log(table):
     return log
 
 
-def put(spark, log, partition, ids):
+def write_rows(spark, log, partition, ids):
     source = SqlSource(f"SELECT id, '{partition}' AS p FROM range({ids.start}, {ids.stop}, 1, 1)")
     return write(spark, log, WriteStatement(table=log.table_uri, source=source))
 
@@ -35,17 +35,17 @@ def partitions(log):
     return sorted(dict(values)["p"] for values in log.refresh().files()["partition_values"].to_pylist())
 
 
-def test_only_partitions_that_the_commit_touched_are_compacted(spark, log, judged):
+def test_only_partitions_that_the_commit_touched_are_compacted(spark, log, reference_rows):
     for number in range(3):
-        put(spark, log, "a", range(number, number + 1))
-        last = put(spark, log, "b", range(10 + number, 11 + number))
+        write_rows(spark, log, "a", range(number, number + 1))
+        last = write_rows(spark, log, "b", range(10 + number, 11 + number))
     few = compacted_after(spark, log, last, Origin(), min_files=4)
     done = compacted_after(spark, log, last, Origin(token="t", job={"jobName": "d.t"}), min_files=3)
 
     assert (few.details, partitions(log)) == ({}, ["a", "a", "a", "b"])
     told = done.details["autoCompaction"]
     assert (done.version, told["version"], told["metrics"]["numRemovedFiles"]) == (last.version, last.version + 1, 3)
-    assert judged() == [(0, "a"), (1, "a"), (2, "a"), (10, "b"), (11, "b"), (12, "b")]
+    assert reference_rows() == [(0, "a"), (1, "a"), (2, "a"), (10, "b"), (11, "b"), (12, "b")]
     commit = log.history(1)[0].commit_info
     assert (str(commit.operation_parameters["auto"]).lower(), commit.origin.token, commit.origin.job) == (
         "true",
@@ -56,7 +56,7 @@ def test_only_partitions_that_the_commit_touched_are_compacted(spark, log, judge
 
 def test_rows_that_vectors_hide_are_left_to_optimize_where_files_are_few(spark, log):
     log.alter().set_properties({"delta.enableDeletionVectors": "true"})
-    put(spark, log, "a", range(10))
+    write_rows(spark, log, "a", range(10))
     last = delete(spark, log, DeleteStatement(table=log.table_uri, where="id < 5"))
     few = compacted_after(spark, log, last, Origin())
     assert (few.details, log.refresh().version) == ({}, last.version)
@@ -66,7 +66,7 @@ def test_rows_that_vectors_hide_are_left_to_optimize_where_files_are_few(spark, 
 
 
 def test_a_failure_is_told_and_leaves_the_commit(spark, log, monkeypatch):
-    last = put(spark, log, "a", range(1))
+    last = write_rows(spark, log, "a", range(1))
     monkeypatch.setattr(auto_compaction, "candidates", lambda *_: 1 / 0)
     assert compacted_after(spark, log, last, Origin()).details == {"autoCompaction": {"error": "ZeroDivisionError"}}
 

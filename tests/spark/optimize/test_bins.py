@@ -1,4 +1,4 @@
-"""Which files OPTIMIZE puts together."""
+"""Which files OPTIMIZE compacts into one."""
 
 import pyarrow as pa
 from hypothesis import given

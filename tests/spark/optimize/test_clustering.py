@@ -1,4 +1,4 @@
-"""OPTIMIZE that puts rows in order, from the outside."""
+"""OPTIMIZE that clusters rows, from the outside."""
 
 import datetime as dt
 import json
@@ -48,7 +48,7 @@ def run(spark, log, **statement):
     return optimize(spark, log, OptimizeStatement(table=log.table_uri, **statement))
 
 
-def put(spark, log, first, end, **options):
+def write_rows(spark, log, first, end, **options):
     return write(spark, log, WriteStatement(table=log.table_uri, source=SqlSource(ROWS.format(first, end)), **options))
 
 
@@ -80,11 +80,11 @@ def shuffled(table):
     return DeltaLog.for_table(table)
 
 
-def test_files_have_narrow_ranges_of_every_column_and_no_row_changes(spark, shuffled, judged, duckdb_connection):
-    before = judged()
+def test_files_have_narrow_ranges_of_every_column_and_no_row_changes(spark, shuffled, reference_rows, duckdb_connection):
+    before = reference_rows()
     result = run(spark, shuffled, z_order_by=("A", "b"), target_file_size=size_of(shuffled) // 16)
 
-    assert judged() == before
+    assert reference_rows() == before
     assert (result.version, result.committed, result.operation) == (8, True, "OPTIMIZE")
     assert (result.metrics["numRemovedFiles"], result.metrics["numAddedFiles"]) == (8, len(shuffled.refresh().files()))
     assert 14 <= result.metrics["numAddedFiles"] <= 18
@@ -95,7 +95,7 @@ def test_files_have_narrow_ranges_of_every_column_and_no_row_changes(spark, shuf
     assert (entry["operationParameters"]["zOrderBy"], entry["isolationLevel"]) == ('["a","b"]', "SnapshotIsolation")
 
 
-def test_each_partition_is_one_group_and_one_that_loses_a_file_leaves_the_others_their_work(spark, table, judged):
+def test_each_partition_is_one_group_and_one_that_loses_a_file_leaves_the_others_their_work(spark, table, reference_rows):
     for part in range(2):
         rows = {"id": range(part, 40, 2), "p": ["xy"[number // 2 % 2] for number in range(part, 40, 2)]}
         write_deltalake(table, pa.table(rows), mode="append", partition_by=["p"])
@@ -109,7 +109,7 @@ def test_each_partition_is_one_group_and_one_that_loses_a_file_leaves_the_others
 
     log.start_transaction = late
     result = run(spark, log, z_order_by="id", where="p IN ('x', 'y')")
-    assert [row[0] for row in judged()] == list(range(1, 40))
+    assert [row[0] for row in reference_rows()] == list(range(1, 40))
     assert (result.committed, result.metrics["numRemovedFiles"], result.metrics["numAddedFiles"]) == (True, 2, 1)
 
 
@@ -137,8 +137,8 @@ def test_mapped_columns_nested_ones_and_hidden_rows(spark, table, mode, duckdb_c
     log = DeltaLog.for_table(table)
     properties = {"delta.columnMapping.mode": mode, "delta.enableDeletionVectors": "true"}
     log.create(NewTable(schema=SCHEMA, partition_columns=("p",), properties=properties))
-    put(spark, log, 0, 600)
-    put(spark, log, 600, 1_000)
+    write_rows(spark, log, 0, 600)
+    write_rows(spark, log, 600, 1_000)
     delete(spark, log, DeleteStatement(table=table, where="id % 10 = 3"))
     expected = rows_of(log)
     result = run(spark, log, z_order_by=("inner.n", "day"), target_file_size=size_of(log) // 30)
@@ -152,8 +152,8 @@ def test_mapped_columns_nested_ones_and_hidden_rows(spark, table, mode, duckdb_c
 def test_rows_keep_their_ids(spark, table):
     log = DeltaLog.for_table(table)
     log.create(NewTable(schema=SCHEMA, properties={"delta.enableRowTracking": "true"}))
-    put(spark, log, 0, 300)
-    put(spark, log, 300, 500)
+    write_rows(spark, log, 0, 300)
+    write_rows(spark, log, 300, 500)
 
     def known():
         rows = log.refresh().to_arrow(["id"], with_row_ids=True).read_all()
@@ -165,7 +165,7 @@ def test_rows_keep_their_ids(spark, table):
     assert len(log.refresh().files()) > 3
 
 
-def test_a_clustered_table_is_clustered_by_its_columns_step_by_step(spark, table, judged):
+def test_a_clustered_table_is_clustered_by_its_columns_step_by_step(spark, table, reference_rows):
     log = DeltaLog.for_table(table)
     schema = StructType((StructField("id", LONG), StructField("a", LONG)))
     log.create(NewTable(schema=schema, clustering_columns=("a",)))
@@ -178,7 +178,7 @@ def test_a_clustered_table_is_clustered_by_its_columns_step_by_step(spark, table
     full = run(spark, log, full=True, target_file_size=size_of(log) // 4)
 
     assert [result.committed for result in (first, again, nothing, full)] == [True, True, False, True]
-    assert judged() == [(number, number * 7919 % 1000) for number in range(600)]
+    assert reference_rows() == [(number, number * 7919 % 1000) for number in range(600)]
     files = log.refresh().files().to_pylist()
     assert {file["clustering_provider"] for file in files} == {"liquid"}
     tags = [dict(file["tags"]) for file in files]

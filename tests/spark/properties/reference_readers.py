@@ -22,14 +22,14 @@ def read_by_others(table, connection, snapshot, converted=frozenset()):
     """The rows as duckdb and deltalake read them, where they can; ``converted`` files hold times as INT96."""
     found = {}
     if snapshot.partition_columns and snapshot.column_mapping is not MappingMode.NONE:
-        event("duckdb is no judge: it finds no partition values by physical names, also in Spark's own tables")
+        event("duckdb is not compared: it finds no partition values by physical names, also in Spark's own tables")
     else:
         found["duckdb"] = counted(connection.sql(f"SELECT * FROM delta_scan('{table}')").to_arrow_table())
     if converted.intersection(snapshot.files()["path"].to_pylist()):
-        event("deltalake is no judge: it reads INT96 as nanoseconds, in which years before 1677 overflow")
+        event("deltalake is not compared: it reads INT96 as nanoseconds, in which years before 1677 overflow")
     else:
-        query = QueryBuilder().register("judged", DeltaTable(table))
-        found["deltalake"] = counted(pa.table(query.execute("SELECT * FROM judged").read_all()))
+        query = QueryBuilder().register("compared", DeltaTable(table))
+        found["deltalake"] = counted(pa.table(query.execute("SELECT * FROM compared").read_all()))
     return found
 
 

@@ -62,7 +62,7 @@ class World:
         by = ["p"] if self.kind.partitioned else []
         match self.kind.maker:
             case "spark":
-                self._put(first, partition_by=tuple(by), properties=self.kind.properties)
+                self._write_rows(first, partition_by=tuple(by), properties=self.kind.properties)
                 return
             case "deltalake":
                 write_deltalake(self.table, first, partition_by=by or None)
@@ -75,7 +75,7 @@ class World:
         if self.kind.properties:
             self.log.alter().set_properties(self.kind.properties)
 
-    def _put(self, given, *, where=None, **statement):
+    def _write_rows(self, given, *, where=None, **statement):
         pq.write_table(given, self.given)
         source = FileSource(self.given, format="parquet")
         if where is not None:
@@ -89,7 +89,7 @@ class World:
         self.model.run(step, given)
         match step.name:
             case "append" | "overwrite" | "dynamic_overwrite" | "replace_where":
-                self._put(given, where=step.where, mode=step.name)
+                self._write_rows(given, where=step.where, mode=step.name)
             case "delete":
                 delete(self.spark, self.log, DeleteStatement(table=self.table, where=step.where))
             case "update":
@@ -109,8 +109,8 @@ class World:
         expected, snapshot = self.model.rows(), self.log.snapshot()
         assert counted(snapshot.to_arrow().read_all()) == expected
         assert counted(read_table(self.spark, snapshot).toArrow()) == expected
-        for judge, found in read_by_others(self.table, self.connection, snapshot, self.converted).items():
-            assert found == expected, judge
+        for reference, found in read_by_others(self.table, self.connection, snapshot, self.converted).items():
+            assert found == expected, reference
         check_statistics(self.table, snapshot, self.foreign)
         return expected
 

@@ -100,11 +100,11 @@ def test_rows_that_move_between_partitions_and_files_carry_their_ids(spark, trac
     assert ({row[0]: row[2:] for row in ids(log, ("id", "p"))}, kept(log)) == (found, "true")
 
 
-def test_ids_are_no_columns_and_have_no_statistics(spark, tracked, table, judged):
+def test_ids_are_no_columns_and_have_no_statistics(spark, tracked, table, reference_rows):
     log = tracked()
     update(spark, log, UpdateStatement(table=table, where="id = 3", assignments={"v": "-1"}))
 
-    assert judged(columns="id, v")[3] == (3, -1)
+    assert reference_rows(columns="id, v")[3] == (3, -1)
     (path, stats), *others = zip(*(log.refresh().files()[name].to_pylist() for name in ("path", "stats")), strict=True)
     assert others == []
     names = pq.read_schema(f"{table}/{path}").names

@@ -31,10 +31,10 @@ def flights(airlines, *carriers):
         "WITH c AS (SELECT DISTINCT carrier FROM staged) SELECT count(*) = 2 FROM c JOIN airlines USING (carrier)",
     ],
 )
-def test_what_holds_lets_the_commit_pass(put, airlines, judged, expectation):
-    put(flights(airlines, "AA", "UA"), expect=(expectation,))
+def test_what_holds_lets_the_commit_pass(write_rows, airlines, reference_rows, expectation):
+    write_rows(flights(airlines, "AA", "UA"), expect=(expectation,))
 
-    assert judged(order="n") == [("AA", 0), ("UA", 1)]
+    assert reference_rows(order="n") == [("AA", 0), ("UA", 1)]
 
 
 @pytest.mark.parametrize(
@@ -49,9 +49,11 @@ def test_what_holds_lets_the_commit_pass(put, airlines, judged, expectation):
         ("SELECT true WHERE false", None, "no row"),
     ],
 )
-def test_what_does_not_hold_is_told_with_an_example_and_nothing_is_committed(put, airlines, table, expectation, rows, example):
+def test_what_does_not_hold_is_told_with_an_example_and_nothing_is_committed(
+    write_rows, airlines, table, expectation, rows, example
+):
     with pytest.raises(ExpectationFailedError) as caught:
-        put(flights(airlines, "AA", "UA", "XX"), expect=("n >= 0", Expectation(expectation, name="gate")))
+        write_rows(flights(airlines, "AA", "UA", "XX"), expect=("n >= 0", Expectation(expectation, name="gate")))
 
     assert caught.value.expectation == f"gate: {expectation}"
     assert caught.value.rows == rows
@@ -59,8 +61,8 @@ def test_what_does_not_hold_is_told_with_an_example_and_nothing_is_committed(put
     assert not Path(table).exists()
 
 
-def test_partition_values_are_seen_as_they_will_be_read(put):
-    put(
+def test_partition_values_are_seen_as_they_will_be_read(write_rows):
+    write_rows(
         "SELECT id, DATE'2013-01-01' AS day, IF(id = 0, '', 'x') AS p FROM range(2)",
         partition_by=("day", "p"),
         expect=(
@@ -71,20 +73,20 @@ def test_partition_values_are_seen_as_they_will_be_read(put):
     )
 
 
-def test_sql_that_does_not_fit_the_rows_is_named(put, table):
+def test_sql_that_does_not_fit_the_rows_is_named(write_rows, table):
     with pytest.raises(ExpectationUnreadableError) as caught:
-        put("SELECT 1 AS id", expect=("no_such_column > 0",))
+        write_rows("SELECT 1 AS id", expect=("no_such_column > 0",))
 
     assert caught.value.expectation == "no_such_column > 0"
     assert not Path(table).exists()
 
 
-def test_views_of_the_session_are_what_they_were(spark, put, table):
+def test_views_of_the_session_are_what_they_were(spark, write_rows, table):
     spark.sql("SELECT 'mine' AS owner").createOrReplaceTempView("staged")
     spark.sql("SELECT 'mine too' AS owner").createOrReplaceTempView("flights")
-    put("SELECT 1 AS id")
+    write_rows("SELECT 1 AS id")
     source = SqlSource("SELECT * FROM flights", views={"flights": TableSource(table), "other view": TableSource(table)})
-    put(source, expect=("id IN (SELECT id FROM `other view`)",))
+    write_rows(source, expect=("id IN (SELECT id FROM `other view`)",))
 
     assert spark.table("staged").collect() == [("mine",)]
     assert spark.table("flights").collect() == [("mine too",)]

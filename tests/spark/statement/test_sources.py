@@ -8,9 +8,9 @@ from airflow_delta.spark.errors import SourceUnreadableError
 from airflow_delta.spark.statement.sources import Pin, open_source
 
 
-def test_a_table_is_read_at_the_version_or_time_asked_for(spark, put, table):
-    put("SELECT 1 AS id")
-    put("SELECT 2 AS id")
+def test_a_table_is_read_at_the_version_or_time_asked_for(spark, write_rows, table):
+    write_rows("SELECT 1 AS id")
+    write_rows("SELECT 2 AS id")
 
     for source, rows, version in [
         (TableSource(table), 2, 1),
@@ -22,19 +22,19 @@ def test_a_table_is_read_at_the_version_or_time_asked_for(spark, put, table):
         assert opened.pins == (Pin(table=table, version=version),)
 
 
-def test_a_pinned_source_does_not_see_later_commits(spark, put, table):
-    put("SELECT 1 AS id")
+def test_a_pinned_source_does_not_see_later_commits(spark, write_rows, table):
+    write_rows("SELECT 1 AS id")
     opened = open_source(spark, SqlSource("SELECT count(*) AS n FROM t", views={"t": TableSource(table)}))
-    put("SELECT 2 AS id")
+    write_rows("SELECT 2 AS id")
 
     assert opened.frame.collect() == [(1,)]
     assert opened.pins == (Pin(table=table, version=0),)
 
 
-def test_what_is_not_there_is_named_and_not_made(spark, put, table, tmp_path):
+def test_what_is_not_there_is_named_and_not_made(spark, write_rows, table, tmp_path):
     with pytest.raises(TableNotFoundError):
         open_source(spark, TableSource(table))
-    put("SELECT 1 AS id")
+    write_rows("SELECT 1 AS id")
     with pytest.raises(VersionNotFoundError) as caught:
         open_source(spark, SqlSource("SELECT * FROM t", views={"t": TableSource(table, version=7)}))
     assert (caught.value.version, caught.value.latest) == (7, 0)

@@ -1,4 +1,4 @@
-"""Tables on moto's S3 server, and judges of them that are not ours."""
+"""Tables on moto's S3 server, read by independent readers."""
 
 import pytest
 from deltalake import DeltaTable
@@ -19,7 +19,7 @@ class S3Table:
     def log(self):
         return DeltaLog.for_table(self.uri, self.store.options)
 
-    def put(self, query, **statement):
+    def write_rows(self, query, **statement):
         return write(self.spark, self.log, WriteStatement(table=self.uri, source=SqlSource(query), **statement))
 
     def by_deltalake(self, *columns, order="id"):

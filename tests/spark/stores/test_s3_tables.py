@@ -1,4 +1,4 @@
-"""Every operation on a table in S3, with a Spark that has no Hadoop connector; judged by deltalake or by the core."""
+"""Every operation on a table in S3, with a Spark that has no Hadoop connector; read again by deltalake or the core."""
 
 import json
 import threading
@@ -36,14 +36,14 @@ TEN = "SELECT id, CONCAT('n', id) AS name, id % 2 AS p FROM range(10)"
 
 
 def test_rows_are_written_appended_overwritten_and_replaced(s3_table):
-    s3_table.put(TEN, partition_by=("p",))
+    s3_table.write_rows(TEN, partition_by=("p",))
     assert s3_table.by_deltalake("id", "name", "p") == [(n, f"n{n}", n % 2) for n in range(10)]
-    s3_table.put("SELECT 10L AS id, 'n10' AS name, 0L AS p")
+    s3_table.write_rows("SELECT 10L AS id, 'n10' AS name, 0L AS p")
     assert len(s3_table.by_deltalake()) == 11
-    s3_table.put("SELECT 1L AS id, 'one' AS name, 1L AS p", mode=WriteMode.REPLACE_WHERE, replace_where="p = 1")
+    s3_table.write_rows("SELECT 1L AS id, 'one' AS name, 1L AS p", mode=WriteMode.REPLACE_WHERE, replace_where="p = 1")
     assert s3_table.by_deltalake("id", "name")[:2] == [(0, "n0"), (1, "one")]
     assert len(s3_table.by_deltalake()) == 7
-    result = s3_table.put("SELECT 5L AS id, 'all' AS name, 0L AS p", mode=WriteMode.OVERWRITE)
+    result = s3_table.write_rows("SELECT 5L AS id, 'all' AS name, 0L AS p", mode=WriteMode.OVERWRITE)
     assert s3_table.by_deltalake() == [(5, "all", 0)]
     assert {name: result.metrics[name] for name in ("numFiles", "numOutputRows", "numRemovedFiles")} == {
         "numFiles": 1,
@@ -53,7 +53,7 @@ def test_rows_are_written_appended_overwritten_and_replaced(s3_table):
 
 
 def test_statistics_of_what_workers_wrote_prune_files(spark, s3_table):
-    s3_table.put(TEN, partition_by=("p",))
+    s3_table.write_rows(TEN, partition_by=("p",))
     snapshot = s3_table.log.snapshot()
     assert len(snapshot.files("id = 0")) == len(snapshot.files("p = 1")) == 1
     for add in snapshot.files().to_pylist():
@@ -65,7 +65,7 @@ def test_statistics_of_what_workers_wrote_prune_files(spark, s3_table):
 
 
 def test_rows_are_merged_updated_and_deleted(spark, s3_table):
-    s3_table.put(TEN, partition_by=("p",))
+    s3_table.write_rows(TEN, partition_by=("p",))
     source = SqlSource("SELECT id, 'merged' AS name, id % 2 AS p FROM range(8, 12)")
     clauses = (MatchedUpdate(), NotMatchedInsert())
     merged = merge(
@@ -83,7 +83,7 @@ def test_rows_are_merged_updated_and_deleted(spark, s3_table):
 
 
 def test_deletion_vectors_hide_rows(spark, s3_table):
-    s3_table.put(TEN)
+    s3_table.write_rows(TEN)
     s3_table.log.alter().set_properties({"delta.enableDeletionVectors": "true"})
     delete(spark, s3_table.log, DeleteStatement(table=s3_table.uri, where="id < 3"))
     update(spark, s3_table.log, UpdateStatement(table=s3_table.uri, assignments={"name": "'new'"}, where="id = 4"))
@@ -99,7 +99,7 @@ def test_deletion_vectors_hide_rows(spark, s3_table):
 
 def test_small_files_are_compacted(spark, s3_table):
     for number in range(3):
-        s3_table.put(f"SELECT {number}L AS id")
+        s3_table.write_rows(f"SELECT {number}L AS id")
     result = optimize(spark, s3_table.log, OptimizeStatement(table=s3_table.uri, min_files=2))
     assert (result.metrics["numRemovedFiles"], result.metrics["numAddedFiles"]) == (3, 1)
     assert s3_table.by_deltalake() == [(0,), (1,), (2,)]
@@ -109,7 +109,7 @@ def test_a_table_is_the_source_of_a_merge_with_the_options_of_the_environment(sp
     monkeypatch.setenv(VARIABLE, json.dumps({"s3": s3.options}))
     source = DeltaLog.for_table(f"{s3.uri}/source")
     write(spark, source, WriteStatement(table=source.table_uri, source=SqlSource("SELECT 1L AS id, 'a' AS name, 1L AS p")))
-    s3_table.put(TEN)
+    s3_table.write_rows(TEN)
     statement = MergeStatement(
         table=s3_table.uri,
         source=TableSource(source.table_uri),
@@ -126,17 +126,17 @@ def test_a_table_is_the_source_of_a_merge_with_the_options_of_the_environment(sp
 
 def test_what_fails_leaves_no_object(s3_table):
     with pytest.raises(ExpectationFailedError):
-        s3_table.put(TEN, expect=(Expectation(name="none", sql="SELECT COUNT(*) = 0 FROM staged"),))
+        s3_table.write_rows(TEN, expect=(Expectation(name="none", sql="SELECT COUNT(*) = 0 FROM staged"),))
     assert list(s3_table.log.store.list_all()) == []
-    s3_table.put("SELECT 1L AS id, 'a' AS name, 1L AS p", partition_by=("p",))
+    s3_table.write_rows("SELECT 1L AS id, 'a' AS name, 1L AS p", partition_by=("p",))
     with pytest.raises(ConstraintViolatedError):
-        s3_table.put(TEN, mode=WriteMode.REPLACE_WHERE, replace_where="p = 1")
+        s3_table.write_rows(TEN, mode=WriteMode.REPLACE_WHERE, replace_where="p = 1")
     assert s3_table.files() == s3_table.live()
 
 
 def test_a_task_that_was_killed_leaves_nothing_that_counts(spark, s3_table):
     """A task dies with a first file written: one task alone, as Spark waits for no other one when it gives up."""
-    s3_table.put("SELECT 100L AS id")
+    s3_table.write_rows("SELECT 100L AS id")
 
     def dies(batches):
         yield from batches
@@ -150,7 +150,7 @@ def test_a_task_that_was_killed_leaves_nothing_that_counts(spark, s3_table):
 
 
 def test_of_two_writers_at_once_both_commit(spark, s3_table):
-    s3_table.put(TEN)
+    s3_table.write_rows(TEN)
     barrier, outcomes = threading.Barrier(2), {}
 
     def append(first):
@@ -179,7 +179,7 @@ def test_aggregates_are_taken_in_the_one_pass_that_writes(spark, s3_table):
             seen.add(batch.num_rows)
             yield batch
 
-    s3_table.put("SELECT 1L AS id")
+    s3_table.write_rows("SELECT 1L AS id")
     rows = spark.range(100).mapInArrow(count, "id long")
     with StagingArea(s3_table.log.store) as staging:
         staged = write_rows(rows, staging, s3_table.log.snapshot().metadata, observed={"total": F.sum("id")})

@@ -35,11 +35,11 @@ SHOWN = ("id", "v", "_change_type", "_commit_version")
 class Statements:
     """Statements on the table, each a commit."""
 
-    def __init__(self, spark, uri, put):
-        self.spark, self.uri, self.put, self.log = spark, uri, put, DeltaLog.for_table(uri)
+    def __init__(self, spark, uri, write_rows):
+        self.spark, self.uri, self.write_rows, self.log = spark, uri, write_rows, DeltaLog.for_table(uri)
 
     def insert(self, first, last, **options):
-        self.put(f"SELECT id, id AS v FROM range({first}, {last}, 1, 1)", **options)
+        self.write_rows(f"SELECT id, id AS v FROM range({first}, {last}, 1, 1)", **options)
 
     def update(self, where, value):
         update(self.spark, self.log, UpdateStatement(table=self.uri, where=where, assignments={"v": value}))
@@ -57,8 +57,8 @@ class Statements:
 
 
 @pytest.fixture
-def run(spark, table, put):
-    return Statements(spark, table, put)
+def run(spark, table, write_rows):
+    return Statements(spark, table, write_rows)
 
 
 @pytest.fixture

@@ -55,13 +55,13 @@ def ids(table):
     return sorted(DeltaTable(table).to_pyarrow_table()["id"].to_pylist())
 
 
-def test_each_batch_is_one_commit_that_names_the_query(table, feed, drain, judged):
+def test_each_batch_is_one_commit_that_names_the_query(table, feed, drain, reference_rows):
     feed([0, 1])
     drain(DeltaSink(table, partition_by=("v",)))
     feed([2], "b")
     feed([3])
     query = drain(DeltaSink(table))
-    assert judged() == [(0, "a"), (1, "a"), (2, "b"), (3, "a")]
+    assert reference_rows() == [(0, "a"), (1, "a"), (2, "b"), (3, "a")]
     snapshot = DeltaLog.for_table(table).snapshot()
     assert {app: transaction.version for app, transaction in snapshot.transactions.items()} == {query: 2}
     assert (snapshot.version, snapshot.partition_columns) == (2, ("v",))

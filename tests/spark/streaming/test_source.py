@@ -164,8 +164,8 @@ def test_another_table_at_the_place_is_told(table, append, stream):
         stream()
 
 
-def test_partitions_old_dates_nested_values_and_hidden_rows_arrive_as_a_read_shows_them(put, stream, spark, table):
-    put(
+def test_partitions_old_dates_nested_values_and_hidden_rows_arrive_as_a_read_shows_them(write_rows, stream, spark, table):
+    write_rows(
         "SELECT id, if(id = 2, NULL, concat('a/b=%', id)) AS p, DATE'1500-03-01' + CAST(id AS INT) AS d, "
         "TIMESTAMP'1850-01-01 00:00:00' AS t, named_struct('x', array(id, NULL), 'm', map('k', id)) AS s, "
         "CAST(id AS DECIMAL(20, 3)) AS n FROM range(4)",

@@ -1,4 +1,4 @@
-"""A judge for tables with features that deltalake does not read, and a way to be faster than a write."""
+"""A reader for tables with features that deltalake does not read, and a way to commit during a write."""
 
 import pytest
 

@@ -20,32 +20,34 @@ def codecs(table, snapshot):
     return {pq.read_metadata(path).row_group(0).column(0).compression for path in paths}
 
 
-def test_files_have_the_codec_that_the_table_asks_for_also_when_they_are_written_anew(spark, put, judged, latest, table):
-    put(ROWS.format(10, 1), properties={"delta.parquet.compression.codec": "ZSTD"})
+def test_files_have_the_codec_that_the_table_asks_for_also_when_they_are_written_anew(
+    spark, write_rows, reference_rows, latest, table
+):
+    write_rows(ROWS.format(10, 1), properties={"delta.parquet.compression.codec": "ZSTD"})
     assert codecs(table, latest()) == {"ZSTD"}
     delete(spark, DeltaLog.for_table(table), DeleteStatement(table=table, where="id = 3"))
 
     assert codecs(table, latest()) == {"ZSTD"}
-    assert len(judged()) == 9
+    assert len(reference_rows()) == 9
 
 
-def test_files_stay_below_the_size_that_the_table_asks_for(put, judged, latest):
-    put(ROWS.format(2_000, 1), properties={"delta.targetFileSize": "16kb"})
+def test_files_stay_below_the_size_that_the_table_asks_for(write_rows, reference_rows, latest):
+    write_rows(ROWS.format(2_000, 1), properties={"delta.targetFileSize": "16kb"})
     first = latest().files()["size"].to_pylist()
-    put(ROWS.format(8_000, 1))
+    write_rows(ROWS.format(8_000, 1))
     sizes = latest().files()["size"].to_pylist()
 
     assert len(first) > 1
     assert len(sizes) > len(first) + 1
     assert max(sizes) <= 16 << 10
-    assert judged("1", "count(*), sum(id)") == [(10_000, sum(range(2_000)) + sum(range(8_000)))]
+    assert reference_rows("1", "count(*), sum(id)") == [(10_000, sum(range(2_000)) + sum(range(8_000)))]
 
 
-def test_rows_of_many_tasks_become_few_files_where_the_table_optimizes_writes(put, judged, latest):
-    put(ROWS.format(40, 8), properties={"delta.autoOptimize.optimizeWrite": "true"})
+def test_rows_of_many_tasks_become_few_files_where_the_table_optimizes_writes(write_rows, reference_rows, latest):
+    write_rows(ROWS.format(40, 8), properties={"delta.autoOptimize.optimizeWrite": "true"})
 
     assert len(latest().files()) == 1
-    assert len(judged()) == 40
+    assert len(reference_rows()) == 40
 
 
 def test_the_size_of_a_row_is_guessed_from_its_types_where_there_is_no_file():

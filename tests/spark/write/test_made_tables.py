@@ -24,9 +24,9 @@ FEATURES = {
 }
 
 
-def test_properties_of_the_first_write_switch_features_on(spark, put, seen, latest, table):
-    result = put("SELECT id, CAST(id % 2 AS STRING) AS `p q` FROM range(4)", partition_by="P Q", properties=FEATURES)
-    put("SELECT 9L AS id, '1' AS `p q`")
+def test_properties_of_the_first_write_switch_features_on(spark, write_rows, seen, latest, table):
+    result = write_rows("SELECT id, CAST(id % 2 AS STRING) AS `p q` FROM range(4)", partition_by="P Q", properties=FEATURES)
+    write_rows("SELECT 9L AS id, '1' AS `p q`")
 
     assert (result.operation, result.version) == ("CREATE TABLE AS SELECT", 0)
     assert seen("id") == [(0,), (1,), (2,), (3,), (9,)]
@@ -43,83 +43,83 @@ def test_properties_of_the_first_write_switch_features_on(spark, put, seen, late
     assert (first.partition_columns, first.commit_info.in_commit_timestamp) == (("p q",), first.timestamp)
 
 
-def test_two_writers_that_make_one_mapped_table_both_write_into_it(put, seen, latest, monkeypatch):
+def test_two_writers_that_make_one_mapped_table_both_write_into_it(write_rows, seen, latest, monkeypatch):
     properties = {"delta.columnMapping.mode": "name"}
 
     def after_another(self):
         monkeypatch.undo()
-        put("SELECT 1 AS id", properties=properties)
+        write_rows("SELECT 1 AS id", properties=properties)
         return self.keep()
 
     monkeypatch.setattr("airflow_delta.spark.io.staging.StagingArea.keep", after_another)
-    result = put("SELECT 2 AS id", properties=properties)
+    result = write_rows("SELECT 2 AS id", properties=properties)
 
     assert seen() == [(1,), (2,)]
     assert (result.version, result.operation) == (1, "WRITE")
 
 
-def test_a_table_may_be_made_clustered_and_its_clustering_is_asked_for_or_left_out(put, judged, latest):
-    put("SELECT 1 AS id, named_struct('x', 2) AS s", cluster_by=["id", "s.x"])
-    put("SELECT 2 AS id, named_struct('x', 3) AS s", cluster_by=["ID", "S.x"])
+def test_a_table_may_be_made_clustered_and_its_clustering_is_asked_for_or_left_out(write_rows, reference_rows, latest):
+    write_rows("SELECT 1 AS id, named_struct('x', 2) AS s", cluster_by=["id", "s.x"])
+    write_rows("SELECT 2 AS id, named_struct('x', 3) AS s", cluster_by=["ID", "S.x"])
     with pytest.raises(SchemaMismatchError, match=r"clustered by \(id, s.x\), not by \(id\)"):
-        put("SELECT 2 AS id, named_struct('x', 3) AS s", cluster_by="id")
+        write_rows("SELECT 2 AS id, named_struct('x', 3) AS s", cluster_by="id")
 
-    assert judged("id", "id") == [(1,), (2,)]
+    assert reference_rows("id", "id") == [(1,), (2,)]
     assert '[["id"],["s","x"]]' in latest().domains["delta.clustering"].configuration
     assert {"clustering", "domainMetadata"} <= latest().protocol.writer_features
 
 
-def test_a_table_that_cannot_be_clustered_so_is_not_made(put, tmp_path):
+def test_a_table_that_cannot_be_clustered_so_is_not_made(write_rows, tmp_path):
     with pytest.raises(SchemaMismatchError, match="has no min/max statistics to cluster by"):
-        put("SELECT 1 AS id, true AS flag", cluster_by="flag")
+        write_rows("SELECT 1 AS id, true AS flag", cluster_by="flag")
 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_create_makes_a_table_only_where_there_is_none(put, judged):
-    put("SELECT 1 AS id", mode="create")
+def test_create_makes_a_table_only_where_there_is_none(write_rows, reference_rows):
+    write_rows("SELECT 1 AS id", mode="create")
     with pytest.raises(TableExistsError):
-        put("SELECT 2 AS id", mode="create")
+        write_rows("SELECT 2 AS id", mode="create")
 
-    assert judged() == [(1,)]
+    assert reference_rows() == [(1,)]
 
 
-def test_create_or_replace_leaves_nothing_of_the_former_table_but_its_history(put, judged, latest, table):
-    first = put(
+def test_create_or_replace_leaves_nothing_of_the_former_table_but_its_history(write_rows, reference_rows, latest, table):
+    first = write_rows(
         "SELECT 1 AS id, 'a' AS p",
         mode="create_or_replace",
         partition_by="p",
         properties={"delta.checkpointInterval": "3", "mine": "1"},
     )
     former = latest().metadata.id
-    second = put("SELECT 'one' AS key, 2 AS n", mode="create_or_replace", cluster_by="n", properties={"mine": "2"})
+    second = write_rows("SELECT 'one' AS key, 2 AS n", mode="create_or_replace", cluster_by="n", properties={"mine": "2"})
 
     assert [first.operation, second.operation] == ["CREATE OR REPLACE TABLE AS SELECT"] * 2
-    assert judged("key") == [("one", 2)]
+    assert reference_rows("key") == [("one", 2)]
     assert latest().metadata.configuration == {"mine": "2"}
     assert (latest().partition_columns, latest().metadata.id) == ((), former)
-    assert judged(version=0) == [(1, "a")]
+    assert reference_rows(version=0) == [(1, "a")]
     assert second.metrics["numRemovedFiles"] == 1
     assert latest().commit_info.operation_parameters["clusterBy"] == '["n"]'
-    put("SELECT 2 AS key", mode="create_or_replace")
+    write_rows("SELECT 2 AS key", mode="create_or_replace")
     assert latest().domains == {}
     assert [commit.commit_info.operation for commit in DeltaLog.for_table(table).history()] == [first.operation] * 3
 
 
-def test_a_table_that_only_takes_appends_is_not_replaced(put, judged):
-    put("SELECT 1 AS id", properties={"delta.appendOnly": "true"})
+def test_a_table_that_only_takes_appends_is_not_replaced(write_rows, reference_rows):
+    write_rows("SELECT 1 AS id", properties={"delta.appendOnly": "true"})
     for mode in ("overwrite", "create_or_replace"):
         with pytest.raises(AppendOnlyTableError):
-            put("SELECT 2 AS id", mode=mode)
+            write_rows("SELECT 2 AS id", mode=mode)
 
-    assert judged() == [(1,)]
+    assert reference_rows() == [(1,)]
 
 
-def test_constraints_of_a_replaced_table_are_gone_and_those_of_an_overwritten_one_hold(put, judged, table):
-    put("SELECT 1 AS id")
+def test_constraints_of_a_replaced_table_are_gone_and_those_of_an_overwritten_one_hold(write_rows, reference_rows, table):
+    write_rows("SELECT 1 AS id")
     DeltaLog.for_table(table).alter().add_constraint("small", "id < 5")
     with pytest.raises(ConstraintViolatedError, match="small"):
-        put("SELECT 7 AS id", mode="overwrite")
-    put("SELECT 7 AS id", mode="create_or_replace")
+        write_rows("SELECT 7 AS id", mode="overwrite")
+    write_rows("SELECT 7 AS id", mode="create_or_replace")
 
-    assert judged() == [(7,)]
+    assert reference_rows() == [(7,)]

@@ -63,21 +63,21 @@ def after(held, new, mode, where, *, partitioned):
     return [row for row in held if stays(row)] + new
 
 
-def check(put, table, seen, *, first, writes, partitioned, mapping, vectors, feed):
+def check(write_rows, table, seen, *, first, writes, partitioned, mapping, vectors, feed):
     shutil.rmtree(table, ignore_errors=True)
     properties = {"delta.columnMapping.mode": mapping, "delta.enableChangeDataFeed": str(feed).lower()}
     if vectors:
         properties["delta.enableDeletionVectors"] = "true"
-    put(query(first), partition_by=["p"] if partitioned else (), properties=properties)
+    write_rows(query(first), partition_by=["p"] if partitioned else (), properties=properties)
     held = first
     for (mode, where), new in writes:
         arguments = {"mode": mode, "replace_where": where}
         if where is not None and not all(map(RANGES[where], new)):
             with pytest.raises(ConstraintViolatedError) as caught:
-                put(query(new), **arguments)
+                write_rows(query(new), **arguments)
             assert caught.value.rows == sum(not RANGES[where](row) for row in new)
             new = list(filter(RANGES[where], new))  # noqa: PLW2901 - those that are right
-        result = put(query(new), **arguments)
+        result = write_rows(query(new), **arguments)
         expected = after(held, new, mode, where, partitioned=partitioned)
         log = DeltaLog.for_table(table)
         assert counted(log.snapshot().to_arrow().read_all().to_pylist()) == counted(expected)
@@ -94,12 +94,12 @@ def check(put, table, seen, *, first, writes, partitioned, mapping, vectors, fee
 
 @given(**CASES)
 @settings(RUN, max_examples=6)
-def test_a_table_holds_what_the_modes_of_its_writes_say(put, table, seen, **case):
-    check(put, table, seen, **case)
+def test_a_table_holds_what_the_modes_of_its_writes_say(write_rows, table, seen, **case):
+    check(write_rows, table, seen, **case)
 
 
 @pytest.mark.slow
 @given(**CASES)
 @settings(RUN, max_examples=80)
-def test_tables_hold_what_the_modes_of_their_writes_say(put, table, seen, **case):
-    check(put, table, seen, **case)
+def test_tables_hold_what_the_modes_of_their_writes_say(write_rows, table, seen, **case):
+    check(write_rows, table, seen, **case)

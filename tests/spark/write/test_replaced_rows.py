@@ -29,17 +29,17 @@ def paths(snapshot):
 # -- by a condition on rows
 
 
-def test_only_rows_of_the_range_are_replaced_and_files_that_hold_others_are_written_anew(put, judged, latest):
-    put(ROWS.format(0, 4))
-    put(ROWS.format(4, 8))
+def test_only_rows_of_the_range_are_replaced_and_files_that_hold_others_are_written_anew(write_rows, reference_rows, latest):
+    write_rows(ROWS.format(0, 4))
+    write_rows(ROWS.format(4, 8))
     whole = paths(latest())
-    put(ROWS.format(8, 10))
+    write_rows(ROWS.format(8, 10))
     untouched = paths(latest()) - whole
-    result = put(
+    result = write_rows(
         "SELECT 50L AS id, 45L AS v, 'x' AS p", mode="replace_where", replace_where="v BETWEEN 20 AND 60"
     )  # rows 2, 3, 5, 6; NULL in row 4 is not in the range
 
-    assert judged() == [
+    assert reference_rows() == [
         (0, 0, "0"), (1, 10, "1"), (4, None, "0"), (7, 70, "1"), (8, 80, "0"), (9, 90, "1"), (50, 45, "x"),
     ]  # fmt: skip
     assert untouched < paths(latest())
@@ -49,10 +49,12 @@ def test_only_rows_of_the_range_are_replaced_and_files_that_hold_others_are_writ
     assert commit.operation_parameters == {"mode": "Overwrite", "partitionBy": "[]", "predicate": "v BETWEEN 20 AND 60"}
 
 
-def test_files_of_which_all_rows_go_are_not_opened_and_others_get_vectors_where_the_table_has_them(put, seen, latest, table):
-    put(ROWS.format(0, 4), properties={"delta.enableDeletionVectors": "true"})
-    put(ROWS.format(10, 14))
-    result = put("SELECT 99L AS id, 1L AS v, 'n' AS p", mode="replace_where", replace_where="id >= 3")
+def test_files_of_which_all_rows_go_are_not_opened_and_others_get_vectors_where_the_table_has_them(
+    write_rows, seen, latest, table
+):
+    write_rows(ROWS.format(0, 4), properties={"delta.enableDeletionVectors": "true"})
+    write_rows(ROWS.format(10, 14))
+    result = write_rows("SELECT 99L AS id, 1L AS v, 'n' AS p", mode="replace_where", replace_where="id >= 3")
 
     assert seen("id") == [(0,), (1,), (2,), (99,)]
     assert (result.metrics["numDeletedRows"], result.metrics["numCopiedRows"]) == (5, 0)
@@ -60,49 +62,49 @@ def test_files_of_which_all_rows_go_are_not_opened_and_others_get_vectors_where_
     assert sum(vector["cardinality"].as_py() for vector in vectors) == 1
 
 
-def test_rows_outside_of_a_range_of_rows_are_refused_before_anything_is_committed(put, judged, table):
-    put(ROWS.format(0, 4))
+def test_rows_outside_of_a_range_of_rows_are_refused_before_anything_is_committed(write_rows, reference_rows, table):
+    write_rows(ROWS.format(0, 4))
     for query in (ROWS.format(0, 4), "SELECT 1L AS id, CAST(NULL AS BIGINT) AS v, 'x' AS p"):
         with pytest.raises(ConstraintViolatedError) as caught:
-            put(query, mode="replace_where", replace_where="v > 10")
+            write_rows(query, mode="replace_where", replace_where="v > 10")
         assert caught.value.rows == (2 if "range" in query else 1)
 
-    assert len(judged()) == 4
+    assert len(reference_rows()) == 4
     assert DeltaLog.for_table(table).snapshot().version == 0
 
 
-def test_a_condition_of_partition_and_other_columns_touches_its_partition_only(put, judged, latest):
-    put(ROWS.format(0, 8), partition_by="p")
+def test_a_condition_of_partition_and_other_columns_touches_its_partition_only(write_rows, reference_rows, latest):
+    write_rows(ROWS.format(0, 8), partition_by="p")
     kept = paths(latest())
-    put("SELECT 70L AS id, 1L AS v, '1' AS p", mode="replace_where", replace_where="P = '1' AND id % 3 = 1")
+    write_rows("SELECT 70L AS id, 1L AS v, '1' AS p", mode="replace_where", replace_where="P = '1' AND id % 3 = 1")
 
-    assert [row[0] for row in judged()] == [0, 2, 3, 4, 5, 6, 70]
+    assert [row[0] for row in reference_rows()] == [0, 2, 3, 4, 5, 6, 70]
     assert len(kept & paths(latest())) == 1
 
 
-def test_rows_that_came_into_the_range_meanwhile_are_replaced_too(put, judged, during_staging):
-    put(ROWS.format(0, 4))
-    during_staging(lambda: put("SELECT 33L AS id, 15L AS v, 'x' AS p"))
-    result = put("SELECT 44L AS id, 11L AS v, 'x' AS p", mode="replace_where", replace_where="v < 20")
+def test_rows_that_came_into_the_range_meanwhile_are_replaced_too(write_rows, reference_rows, during_staging):
+    write_rows(ROWS.format(0, 4))
+    during_staging(lambda: write_rows("SELECT 33L AS id, 15L AS v, 'x' AS p"))
+    result = write_rows("SELECT 44L AS id, 11L AS v, 'x' AS p", mode="replace_where", replace_where="v < 20")
 
-    assert [row[0] for row in judged()] == [2, 3, 44]
+    assert [row[0] for row in reference_rows()] == [2, 3, 44]
     assert (result.version, result.attempts, result.conflicts[0]["rule"]) == (2, 2, "DELTA_CONCURRENT_APPEND")
 
 
-def test_rows_that_went_from_a_touched_file_meanwhile_stay_gone(spark, put, judged, during_staging, table):
-    put(ROWS.format(0, 4))
+def test_rows_that_went_from_a_touched_file_meanwhile_stay_gone(spark, write_rows, reference_rows, during_staging, table):
+    write_rows(ROWS.format(0, 4))
     statement = DeleteStatement(table=table, where="id = 3")
     during_staging(lambda: delete(spark, DeltaLog.for_table(table), statement))
-    put("SELECT 44L AS id, 11L AS v, 'x' AS p", mode="replace_where", replace_where="v < 20")
+    write_rows("SELECT 44L AS id, 11L AS v, 'x' AS p", mode="replace_where", replace_where="v < 20")
 
-    assert [row[0] for row in judged()] == [2, 44]
+    assert [row[0] for row in reference_rows()] == [2, 44]
 
 
 @pytest.mark.parametrize("feature", ["materializePartitionColumns", "variantShredding-preview"])
 def test_a_promise_that_is_not_kept_here_and_came_meanwhile_ends_the_write_before_more_is_written(
-    put, table, during_staging, monkeypatch, feature
+    write_rows, table, during_staging, monkeypatch, feature
 ):
-    put(ROWS.format(0, 4))
+    write_rows(ROWS.format(0, 4))
     rooms = []
 
     def asked():
@@ -114,16 +116,16 @@ def test_a_promise_that_is_not_kept_here_and_came_meanwhile_ends_the_write_befor
     during_staging(asked)
     before = sorted(Path(table).rglob("*.parquet"))
     with pytest.raises((UnsupportedWriterFeatureError, UnsupportedReaderFeatureError)) as caught:
-        put("SELECT 44L AS id, 11L AS v, 'x' AS p", mode="replace_where", replace_where="v < 20")
+        write_rows("SELECT 44L AS id, 11L AS v, 'x' AS p", mode="replace_where", replace_where="v < 20")
     assert (caught.value.features, rooms) == ((feature,), [])
     assert (DeltaLog.for_table(table).snapshot().version, sorted(Path(table).rglob("*.parquet"))) == (1, before)
 
 
-def test_a_dry_run_of_a_range_says_what_would_go_and_leaves_no_file(put, latest, table, tmp_path):
-    put(ROWS.format(0, 4))
+def test_a_dry_run_of_a_range_says_what_would_go_and_leaves_no_file(write_rows, latest, table, tmp_path):
+    write_rows(ROWS.format(0, 4))
     before = sorted(map(str, tmp_path.rglob("*.parquet")))
     arguments = {"mode": "replace_where", "replace_where": "v < 20", "dry_run": True}
-    result = put("SELECT 44L AS id, 11L AS v, 'x' AS p", **arguments)
+    result = write_rows("SELECT 44L AS id, 11L AS v, 'x' AS p", **arguments)
 
     assert (result.committed, result.metrics["numDeletedRows"], result.metrics["numCopiedRows"]) == (False, 2, 2)
     assert sorted(map(str, tmp_path.rglob("*.parquet"))) == before
@@ -132,41 +134,43 @@ def test_a_dry_run_of_a_range_says_what_would_go_and_leaves_no_file(put, latest,
 # -- by partition
 
 
-def test_exactly_the_partitions_that_rows_come_into_are_replaced(put, judged, latest):
+def test_exactly_the_partitions_that_rows_come_into_are_replaced(write_rows, reference_rows, latest):
     rows = "SELECT * FROM VALUES (1, 'a', 1), (2, 'a', 2), (3, NULL, 1), (4, 'b', NULL), (5, 'b', 1) AS t(id, p, q)"
-    put(rows, partition_by=("p", "q"))
-    result = put("SELECT * FROM VALUES (10, NULL, 1), (11, 'b', NULL), (12, 'c', 1) AS t(id, p, q)", mode="dynamic_overwrite")
+    write_rows(rows, partition_by=("p", "q"))
+    result = write_rows(
+        "SELECT * FROM VALUES (10, NULL, 1), (11, 'b', NULL), (12, 'c', 1) AS t(id, p, q)", mode="dynamic_overwrite"
+    )
 
-    assert judged() == [(1, "a", 1), (2, "a", 2), (5, "b", 1), (10, None, 1), (11, "b", None), (12, "c", 1)]
+    assert reference_rows() == [(1, "a", 1), (2, "a", 2), (5, "b", 1), (10, None, 1), (11, "b", None), (12, "c", 1)]
     assert result.metrics["numRemovedFiles"] == 2
     assert latest().commit_info.operation_parameters["isDynamicPartitionOverwrite"] is True
-    assert put("SELECT * FROM VALUES (1, 'a', 1) AS t(id, p, q) WHERE false", mode="dynamic_overwrite").version == 2
-    assert len(judged()) == 6
+    assert write_rows("SELECT * FROM VALUES (1, 'a', 1) AS t(id, p, q) WHERE false", mode="dynamic_overwrite").version == 2
+    assert len(reference_rows()) == 6
 
 
-def test_partitions_are_the_same_however_another_engine_spells_their_values(put, judged, table):
+def test_partitions_are_the_same_however_another_engine_spells_their_values(write_rows, reference_rows, table):
     days = [dt.datetime(2013, 1, day, 5, tzinfo=dt.UTC) for day in (1, 2)]
     write_deltalake(table, pa.table({"id": [1, 2], "at": pa.array(days, pa.timestamp("us", "UTC"))}), partition_by=["at"])
-    put("SELECT 3L AS id, TIMESTAMP'2013-01-02 05:00:00Z' AS at", mode="dynamic_overwrite")
+    write_rows("SELECT 3L AS id, TIMESTAMP'2013-01-02 05:00:00Z' AS at", mode="dynamic_overwrite")
 
-    assert judged() == [(1, days[0]), (3, days[1])]
-
-
-def test_a_table_without_partitions_is_overwritten_whole(put, judged):
-    put(ROWS.format(0, 4))
-    put(ROWS.format(7, 8), mode="dynamic_overwrite")
-
-    assert [row[0] for row in judged()] == [7]
+    assert reference_rows() == [(1, days[0]), (3, days[1])]
 
 
-def test_only_what_others_do_in_the_same_partitions_is_a_conflict(put, judged, during_staging):
-    put(ROWS.format(0, 4), partition_by="p")
-    during_staging(lambda: put("SELECT 30L AS id, 1L AS v, '1' AS p"))
-    other = put("SELECT 40L AS id, 1L AS v, '0' AS p", mode="dynamic_overwrite")
-    during_staging(lambda: put("SELECT 50L AS id, 1L AS v, '0' AS p"))
-    same = put("SELECT 60L AS id, 1L AS v, '0' AS p", mode="dynamic_overwrite")
+def test_a_table_without_partitions_is_overwritten_whole(write_rows, reference_rows):
+    write_rows(ROWS.format(0, 4))
+    write_rows(ROWS.format(7, 8), mode="dynamic_overwrite")
 
-    assert [row[0] for row in judged()] == [1, 3, 30, 60]
+    assert [row[0] for row in reference_rows()] == [7]
+
+
+def test_only_what_others_do_in_the_same_partitions_is_a_conflict(write_rows, reference_rows, during_staging):
+    write_rows(ROWS.format(0, 4), partition_by="p")
+    during_staging(lambda: write_rows("SELECT 30L AS id, 1L AS v, '1' AS p"))
+    other = write_rows("SELECT 40L AS id, 1L AS v, '0' AS p", mode="dynamic_overwrite")
+    during_staging(lambda: write_rows("SELECT 50L AS id, 1L AS v, '0' AS p"))
+    same = write_rows("SELECT 60L AS id, 1L AS v, '0' AS p", mode="dynamic_overwrite")
+
+    assert [row[0] for row in reference_rows()] == [1, 3, 30, 60]
     assert [conflict["rule"] for conflict in other.conflicts] == [None]
     assert [conflict["rule"] for conflict in same.conflicts] == ["DELTA_CONCURRENT_APPEND"]
 
@@ -174,24 +178,24 @@ def test_only_what_others_do_in_the_same_partitions_is_a_conflict(put, judged, d
 # -- once
 
 
-def test_a_write_that_its_application_has_made_already_commits_nothing_and_says_so(put, judged, latest):
-    put(ROWS.format(0, 1), txn=("loader", 3))
-    again = put(ROWS.format(1, 2), txn=("loader", 3))
-    put(ROWS.format(2, 3), txn=("other", 1))
-    put(ROWS.format(3, 4), txn=("loader", 4), user_metadata="the fourth")
+def test_a_write_that_its_application_has_made_already_commits_nothing_and_says_so(write_rows, reference_rows, latest):
+    write_rows(ROWS.format(0, 1), txn=("loader", 3))
+    again = write_rows(ROWS.format(1, 2), txn=("loader", 3))
+    write_rows(ROWS.format(2, 3), txn=("other", 1))
+    write_rows(ROWS.format(3, 4), txn=("loader", 4), user_metadata="the fourth")
 
-    assert [row[0] for row in judged()] == [0, 2, 3]
+    assert [row[0] for row in reference_rows()] == [0, 2, 3]
     assert (again.committed, again.version) == (False, 0)
     assert again.details == {"skipped_txn": {"app_id": "loader", "version": 3, "table_has": 3}}
     assert (latest().transactions["loader"].version, latest().commit_info.origin.user_metadata) == (4, "the fourth")
 
 
-def test_of_two_writes_of_one_application_at_once_one_is_made(put, judged, during_staging, tmp_path):
-    put(ROWS.format(0, 1))
+def test_of_two_writes_of_one_application_at_once_one_is_made(write_rows, reference_rows, during_staging, tmp_path):
+    write_rows(ROWS.format(0, 1))
     before = len(list(tmp_path.rglob("*.parquet")))
-    during_staging(lambda: put(ROWS.format(1, 2), txn=("loader", 1)))
-    result = put(ROWS.format(1, 2), txn=("loader", 1))
+    during_staging(lambda: write_rows(ROWS.format(1, 2), txn=("loader", 1)))
+    result = write_rows(ROWS.format(1, 2), txn=("loader", 1))
 
-    assert [row[0] for row in judged()] == [0, 1]
+    assert [row[0] for row in reference_rows()] == [0, 1]
     assert (result.committed, result.conflicts[0]["rule"]) == (False, ConcurrentTransactionError.code)
     assert len(list(tmp_path.rglob("*.parquet"))) == before + 1

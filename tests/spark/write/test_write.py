@@ -44,33 +44,33 @@ def active_files(table):
 # -- making a table
 
 
-def test_the_first_write_makes_the_table(put, judged, table):
-    result = put(
+def test_the_first_write_makes_the_table(write_rows, reference_rows, table):
+    result = write_rows(
         "SELECT id, CAST(id % 2 AS STRING) AS p FROM range(4)", partition_by="p", properties={"delta.appendOnly": "true"}
     )
 
     assert (result.version, result.read_version, result.committed) == (0, -1, True)
     assert (result.operation, result.metrics["numFiles"], result.metrics["numOutputRows"]) == ("CREATE TABLE AS SELECT", 2, 4)
-    assert judged() == [(0, "0"), (1, "1"), (2, "0"), (3, "1")]
+    assert reference_rows() == [(0, "0"), (1, "1"), (2, "0"), (3, "1")]
     snapshot = DeltaLog.for_table(table).snapshot()
     assert (snapshot.protocol.min_reader_version, snapshot.protocol.min_writer_version) == (1, 2)
     assert snapshot.metadata.configuration == {"delta.appendOnly": "true"}
     assert info(table).operation_parameters["partitionBy"] == '["p"]'
 
 
-def test_a_column_without_zone_gets_the_protocol_it_needs(put, judged, table):
-    put("SELECT 1 AS id, TIMESTAMP_NTZ'2013-01-01 05:06:07.123456' AS at")
+def test_a_column_without_zone_gets_the_protocol_it_needs(write_rows, reference_rows, table):
+    write_rows("SELECT 1 AS id, TIMESTAMP_NTZ'2013-01-01 05:06:07.123456' AS at")
 
-    assert judged() == [(1, dt.datetime(2013, 1, 1, 5, 6, 7, 123456))]  # noqa: DTZ001 - it has no zone
+    assert reference_rows() == [(1, dt.datetime(2013, 1, 1, 5, 6, 7, 123456))]  # noqa: DTZ001 - it has no zone
     assert DeltaLog.for_table(table).snapshot().protocol.writer_features == {"timestampNtz", "appendOnly", "invariants"}
 
 
-def test_no_rows_make_an_empty_table(put, judged, table):
-    result = put("SELECT id, 'x' AS p FROM range(0)", partition_by="p")
+def test_no_rows_make_an_empty_table(write_rows, reference_rows, table):
+    result = write_rows("SELECT id, 'x' AS p FROM range(0)", partition_by="p")
 
     assert (result.version, result.metrics["numFiles"], result.metrics["numOutputRows"]) == (0, 0, 0)
-    assert judged() == []
-    assert put("SELECT id, 'x' AS p FROM range(0)").version == 1
+    assert reference_rows() == []
+    assert write_rows("SELECT id, 'x' AS p FROM range(0)").version == 1
     assert data_files(table) == set()
 
 
@@ -85,9 +85,9 @@ def test_no_rows_make_an_empty_table(put, judged, table):
         pytest.param("SELECT 1 AS a", ("a",), "all columns", id="nothing-but-partition-columns"),
     ],
 )
-def test_rows_that_no_table_can_hold_are_refused_and_nothing_is_created(put, table, query, partition_by, column):
+def test_rows_that_no_table_can_hold_are_refused_and_nothing_is_created(write_rows, table, query, partition_by, column):
     with pytest.raises(SchemaMismatchError) as caught:
-        put(query, partition_by=partition_by)
+        write_rows(query, partition_by=partition_by)
 
     assert len(caught.value.differences) == 1
     assert column in caught.value.differences[0]
@@ -103,9 +103,9 @@ def test_rows_that_no_table_can_hold_are_refused_and_nothing_is_created(put, tab
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_a_property_that_no_table_here_can_have_is_refused(put, table, properties, error):
+def test_a_property_that_no_table_here_can_have_is_refused(write_rows, table, properties, error):
     with pytest.raises(error):
-        put("SELECT 1 AS id", properties=properties)
+        write_rows("SELECT 1 AS id", properties=properties)
 
     assert not Path(table).exists()
 
@@ -113,11 +113,11 @@ def test_a_property_that_no_table_here_can_have_is_refused(put, table, propertie
 # -- append
 
 
-def test_append_adds_rows_by_name_and_fills_what_they_lack(put, judged, table):
-    put("SELECT 1L AS id, 'a' AS name, 1.5D AS x")
-    result = put("SELECT CAST(2 AS SMALLINT) AS ID, CAST(0.5 AS FLOAT) AS x")
+def test_append_adds_rows_by_name_and_fills_what_they_lack(write_rows, reference_rows, table):
+    write_rows("SELECT 1L AS id, 'a' AS name, 1.5D AS x")
+    result = write_rows("SELECT CAST(2 AS SMALLINT) AS ID, CAST(0.5 AS FLOAT) AS x")
 
-    assert judged() == [(1, "a", 1.5), (2, None, 0.5)]
+    assert reference_rows() == [(1, "a", 1.5), (2, None, 0.5)]
     assert (result.operation, result.version, result.read_version) == ("WRITE", 1, 0)
     commit = info(table)
     assert commit.operation_parameters == {"mode": "Append", "partitionBy": "[]"}
@@ -125,43 +125,43 @@ def test_append_adds_rows_by_name_and_fills_what_they_lack(put, judged, table):
     assert commit.operation_metrics["numOutputRows"] == "1"
 
 
-def test_rows_that_do_not_fit_are_refused_with_every_difference(put, table):
-    put("SELECT 1 AS id, named_struct('x', 1, 'y', DATE'2013-01-01') AS s")
+def test_rows_that_do_not_fit_are_refused_with_every_difference(write_rows, table):
+    write_rows("SELECT 1 AS id, named_struct('x', 1, 'y', DATE'2013-01-01') AS s")
     before = data_files(table)
 
     with pytest.raises(SchemaMismatchError) as caught:
-        put("SELECT 'one' AS id, named_struct('x', 1, 'y', 'never', 'z', 1) AS s, 3 AS other")
+        write_rows("SELECT 'one' AS id, named_struct('x', 1, 'y', 'never', 'z', 1) AS s, 3 AS other")
 
     assert [line.partition(":")[0] for line in caught.value.differences] == ["id", "s.y", "s.z", "other"]
     assert data_files(table) == before
 
 
-def test_names_are_matched_in_any_case_whatever_the_session_says(spark, put, judged):
-    put("SELECT 1 AS id, 'a' AS name")
+def test_names_are_matched_in_any_case_whatever_the_session_says(spark, write_rows, reference_rows):
+    write_rows("SELECT 1 AS id, 'a' AS name")
     spark.conf.set("spark.sql.caseSensitive", "true")
     try:
-        put("SELECT 2 AS ID, 'b' AS Name")
+        write_rows("SELECT 2 AS ID, 'b' AS Name")
     finally:
         spark.conf.unset("spark.sql.caseSensitive")
 
-    assert judged() == [(1, "a"), (2, "b")]
+    assert reference_rows() == [(1, "a"), (2, "b")]
 
 
-def test_a_number_that_its_column_cannot_hold_fails_the_write(spark, put, judged, table):
-    put("SELECT CAST(1 AS TINYINT) AS id")
+def test_a_number_that_its_column_cannot_hold_fails_the_write(spark, write_rows, reference_rows, table):
+    write_rows("SELECT CAST(1 AS TINYINT) AS id")
     spark.conf.set("spark.sql.ansi.enabled", "false")
     try:
         with pytest.raises(Exception, match="CAST_OVERFLOW"):
-            put("SELECT 300 AS id")
+            write_rows("SELECT 300 AS id")
     finally:
         spark.conf.unset("spark.sql.ansi.enabled")
 
-    assert judged() == [(1,)]
+    assert reference_rows() == [(1,)]
     assert len(data_files(table)) == 1
 
 
-def test_null_in_a_column_that_is_not_null_is_refused_with_the_count(spark, put, table):
-    put("SELECT 1 AS id, named_struct('x', 1) AS s, array(1) AS l, 'p' AS p", partition_by="p")
+def test_null_in_a_column_that_is_not_null_is_refused_with_the_count(spark, write_rows, table):
+    write_rows("SELECT 1 AS id, named_struct('x', 1) AS s, array(1) AS l, 'p' AS p", partition_by="p")
     make_not_null(table, "id", "p", "s.x", "l.element")
 
     for query, constraint, rows in [
@@ -171,10 +171,10 @@ def test_null_in_a_column_that_is_not_null_is_refused_with_the_count(spark, put,
         ("SELECT 1 AS id, 'p' AS p, array(1, NULL) AS l", "NOT NULL inside l", 1),
     ]:
         with pytest.raises(ConstraintViolatedError) as caught:
-            put(query)
+            write_rows(query)
         assert (caught.value.constraint, caught.value.rows) == (constraint, rows)
     assert len(data_files(table)) == 1
-    put("SELECT 2 AS id, 'p' AS p, CAST(NULL AS STRUCT<x: INT>) AS s, CAST(NULL AS ARRAY<INT>) AS l")
+    write_rows("SELECT 2 AS id, 'p' AS p, CAST(NULL AS STRUCT<x: INT>) AS s, CAST(NULL AS ARRAY<INT>) AS l")
     rows = read_table(spark, DeltaLog.for_table(table).snapshot(), ["id", "s", "l"]).orderBy("id").collect()
     assert rows == [(1, (1,), [1]), (2, None, None)]
 
@@ -201,26 +201,26 @@ def make_not_null(table, *paths):
 # -- overwrite
 
 
-def test_overwrite_leaves_only_the_new_rows(put, judged, table):
-    put("SELECT id FROM range(10)")
+def test_overwrite_leaves_only_the_new_rows(write_rows, reference_rows, table):
+    write_rows("SELECT id FROM range(10)")
     first = info(table).operation_metrics["numFiles"]
-    result = put("SELECT id FROM range(3)", mode="overwrite")
+    result = write_rows("SELECT id FROM range(3)", mode="overwrite")
 
-    assert judged() == [(0,), (1,), (2,)]
+    assert reference_rows() == [(0,), (1,), (2,)]
     assert result.metrics["numRemovedFiles"] == int(first)
     assert info(table).operation_parameters["mode"] == "Overwrite"
-    assert len(judged(version=0)) == 10
+    assert len(reference_rows(version=0)) == 10
 
 
 # -- replace_where
 
 
-def test_replacing_a_range_leaves_the_rest_alone_and_can_be_done_again(put, judged, table):
-    put(DAYS.format(9), partition_by="day")
+def test_replacing_a_range_leaves_the_rest_alone_and_can_be_done_again(write_rows, reference_rows, table):
+    write_rows(DAYS.format(9), partition_by="day")
     kept = {file for file in active_files(table) if "part" in file}
     again = "SELECT id + 100 AS id, DATE'2013-01-02' AS day FROM range(2)"
-    result = put(again, mode="replace_where", replace_where="day = '2013-01-02'")
-    rows = judged()
+    result = write_rows(again, mode="replace_where", replace_where="day = '2013-01-02'")
+    rows = reference_rows()
 
     assert [row for row in rows if row[1] == dt.date(2013, 1, 2)] == [(100, dt.date(2013, 1, 2)), (101, dt.date(2013, 1, 2))]
     assert len(rows) == 6 + 2
@@ -228,67 +228,67 @@ def test_replacing_a_range_leaves_the_rest_alone_and_can_be_done_again(put, judg
     assert len(active_files(table) & kept) == 2
     assert info(table).operation_parameters["predicate"] == "day = '2013-01-02'"
     assert info(table).is_blind_append is False
-    put(again, mode="replace_where", replace_where="day = '2013-01-02'")
-    assert judged() == rows
+    write_rows(again, mode="replace_where", replace_where="day = '2013-01-02'")
+    assert reference_rows() == rows
 
 
-def test_replacing_a_range_with_nothing_empties_it(put, judged):
-    put(DAYS.format(3), partition_by="day")
-    put(f"{DAYS.format(3)} WHERE false", mode="replace_where", replace_where="day >= DATE'2013-01-02'")
+def test_replacing_a_range_with_nothing_empties_it(write_rows, reference_rows):
+    write_rows(DAYS.format(3), partition_by="day")
+    write_rows(f"{DAYS.format(3)} WHERE false", mode="replace_where", replace_where="day >= DATE'2013-01-02'")
 
-    assert judged() == [(0, dt.date(2013, 1, 1))]
+    assert reference_rows() == [(0, dt.date(2013, 1, 1))]
 
 
-def test_rows_outside_the_replaced_range_are_refused(put, judged, table):
-    put(DAYS.format(3), partition_by="day")
+def test_rows_outside_the_replaced_range_are_refused(write_rows, reference_rows, table):
+    write_rows(DAYS.format(3), partition_by="day")
     before = data_files(table)
 
     with pytest.raises(ConstraintViolatedError) as caught:
-        put(DAYS.format(9), mode="replace_where", replace_where="day = '2013-01-01'")
+        write_rows(DAYS.format(9), mode="replace_where", replace_where="day = '2013-01-01'")
 
     assert caught.value.rows == 6
     assert data_files(table) == before
-    assert len(judged()) == 3
+    assert len(reference_rows()) == 3
 
 
-def test_a_row_without_the_partition_value_is_outside_of_every_range(put):
-    put(DAYS.format(3), partition_by="day")
+def test_a_row_without_the_partition_value_is_outside_of_every_range(write_rows):
+    write_rows(DAYS.format(3), partition_by="day")
 
     with pytest.raises(ConstraintViolatedError):
-        put("SELECT 1L AS id, CAST(NULL AS DATE) AS day", mode="replace_where", replace_where="day = '2013-01-01'")
+        write_rows("SELECT 1L AS id, CAST(NULL AS DATE) AS day", mode="replace_where", replace_where="day = '2013-01-01'")
 
 
 @pytest.mark.parametrize(
     "predicate", ["nonsense = 1", "day =", "no_such_function(id)", "id + 1", "rand() < 0.5", "max(id) = 1"]
 )
-def test_a_range_that_means_nothing_is_refused(put, table, predicate):
-    put(DAYS.format(3), partition_by="day")
+def test_a_range_that_means_nothing_is_refused(write_rows, table, predicate):
+    write_rows(DAYS.format(3), partition_by="day")
 
     with pytest.raises(InvalidPredicateError) as caught:
-        put(DAYS.format(3), mode="replace_where", replace_where=predicate)
+        write_rows(DAYS.format(3), mode="replace_where", replace_where=predicate)
 
     assert caught.value.predicate == predicate
     assert DeltaLog.for_table(table).snapshot().version == 0
 
 
-def test_a_range_of_a_table_that_is_not_there_makes_the_table(put, judged):
-    put("SELECT 1 AS id, 'a' AS p", mode="replace_where", replace_where="p = 'a'", partition_by="p")
+def test_a_range_of_a_table_that_is_not_there_makes_the_table(write_rows, reference_rows):
+    write_rows("SELECT 1 AS id, 'a' AS p", mode="replace_where", replace_where="p = 'a'", partition_by="p")
 
-    assert judged() == [(1, "a")]
+    assert reference_rows() == [(1, "a")]
 
 
-def test_another_partitioning_than_the_tables_is_refused(put):
-    put(DAYS.format(3), partition_by="day")
+def test_another_partitioning_than_the_tables_is_refused(write_rows):
+    write_rows(DAYS.format(3), partition_by="day")
 
     with pytest.raises(SchemaMismatchError):
-        put(DAYS.format(3), partition_by="id")
-    assert put(DAYS.format(3), partition_by="DAY").version == 1
+        write_rows(DAYS.format(3), partition_by="id")
+    assert write_rows(DAYS.format(3), partition_by="DAY").version == 1
 
 
 # -- failures leave nothing
 
 
-def test_a_failing_function_leaves_neither_a_table_nor_a_file(spark, table, put):
+def test_a_failing_function_leaves_neither_a_table_nor_a_file(spark, table, write_rows):
     def fail(number):
         if number == 90:
             raise ValueError(number)
@@ -297,39 +297,39 @@ def test_a_failing_function_leaves_neither_a_table_nor_a_file(spark, table, put)
     spark.udf.register("fail_at_90", fail, "long")
     failing = "SELECT fail_at_90(id) AS id, CAST(id % 4 AS STRING) AS p FROM range(100)"
     with pytest.raises(Exception, match="ValueError"):
-        put(failing, partition_by="p")
+        write_rows(failing, partition_by="p")
     assert not Path(table).exists()
 
-    put("SELECT id, 'p' AS p FROM range(2)", partition_by="p")
+    write_rows("SELECT id, 'p' AS p FROM range(2)", partition_by="p")
     before = set(Path(table).iterdir())
     with pytest.raises(Exception, match="ValueError"):
-        put(failing)
+        write_rows(failing)
     assert set(Path(table).iterdir()) == before
 
 
-def test_an_unreadable_source_creates_nothing(put, table, tmp_path):
+def test_an_unreadable_source_creates_nothing(write_rows, table, tmp_path):
     for query in ("SELECT nope", "SELEC 1", "SELECT * FROM no_such_view"):
         with pytest.raises(SourceUnreadableError):
-            put(query)
+            write_rows(query)
     with pytest.raises(SourceUnreadableError):
-        put(FileSource(str(tmp_path / "nothing.csv"), format="csv"))
+        write_rows(FileSource(str(tmp_path / "nothing.csv"), format="csv"))
     with pytest.raises(TableNotFoundError):
-        put(TableSource(str(tmp_path / "nothing")))
+        write_rows(TableSource(str(tmp_path / "nothing")))
     assert not (tmp_path / "nothing").exists()
     assert not Path(table).exists()
 
 
-def test_a_dry_run_checks_and_leaves_nothing(put, judged, table):
-    result = put("SELECT id FROM range(3)", dry_run=True)
+def test_a_dry_run_checks_and_leaves_nothing(write_rows, reference_rows, table):
+    result = write_rows("SELECT id FROM range(3)", dry_run=True)
     assert (result.committed, result.version, result.metrics["numOutputRows"]) == (False, -1, 3)
     assert not Path(table).exists()
 
-    put("SELECT id FROM range(3)")
+    write_rows("SELECT id FROM range(3)")
     before = data_files(table)
-    result = put("SELECT id FROM range(2)", mode="overwrite", dry_run=True)
+    result = write_rows("SELECT id FROM range(2)", mode="overwrite", dry_run=True)
     assert (result.committed, result.version, result.metrics["numRemovedFiles"]) == (False, 0, len(before))
     assert data_files(table) == before
-    assert len(judged()) == 3
+    assert len(reference_rows()) == 3
 
 
 # -- races
@@ -350,53 +350,53 @@ def during_staging(spark, monkeypatch):
     return arrange
 
 
-def test_an_append_in_between_does_not_disturb_an_append(put, judged, during_staging):
-    put("SELECT 1 AS id")
-    during_staging(lambda: put("SELECT 2 AS id"))
-    result = put("SELECT 3 AS id")
+def test_an_append_in_between_does_not_disturb_an_append(write_rows, reference_rows, during_staging):
+    write_rows("SELECT 1 AS id")
+    during_staging(lambda: write_rows("SELECT 2 AS id"))
+    result = write_rows("SELECT 3 AS id")
 
-    assert judged() == [(1,), (2,), (3,)]
+    assert reference_rows() == [(1,), (2,), (3,)]
     assert (result.version, result.read_version, result.attempts) == (2, 0, 2)
 
 
-def test_a_replaced_range_holds_only_its_rows_whoever_wrote_into_it_meanwhile(put, judged, during_staging):
-    put(DAYS.format(3), partition_by="day")
-    during_staging(lambda: put("SELECT 50L AS id, DATE'2013-01-01' AS day"))
-    result = put("SELECT 60L AS id, DATE'2013-01-01' AS day", mode="replace_where", replace_where="day = '2013-01-01'")
+def test_a_replaced_range_holds_only_its_rows_whoever_wrote_into_it_meanwhile(write_rows, reference_rows, during_staging):
+    write_rows(DAYS.format(3), partition_by="day")
+    during_staging(lambda: write_rows("SELECT 50L AS id, DATE'2013-01-01' AS day"))
+    result = write_rows("SELECT 60L AS id, DATE'2013-01-01' AS day", mode="replace_where", replace_where="day = '2013-01-01'")
 
-    assert [row[0] for row in judged() if row[1] == dt.date(2013, 1, 1)] == [60]
+    assert [row[0] for row in reference_rows() if row[1] == dt.date(2013, 1, 1)] == [60]
     assert (result.version, result.read_version, result.attempts) == (2, 1, 2)
     assert [conflict["rule"] for conflict in result.conflicts] == ["DELTA_CONCURRENT_APPEND"]
 
 
-def test_a_write_into_another_range_is_no_conflict(put, judged, during_staging):
-    put(DAYS.format(3), partition_by="day")
-    during_staging(lambda: put("SELECT 50L AS id, DATE'2013-01-02' AS day"))
-    result = put("SELECT 60L AS id, DATE'2013-01-01' AS day", mode="replace_where", replace_where="day = '2013-01-01'")
+def test_a_write_into_another_range_is_no_conflict(write_rows, reference_rows, during_staging):
+    write_rows(DAYS.format(3), partition_by="day")
+    during_staging(lambda: write_rows("SELECT 50L AS id, DATE'2013-01-02' AS day"))
+    result = write_rows("SELECT 60L AS id, DATE'2013-01-01' AS day", mode="replace_where", replace_where="day = '2013-01-01'")
 
-    assert [row[0] for row in judged()] == [1, 2, 50, 60]
+    assert [row[0] for row in reference_rows()] == [1, 2, 50, 60]
     assert (result.version, result.read_version) == (2, 0)
 
 
-def test_two_writers_that_make_one_table_both_write_into_it(put, judged, during_staging):
-    during_staging(lambda: put("SELECT 1 AS id"))
-    result = put("SELECT 2 AS id")
+def test_two_writers_that_make_one_table_both_write_into_it(write_rows, reference_rows, during_staging):
+    during_staging(lambda: write_rows("SELECT 1 AS id"))
+    result = write_rows("SELECT 2 AS id")
 
-    assert judged() == [(1,), (2,)]
+    assert reference_rows() == [(1,), (2,)]
     assert (result.version, result.operation) == (1, "WRITE")
 
 
-def test_a_changed_schema_in_between_is_a_conflict_and_leaves_no_file(put, table, during_staging):
-    put("SELECT 1 AS id")
+def test_a_changed_schema_in_between_is_a_conflict_and_leaves_no_file(write_rows, table, during_staging):
+    write_rows("SELECT 1 AS id")
     during_staging(lambda: make_not_null(table, "id"))
 
     with pytest.raises(MetadataChangedError):
-        put("SELECT 2 AS id")
+        write_rows("SELECT 2 AS id")
     assert len(data_files(table)) == 1
 
 
-def test_a_changed_property_in_between_is_no_reason_to_give_up(put, judged, table, during_staging):
-    put("SELECT 1 AS id")
+def test_a_changed_property_in_between_is_no_reason_to_give_up(write_rows, reference_rows, table, during_staging):
+    write_rows("SELECT 1 AS id")
 
     def set_property():
         log = DeltaLog.for_table(table)
@@ -405,61 +405,63 @@ def test_a_changed_property_in_between_is_no_reason_to_give_up(put, judged, tabl
         transaction.commit(operation=Operation(name="SET TBLPROPERTIES"))
 
     during_staging(set_property)
-    result = put("SELECT 2 AS id")
+    result = write_rows("SELECT 2 AS id")
 
-    assert judged() == [(1,), (2,)]
+    assert reference_rows() == [(1,), (2,)]
     assert [conflict["rule"] for conflict in result.conflicts] == ["DELTA_METADATA_CHANGED"]
 
 
 # -- tokens and provenance
 
 
-def test_the_commit_of_an_earlier_try_is_the_result(put, judged, table):
-    put("SELECT 1 AS id")
+def test_the_commit_of_an_earlier_try_is_the_result(write_rows, reference_rows, table):
+    write_rows("SELECT 1 AS id")
     origin = Origin(token="t-1", job={"jobName": "dag", "jobRunId": "run"})
-    first = put("SELECT 2 AS id", origin=origin, start_version=0)
-    put("SELECT 3 AS id")
-    second = put("SELECT 2 AS id", origin=origin, start_version=0)
+    first = write_rows("SELECT 2 AS id", origin=origin, start_version=0)
+    write_rows("SELECT 3 AS id")
+    second = write_rows("SELECT 2 AS id", origin=origin, start_version=0)
 
-    assert judged() == [(1,), (2,), (3,)]
+    assert reference_rows() == [(1,), (2,), (3,)]
     assert (second.version, second.already_committed, second.metrics) == (first.version, True, first.metrics)
     assert info(table, 1).origin.job == {"jobName": "dag", "jobRunId": "run"}
 
 
-def test_a_twin_that_commits_meanwhile_is_the_result_and_our_files_go(put, judged, table, during_staging):
-    put("SELECT 1 AS id")
+def test_a_twin_that_commits_meanwhile_is_the_result_and_our_files_go(write_rows, reference_rows, table, during_staging):
+    write_rows("SELECT 1 AS id")
     origin = Origin(token="t-1")
-    during_staging(lambda: put("SELECT 2 AS id", origin=origin))
-    result = put("SELECT 2 AS id", origin=origin)
+    during_staging(lambda: write_rows("SELECT 2 AS id", origin=origin))
+    result = write_rows("SELECT 2 AS id", origin=origin)
 
-    assert judged() == [(1,), (2,)]
+    assert reference_rows() == [(1,), (2,)]
     assert (result.version, result.already_committed) == (1, True)
     assert len(data_files(table)) == 2
 
 
-def test_a_twin_that_commits_behind_the_winner_of_a_race_is_the_result(put, judged, table, during_staging, monkeypatch):
+def test_a_twin_that_commits_behind_the_winner_of_a_race_is_the_result(
+    write_rows, reference_rows, table, during_staging, monkeypatch
+):
     origin, refresh = Origin(token="t-1"), DeltaLog.refresh
 
     def after_the_twin(log):
         monkeypatch.setattr(DeltaLog, "refresh", refresh)
-        put("SELECT 2 AS id", origin=origin)
+        write_rows("SELECT 2 AS id", origin=origin)
         return log.refresh()
 
     def lose():
-        put("SELECT 1 AS id")
+        write_rows("SELECT 1 AS id")
         monkeypatch.setattr(DeltaLog, "refresh", after_the_twin)
 
     during_staging(lose)
-    result = put("SELECT 2 AS id", origin=origin, start_version=-1)
+    result = write_rows("SELECT 2 AS id", origin=origin, start_version=-1)
 
-    assert judged() == [(1,), (2,)]
+    assert reference_rows() == [(1,), (2,)]
     assert (result.version, result.already_committed, result.attempts) == (1, True, 2)
     assert len(data_files(table)) == 2
 
 
-def test_the_versions_that_were_read_are_in_the_result_and_in_the_log(put, spark, table, tmp_path):
-    put("SELECT id FROM range(3)")
-    put("SELECT id FROM range(5)")
+def test_the_versions_that_were_read_are_in_the_result_and_in_the_log(write_rows, spark, table, tmp_path):
+    write_rows("SELECT id FROM range(3)")
+    write_rows("SELECT id FROM range(5)")
     gold = str(tmp_path / "gold")
     source = SqlSource("SELECT count(*) AS n FROM a, b", views={"a": TableSource(table), "b": TableSource(table, version=0)})
     log = DeltaLog.for_table(gold)
@@ -473,8 +475,8 @@ def test_the_versions_that_were_read_are_in_the_result_and_in_the_log(put, spark
 # -- types
 
 
-def test_every_type_goes_round(put, judged, table):
-    put("""
+def test_every_type_goes_round(write_rows, reference_rows, table):
+    write_rows("""
         SELECT 1 AS id, CAST(-1 AS TINYINT) AS b, CAST(300 AS SMALLINT) AS s, 5000000000 AS l,
                CAST(1.5 AS FLOAT) AS f, 2.5D AS d, CAST('12345678901234567890.123456789' AS DECIMAL(38, 9)) AS big,
                CAST('-0.01' AS DECIMAL(9, 2)) AS small, 'tëxt' AS t, X'00FF' AS bin, true AS yes, DATE'1500-03-01' AS day,
@@ -482,7 +484,7 @@ def test_every_type_goes_round(put, judged, table):
                named_struct('a', array(map('k', X'01')), 'n', CAST(NULL AS INT)) AS deep
     """)
 
-    assert judged() == [
+    assert reference_rows() == [
         (
             1,
             -1,
@@ -508,15 +510,15 @@ def test_every_type_goes_round(put, judged, table):
     assert not [key for key in footer.metadata if b"legacy" in key]
 
 
-def test_a_session_in_the_old_calendar_does_not_write_it(spark, put, judged, table):
+def test_a_session_in_the_old_calendar_does_not_write_it(spark, write_rows, reference_rows, table):
     spark.conf.set("spark.sql.parquet.datetimeRebaseModeInWrite", "LEGACY")
     try:
-        put("SELECT 1 AS id, DATE'1500-03-01' AS day")
+        write_rows("SELECT 1 AS id, DATE'1500-03-01' AS day")
         assert spark.conf.get("spark.sql.parquet.datetimeRebaseModeInWrite") == "LEGACY"
     finally:
         spark.conf.unset("spark.sql.parquet.datetimeRebaseModeInWrite")
 
-    assert judged() == [(1, dt.date(1500, 3, 1))]
+    assert reference_rows() == [(1, dt.date(1500, 3, 1))]
 
 
 SPECIAL = [
@@ -540,18 +542,18 @@ SPECIAL = [
 ]
 
 
-def test_special_partition_values_go_round(spark, put, judged):
+def test_special_partition_values_go_round(spark, write_rows, reference_rows):
     values = [*SPECIAL, None]
     spark.createDataFrame(list(enumerate(values)), "id int, p string").createOrReplaceTempView("special")
-    put("SELECT * FROM special", partition_by="p")
+    write_rows("SELECT * FROM special", partition_by="p")
 
-    assert judged() == list(enumerate(values))
+    assert reference_rows() == list(enumerate(values))
 
 
-def test_empty_text_is_null_in_a_partition_column(put, judged):
-    put("SELECT 1 AS id, '' AS p UNION ALL SELECT 2, NULL", partition_by="p")
+def test_empty_text_is_null_in_a_partition_column(write_rows, reference_rows):
+    write_rows("SELECT 1 AS id, '' AS p UNION ALL SELECT 2, NULL", partition_by="p")
 
-    assert judged() == [(1, None), (2, None)]
+    assert reference_rows() == [(1, None), (2, None)]
 
 
 @pytest.mark.parametrize(
@@ -567,25 +569,25 @@ def test_empty_text_is_null_in_a_partition_column(put, judged):
         ("CAST(-7 AS TINYINT)", -7),
     ],
 )
-def test_partition_values_of_every_type_go_round(put, judged, sql, value):
-    put(f"SELECT 1 AS id, {sql} AS p UNION ALL SELECT 2, NULL", partition_by="p")
+def test_partition_values_of_every_type_go_round(write_rows, reference_rows, sql, value):
+    write_rows(f"SELECT 1 AS id, {sql} AS p UNION ALL SELECT 2, NULL", partition_by="p")
 
-    assert judged() == [(1, value), (2, None)]
+    assert reference_rows() == [(1, value), (2, None)]
 
 
-def test_several_partition_columns_with_nulls_in_turn_stay_apart(put, judged):
-    put(
+def test_several_partition_columns_with_nulls_in_turn_stay_apart(write_rows, reference_rows):
+    write_rows(
         "SELECT * FROM VALUES (1, NULL, 'a'), (2, 'a', NULL), (3, NULL, NULL), (4, 'a', 'a') AS t(id, p, q)",
         partition_by=("p", "q"),
     )
 
-    assert judged() == [(1, None, "a"), (2, "a", None), (3, None, None), (4, "a", "a")]
+    assert reference_rows() == [(1, None, "a"), (2, "a", None), (3, None, None), (4, "a", "a")]
 
 
-def test_a_column_named_like_our_directories_is_written(put, judged):
-    put("SELECT 1 AS id, 2 AS part, 'x' AS PART_", partition_by="part_")
+def test_a_column_named_like_our_directories_is_written(write_rows, reference_rows):
+    write_rows("SELECT 1 AS id, 2 AS part, 'x' AS PART_", partition_by="part_")
 
-    assert judged() == [(1, 2, "x")]
+    assert reference_rows() == [(1, 2, "x")]
 
 
 @pytest.mark.parametrize("make", [str, "file:{}".format, "file://{}".format], ids=["path", "file:", "file://"])
@@ -606,7 +608,7 @@ def test_a_table_may_lie_anywhere(spark, tmp_path, make):
     assert sorted(rows.to_pydict()["id"]) == [0, 1, 2, 3]
 
 
-def test_a_partition_is_one_file_whatever_the_plan_made_of_it(put, table):
-    put("SELECT /*+ REPARTITION(8) */ id, id % 2 AS p FROM range(1000)", partition_by="p")
+def test_a_partition_is_one_file_whatever_the_plan_made_of_it(write_rows, table):
+    write_rows("SELECT /*+ REPARTITION(8) */ id, id % 2 AS p FROM range(1000)", partition_by="p")
 
     assert len(data_files(table)) == 2

@@ -1,4 +1,4 @@
-"""Merges to run, tables that deltalake wrote for them, and a judge of statistics."""
+"""Merges to run, tables that deltalake wrote for them, and a check of statistics."""
 
 import datetime as dt
 import json

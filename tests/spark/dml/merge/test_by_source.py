@@ -22,7 +22,7 @@ from airflow_delta.core.statements import (
 FIVE = pa.table({"id": pa.array([1, 2, 3, 4, None], pa.int64()), "v": ["a", "b", "c", "d", "n"]})
 
 
-def test_a_full_synchronisation_updates_inserts_and_deletes(run_merge, judged, table, check_statistics):
+def test_a_full_synchronisation_updates_inserts_and_deletes(run_merge, reference_rows, table, check_statistics):
     write_deltalake(table, FIVE.slice(0, 2))
     write_deltalake(table, FIVE.slice(2), mode="append")
 
@@ -30,7 +30,7 @@ def test_a_full_synchronisation_updates_inserts_and_deletes(run_merge, judged, t
         "VALUES (2L, 'B'), (9L, 'i') AS t(id, v)", clauses=[MatchedUpdate(), NotMatchedInsert(), NotMatchedBySourceDelete()]
     )
 
-    assert judged() == [(2, "B"), (9, "i")]
+    assert reference_rows() == [(2, "B"), (9, "i")]
     counts = {
         "Updated": 1,
         "MatchedUpdated": 1,
@@ -70,13 +70,13 @@ def test_the_first_clause_whose_condition_holds_is_taken_on_either_side(run_merg
     assert counts == [2, 1, 1, 1]
 
 
-def test_a_source_without_rows_leaves_all_of_the_target_unmatched(run_merge, judged, table):
+def test_a_source_without_rows_leaves_all_of_the_target_unmatched(run_merge, reference_rows, table):
     write_deltalake(table, FIVE)
     run_merge("SELECT 1L AS id WHERE false", clauses=NotMatchedBySourceDelete(condition="id > 2"))
-    assert judged() == [(None, "n"), (1, "a"), (2, "b")]
+    assert reference_rows() == [(None, "n"), (1, "a"), (2, "b")]
 
 
-def test_files_in_which_no_row_can_matter_are_not_opened(run_merge, judged, table):
+def test_files_in_which_no_row_can_matter_are_not_opened(run_merge, reference_rows, table):
     for first in (0, 10, 20, 30):
         write_deltalake(table, pa.table({"id": range(first, first + 5), "v": ["x"] * 5}), mode="append")
     snapshot = DeltaLog.for_table(table).snapshot()
@@ -91,7 +91,7 @@ def test_files_in_which_no_row_can_matter_are_not_opened(run_merge, judged, tabl
 
     for path in unread:
         path.with_suffix(".aside").rename(path)
-    found = judged()
+    found = reference_rows()
     assert [row[0] for row in found if row[1] == "y"] == [2, 3]
     assert sorted(set(range(40)) - {row[0] for row in found}) == [
         *range(5, 10),
@@ -104,29 +104,29 @@ def test_files_in_which_no_row_can_matter_are_not_opened(run_merge, judged, tabl
     ]
 
 
-def test_several_matches_of_one_row_do_not_blur_the_counts_of_rows_without_any(run_merge, judged, table):
+def test_several_matches_of_one_row_do_not_blur_the_counts_of_rows_without_any(run_merge, reference_rows, table):
     write_deltalake(table, FIVE)
     twice = "VALUES (2L), (2L), (2L), (3L) AS t(id)"
     updated = NotMatchedBySourceUpdate(condition="id = 1", assignments={"v": "'u'"})
     with pytest.raises(MultipleSourceRowsMatchedError):
         run_merge(twice, clauses=[MatchedUpdate(assignments={"v": "'m'"}), updated])
     result = run_merge(twice, clauses=[MatchedDelete(), updated, NotMatchedBySourceDelete(condition="id = 4")])
-    assert judged() == [(None, "n"), (1, "u")]
+    assert reference_rows() == [(None, "n"), (1, "u")]
     counts = [result.metrics[f"numTargetRows{name}"] for name in ("Deleted", "MatchedDeleted", "NotMatchedBySourceDeleted")]
     assert counts == [3, 2, 1]
     result = run_merge("VALUES (1L), (1L) AS t(id)", clauses=NotMatchedBySourceDelete())
-    assert (judged(), result.metrics["numTargetRowsDeleted"]) == ([(1, "u")], 1)
+    assert (reference_rows(), result.metrics["numTargetRowsDeleted"]) == ([(1, "u")], 1)
 
 
 @pytest.mark.parametrize("condition", ["target.s.a > 1", "exists(target.l, x -> x > 1)", "s.a > 1 AND rand() < 2"])
-def test_a_condition_that_only_spark_understands_is_asked_of_every_row(run_merge, judged, table, condition):
+def test_a_condition_that_only_spark_understands_is_asked_of_every_row(run_merge, reference_rows, table, condition):
     rows = [{"id": i, "s": {"a": i}, "l": [i]} for i in range(4)]
     write_deltalake(table, pa.Table.from_pylist(rows))
     run_merge("SELECT 3L AS id, named_struct('a', 9L) AS s", clauses=NotMatchedBySourceDelete(condition=condition))
-    assert [row[0] for row in judged()] == [0, 1, 3]
+    assert [row[0] for row in reference_rows()] == [0, 1, 3]
 
 
-def test_a_condition_without_keys_tells_matched_from_unmatched_rows(run_merge, judged, table):
+def test_a_condition_without_keys_tells_matched_from_unmatched_rows(run_merge, reference_rows, table):
     write_deltalake(table, FIVE)
     run_merge(
         "VALUES (2L, 'x'), (99L, 'y') AS t(low, v)",
@@ -137,7 +137,7 @@ def test_a_condition_without_keys_tells_matched_from_unmatched_rows(run_merge, j
             NotMatchedBySourceUpdate(assignments={"v": "upper(v)"}),
         ],
     )
-    assert judged() == [(None, "N"), (1, "A"), (2, "B"), (3, "x"), (4, "x"), (99, "y")]
+    assert reference_rows() == [(None, "N"), (1, "A"), (2, "B"), (3, "x"), (4, "x"), (99, "y")]
 
 
 def test_such_a_clause_sees_the_target_alone(run_merge, table):

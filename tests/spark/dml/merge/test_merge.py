@@ -43,12 +43,12 @@ def everything(table):
     return {str(path.relative_to(table)) for path in Path(table).rglob("*")}
 
 
-def test_an_upsert_updates_what_is_there_and_inserts_what_is_not(run_merge, judged, table, check_statistics):
+def test_an_upsert_updates_what_is_there_and_inserts_what_is_not(run_merge, reference_rows, table, check_statistics):
     write_deltalake(table, THREE)
 
     result = run_merge("VALUES (2L, 'B'), (9L, 'i'), (NULL, 'n') AS t(id, v)")
 
-    assert judged() == [(None, "n"), (1, "a"), (2, "B"), (3, "c"), (9, "i")]
+    assert reference_rows() == [(None, "n"), (1, "a"), (2, "B"), (3, "c"), (9, "i")]
     assert (result.version, result.read_version, result.committed, result.operation) == (1, 0, True, "MERGE")
     expected = {
         "numSourceRows": 3,
@@ -68,7 +68,7 @@ def test_an_upsert_updates_what_is_there_and_inserts_what_is_not(run_merge, judg
     check_statistics()
 
 
-def test_the_first_clause_whose_condition_holds_is_taken(run_merge, judged, table, check_statistics):
+def test_the_first_clause_whose_condition_holds_is_taken(run_merge, reference_rows, table, check_statistics):
     write_deltalake(table, pa.table({"id": range(8), "v": [f"v{i}" for i in range(8)], "n": pa.array([0] * 8, pa.int32())}))
 
     result = run_merge(
@@ -83,7 +83,7 @@ def test_the_first_clause_whose_condition_holds_is_taken(run_merge, judged, tabl
         ],
     )
 
-    assert judged() == [
+    assert reference_rows() == [
         (0, "v0", 0),
         (1, "v1", 0),
         (3, "s3", 1),
@@ -100,7 +100,7 @@ def test_the_first_clause_whose_condition_holds_is_taken(run_merge, judged, tabl
     check_statistics()
 
 
-def test_only_files_that_may_hold_a_key_are_read_and_only_those_with_a_change_rewritten(run_merge, judged, table):
+def test_only_files_that_may_hold_a_key_are_read_and_only_those_with_a_change_rewritten(run_merge, reference_rows, table):
     for first in (0, 10, 20):
         write_deltalake(table, pa.table({"id": range(first, first + 5), "v": ["x"] * 5}), mode="append")
     before = active_files(table)
@@ -112,15 +112,15 @@ def test_only_files_that_may_hold_a_key_are_read_and_only_those_with_a_change_re
 
     unread.with_suffix(".aside").rename(unread)
     assert len(before & active_files(table)) == 2
-    assert [row for row in judged() if row[1] == "y"] == [(2, "y")]
+    assert [row for row in reference_rows() if row[1] == "y"] == [(2, "y")]
 
 
-def test_a_condition_without_keys_joins_all_rows(run_merge, judged, table):
+def test_a_condition_without_keys_joins_all_rows(run_merge, reference_rows, table):
     write_deltalake(table, THREE)
     run_merge(
         "SELECT 2L AS low", on="target.id >= source.low AND target.v <> 'c'", clauses=MatchedUpdate(assignments={"v": "'z'"})
     )
-    assert judged() == [(1, "a"), (2, "z"), (3, "c")]
+    assert reference_rows() == [(1, "a"), (2, "z"), (3, "c")]
 
 
 @pytest.mark.parametrize(
@@ -132,15 +132,15 @@ def test_a_condition_without_keys_joins_all_rows(run_merge, judged, table):
         "target.id <=> source.id AND target.id = source.id",
     ],
 )
-def test_any_condition_means_what_spark_says(run_merge, judged, table, on):
+def test_any_condition_means_what_spark_says(run_merge, reference_rows, table, on):
     write_deltalake(table, THREE)
     run_merge("VALUES (2, 'b'), (-3, 'c'), (1, 'no') AS t(id, w)", on=on, clauses=MatchedUpdate(assignments={"v": "'z'"}))
     expected = {"AND target.v": {2}, "string": {1, 2}, "OR": {1, 2, 3}, "<=>": {1, 2}}
     updated = next(ids for mark, ids in expected.items() if mark in on)
-    assert {row[0] for row in judged() if row[1] == "z"} == updated
+    assert {row[0] for row in reference_rows() if row[1] == "z"} == updated
 
 
-def test_rows_change_their_partition_and_keep_what_is_not_assigned(run_merge, judged, table, check_statistics):
+def test_rows_change_their_partition_and_keep_what_is_not_assigned(run_merge, reference_rows, table, check_statistics):
     rows = pa.table({"id": range(6), "day": [dt.date(2020, 1, 1 + i % 2) for i in range(6)], "v": list("abcdef")})
     write_deltalake(table, rows, partition_by=["day"])
 
@@ -150,15 +150,15 @@ def test_rows_change_their_partition_and_keep_what_is_not_assigned(run_merge, ju
     )
 
     moved = [(1, dt.date(2020, 1, 9), "b")]
-    assert [row for row in judged() if row[1] == dt.date(2020, 1, 9)] == moved
-    assert len(judged()) == 6
+    assert [row for row in reference_rows() if row[1] == dt.date(2020, 1, 9)] == moved
+    assert len(reference_rows()) == 6
     assert result.metrics["numTargetRowsUpdated"] == 3
     assert result.metrics["numTargetRowsCopied"] == 3
     assert result.metrics["numOutputRows"] == 6
     check_statistics()
 
 
-def test_partition_values_prune_by_the_listed_keys(run_merge, judged, table):
+def test_partition_values_prune_by_the_listed_keys(run_merge, reference_rows, table):
     rows = pa.table({"id": range(30), "day": [dt.date(2020, 1, 1 + i) for i in range(30)], "v": ["x"] * 30})
     write_deltalake(table, rows, partition_by=["day"])
     before = active_files(table)
@@ -170,7 +170,7 @@ def test_partition_values_prune_by_the_listed_keys(run_merge, judged, table):
     )
 
     assert len(before - active_files(table)) == 2
-    assert [row[0] for row in judged() if row[2] == "y"] == [0, 29]
+    assert [row[0] for row in reference_rows() if row[2] == "y"] == [0, 29]
 
 
 KEYS = pa.table(
@@ -215,14 +215,16 @@ def test_keys_of_every_type_match_as_spark_compares_them(run_merge, table, tmp_p
     ],
     ids=["few keys", "partitions", "many keys", "too many keys"],
 )
-def test_keys_beyond_the_columns_range_match_nothing(run_merge, judged, table, monkeypatch, step, most_keys, partition_by):
+def test_keys_beyond_the_columns_range_match_nothing(
+    run_merge, reference_rows, table, monkeypatch, step, most_keys, partition_by
+):
     monkeypatch.setattr("airflow_delta.spark.dml.merge.source._MAX_KEYS", most_keys)
     write_deltalake(table, pa.table({"id": pa.array([0, 7], pa.int32()), "v": ["a", "b"]}), partition_by=partition_by)
 
     keys = f"SELECT id, 'new' AS v FROM range(0, 10000000000, {step})"
     run_merge(keys, clauses=MatchedUpdate(assignments={"v": "source.v"}))
 
-    assert judged(columns="id, v") == [(0, "new"), (7, "b")]
+    assert reference_rows(columns="id, v") == [(0, "new"), (7, "b")]
 
 
 @pytest.mark.parametrize(("on", "updated"), [("source.flag", 3), ("1 = 1", 3), ("target.id = 2", 1), ("false", 0)])
@@ -232,14 +234,14 @@ def test_a_condition_need_not_name_both_sides(run_merge, table, on, updated):
     assert merged.metrics["numTargetRowsUpdated"] == updated
 
 
-def test_a_comment_in_a_condition_ends_with_its_line(run_merge, judged, table):
+def test_a_comment_in_a_condition_ends_with_its_line(run_merge, reference_rows, table):
     write_deltalake(table, THREE)
     run_merge("VALUES (2L, 'B'), (3L, 'C') AS t(id, v)", on="target.id = source.id AND target.id < 3 -- not the last")
-    assert judged("id, v") == [(1, "a"), (2, "B"), (3, "C"), (3, "c")]
+    assert reference_rows("id, v") == [(1, "a"), (2, "B"), (3, "C"), (3, "c")]
 
 
 @pytest.mark.parametrize("ansi", ["true", "false"])
-def test_a_number_that_its_column_cannot_hold_fails_in_any_session(spark, run_merge, judged, table, ansi):
+def test_a_number_that_its_column_cannot_hold_fails_in_any_session(spark, run_merge, reference_rows, table, ansi):
     write_deltalake(table, pa.table({"id": [1], "v": pa.array([1], pa.int32())}))
     spark.conf.set("spark.sql.ansi.enabled", ansi)
     try:
@@ -248,20 +250,20 @@ def test_a_number_that_its_column_cannot_hold_fails_in_any_session(spark, run_me
             run_merge("VALUES (1L, 3000000000L) AS t(id, v)")
     finally:
         spark.conf.unset("spark.sql.ansi.enabled")
-    assert judged() == [(1, 5)]
+    assert reference_rows() == [(1, 5)]
 
 
-def test_names_may_hold_what_sql_must_quote(run_merge, judged, table):
+def test_names_may_hold_what_sql_must_quote(run_merge, reference_rows, table):
     names = ["id", "a.b", "sel`ect", "ÄÖ"]
     write_deltalake(table, pa.table([[1, 2], [1, 2], [1, 2], [1, 2]], names=names))
     run_merge("SELECT 2L AS id, 20L AS `A.B`, 20L AS `sel``ect`, 20L AS `äö`", on="target.`a.b` * 1 = source.id")
-    assert judged() == [(1, 1, 1, 1), (2, 20, 20, 20)]
+    assert reference_rows() == [(1, 1, 1, 1), (2, 20, 20, 20)]
 
 
 # -- several matches
 
 
-def test_several_matches_are_an_error_whatever_the_clauses_say(run_merge, judged, table):
+def test_several_matches_are_an_error_whatever_the_clauses_say(run_merge, reference_rows, table):
     write_deltalake(table, THREE)
     before = everything(table)
     twice = "VALUES (2L, 'x'), (2L, 'y'), (3L, 'z') AS t(id, v)"
@@ -274,24 +276,24 @@ def test_several_matches_are_an_error_whatever_the_clauses_say(run_merge, judged
             run_merge(twice, clauses=clauses)
         assert raised.value.rows == 1
     assert everything(table) == before
-    assert judged(version=0) == [(1, "a"), (2, "b"), (3, "c")]
+    assert reference_rows(version=0) == [(1, "a"), (2, "b"), (3, "c")]
 
 
-def test_several_matches_do_not_matter_to_one_unconditional_delete_nor_to_inserts(run_merge, judged, table):
+def test_several_matches_do_not_matter_to_one_unconditional_delete_nor_to_inserts(run_merge, reference_rows, table):
     write_deltalake(table, THREE)
     result = run_merge(
         "VALUES (2L, 'x'), (2L, 'y'), (8L, 'z'), (8L, 'z') AS t(id, v)", clauses=[MatchedDelete(), NotMatchedInsert()]
     )
-    assert judged() == [(1, "a"), (3, "c"), (8, "z"), (8, "z")]
+    assert reference_rows() == [(1, "a"), (3, "c"), (8, "z"), (8, "z")]
     assert (result.metrics["numTargetRowsDeleted"], result.metrics["numTargetRowsInserted"]) == (1, 2)
     run_merge("VALUES (8L, 'q'), (1L, 'q'), (1L, 'r'), (7L, 'n') AS t(id, v)", clauses=NotMatchedInsert())
-    assert judged() == [(1, "a"), (3, "c"), (7, "n"), (8, "z"), (8, "z")]
+    assert reference_rows() == [(1, "a"), (3, "c"), (7, "n"), (8, "z"), (8, "z")]
 
 
-def test_equal_source_rows_that_match_nothing_are_no_error(run_merge, judged, table):
+def test_equal_source_rows_that_match_nothing_are_no_error(run_merge, reference_rows, table):
     write_deltalake(table, THREE)
     run_merge("VALUES (7L, 'x'), (7L, 'x'), (NULL, 'n'), (NULL, 'n'), (1L, 'A') AS t(id, v)")
-    assert judged() == [(None, "n"), (None, "n"), (1, "A"), (2, "b"), (3, "c"), (7, "x"), (7, "x")]
+    assert reference_rows() == [(None, "n"), (None, "n"), (1, "A"), (2, "b"), (3, "c"), (7, "x"), (7, "x")]
 
 
 # -- nothing to do, nothing done
@@ -314,7 +316,7 @@ def test_a_dry_run_counts_and_writes_nothing(run_merge, table):
     assert everything(table) == before
 
 
-def test_a_merge_that_only_inserts_reads_keys_and_rewrites_nothing(run_merge, judged, table, monkeypatch):
+def test_a_merge_that_only_inserts_reads_keys_and_rewrites_nothing(run_merge, reference_rows, table, monkeypatch):
     for first in (0, 100):
         write_deltalake(table, pa.table({"id": range(first, first + 5), "v": ["x"] * 5}), mode="append")
     before, scanned = active_files(table), []
@@ -330,27 +332,27 @@ def test_a_merge_that_only_inserts_reads_keys_and_rewrites_nothing(run_merge, ju
     assert before < active_files(table)
     counts = [result.metrics[f"numTarget{name}"] for name in ("FilesRemoved", "FilesAdded", "RowsCopied", "RowsInserted")]
     assert counts == [0, 1, 0, 1]
-    assert [row for row in judged() if row[1] == "new"] == [(5, "new")]
+    assert [row for row in reference_rows() if row[1] == "new"] == [(5, "new")]
 
 
-def test_all_rows_of_a_file_may_go(run_merge, judged, table):
+def test_all_rows_of_a_file_may_go(run_merge, reference_rows, table):
     write_deltalake(table, THREE)
     result = run_merge("SELECT id FROM range(5)", clauses=MatchedDelete())
-    assert judged() == []
+    assert reference_rows() == []
     assert active_files(table) == set()
     assert (result.metrics["numTargetRowsDeleted"], result.metrics["numTargetFilesAdded"]) == (3, 0)
 
 
-def test_a_source_is_computed_once(run_merge, judged, table):
+def test_a_source_is_computed_once(run_merge, reference_rows, table):
     write_deltalake(table, pa.table({"id": range(200), "v": [0.0] * 200}))
     result = run_merge("SELECT id, rand() AS v FROM range(400) WHERE rand() < 0.5")
     counts = [result.metrics[f"numTargetRows{name}"] for name in ("Updated", "Inserted")]
     assert sum(counts) == result.metrics["numSourceRows"]
-    assert len(judged()) == 200 + counts[1]
-    assert sum(row[1] != 0 for row in judged()) == sum(counts)
+    assert len(reference_rows()) == 200 + counts[1]
+    assert sum(row[1] != 0 for row in reference_rows()) == sum(counts)
 
 
-def test_a_retry_finds_the_commit_of_its_token(run_merge, judged, table):
+def test_a_retry_finds_the_commit_of_its_token(run_merge, reference_rows, table):
     write_deltalake(table, THREE)
     grow = {
         "clauses": MatchedUpdate(assignments={"v": "concat(target.v, '!')"}),
@@ -360,7 +362,7 @@ def test_a_retry_finds_the_commit_of_its_token(run_merge, judged, table):
     first = run_merge("SELECT id FROM range(9)", **grow)
     second = run_merge("SELECT id FROM range(9)", **grow)
     assert (second.version, second.committed, second.already_committed) == (first.version, True, True)
-    assert judged() == [(1, "a!"), (2, "b!"), (3, "c!")]
+    assert reference_rows() == [(1, "a!"), (2, "b!"), (3, "c!")]
 
 
 # -- refusals
@@ -394,7 +396,7 @@ def test_a_path_without_a_table_stays_as_it_is(run_merge, table):
     assert not Path(table).exists()
 
 
-def test_a_failed_expectation_leaves_nothing(run_merge, judged, table):
+def test_a_failed_expectation_leaves_nothing(run_merge, reference_rows, table):
     write_deltalake(table, pa.table({"id": [1, 2], "v": [1, 2], "other": ["p", "q"]}))
     before = everything(table)
     halve = {"clauses": MatchedUpdate(assignments={"v": "target.v - source.v"})}
@@ -403,7 +405,7 @@ def test_a_failed_expectation_leaves_nothing(run_merge, judged, table):
     assert raised.value.rows == 1
     assert everything(table) == before
     run_merge("VALUES (1L, 1L) AS t(id, v)", expect=["v >= 0 AND other = 'p'", "SELECT count(*) = 1 FROM staged"], **halve)
-    assert judged() == [(1, 0, "p"), (2, 2, "q")]
+    assert reference_rows() == [(1, 0, "p"), (2, 2, "q")]
 
 
 @pytest.mark.parametrize("clause", [MatchedUpdate(), NotMatchedInsert()])
@@ -417,12 +419,12 @@ def test_null_where_the_table_promises_a_value_is_refused(run_merge, table, clau
     assert everything(table) == before
 
 
-def test_a_table_that_only_takes_appends_takes_inserts(run_merge, judged, table):
+def test_a_table_that_only_takes_appends_takes_inserts(run_merge, reference_rows, table):
     write_deltalake(table, THREE, configuration={"delta.appendOnly": "true"})
     with pytest.raises(AppendOnlyTableError):
         run_merge("SELECT 1L AS id, 'x' AS v")
     run_merge("VALUES (1L, 'x'), (4L, 'd') AS t(id, v)", clauses=NotMatchedInsert())
-    assert judged() == [(1, "a"), (2, "b"), (3, "c"), (4, "d")]
+    assert reference_rows() == [(1, "a"), (2, "b"), (3, "c"), (4, "d")]
 
 
 def test_a_missing_data_file_is_named(run_merge, table):
@@ -472,7 +474,7 @@ def test_rows_keep_every_type_whether_they_change_or_not(run_merge, table, tmp_p
     check_statistics()
 
 
-def test_members_of_structs_are_found_by_name_at_any_depth(run_merge, judged, table):
+def test_members_of_structs_are_found_by_name_at_any_depth(run_merge, reference_rows, table):
     point = pa.struct([("x", pa.int64()), ("y", pa.int64())])
     schema = pa.schema([("id", pa.int64()), ("s", point), ("l", pa.list_(point)), ("m", pa.map_(pa.string(), point))])
     rows = [{"id": 1, "s": {"x": 1, "y": 2}, "l": None, "m": None}, {"id": 2, "s": None, "l": [], "m": None}]
@@ -484,7 +486,7 @@ def test_members_of_structs_are_found_by_name_at_any_depth(run_merge, judged, ta
     )
 
     found = {"x": 10, "y": 20}
-    assert judged(columns="id, s, l, m['k']") == [
+    assert reference_rows(columns="id, s, l, m['k']") == [
         (1, found, [found, None], found),
         (2, None, [found, None], found),
         (3, found, [found, None], found),

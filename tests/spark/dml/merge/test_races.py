@@ -57,7 +57,7 @@ def rules(result):
 
 
 @pytest.mark.parametrize("partition_by", [["day"], None])
-def test_merges_of_different_days_both_commit_without_a_redo(run_both, judged, table, partition_by):
+def test_merges_of_different_days_both_commit_without_a_redo(run_both, reference_rows, table, partition_by):
     for day in ("mon", "tue"):
         write_deltalake(table, DAYS.filter(pa.compute.equal(DAYS["day"], day)), partition_by=partition_by, mode="append")
     on = "target.day = source.day AND target.id = source.id"
@@ -70,7 +70,7 @@ def test_merges_of_different_days_both_commit_without_a_redo(run_both, judged, t
     assert (first.version, second.version) == (2, 3)
     assert (first.read_version, second.read_version) == (1, 1)
     assert (rules(first), rules(second)) == ([], [None])
-    assert judged("id, day") == [
+    assert reference_rows("id, day") == [
         (1, "mon", 1),
         (2, "mon", 20),
         (3, "tue", 3),
@@ -80,7 +80,7 @@ def test_merges_of_different_days_both_commit_without_a_redo(run_both, judged, t
     ]
 
 
-def test_of_merges_of_the_same_rows_one_is_redone_and_no_update_is_lost(run_both, judged, table):
+def test_of_merges_of_the_same_rows_one_is_redone_and_no_update_is_lost(run_both, reference_rows, table):
     write_deltalake(table, DAYS)
 
     first, second = run_both(
@@ -88,7 +88,7 @@ def test_of_merges_of_the_same_rows_one_is_redone_and_no_update_is_lost(run_both
         {"source": "SELECT id, 100L AS v FROM range(10)", "clauses": ADD},
     )
 
-    assert [row[2] for row in judged()] == [111, 121, 131, 141]
+    assert [row[2] for row in reference_rows()] == [111, 121, 131, 141]
     assert (first.version, first.attempts, rules(first)) == (1, 1, [])
     assert (second.version, second.read_version, second.attempts) == (2, 1, 2)
     assert rules(second) == ["DELTA_CONCURRENT_APPEND"]
@@ -96,18 +96,18 @@ def test_of_merges_of_the_same_rows_one_is_redone_and_no_update_is_lost(run_both
     assert [commit["operation"] for commit in DeltaTable(table).history()] == ["MERGE", "MERGE", "WRITE"]
 
 
-def test_two_merges_that_insert_one_new_key_make_one_row(run_both, judged, table):
+def test_two_merges_that_insert_one_new_key_make_one_row(run_both, reference_rows, table):
     write_deltalake(table, DAYS.slice(0, 0))
     first, second = run_both(
         {"source": "VALUES (7L, 'mon', 1L) AS t(id, day, v)", "clauses": (ADD, NotMatchedInsert())},
         {"source": "VALUES (7L, 'mon', 2L) AS t(id, day, v)", "clauses": (ADD, NotMatchedInsert())},
     )
-    assert judged() == [(7, "mon", 3)]
+    assert reference_rows() == [(7, "mon", 3)]
     assert (first.metrics["numTargetRowsInserted"], second.metrics["numTargetRowsInserted"]) == (1, 0)
     assert second.metrics["numTargetRowsUpdated"] == 1
 
 
-def test_a_redo_uses_the_source_of_the_first_round(run_merge, interrupted, judged, table):
+def test_a_redo_uses_the_source_of_the_first_round(run_merge, interrupted, reference_rows, table):
     write_deltalake(table, DAYS)
 
     def winner():
@@ -120,12 +120,12 @@ def test_a_redo_uses_the_source_of_the_first_round(run_merge, interrupted, judge
     )
 
     assert result.attempts == 2
-    values = [row[2] for row in judged("id, v")]
+    values = [row[2] for row in reference_rows("id, v")]
     assert values[0] == values[1]
     assert result.metrics["numTargetRowsUpdated"] == 3
 
 
-def test_a_source_that_a_lost_executor_kept_is_computed_again(spark, run_merge, interrupted, judged, table):
+def test_a_source_that_a_lost_executor_kept_is_computed_again(spark, run_merge, interrupted, reference_rows, table):
     write_deltalake(table, DAYS)
 
     def winner():
@@ -135,21 +135,21 @@ def test_a_source_that_a_lost_executor_kept_is_computed_again(spark, run_merge, 
 
     run_merge("SELECT id, 1L AS v FROM range(10)", clauses=ADD, log=interrupted(winner))
 
-    assert [row[2] for row in judged()] == [111, 121, 131, 141]
+    assert [row[2] for row in reference_rows()] == [111, 121, 131, 141]
 
 
-def test_a_winner_that_takes_away_what_was_matched_forces_a_redo(run_merge, interrupted, judged, table):
+def test_a_winner_that_takes_away_what_was_matched_forces_a_redo(run_merge, interrupted, reference_rows, table):
     write_deltalake(table, DAYS)
     result = run_merge(
         "VALUES (1L, 'mon', 5L), (8L, 'wed', 8L) AS t(id, day, v)",
         log=interrupted(lambda: DeltaTable(table).delete()),
         clauses=NotMatchedInsert(),
     )
-    assert judged() == [(1, "mon", 5), (8, "wed", 8)]
+    assert reference_rows() == [(1, "mon", 5), (8, "wed", 8)]
     assert rules(result) == ["DELTA_CONCURRENT_DELETE_READ"]
 
 
-def test_a_commit_of_the_same_token_that_wins_is_the_result(run_merge, interrupted, judged, table):
+def test_a_commit_of_the_same_token_that_wins_is_the_result(run_merge, interrupted, reference_rows, table):
     write_deltalake(table, DAYS)
     same = {"source": "SELECT id, 1L AS v FROM range(10)", "clauses": ADD, "origin": Origin(token="task")}
     twin = []
@@ -157,11 +157,11 @@ def test_a_commit_of_the_same_token_that_wins_is_the_result(run_merge, interrupt
     result = run_merge(**same, log=interrupted(lambda: twin.append(run_merge(**same))))
 
     assert (result.version, result.already_committed) == (twin[0].version, True)
-    assert [row[2] for row in judged()] == [11, 21, 31, 41]
+    assert [row[2] for row in reference_rows()] == [11, 21, 31, 41]
     assert DeltaLog.for_table(table).snapshot().version == 1
 
 
-def test_a_twin_behind_the_winner_is_found_before_the_redo(run_merge, interrupted, judged, table):
+def test_a_twin_behind_the_winner_is_found_before_the_redo(run_merge, interrupted, reference_rows, table):
     write_deltalake(table, DAYS)
     same = {"source": "SELECT id, 1L AS v FROM range(10)", "clauses": ADD, "origin": Origin(token="task")}
 
@@ -172,7 +172,7 @@ def test_a_twin_behind_the_winner_is_found_before_the_redo(run_merge, interrupte
     result = run_merge(**same, log=interrupted(others))
 
     assert (result.version, result.already_committed) == (2, True)
-    assert [row[2] for row in judged()] == [111, 121, 131, 141]
+    assert [row[2] for row in reference_rows()] == [111, 121, 131, 141]
 
 
 def test_a_winner_that_changes_the_schema_is_for_the_next_try(run_merge, interrupted, table, tmp_path):

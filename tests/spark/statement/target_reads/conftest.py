@@ -1,4 +1,4 @@
-"""A store that lets rivals commit at chosen points of a statement's work on the log."""
+"""A store that lets concurrent writers commit at chosen points of a statement's work on the log."""
 
 import pytest
 from deltalake import DeltaTable
@@ -45,10 +45,10 @@ class RacedStore(LocalLogStore):
 
 @pytest.fixture
 def raced(table):
-    """The log of the table for one statement, which meets the commits of these rivals."""
+    """The log of the table for one statement, which meets the commits of these concurrent writers."""
 
-    def log(*rivals, call=None):
-        return DeltaLog.for_table(table, store=RacedStore(table, rivals, call))
+    def log(*writers, call=None):
+        return DeltaLog.for_table(table, store=RacedStore(table, writers, call))
 
     return log
 

@@ -1,6 +1,6 @@
 """Statements that read their own target, raced by commits of ours and of deltalake: every end is that of a serial order.
 
-A rival commits at a chosen point of the statement's work on the log, so no race depends on time. The statement and the rivals
+A writer commits at a chosen point of the statement's work on the log, so no race depends on time. The statement and the writers
 are also functions over lists of rows; these tell what each order of them would leave.
 """
 
@@ -195,37 +195,37 @@ STATEMENTS = {
 
 
 @dataclass(frozen=True)
-class Rival:
+class ConcurrentWriter:
     """A commit that comes in between, and what it makes of rows."""
 
     run: Callable
     model: Callable
 
 
-RIVALS = {
-    "our_append": Rival(
+CONCURRENT_WRITERS = {
+    "our_append": ConcurrentWriter(
         lambda spark, table: _write("SELECT 8L AS id, 'tue' AS day, 80L AS v")(spark, DeltaLog.for_table(table)),
         lambda rows: [*rows, (8, "tue", 80)],
     ),
-    "our_dependent_append": Rival(
+    "our_dependent_append": ConcurrentWriter(
         lambda spark, table: _write(MISSING)(spark, DeltaLog.for_table(table)),
         with_missing,
     ),
-    "our_delete": Rival(
+    "our_delete": ConcurrentWriter(
         lambda spark, table: delete(spark, DeltaLog.for_table(table), DeleteStatement(table=table, where="id = 2 OR v = 5")),
         lambda rows: [row for row in rows if row[0] != 2 and row[2] != 5],
     ),
-    "our_optimize": Rival(
+    "our_optimize": ConcurrentWriter(
         lambda spark, table: DeltaTable.forPath(spark, table).optimize().executeCompaction(), lambda rows: rows
     ),
-    "foreign_append": Rival(
+    "foreign_append": ConcurrentWriter(
         lambda _, table: write_deltalake(table, as_table([(9, "mon", 7)]), mode="append"),
         lambda rows: [*rows, (9, "mon", 7)],
     ),
-    "foreign_delete": Rival(
+    "foreign_delete": ConcurrentWriter(
         lambda _, table: ForeignTable(table).delete("id = 1"), lambda rows: [row for row in rows if row[0] != 1]
     ),
-    "foreign_optimize": Rival(lambda _, table: ForeignTable(table).optimize.compact(), lambda rows: rows),
+    "foreign_optimize": ConcurrentWriter(lambda _, table: ForeignTable(table).optimize.compact(), lambda rows: rows),
 }
 
 
@@ -233,22 +233,22 @@ def as_table(rows):
     return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], SCHEMA)
 
 
-def after(rivals, rows):
-    for rival in rivals:
-        rows = rival.model(rows)
+def after(writers, rows):
+    for writer in writers:
+        rows = writer.model(rows)
     return rows
 
 
-def outcomes(statement, rivals):
-    """How the statement ends and what rows are left, for each place of it among the rivals."""
+def outcomes(statement, writers):
+    """How the statement ends and what rows are left, for each place of it among the concurrent writers."""
     ends = []
-    for place in range(len(rivals) + 1):
-        rows, end = after(rivals[:place], ROWS), "done"
+    for place in range(len(writers) + 1):
+        rows, end = after(writers[:place], ROWS), "done"
         try:
             rows = statement.model(rows)
         except RefusedError:
             end = "refused"
-        ends.append((end, sorted(after(rivals[place:], rows))))
+        ends.append((end, sorted(after(writers[place:], rows))))
     return ends
 
 
@@ -257,13 +257,15 @@ QUICK = {
     ("overwrite_distinct", "foreign_append", None),
     ("append_expect", "our_append", None),
 }
-BEFORE_COMMIT = [(statement, (rival,), None) for statement in STATEMENTS for rival in RIVALS]
+BEFORE_COMMIT = [(statement, (writer,), None) for statement in STATEMENTS for writer in CONCURRENT_WRITERS]
 BEFORE_EACH_COMMIT = [
     (statement, (first, second), None)
     for statement in STATEMENTS
-    for first, second in zip(RIVALS, [*list(RIVALS)[4:], *list(RIVALS)[:4]], strict=True)
+    for first, second in zip(CONCURRENT_WRITERS, [*list(CONCURRENT_WRITERS)[4:], *list(CONCURRENT_WRITERS)[:4]], strict=True)
 ]
-WHILE_READING = [(statement, (rival,), call) for statement in STATEMENTS for rival in ("foreign_append",) for call in (2, 3, 4)]
+WHILE_READING = [
+    (statement, (writer,), call) for statement in STATEMENTS for writer in ("foreign_append",) for call in (2, 3, 4)
+]
 RACES = [
     pytest.param(
         *case,
@@ -278,12 +280,12 @@ def test_there_are_as_many_races_as_were_asked_for():
     assert len(RACES) >= 200
 
 
-@pytest.mark.parametrize(("statement", "rivals", "call"), RACES)
-def test_a_race_ends_as_a_serial_order_does(spark, table, raced, rows, statement, rivals, call):
+@pytest.mark.parametrize(("statement", "writers", "call"), RACES)
+def test_a_race_ends_as_a_serial_order_does(spark, table, raced, rows, statement, writers, call):
     for row in ROWS:
         write_deltalake(table, as_table([row]), partition_by=["day"], mode="append")
-    statement, rivals = STATEMENTS[statement], [RIVALS[rival] for rival in rivals]
-    log = raced(*(lambda rival=rival: rival.run(spark, table) for rival in rivals), call=call)
+    statement, writers = STATEMENTS[statement], [CONCURRENT_WRITERS[writer] for writer in writers]
+    log = raced(*(lambda writer=writer: writer.run(spark, table) for writer in writers), call=call)
     end, result = "done", None
     try:
         result = statement.run(spark, log)
@@ -292,7 +294,7 @@ def test_a_race_ends_as_a_serial_order_does(spark, table, raced, rows, statement
     except CommitConflictError:
         end = "conflict"
 
-    came_in_between = rivals[: len(rivals) - len(log.store.actions)]
+    came_in_between = writers[: len(writers) - len(log.store.actions)]
     assert came_in_between
     if end == "conflict":
         assert statement.is_handed_over
