@@ -8,15 +8,18 @@ from typing import Any, ClassVar, Literal
 
 from airflow.sdk import Context
 
+from airflow_delta.core.actions.commit_info import Origin
+from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.foreign_values import printable
-from airflow_delta.core.statements import CleanUpLogStatement, MaintenanceStatement, VacuumStatement
+from airflow_delta.core.statements import CleanUpLogStatement, MaintenanceStatement, OperationResult, VacuumStatement
 from airflow_delta.hooks.pins import release_pins_of_ended_runs
 from airflow_delta.jobs.core_statements import commits_of, execute_in_core
 from airflow_delta.jobs.outcome import with_dry_run_flag
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.jobs.runner import Backend
 from airflow_delta.jobs.table_stats import attach_table_stats
-from airflow_delta.operators.job import Attempt, DeltaJobOperator, origin_of
+from airflow_delta.operators.attempt import Attempt, origin_of
+from airflow_delta.operators.job import DeltaJobOperator
 
 Engine = Literal["spark", "worker", "auto"]
 """Where a statement runs: in a job on Spark, in the Airflow worker itself, or in the cheaper of the two that can run it."""
@@ -44,15 +47,9 @@ class DeltaCoreOperator(DeltaJobOperator):
         if not self._is_for_worker(attempt):
             return super()._perform(attempt, context)
         log = self.hook.delta_log(attempt.statement.table)
+        origin = origin_of(context, attempt.token.token)
         began = time.monotonic()
-        done = execute_in_core(
-            log,
-            attempt.statement,
-            origin=origin_of(context, attempt.token.token),
-            start_version=attempt.token.start_version,
-            backend=Backend(open_table=self.hook.delta_log),
-        )
-        outcome = with_dry_run_flag(done, attempt.statement)
+        outcome = with_dry_run_flag(self._execute_in_worker(log, attempt, origin), attempt.statement)
         return attach_table_stats(ResultDocument(outcome=outcome, duration_ms=round(1_000 * (time.monotonic() - began))), log)
 
     def _release_pins(self, attempt: Attempt, context: Context) -> None:
@@ -69,6 +66,12 @@ class DeltaCoreOperator(DeltaJobOperator):
 
     def _is_for_worker(self, attempt: Attempt) -> bool:
         return self.engine == "worker" or (self.engine == "auto" and attempt.head is not None)
+
+    def _execute_in_worker(self, log: DeltaLog, attempt: Attempt, origin: Origin) -> OperationResult:
+        backend = Backend(open_table=self.hook.delta_log)
+        return execute_in_core(
+            log, attempt.statement, origin=origin, start_version=attempt.token.start_version, backend=backend
+        )
 
     def _find_commit(self, attempt: Attempt) -> ResultDocument | None:
         """As of every operator, where a commit with the token is the result.

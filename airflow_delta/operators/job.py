@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,37 +15,35 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Asset, BaseOperatorLink, Context, RetryPolicy, conf
 
-from airflow_delta.core.actions.commit_info import Origin
 from airflow_delta.core.committed import committed_result
-from airflow_delta.core.errors import StorageAccessError, TableNotFoundError, UnsupportedStorageError
 from airflow_delta.core.foreign_values import printable, printable_lines
-from airflow_delta.core.statements import CloneStatement, ConvertStatement, CreateStatement, Statement, WriteStatement
+from airflow_delta.core.statements import Statement
 from airflow_delta.core.statements.fields import is_template
 from airflow_delta.core.statements.json_form import is_statement_value, map_texts
-from airflow_delta.core.storage.table_uri import absolute
 from airflow_delta.hooks.checked_arguments import CheckedArguments, without_run
 from airflow_delta.hooks.conflict_report import report_conflicts
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.driver_environment import DriverSubmitHook
-from airflow_delta.hooks.errors import DriverLostError, ScratchUriNeededError, SparkTargetError
+from airflow_delta.hooks.errors import DriverLostError, SparkTargetError
 from airflow_delta.hooks.exposed_secrets import mask_exposed, refuse_exposed
 from airflow_delta.hooks.job_environment import credentials_for_the_driver
 from airflow_delta.hooks.retry_policy import DeltaRetryPolicy
 from airflow_delta.hooks.spark_target import YARN_WEBAPP, SparkTarget, spark_target
-from airflow_delta.hooks.task_token import OnClear, TaskToken, TokenScopedStore, task_token
+from airflow_delta.hooks.task_token import OnClear, TaskToken, TokenScopedStore
 from airflow_delta.hooks.xcoms import push_xcom, xcom_value
 from airflow_delta.jobs.best_effort import BestEffort
 from airflow_delta.jobs.errors import JobFailedError, ResultMissingError
-from airflow_delta.jobs.result import ResultDocument, newest_document, result_uri, written_results
-from airflow_delta.jobs.spec import JobSpec, statement_digest
+from airflow_delta.jobs.result import ResultDocument
+from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.jobs.table_stats import attach_table_stats
 from airflow_delta.observe.links import DeltaTableHistoryLink, SparkApplicationLink, push_links
 from airflow_delta.operators.asset_events import Emit, declared_outlets, emit_asset_events
+from airflow_delta.operators.attempt import Attempt, origin_of, visible_head
 from airflow_delta.operators.openlineage import OpenLineageMethods
+from airflow_delta.operators.result_location import ResultLocation
 from airflow_delta.operators.submission import check_uploads, driver_python, spec_argument, submit_conf
 from airflow_delta.shipping.ship import local_code, shipped_code
 from airflow_delta.triggers.result import DeltaResultTrigger
-from airflow_delta.watch.commit_watch import NO_TABLE, head_version
 
 ENDINGS = {
     "failed": "the cluster says that the driver failed",
@@ -53,24 +51,6 @@ ENDINGS = {
     "late": "it took longer than execution_timeout",
 }
 """Outcomes that the triggerer may report instead of a document."""
-
-MAKES_TABLES = (WriteStatement, CreateStatement, CloneStatement, ConvertStatement)
-"""Statements that may create the table."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
-    """One try of a task.
-
-    Attributes:
-        head: The table's version as the worker sees it; ``NO_TABLE``, or None when the worker cannot read it.
-        scratch: The configured location for results.
-    """
-
-    statement: Statement
-    token: TaskToken
-    head: int | None
-    scratch: str | None
 
 
 class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator):
@@ -219,25 +199,11 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
         Raises:
             DeltaError: The statement failed; the text says what was expected, what was found and what to do.
         """
-        hook = self.hook
-        statement = hook.resolve_table_uris(self.statement())
-        scratch = self.scratch_uri or hook.scratch_uri or conf.get("delta", "scratch_uri", fallback=None) or None
-        if scratch is not None:
-            absolute(scratch, "driver and worker would resolve it against different working directories")
-        head = visible_head(hook, statement.table, scratch)
-        if head == NO_TABLE and not isinstance(statement, MAKES_TABLES):
-            raise TableNotFoundError(table=statement.table)
-        token = task_token(
-            context["task_state_store"],
-            clear_count=context["ti"].max_tries,
-            digest=statement_digest(statement),
-            on_clear=self.on_clear,
-            head=lambda: head,
-        )
-        attempt = Attempt(statement=statement, token=token, head=head, scratch=scratch)
-        found = None if token.is_new else self._find_commit(attempt)
+        attempt = Attempt.begin(self.hook, self.statement(), context, scratch_uri=self.scratch_uri, on_clear=self.on_clear)
+        found = None if attempt.token.is_new else self._find_commit(attempt)
         if found is not None:
-            self.log.info("The log of %s already holds this task's commit; the statement is not run again", statement.table)
+            table = attempt.statement.table
+            self.log.info("The log of %s already holds this task's commit; the statement is not run again", table)
             return self._deliver(found, context)
         with report_conflicts(context):
             document = self._perform(attempt, context)
@@ -254,15 +220,14 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
                 detail="with deferrable=True the death of the driver would go unnoticed",
                 cure=f"name {YARN_WEBAPP} in the connection's extra, or set execution_timeout",
             )
-        statement, token = attempt.statement, attempt.token
+        token = attempt.token
         with TemporaryDirectory(prefix="airflow-delta-", ignore_cleanup_errors=True) as private:
-            base = attempt.scratch or _results_base(statement.table, attempt.head, target, private)
-            before = written_results(base, token.token, self.hook.storage_options(base))
+            location = ResultLocation.before_submit(self.hook, attempt, target, private)
             spec = JobSpec(
-                statement=statement,
+                statement=attempt.statement,
                 origin=origin_of(context, token.token),
                 start_version=token.start_version,
-                result_uri=result_uri(base, token.token, context["ti"].try_number),
+                result_uri=location.uri(context["ti"].try_number),
                 earliest_commit_time=round(1_000 * context["dag_run"].run_after.timestamp())
                 if token.start_version is None
                 else None,
@@ -270,8 +235,8 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
             )
             failure = self._submit(spec, target, Path(private), token, context)
             if failure is None and self._defers and (self._job_id is not None or not target.reports_drivers):
-                self._wait_in_triggerer(token, base, before)
-            return self._final_document(attempt, base, before, failure, context)
+                self._wait_in_triggerer(location, token.start_version)
+            return self._final_document(attempt, location, failure, context)
 
     def _submit(
         self, spec: JobSpec, target: SparkTarget, private: Path, token: TaskToken, context: Context
@@ -313,14 +278,14 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
         else:
             super().poll_until_complete(external_id, context)
 
-    def _wait_in_triggerer(self, token: TaskToken, base: str, before: set[int]) -> NoReturn:
+    def _wait_in_triggerer(self, location: ResultLocation, start_version: int | None) -> NoReturn:
         seconds = None if self.execution_timeout is None else self.execution_timeout.total_seconds()
         trigger = DeltaResultTrigger(
             delta_conn_id=self.delta_conn_id,
-            base=base,
-            token=token.token,
-            start_version=token.start_version,
-            before=sorted(before),
+            base=location.base,
+            token=location.token,
+            start_version=start_version,
+            before=sorted(location.before),
             spark_conn_id=self._conn_id,
             job_id=self._job_id,
             until=None if seconds is None else time.time() + seconds,
@@ -339,6 +304,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
             DeltaError: As ``execute``; ``DriverLostError`` when there is neither a result nor a commit.
         """
         hook, base, state = self.hook, event["base"], event["state"]
+        location = ResultLocation(hook=hook, base=base, token=event["token"], before=frozenset(event["before"]))
         statement = hook.resolve_table_uris(self.statement())
         attempt = Attempt(
             statement=statement,
@@ -349,15 +315,15 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
         lost = DriverLostError(table=statement.table, detail=ENDINGS.get(state, state))
         failure = None if state in {"document", "succeeded"} else lost
         with report_conflicts(context):
-            document = self._final_document(attempt, base, set(event["before"]), failure, context)
+            document = self._final_document(attempt, location, failure, context)
         return self._deliver(document, context)
 
     def _final_document(
-        self, attempt: Attempt, base: str, before: set[int], failure: Exception | None, context: Context
+        self, attempt: Attempt, location: ResultLocation, failure: Exception | None, context: Context
     ) -> ResultDocument:
         """The document of a job that has ended, or of the commit that the log holds; raises the job's error otherwise."""
-        table, token = attempt.statement.table, attempt.token.token
-        document = newest_document(base, token, before, self.hook.storage_options(base), is_done=failure is None)
+        table = attempt.statement.table
+        document = location.newest(is_done=failure is None)
         if document is not None and document.outcome is not None:
             return document
         error = None if document is None else document.typed_error()
@@ -367,8 +333,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
             return found
         if document is not None and isinstance(error, JobFailedError):
             self.log.info("Traceback of the job:\n%s", printable_lines(document.traceback))
-        missing = result_uri(base, token, context["ti"].try_number)
-        raise error or failure or ResultMissingError(table=table, result_uri=missing)
+        raise error or failure or ResultMissingError(table=table, result_uri=location.uri(context["ti"].try_number))
 
     def _deliver(self, document: ResultDocument, context: Context) -> dict[str, Any]:
         """Report the outcome to Airflow: log, XComs, asset event. Every outcome passes through here."""
@@ -396,50 +361,3 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
         log = self.hook.delta_log(attempt.statement.table)
         found = committed_result(log, attempt.token.token, attempt.token.start_version)
         return None if found is None else attach_table_stats(ResultDocument(outcome=found), log)
-
-
-def visible_head(hook: DeltaHook, table: str, scratch: str | None) -> int | None:
-    """The table's version as the worker sees it; None when it cannot read the table, and results have another location."""
-    if not hook.workers_see_tables:
-        if scratch is None:
-            detail = f"workers have no access to the tables of the connection {hook.delta_conn_id!r}"
-            raise ScratchUriNeededError(table=table, detail=detail)
-        return None
-    try:
-        return head_version(hook.log_store(table))
-    except (PermissionError, StorageAccessError, UnsupportedStorageError):
-        if scratch is None:
-            raise
-    return None
-
-
-def _results_base(table: str, head: int | None, target: SparkTarget, private: str) -> str:
-    """The base of results when nothing is configured: nothing is ever created where there is no table."""
-    if head != NO_TABLE:
-        return table
-    if target.is_cluster_mode:
-        raise ScratchUriNeededError(table=table, detail="there is no table yet, and the driver runs on the cluster")
-    return private
-
-
-def origin_of(context: Context, token: str) -> Origin:
-    """The task run, in Delta's own fields where they fit, so that any engine's history shows it."""
-    ti, dag_run = context["ti"], context["dag_run"]
-    logical_date = dag_run.logical_date
-    job: Mapping[str, str] = {
-        "jobId": ti.dag_id,
-        "jobName": f"{ti.dag_id}.{ti.task_id}",
-        "jobRunId": ti.run_id,
-        "runId": str(ti.id),
-        "jobOwnerId": context["task"].owner,
-        "triggerType": str(dag_run.run_type.value),
-    }
-    record = {
-        "dag_id": ti.dag_id,
-        "task_id": ti.task_id,
-        "run_id": ti.run_id,
-        "map_index": ti.map_index,
-        "try_number": ti.try_number,
-        "logical_date": None if logical_date is None else logical_date.isoformat(),
-    }
-    return Origin(token=token, job=job, record=record)

@@ -14,8 +14,8 @@ from airflow_delta.jobs.best_effort import BestEffort
 from airflow_delta.jobs.maintenance import Maintenance
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.operators.arguments import argument_names
+from airflow_delta.operators.attempt import Attempt
 from airflow_delta.operators.core import DeltaCoreOperator, Engine
-from airflow_delta.operators.job import Attempt
 
 _SMALL = 16 << 20
 

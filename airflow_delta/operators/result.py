@@ -15,11 +15,13 @@ from airflow_delta.core.statements import Statement
 from airflow_delta.hooks.conflict_report import report_conflicts
 from airflow_delta.hooks.errors import JobNotSubmittedError
 from airflow_delta.hooks.task_token import TaskToken
-from airflow_delta.jobs.result import ResultDocument, written_results
+from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.jobs.table_stats import attach_table_stats
 from airflow_delta.jobs.task_run import TaskRun
+from airflow_delta.operators.attempt import Attempt, visible_head
 from airflow_delta.operators.delta_job import CLEAR_COUNT_KEY, DeltaJob
-from airflow_delta.operators.job import Attempt, DeltaJobOperator, visible_head
+from airflow_delta.operators.job import DeltaJobOperator
+from airflow_delta.operators.result_location import ResultLocation
 
 
 class DeltaResultOperator(DeltaJobOperator):
@@ -70,17 +72,19 @@ class DeltaResultOperator(DeltaJobOperator):
                 ``JobNotSubmittedError`` when there is no such task upstream, or it has not run.
         """
         self.check_arguments()
-        hook, base, run = self.hook, str(self.scratch_uri), self._run(context)
+        hook, run = self.hook, self._run(context)
+        location = ResultLocation(hook=hook, base=str(self.scratch_uri), token=run.key)
         statement = hook.resolve_table_uris(self.statement())
         token = TaskToken(token=run.key, start_version=None, is_new=False)
-        attempt = Attempt(statement=statement, token=token, head=None, scratch=base)
-        if self.waits and not written_results(base, run.key, hook.storage_options(base)):
+        attempt = Attempt(statement=statement, token=token, head=None, scratch=location.base)
+        if self.waits and not location.written():
             if self.deferrable:
-                self._wait_in_triggerer(token, base, set())
-            self._wait(base, run)
+                self._wait_in_triggerer(location, None)
+            while not location.written():
+                time.sleep(self.poll_interval)
         self._submitted_run = run
         with report_conflicts(context):
-            document = self._final_document(attempt, base, set(), None, context)
+            document = self._final_document(attempt, location, None, context)
         return self._deliver(document, context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
@@ -110,10 +114,6 @@ class DeltaResultOperator(DeltaJobOperator):
             generation=int(clear_count),
             try_number=0,
         )
-
-    def _wait(self, base: str, run: TaskRun) -> None:
-        while not written_results(base, run.key, self.hook.storage_options(base)):
-            time.sleep(self.poll_interval)
 
     def _find_commit(self, attempt: Attempt) -> ResultDocument | None:
         """The newest commit of the submitting task; None where there is none, or the worker cannot read the table."""

@@ -3,13 +3,11 @@
 import sys
 from pathlib import Path
 from textwrap import indent
-from types import SimpleNamespace
 
 import pytest
 
-from airflow_delta.core.errors import ConcurrentAppendError, SchemaMismatchError, StorageAccessError, TableNotFoundError
+from airflow_delta.core.errors import ConcurrentAppendError, SchemaMismatchError, TableNotFoundError
 from airflow_delta.core.statements import OperationResult
-from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.hooks.errors import ScratchUriNeededError, SparkTargetError
 from airflow_delta.jobs.errors import JobFailedError, ResultMissingError
 from airflow_delta.jobs.result import ResultDocument, newest_document, result_uri, write_result
@@ -23,8 +21,6 @@ from airflow_delta.operators import (
     MatchedDelete,
     TableSource,
 )
-from airflow_delta.operators.job import visible_head
-from tests.core.rights import as_a_user_without_rights
 
 FAIL_WITH = """
 from airflow_delta.core import errors
@@ -290,26 +286,3 @@ def test_an_earlier_outcome_without_a_commit_does_not_stand_for_a_lost_job(tmp_p
     nothing = ResultDocument(outcome=OperationResult(table="t", version=1, read_version=1, operation="MERGE", committed=False))
     write_result(result_uri(base, token, 1), nothing)
     assert newest_document(base, token, {1}, is_done=is_done) == (nothing if is_done else None)
-
-
-def test_a_table_without_rights_is_the_error_not_the_scratch_uri_that_would_only_hide_it(tmp_path):
-    hook = SimpleNamespace(workers_see_tables=True, delta_conn_id="lake", log_store=LocalLogStore)
-    table = tmp_path / "table"
-    LocalLogStore(str(table)).write("_delta_log/00000000000000000000.json", b"{}")
-    with as_a_user_without_rights(table):
-        with pytest.raises(StorageAccessError, match="Permission denied") as caught:
-            visible_head(hook, str(table), None)
-        assert visible_head(hook, str(table), "/scratch") is None
-    assert (type(caught.value), caught.value.retryable) == (StorageAccessError, False)
-
-
-def test_a_store_that_refuses_is_the_error_not_the_scratch_uri_that_would_only_hide_it():
-    refusal = StorageAccessError(uri="s3://lake/t", detail="NoCredentialsError: Unable to locate credentials")
-
-    def log_store(_):
-        raise refusal
-
-    hook = SimpleNamespace(workers_see_tables=True, delta_conn_id="lake", log_store=log_store)
-    with pytest.raises(StorageAccessError) as caught:
-        visible_head(hook, "s3://lake/t", None)
-    assert caught.value is refusal

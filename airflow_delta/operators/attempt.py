@@ -1,0 +1,106 @@
+"""One try of a task: what it is to do, by which token it is known, and who requests it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from airflow.sdk import Context, conf
+
+from airflow_delta.core.actions.commit_info import Origin
+from airflow_delta.core.errors import StorageAccessError, TableNotFoundError, UnsupportedStorageError
+from airflow_delta.core.statements import CloneStatement, ConvertStatement, CreateStatement, Statement, WriteStatement
+from airflow_delta.core.storage.table_uri import absolute
+from airflow_delta.hooks.delta import DeltaHook
+from airflow_delta.hooks.errors import ScratchUriNeededError
+from airflow_delta.hooks.task_token import OnClear, TaskToken, task_token
+from airflow_delta.jobs.spec import statement_digest
+from airflow_delta.watch.commit_watch import NO_TABLE, head_version
+
+CREATE_TABLES = (WriteStatement, CreateStatement, CloneStatement, ConvertStatement)
+"""Statements that may create the table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One try of a task.
+
+    Attributes:
+        head: The table's version as the worker sees it; ``NO_TABLE``, or None when the worker cannot read it.
+        scratch: The configured location for results.
+    """
+
+    statement: Statement
+    token: TaskToken
+    head: int | None
+    scratch: str | None
+
+    @classmethod
+    def begin(
+        cls, hook: DeltaHook, statement: Statement, context: Context, *, scratch_uri: str | None, on_clear: OnClear
+    ) -> Attempt:
+        """The attempt that begins now; its token is the task's, which the first try has stored.
+
+        Args:
+            hook: The tables of the operator's connection.
+            statement: As rendered; the names of its tables are resolved here.
+            context: Airflow's context of the task run.
+            scratch_uri: The operator's own location for results.
+            on_clear: Whether a cleared task keeps its token.
+
+        Raises:
+            DeltaError: There is no table, the worker cannot read it, or results have no location.
+        """
+        resolved = hook.resolve_table_uris(statement)
+        scratch = scratch_uri or hook.scratch_uri or conf.get("delta", "scratch_uri", fallback=None) or None
+        if scratch is not None:
+            absolute(scratch, "driver and worker would resolve it against different working directories")
+        head = visible_head(hook, resolved.table, scratch)
+        if head == NO_TABLE and not isinstance(resolved, CREATE_TABLES):
+            raise TableNotFoundError(table=resolved.table)
+        token = task_token(
+            context["task_state_store"],
+            clear_count=context["ti"].max_tries,
+            digest=statement_digest(resolved),
+            on_clear=on_clear,
+            head=lambda: head,
+        )
+        return cls(statement=resolved, token=token, head=head, scratch=scratch)
+
+
+def visible_head(hook: DeltaHook, table: str, scratch: str | None) -> int | None:
+    """The table's version as the worker sees it; None when it cannot read the table, and results have another location."""
+    if not hook.workers_see_tables:
+        if scratch is None:
+            detail = f"workers have no access to the tables of the connection {hook.delta_conn_id!r}"
+            raise ScratchUriNeededError(table=table, detail=detail)
+        return None
+    try:
+        return head_version(hook.log_store(table))
+    except (PermissionError, StorageAccessError, UnsupportedStorageError):
+        if scratch is None:
+            raise
+    return None
+
+
+def origin_of(context: Context, token: str) -> Origin:
+    """The task run, in Delta's own fields where they fit, so that any engine's history shows it."""
+    ti, dag_run = context["ti"], context["dag_run"]
+    logical_date = dag_run.logical_date
+    job: Mapping[str, str] = {
+        "jobId": ti.dag_id,
+        "jobName": f"{ti.dag_id}.{ti.task_id}",
+        "jobRunId": ti.run_id,
+        "runId": str(ti.id),
+        "jobOwnerId": context["task"].owner,
+        "triggerType": str(dag_run.run_type.value),
+    }
+    record = {
+        "dag_id": ti.dag_id,
+        "task_id": ti.task_id,
+        "run_id": ti.run_id,
+        "map_index": ti.map_index,
+        "try_number": ti.try_number,
+        "logical_date": None if logical_date is None else logical_date.isoformat(),
+    }
+    return Origin(token=token, job=job, record=record)
