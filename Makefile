@@ -1,10 +1,11 @@
 # `make demo` and `make test` need nothing else set up: .ci/setup makes .venv, finds Java, then runs the command.
 RUN := .ci/setup
 
-.PHONY: help demo test test-slow lint types imports check docs constraints clean
+.PHONY: help demo test test-slow test-spark-matrix lint types imports check docs constraints clean
 help:
 	@echo "make demo         run the example DAG for three days on local Spark and show what it did"
 	@echo "make test         the tests, without the slow ones (make test-slow runs these)"
+	@echo "make test-spark-matrix  the tests of the data plane and the jobs on Spark 4.0 to 4.3"
 	@echo "make check        tests, linters, types, import contracts"
 	@echo "make docs         build the documentation into build/docs"
 	@echo "make constraints  resolve the pins in constraints.txt anew"
@@ -19,6 +20,10 @@ test:
 
 test-slow:
 	@$(RUN) pytest -m slow --hypothesis-profile=search
+
+# Every test of the data plane and the jobs on each version of Spark: `make test-spark-matrix VERSIONS=4.0` for one of them.
+test-spark-matrix:
+	@$(RUN) .ci/test-spark-matrix $(VERSIONS)
 
 lint:
 	@$(RUN) ruff check

@@ -13,6 +13,24 @@ def first_line(error: Exception) -> str:
 
 
 @dataclass(kw_only=True, eq=False)
+class SparkFeatureMissingError(DeltaError):
+    """This version of Spark cannot do it; found before anything ran.
+
+    Attributes:
+        feature: What was requested.
+        version: The version of Spark.
+        needed: The first version that can.
+    """
+
+    code = "DELTA_SPARK_FEATURE_MISSING"
+    message = "{feature} needs Spark {needed} or newer; this is Spark {version}"
+    remedy = "run it with a newer Spark"
+    feature: str
+    version: str
+    needed: str
+
+
+@dataclass(kw_only=True, eq=False)
 class SourceUnreadableError(DeltaError):
     """The source of a statement is missing, or its query does not fit what it reads."""
 

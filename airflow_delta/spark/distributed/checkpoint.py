@@ -48,6 +48,7 @@ from airflow_delta.spark.distributed.checkpoint_worker import (
 from airflow_delta.spark.distributed.log_pieces import LogPiece, pieces_table
 from airflow_delta.spark.distributed.log_start import MANY_ACTIONS, LogStart
 from airflow_delta.spark.io.worker_values import typed_worker_errors
+from airflow_delta.spark.spark_features import repartition_by_id
 
 MANY_ACTIONS_SETTING = "spark.airflow_delta.checkpoint.manyActions"
 """A setting of the session, or of the cluster: with so many actions a checkpoint is written in Spark."""
@@ -155,14 +156,14 @@ class _SharedCheckpoint:
         messages = self._frame(start.pieces()).mapInArrow(Scatterer(table=table, buckets=buckets), MESSAGES_DDL)
         if kind.is_v2:
             return head_sidecars(content, kind, self._files(messages, buckets, FileWriter(table=table)))
-        by_path = messages.repartitionById(buckets, F.col("bucket"))
+        by_path = repartition_by_id(messages, buckets, F.col("bucket"))
         by_part = by_path.mapInArrow(PartScatterer(table=table, parts=buckets), MESSAGES_DDL)
         writer = FileWriter(table=table, parts=buckets, small=tuple(content.non_file_actions()))
         return head_parts(content, self._files(by_part.unionAll(self._nothing_for(buckets)), buckets, writer))
 
     def _files(self, messages: DataFrame, buckets: int, writer: FileWriter) -> list[dict[str, object]]:
         """The files, each written by a task of its own, in the order of their buckets."""
-        gathered = messages.repartitionById(buckets, F.col("bucket"))
+        gathered = repartition_by_id(messages, buckets, F.col("bucket"))
         with typed_worker_errors():
             files: pa.Table = gathered.mapInArrow(writer, WRITTEN_DDL).toArrow().cast(WRITTEN)
         written = files.sort_by("bucket").to_pylist()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from airflow_delta.core.clock import system_clock
@@ -25,6 +25,7 @@ from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.io.worker_values import typed_worker_errors
 from airflow_delta.spark.io.written_files import WRITTEN_FILE, WrittenFiles
 from airflow_delta.spark.schema_conversion import quoted
+from airflow_delta.spark.spark_features import observe
 
 
 def write_in_workers(
@@ -41,8 +42,7 @@ def write_in_workers(
 
     A worker holds one row group at a time: rows come sorted by directory.
     """
-    observation = Observation()
-    rows = frame.observe(observation, *(aggregate.alias(name) for name, aggregate in aggregates.items()))
+    rows, observed = observe(frame, aggregates)
     names = [directory, *columns.names] if directory else columns.names
     # Spark parses the names of what it maps: dots and backticks would be syntax.
     plainly_named = rows.select(*map(quoted, names)).toDF(*map(str, range(len(names))))
@@ -67,4 +67,4 @@ def write_in_workers(
         "modification_time": pa.repeat(pa.scalar(system_clock()), len(results)),
     }
     files = pa.table([described[name] for name in WRITTEN_FILE.names], schema=WRITTEN_FILE)
-    return WrittenFiles(files=files, observed=observation.get)
+    return WrittenFiles(files=files, observed=observed())

@@ -9,6 +9,8 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
+from airflow_delta.spark.spark_features import repartition_by_id
+
 _TASK_BYTES = 64 << 20
 _BYTES_LIKE_AN_OPENING = 1 << 20
 _MOST_ROUNDS = 4
@@ -48,7 +50,7 @@ def spread_by_file(rows: DataFrame, column: str, numbers: pa.Array, files: pa.Ta
         return rows.coalesce(1)
     # Few files would leave tasks without any, and give two to others, by their numbers.
     place = _rank(column, numbers) if len(numbers) <= _FEW_FILES else F.col(column)
-    return rows.repartitionById(tasks, place)
+    return repartition_by_id(rows, tasks, place)
 
 
 def _rank(column: str, numbers: pa.Array) -> Column:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 from pyspark.sql import types as spark_types
 
@@ -18,6 +18,7 @@ from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.io.written_files import WRITTEN_FILE, WrittenFiles
 from airflow_delta.spark.schema_conversion import in_files, quoted
 from airflow_delta.spark.session import session_settings
+from airflow_delta.spark.spark_features import observe
 
 _OPTIONS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # Spark's default is INT96: no statistics, no order
@@ -39,15 +40,14 @@ def write_in_jvm(
     configuration: Mapping[str, str],
 ) -> WrittenFiles:
     """As ``row_sink.write_files``; the files are those that lie in the folder afterwards, as their footers describe them."""
-    observation = Observation()
-    rows = frame.observe(observation, *(aggregate.alias(name) for name, aggregate in aggregates.items()))
+    rows, observed = observe(frame, aggregates)
     spread = [directory] if directory else []
     stored = [_as_stored(*fields) for fields in zip(columns.fields, in_files(columns).fields, strict=True)]
     codec = requested_codec(configuration)
     options = _OPTIONS if codec is None else {**_OPTIONS, "compression": codec}
     with session_settings(frame.sparkSession, _SETTINGS):
         rows.select(*spread, *stored).write.options(**options).partitionBy(*spread).parquet(f"{staging.uri}/{folder}")
-    return WrittenFiles(files=_described(frame, staging, folder, columns, configuration), observed=observation.get)
+    return WrittenFiles(files=_described(frame, staging, folder, columns, configuration), observed=observed())
 
 
 def _described(

@@ -40,6 +40,7 @@ from airflow_delta.spark.optimize.shuffle import (
 )
 from airflow_delta.spark.rewrite.rewrite import Rewritten
 from airflow_delta.spark.rewrite.rewrite_worker import INPUT_COLUMNS
+from airflow_delta.spark.spark_features import repartition_by_id
 
 _SAMPLED_FILES = 256
 _SAMPLED_ROWS_PER_FILE = 1_000  # files become uneven by about 3 %
@@ -124,7 +125,7 @@ class ClusteredRewrite:
         """
         size = pc.sum(self.inputs["size"]).as_py() or 0
         tasks = min(outputs, max(_TASKS_PER_CORE * spark.sparkContext.defaultParallelism, size // _TASK_BYTES))
-        parted = scattered.repartitionById(tasks, F.col("output"))
+        parted = repartition_by_id(scattered, tasks, F.col("output"))
         return parted.sortWithinPartitions("output", "cell") if tasks < outputs or is_ordered_within else parted
 
     def _placements(self, spark: SparkSession) -> dict[int, Placement]:

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
@@ -38,38 +37,6 @@ _MOST_IN_A_TASK = 128 << 20
 _TASKS = 32
 
 
-def read_stream(spark: SparkSession, table: str, *, read_change_feed: bool = False, **options: Any) -> DataFrame:
-    """The rows of a table as a stream: those that it has when the stream begins, then those that later commits add.
-
-    A restart goes on behind the last batch that the checkpoint knows. Needs Spark 4.2.
-
-    With ``read_change_feed`` each row is a change instead, with ``_change_type``, ``_commit_version`` and ``_commit_timestamp``
-    as in ``read_changes``: the rows that the table has when the stream begins are inserts, and all changes of a later
-    commit come in one batch. The table must record its changes (``delta.enableChangeDataFeed``).
-
-    Args:
-        spark: The session.
-        table: URI of the table's root.
-        read_change_feed: Whether the table's changes are read. Delta's option ``readChangeFeed`` says the same.
-        options: As of Delta's source: ``maxFilesPerTrigger`` (1000), ``maxBytesPerTrigger``, ``startingVersion`` (a number, or
-            ``"latest"``), ``startingTimestamp``, ``ignoreDeletes``, ``ignoreChanges``, ``skipChangeCommits``.
-
-    Raises:
-        InvalidStatementError: An option is not known, or a value is none of its option.
-        ChangeDataNotRecordedError: Changes are asked for, and the table does not record them.
-        TableNotFoundError: There is no table.
-        UnsupportedReaderFeatureError: Spark cannot read such a table here. Errors of the running stream end the query; their
-            code stands in the text of Spark's exception: see ``LogTail.advance``.
-    """
-    options |= {"readChangeFeed": True} if read_change_feed else {}
-    texts = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()}
-    # Here errors come as themselves; what Spark's processes raise comes as text. Where a new stream begins is not asked yet:
-    # for one that goes on, that version may be cleaned up.
-    _tail({**texts, "path": table})
-    spark.dataSource.register(DeltaStreamSource)
-    return spark.readStream.format(FORMAT).options(**texts).load(table)
-
-
 class DeltaStreamSource(DataSource):  # type: ignore[misc]  # pyspark has no types here
     """``spark.readStream.format("delta_stream")``."""
 
@@ -80,7 +47,7 @@ class DeltaStreamSource(DataSource):  # type: ignore[misc]  # pyspark has no typ
 
     def schema(self) -> spark_types.StructType:
         """The columns of the stream's rows, as the table is now."""
-        return _shown(_tail(self.options).shown)
+        return _shown(open_tail(self.options).shown)
 
     def streamReader(self, schema: spark_types.StructType) -> DeltaStreamReader:  # noqa: N802 - Spark's name
         """What reads with this schema."""
@@ -121,7 +88,7 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
     @property
     def _tail(self) -> LogTail:
         if self._opened is None:
-            self._opened = _tail(self._options)
+            self._opened = open_tail(self._options)
             if _shown(self._opened.shown) != self._schema:
                 table = self._opened.files.table_uri
                 raise StreamSchemaChangedError(table=table, version=self._opened.latest_version())
@@ -169,7 +136,8 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
         self._tail.forget(StreamOffset.from_json(end))
 
 
-def _tail(options: Mapping[str, str]) -> LogTail:
+def open_tail(options: Mapping[str, str]) -> LogTail:
+    """The table's log as a stream with these options reads it. Raises as ``read_stream``."""
     asked = StreamOptions.of(options)
     return (ChangeTail if asked.reads_changes else LogTail)(DeltaLog.for_table(asked.path), asked)
 

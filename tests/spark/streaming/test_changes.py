@@ -26,6 +26,9 @@ from airflow_delta.spark.streaming.admission import Admission
 from airflow_delta.spark.streaming.change_tail import ChangeTail
 from airflow_delta.spark.streaming.offsets import StreamOffset
 from airflow_delta.spark.streaming.options import StreamOptions
+from tests.spark.streaming.needs import needs_stream_source
+
+pytestmark = needs_stream_source
 
 RECORDED = {"delta.enableChangeDataFeed": "true"}
 VECTORS = {**RECORDED, "delta.enableDeletionVectors": "true"}

@@ -15,12 +15,13 @@ from pyspark.errors import StreamingQueryException
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements import MatchedUpdate, NotMatchedInsert
-from airflow_delta.spark.streaming import DeltaMergeSink, DeltaSink, read_stream
+from airflow_delta.spark.streaming import DeltaMergeSink, DeltaSink
+from tests.spark.streaming.needs import needs_stream_source
 
 
 @pytest.fixture
 def source(tmp_path):
-    """A table whose rows are streamed; one file for each commit."""
+    """A folder of Parquet files that Spark streams, whichever its version: those of a table, one for each commit."""
     return str(tmp_path / "source")
 
 
@@ -33,13 +34,17 @@ def feed(source):
     return run
 
 
+def files_of(spark, source):
+    return spark.readStream.schema("id bigint, v string").option("maxFilesPerTrigger", 1).parquet(source)
+
+
 @pytest.fixture
 def drain(spark, source, tmp_path):
     """Stream all that is in the source into the sink, one file a batch."""
 
     def run(sink, *, checkpoint="checkpoint"):
         query = (
-            read_stream(spark, source, maxFilesPerTrigger=1)
+            files_of(spark, source)
             .writeStream.foreachBatch(sink)
             .option("checkpointLocation", str(tmp_path / checkpoint))
             .trigger(availableNow=True)
@@ -128,7 +133,7 @@ def test_a_merge_that_changes_nothing_is_noted_too(spark, table):
 def test_the_whole_result_of_a_complete_query_replaces_the_last_one(spark, table, source, feed, tmp_path):
     feed([0, 1])
     for expected in ([("a", 2)], [("a", 2), ("b", 1)]):
-        counts = read_stream(spark, source).groupBy("v").count()
+        counts = files_of(spark, source).groupBy("v").count()
         writer = counts.writeStream.outputMode("complete").foreachBatch(DeltaSink(table, mode="overwrite"))
         writer.option("checkpointLocation", str(tmp_path / "counts")).trigger(availableNow=True).start().awaitTermination()
         found = DeltaTable(table).to_pyarrow_table().to_pylist()
@@ -144,6 +149,7 @@ def test_a_sink_called_by_hand_needs_a_name_for_the_query(spark, table):
     assert (again.committed, ids(table)) == (False, [0])
 
 
+@needs_stream_source
 def test_the_example_of_the_documentation_runs(spark, tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", (Path(__file__).parents[3] / "docs" / "scripts.md").read_text(), re.DOTALL)
     [example] = [block for block in blocks if "read_stream" in block]
@@ -159,7 +165,7 @@ def test_the_example_of_the_documentation_runs(spark, tmp_path):
 KILLED = """
 import os, signal, sys
 from pyspark.sql import SparkSession
-from airflow_delta.spark.streaming import {sink}, read_stream
+from airflow_delta.spark.streaming import {sink}
 
 source, target, checkpoint = sys.argv[1:]
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
@@ -169,7 +175,8 @@ def killed(frame, batch_id):
     sink(frame, batch_id)
     os.kill(os.getpid(), signal.SIGKILL)
 
-stream = read_stream(spark, source, maxFilesPerTrigger=1).writeStream.foreachBatch(killed)
+files = spark.readStream.schema("id bigint, v string").option("maxFilesPerTrigger", 1).parquet(source)
+stream = files.writeStream.foreachBatch(killed)
 stream.option("checkpointLocation", checkpoint).start().awaitTermination()
 """
 

@@ -1,0 +1,86 @@
+"""What Spark 4.0 to 4.3 do in different ways, each asked for as a feature, not by its version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from typing import Any
+
+import pyspark
+from pyspark.serializers import CPickleSerializer
+from pyspark.sql import Column, DataFrame, Observation, Row
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+
+from airflow_delta.spark.errors import SparkFeatureMissingError
+
+_OBSERVED = "observed"
+_HASH_SEED = 42
+_WORD = 0xFFFFFFFF
+
+
+def check_stream_source() -> None:
+    """Return if Python data sources can limit the batches of a stream, which a table as a source needs.
+
+    Raises:
+        SparkFeatureMissingError: They cannot.
+    """
+    if find_spec("pyspark.sql.streaming.datasource") is None:
+        feature = "reading a table as a stream"
+        raise SparkFeatureMissingError(feature=feature, version=pyspark.__version__, needed="4.2")
+
+
+def repartition_by_id(rows: DataFrame, partitions: int, column: Column) -> DataFrame:
+    """The rows, each in the partition of the number in a column, modulo ``partitions``.
+
+    Spark has this from 4.1 on. Before that, the number is replaced by one whose hash leads to that partition.
+
+    Args:
+        rows: The rows.
+        partitions: Number of partitions.
+        column: Integers, never NULL.
+    """
+    if hasattr(rows, "repartitionById"):
+        return rows.repartitionById(partitions, column)
+    keys = F.expr(f"array({', '.join(str(_int_with_hash(number)) for number in range(partitions))})")
+    return rows.repartition(partitions, keys[F.pmod(column, F.lit(partitions))])
+
+
+def observe(rows: DataFrame, aggregates: Mapping[str, Column]) -> tuple[DataFrame, Callable[[], Mapping[str, Any]]]:
+    """The rows, and what returns the aggregates over them, by name, once an action on the rows has ended.
+
+    Spark before 4.1 hands structs, and arrays of them, to Python as objects of Java; here each is a ``Row``.
+    """
+    observation = Observation()
+    aggregate = F.struct(*(each.alias(name) for name, each in aggregates.items()))
+
+    def observed() -> Mapping[str, Any]:
+        row = observation.get[_OBSERVED]
+        if not isinstance(row, Row):
+            pickled = rows.sparkSession.sparkContext._jvm.PythonSQLUtils.toPyRow(row)  # noqa: SLF001 - as Spark 4.1 does it
+            row = CPickleSerializer().loads(pickled)
+        return dict(row.asDict(recursive=False))
+
+    return rows.observe(observation, aggregate.alias(_OBSERVED)), observed
+
+
+def _int_with_hash(wanted: int) -> int:
+    """The int that Spark's ``hash``, by which it partitions, maps to this one: Murmur3's steps backwards."""
+    word = _unshifted(wanted & _WORD, 16)
+    word = _unshifted(_divided(word, 0xC2B2AE35), 13)
+    word = _unshifted(_divided(word, 0x85EBCA6B), 16) ^ 4  # bytes of an int
+    word = _rotated_right(_divided(word - 0xE6546B64, 5), 13) ^ _HASH_SEED
+    word = _divided(_rotated_right(_divided(word, 0x1B873593), 15), 0xCC9E2D51)
+    return word - (1 << 32) if word >> 31 else word
+
+
+def _divided(word: int, factor: int) -> int:
+    return word * pow(factor, -1, 1 << 32) & _WORD
+
+
+def _unshifted(word: int, bits: int) -> int:
+    """What gave this word by ``x ^ (x >> bits)``."""
+    return word ^ word >> bits ^ word >> 2 * bits
+
+
+def _rotated_right(word: int, bits: int) -> int:
+    return word >> bits | word << 32 - bits & _WORD

@@ -1,0 +1,45 @@
+"""How a stream of a table's rows begins, on a Spark that can read one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from airflow_delta.spark.spark_features import check_stream_source
+
+
+def read_stream(spark: SparkSession, table: str, *, read_change_feed: bool = False, **options: Any) -> DataFrame:
+    """The rows of a table as a stream: those that it has when the stream begins, then those that later commits add.
+
+    A restart goes on behind the last batch that the checkpoint knows.
+
+    With ``read_change_feed`` each row is a change instead, with ``_change_type``, ``_commit_version`` and ``_commit_timestamp``
+    as in ``read_changes``: the rows that the table has when the stream begins are inserts, and all changes of a later
+    commit come in one batch. The table must record its changes (``delta.enableChangeDataFeed``).
+
+    Args:
+        spark: The session.
+        table: URI of the table's root.
+        read_change_feed: Whether the table's changes are read. Delta's option ``readChangeFeed`` says the same.
+        options: As of Delta's source: ``maxFilesPerTrigger`` (1000), ``maxBytesPerTrigger``, ``startingVersion`` (a number, or
+            ``"latest"``), ``startingTimestamp``, ``ignoreDeletes``, ``ignoreChanges``, ``skipChangeCommits``.
+
+    Raises:
+        SparkFeatureMissingError: Spark is older than 4.2.
+        InvalidStatementError: An option is not known, or a value is none of its option.
+        ChangeDataNotRecordedError: Changes are asked for, and the table does not record them.
+        TableNotFoundError: There is no table.
+        UnsupportedReaderFeatureError: Spark cannot read such a table here. Errors of the running stream end the query; their
+            code stands in the text of Spark's exception: see ``LogTail.advance``.
+    """
+    check_stream_source()
+    from airflow_delta.spark.streaming.source import FORMAT, DeltaStreamSource, open_tail  # noqa: PLC0415 - Spark before 4.2 lacks its bases
+
+    options |= {"readChangeFeed": True} if read_change_feed else {}
+    texts = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()}
+    # Here errors come as themselves; what Spark's processes raise comes as text. Where a new stream begins is not asked yet:
+    # for one that goes on, that version may be cleaned up.
+    open_tail({**texts, "path": table})
+    spark.dataSource.register(DeltaStreamSource)
+    return spark.readStream.format(FORMAT).options(**texts).load(table)

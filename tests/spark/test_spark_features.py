@@ -1,0 +1,37 @@
+"""What Spark's versions do in different ways: the same outcome on each of them."""
+
+import sys
+
+import pytest
+from pyspark.sql import Row
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+from pyspark.sql.dataframe import DataFrame
+
+from airflow_delta.spark.errors import SparkFeatureMissingError
+from airflow_delta.spark.spark_features import check_stream_source, observe, repartition_by_id
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_rows_go_to_the_partition_of_their_number(spark, monkeypatch, is_new):
+    if not is_new:
+        for frame in (DataFrame, ClassicDataFrame):
+            monkeypatch.delattr(frame, "repartitionById", raising=False)
+    numbers = spark.range(500).select((F.col("id") % 100).cast("int").alias("number"))
+    parts = repartition_by_id(numbers, 37, F.col("number")).select("number", F.spark_partition_id().alias("part"))
+    assert {(row.number, row.part) for row in parts.collect()} == {(number, number % 37) for number in range(100)}
+
+
+def test_aggregates_arrive_as_values_of_python_whatever_their_types(spark):
+    both = F.struct(F.col("id").alias("a"), F.lit(None).cast("date").alias("b"))
+    rows, observed = observe(spark.range(2), {"n": F.count(F.lit(1)), "last": F.max(both), "all": F.collect_set(both)})
+    assert rows.count() == 2
+    found = observed()
+    assert (found["n"], found["last"]) == (2, Row(a=1, b=None))
+    assert sorted(row.a for row in found["all"]) == [0, 1]
+
+
+def test_a_stream_of_a_table_on_an_older_spark_is_refused_by_name_and_version(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyspark.sql.streaming.datasource", None)
+    with pytest.raises(SparkFeatureMissingError, match=r"as a stream needs Spark 4\.2 or newer; this is Spark 4"):
+        check_stream_source()
