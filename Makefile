@@ -1,10 +1,11 @@
 # `make demo` and `make test` need nothing else set up: .ci/setup makes .venv, finds Java, then runs the command.
 RUN := .ci/setup
 
-.PHONY: help demo test test-slow test-spark-matrix lint types imports check docs constraints clean
+.PHONY: help demo test test-core test-slow test-spark-matrix lint types imports check docs constraints clean
 help:
 	@echo "make demo         run the example DAG for three days on local Spark and show what it did"
 	@echo "make test         the tests, without the slow ones (make test-slow runs these)"
+	@echo "make test-core    those of the core and the command line: without Java, Airflow and Spark"
 	@echo "make test-spark-matrix  the tests of the data plane and the jobs on Spark 4.0 to 4.3"
 	@echo "make check        tests, linters, types, import contracts"
 	@echo "make docs         build the documentation into build/docs"
@@ -17,6 +18,11 @@ demo:
 # folders: files with few tests are the long ones here, and one of them at the end would leave a core idle.
 test:
 	@$(RUN) pytest -m "not slow" --numprocesses 2 --dist loadfile --no-loadscope-reorder
+
+# The folders are those of the floor in tests/conftest.py: the others cannot be imported without Airflow.
+test-core:
+	@.ci/setup --core pytest tests/core tests/cli tests/watch tests/attacks/test_core_statements.py -m "core and not slow" \
+		--numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 test-slow:
 	@$(RUN) pytest -m slow --hypothesis-profile=search

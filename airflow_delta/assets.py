@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import airflow_delta.airflow_extra  # noqa: F401
+
+# isort: split
 from airflow.sdk import Asset, AssetWatcher
 
 from airflow_delta.core.storage.object_location import ObjectLocation

@@ -40,7 +40,7 @@ def _airflow() -> Iterator[Finding]:
             Severity.HINT,
             "AIRFLOW_MISSING",
             "Airflow is not installed: operators and sensors cannot be used here",
-            "pip install apache-airflow, if this is an Airflow worker",
+            "pip install 'airflow-delta[airflow]', if this is an Airflow worker",
         )
     elif _PROVIDER not in {entry_point.value for entry_point in entry_points(group="apache_airflow_provider")}:
         yield _finding(
@@ -58,7 +58,7 @@ def _spark() -> Iterator[Finding]:
             Severity.HINT,
             "SPARK_MISSING",
             "PySpark is not installed: jobs can be submitted only where spark-submit is on PATH",
-            "pip install airflow-delta[spark]",
+            "pip install 'airflow-delta[spark]'",
         )
         return
     if client not in (None, spark):
@@ -73,7 +73,7 @@ def _spark() -> Iterator[Finding]:
             Severity.ERROR,
             "PANDAS_MISSING",
             "pandas is not installed, but PySpark's Arrow functions need it",
-            "pip install airflow-delta[spark]",
+            "pip install 'airflow-delta[spark]'",
         )
 
 
@@ -108,7 +108,7 @@ def _object_stores() -> Iterator[Finding]:
                 Severity.HINT,
                 "STORE_MISSING",
                 f"{package} is not installed: tables on this store cannot be opened",
-                f"pip install airflow-delta[{extra}], if you use such tables",
+                f"pip install 'airflow-delta[{extra}]', if you use such tables",
             )
 
 

@@ -89,7 +89,7 @@ def spark_target(conn_id: str, deploy_mode: str | None, binary: str | None = Non
         raise SparkTargetError(
             conn_id=conn_id,
             detail="its master is Kubernetes, and Airflow's Kubernetes provider is not installed",
-            cure="pip install apache-airflow-providers-cncf-kubernetes",
+            cure="pip install 'airflow-delta[kubernetes]'",
         )
     return SparkTarget(
         master=master,

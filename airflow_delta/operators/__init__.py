@@ -1,5 +1,6 @@
 """Delta Lake statements as Airflow tasks."""
 
+import airflow_delta.airflow_extra  # noqa: F401
 from airflow_delta.core.statements import (
     UPSERT,
     AddColumns,

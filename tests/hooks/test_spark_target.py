@@ -52,7 +52,7 @@ def test_a_spark_that_cannot_run_the_job_is_refused(connection):
 def test_kubernetes_without_its_provider_says_what_to_install(connection, monkeypatch):
     connection(host="k8s://https://cluster", **{"deploy-mode": "cluster"})
     monkeypatch.setattr("airflow_delta.hooks.spark_target.find_spec", lambda _: None)
-    with pytest.raises(SparkTargetError, match="cncf-kubernetes"):
+    with pytest.raises(SparkTargetError, match=r"airflow-delta\[kubernetes\]"):
         spark_target("spark_test", None)
 
 

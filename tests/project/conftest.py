@@ -1,3 +1,4 @@
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,3 +15,22 @@ def wheel(tmp_path_factory):
     command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     return next(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="session")
+def install_wheel(wheel, tmp_path_factory):
+    """Install the wheel with extras, such as ``"[spark]"``, into an empty environment, and return its Python."""
+
+    def install(extras):
+        environment = tmp_path_factory.mktemp("environment")
+        python = environment / "bin" / "python"
+        requirement, constraints = f"{wheel}{extras}", str(ROOT / "constraints.txt")
+        if uv := shutil.which("uv"):
+            subprocess.run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, environment], check=True)
+            subprocess.run([uv, "pip", "install", "--quiet", "--python", python, "-c", constraints, requirement], check=True)
+        else:
+            subprocess.run([sys.executable, "-m", "venv", environment], check=True)
+            subprocess.run([python, "-m", "pip", "install", "-qq", "-c", constraints, requirement], check=True)
+        return python
+
+    return install

@@ -2,15 +2,11 @@
 
 import json
 import os
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
-
-ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.slow
 
@@ -26,17 +22,10 @@ with DAG("merged", schedule=None):
 
 
 @pytest.fixture(scope="module")
-def installed(wheel, tmp_path_factory):
+def installed(install_wheel, tmp_path_factory):
     """Run a program of an empty environment that the wheel was installed into, in an empty folder."""
     folder = tmp_path_factory.mktemp("installed")
-    python = folder / "venv" / "bin" / "python"
-    requirement, constraints = f"{wheel}[spark]", str(ROOT / "constraints.txt")
-    if uv := shutil.which("uv"):
-        subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, folder / "venv"], check=True)
-        subprocess.run([uv, "pip", "install", "--quiet", "--python", python, "-c", constraints, requirement], check=True)
-    else:
-        subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
-        subprocess.run([python, "-m", "pip", "install", "-qq", "-c", constraints, requirement], check=True)
+    python = install_wheel("[airflow,spark]")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "PYTHON", "PYSPARK", "SPARK"))}
     environment = kept | {
         "PATH": f"{python.parent}:{os.environ['PATH']}",
@@ -51,7 +40,7 @@ def installed(wheel, tmp_path_factory):
         assert done.returncode == 0, (done.stdout + done.stderr)[-5_000:]
         return done.stdout
 
-    run.folder = folder
+    run.folder, run.environment = folder, python.parents[1]
     return run
 
 
@@ -74,4 +63,4 @@ def test_airflow_lists_the_installed_provider(installed):
 
 def test_the_package_came_from_the_wheel(installed):
     place = installed("python", "-c", "import airflow_delta; print(airflow_delta.__file__)")
-    assert Path(place.strip()).is_relative_to(installed.folder)
+    assert Path(place.strip()).is_relative_to(installed.environment)
