@@ -39,10 +39,10 @@ from airflow_delta.spark.distributed.checkpoint_worker import (
     MESSAGES_DDL,
     WRITTEN,
     WRITTEN_DDL,
+    ActionShuffler,
     CheckpointedTable,
     FileWriter,
-    PartScatterer,
-    Scatterer,
+    PartShuffler,
     SmallLinesReader,
 )
 from airflow_delta.spark.distributed.log_pieces import LogPiece, pieces_table
@@ -153,19 +153,19 @@ class _SharedCheckpoint:
             now=self._now,
         )
         buckets = max(_LEAST_PARTS, -(-start.actions // self._actions_of_file))
-        messages = self._frame(start.pieces()).mapInArrow(Scatterer(table=table, buckets=buckets), MESSAGES_DDL)
+        messages = self._frame(start.pieces()).mapInArrow(ActionShuffler(table=table, buckets=buckets), MESSAGES_DDL)
         if kind.is_v2:
             return head_sidecars(content, kind, self._files(messages, buckets, FileWriter(table=table)))
         by_path = repartition_by_id(messages, buckets, F.col("bucket"))
-        by_part = by_path.mapInArrow(PartScatterer(table=table, parts=buckets), MESSAGES_DDL)
+        by_part = by_path.mapInArrow(PartShuffler(table=table, parts=buckets), MESSAGES_DDL)
         writer = FileWriter(table=table, parts=buckets, small=tuple(content.non_file_actions()))
         return head_parts(content, self._files(by_part.unionAll(self._nothing_for(buckets)), buckets, writer))
 
     def _files(self, messages: DataFrame, buckets: int, writer: FileWriter) -> list[dict[str, object]]:
         """The files, each written by a task of its own, in the order of their buckets."""
-        gathered = repartition_by_id(messages, buckets, F.col("bucket"))
+        by_bucket = repartition_by_id(messages, buckets, F.col("bucket"))
         with typed_worker_errors():
-            files: pa.Table = gathered.mapInArrow(writer, WRITTEN_DDL).toArrow().cast(WRITTEN)
+            files: pa.Table = by_bucket.mapInArrow(writer, WRITTEN_DDL).toArrow().cast(WRITTEN)
         written = files.sort_by("bucket").to_pylist()
         if scheme_of(self._store.table_uri) == "file":
             self._check_shared([file["path"] for file in written])

@@ -129,7 +129,7 @@ class SmallLinesReader:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scatterer:
+class ActionShuffler:
     """Reads pieces of the log and sends each action to the bucket of its file, whatever its deletion vector."""
 
     table: CheckpointedTable
@@ -137,9 +137,9 @@ class Scatterer:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The function that Spark maps over each partition."""
-        return with_typed_errors(self._scattered(batches))
+        return with_typed_errors(self._messages(batches))
 
-    def _scattered(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _messages(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         store = self.table.store()
         actions = (actions for piece in pieces_of(batches) for actions in piece.actions(store))
         yield from messages(actions, self._buckets)
@@ -150,7 +150,7 @@ class Scatterer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartScatterer:
+class PartShuffler:
     """Reconciles a bucket and sends what is left to the part that the protocol says: by path and deletion vector."""
 
     table: CheckpointedTable
@@ -158,10 +158,10 @@ class PartScatterer:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The function that Spark maps over each partition."""
-        return with_typed_errors(self._scattered(batches))
+        return with_typed_errors(self._messages(batches))
 
-    def _scattered(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        _, changes = gathered(self.table, batches)
+    def _messages(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        _, changes = reconciled(self.table, batches)
         rows = (changes.added, changes.removed)
         versions = (pa.repeat(pa.scalar(self.table.version, pa.int64()), len(batch)) for batch in rows)
         actions = (batch.append_column(VERSION, version) for batch, version in zip(rows, versions, strict=True))
@@ -189,7 +189,7 @@ class FileWriter:
         return with_typed_errors(self._written(batches))
 
     def _written(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        bucket, changes = gathered(self.table, batches)
+        bucket, changes = reconciled(self.table, batches)
         if bucket is None:
             return
         content = self.table.content(changes)
@@ -239,7 +239,7 @@ def _sent(pieces: list[pa.Table], buckets_of: BucketsOf, position: int, *, is_ad
         start = end
 
 
-def gathered(table: CheckpointedTable, batches: Iterable[pa.RecordBatch]) -> tuple[int | None, FileChanges]:
+def reconciled(table: CheckpointedTable, batches: Iterable[pa.RecordBatch]) -> tuple[int | None, FileChanges]:
     """The bucket of these messages and what is left of its actions; no bucket where there is no message.
 
     Raises:

@@ -1,7 +1,7 @@
-"""Files written anew so that rows which are alike in some columns lie together.
+"""Files rewritten so that rows are clustered by some columns.
 
 The rows of a group are read once, cross the cluster once and are written once, in Python workers only. Before that, the columns
-that count are read for a sample, from which the boxes are learnt that become files.
+that count are sampled; the leaves of a k-d tree built from the sample become files.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from airflow_delta.spark.io.worker_values import to_ipc, typed_worker_errors
 from airflow_delta.spark.optimize.partition_tree import SINGLE_LEAF, build_partition_tree
 from airflow_delta.spark.optimize.sampling import GROUP, SAMPLE_DDL, STEP, Paths, SampleWorker, unpacked
 from airflow_delta.spark.optimize.shuffle import (
-    GATHERED,
-    GATHERED_DDL,
-    SCATTERED_DDL,
+    MESSAGES_DDL,
+    WRITTEN,
+    WRITTEN_DDL,
     CopiedColumns,
-    GatherWorker,
+    OutputWriter,
     Placement,
-    ScatterWorker,
+    ShuffleWriter,
 )
 from airflow_delta.spark.rewrite.rewrite import Rewritten
 from airflow_delta.spark.rewrite.rewrite_worker import INPUT_COLUMNS
@@ -45,7 +45,7 @@ from airflow_delta.spark.spark_features import repartition_by_id
 _SAMPLED_FILES = 256
 _SAMPLED_ROWS_PER_FILE = 1_000  # files become uneven by about 3 %
 _SAMPLED_ROWS = 20_000, 2_000_000  # at least and at most, of a group
-_CELL_BYTES = 64 << 20  # of a file: about a row group, so that readers skip row groups as they skip files
+_BUCKET_BYTES = 64 << 20  # of a file: about a row group, so that readers skip row groups as they skip files
 _GUESSED_ROW_BYTES = 64
 _TASK_BYTES = 64 << 20
 _TASKS_PER_CORE = 4
@@ -53,7 +53,7 @@ _TASKS_PER_CORE = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ClusteredRewrite:
-    """Which files are written anew, and by which columns.
+    """Which files are rewritten, and by which columns.
 
     Attributes:
         snapshot: The table, for its schema and properties.
@@ -79,12 +79,12 @@ class ClusteredRewrite:
         """
         placements = self._placements(spark)
         first_outputs = np.array([placement.first_output for placement in placements.values()])
-        outputs = sum(-(-placement.boxes.cells // placement.cells_per_file) for placement in placements.values())
+        outputs = sum(-(-placement.tree.buckets // placement.buckets_per_file) for placement in placements.values())
         schema = self.snapshot.schema.without(self.snapshot.partition_columns)
         configuration = self.snapshot.metadata.configuration
         columns = CopiedColumns(schema=schema, row_ids=RowIds.from_configuration(configuration))
         tasks = task_count(spark, self.inputs)
-        scatter = ScatterWorker(
+        writer = ShuffleWriter(
             table=TableFiles.of(self.snapshot),
             columns=columns,
             paths=self.paths,
@@ -92,7 +92,7 @@ class ClusteredRewrite:
             files=to_ipc(self._files),
             tasks=tasks,
         )
-        gather = GatherWorker(
+        output_writer = OutputWriter(
             table=TableFiles.of(self.snapshot),
             directory=self.directory,
             columns=columns,
@@ -100,10 +100,10 @@ class ClusteredRewrite:
             codec=codec_for_arrow(configuration),
         )
         with typed_worker_errors():
-            scattered = _numbers(spark, tasks).mapInArrow(scatter, SCATTERED_DDL)
-            cells_per_file = max(placement.cells_per_file for placement in placements.values())
-            gathered = self._by_output(spark, scattered, outputs, is_ordered_within=cells_per_file > 1)
-            results = gathered.mapInArrow(gather, GATHERED_DDL).toArrow().cast(GATHERED)
+            messages = _numbers(spark, tasks).mapInArrow(writer, MESSAGES_DDL)
+            buckets_per_file = max(placement.buckets_per_file for placement in placements.values())
+            by_output = self._by_output(spark, messages, outputs, is_ordered_within=buckets_per_file > 1)
+            results = by_output.mapInArrow(output_writer, WRITTEN_DDL).toArrow().cast(WRITTEN)
         read, written = (sum(results[name].to_pylist()) for name in ("rows_read", "rows_written"))
         if read != written:
             detail = f"{read} rows were read, {written} were written"
@@ -118,36 +118,36 @@ class ClusteredRewrite:
     def _files(self) -> pa.Table:
         return self.inputs.select(INPUT_COLUMNS).append_column(GROUP, self.groups)
 
-    def _by_output(self, spark: SparkSession, scattered: DataFrame, outputs: int, *, is_ordered_within: bool) -> DataFrame:
+    def _by_output(self, spark: SparkSession, messages: DataFrame, outputs: int, *, is_ordered_within: bool) -> DataFrame:
         """The messages of an output in one partition, one output after the other.
 
         Large files have a task each, which takes the messages as they come: to sort them, Spark would hold them all.
         """
         size = pc.sum(self.inputs["size"]).as_py() or 0
         tasks = min(outputs, max(_TASKS_PER_CORE * spark.sparkContext.defaultParallelism, size // _TASK_BYTES))
-        parted = repartition_by_id(scattered, tasks, F.col("output"))
-        return parted.sortWithinPartitions("output", "cell") if tasks < outputs or is_ordered_within else parted
+        parted = repartition_by_id(messages, tasks, F.col("output"))
+        return parted.sortWithinPartitions("output", "bucket") if tasks < outputs or is_ordered_within else parted
 
     def _placements(self, spark: SparkSession) -> dict[int, Placement]:
-        """Where the rows of each group go, learnt from a sample."""
+        """Where the rows of each group go, planned from a sample."""
         groups = self.groups.to_numpy()
         sizes = np.bincount(groups, weights=self.inputs["size"].to_numpy())
         files = np.maximum(1, np.rint(sizes / self.file_size)).astype(int)
-        cells_per_file = np.maximum(1, np.rint(sizes / files / _CELL_BYTES)).astype(int)
-        samples = self._samples(spark, np.where(files * cells_per_file > 1, files, 0))
+        buckets_per_file = np.maximum(1, np.rint(sizes / files / _BUCKET_BYTES)).astype(int)
+        samples = self._samples(spark, np.where(files * buckets_per_file > 1, files, 0))
         placements: dict[int, Placement] = {}
         first_output = 0
-        for group, (count, cells) in enumerate(zip(files.tolist(), cells_per_file.tolist(), strict=True)):
+        for group, (count, buckets) in enumerate(zip(files.tolist(), buckets_per_file.tolist(), strict=True)):
             begins: tuple[np.ndarray, ...] = ()
-            boxes = SINGLE_LEAF
+            tree = SINGLE_LEAF
             if group in samples:
                 distinct, codes = zip(*(column.distinct() for column in unpacked(samples[group])), strict=True)
-                learnt = build_partition_tree(codes, count, cells)
-                cuts = [learnt.begins(column) for column in range(len(codes))]
-                boxes = learnt.with_codes(cuts)
+                built = build_partition_tree(codes, count, buckets)
+                cuts = [built.begins(column) for column in range(len(codes))]
+                tree = built.with_codes(cuts)
                 begins = tuple(values[cut - 1] for values, cut in zip(distinct, cuts, strict=True))
-            placements[group] = Placement(boxes=boxes, begins=begins, cells_per_file=cells, first_output=first_output)
-            first_output += -(-boxes.cells // cells)
+            placements[group] = Placement(tree=tree, begins=begins, buckets_per_file=buckets, first_output=first_output)
+            first_output += -(-tree.buckets // buckets)
         return placements
 
     def _samples(self, spark: SparkSession, files: np.ndarray) -> dict[int, list[bytes]]:
@@ -186,7 +186,7 @@ class ClusteredRewrite:
         return samples
 
     def _adds(self, written: pa.Table, groups: np.ndarray, now: int) -> pa.Table:
-        """The written files (``GATHERED``) as the log takes them; a group's files stay in its partition."""
+        """The written files (``WRITTEN``) as the log takes them; a group's files stay in its partition."""
         rows = len(written)
         first_inputs = np.searchsorted(self.groups, groups)
         columns = {

@@ -1,4 +1,4 @@
-"""Rows on their way from the files they lie in to those they belong in, by Spark's Python workers.
+"""The shuffle of a clustering: rows on their way from their files to those they belong in, by Spark's Python workers.
 
 They cross from worker to worker as Arrow's own messages, many rows in each: to Spark they are few rows of bytes, which it
 neither converts nor compares. Workers import this module: it knows no parser of predicates.
@@ -28,8 +28,8 @@ from airflow_delta.spark.optimize.partition_tree import PartitionTree
 from airflow_delta.spark.optimize.sampling import GROUP, Paths
 from airflow_delta.spark.rewrite.rewrite_worker import INPUT_COLUMNS, copied_rows
 
-SCATTERED_DDL = "output int, cell int, rows bigint, content binary"
-GATHERED = pa.schema(
+MESSAGES_DDL = "output int, bucket int, rows bigint, content binary"
+WRITTEN = pa.schema(
     [
         ("output", pa.int32()),
         ("path", pa.string()),
@@ -39,12 +39,12 @@ GATHERED = pa.schema(
         ("rows_written", pa.int64()),
     ]
 )
-GATHERED_DDL = "output int, path string, size bigint, stats string, rows_read bigint, rows_written bigint"
+WRITTEN_DDL = "output int, path string, size bigint, stats string, rows_read bigint, rows_written bigint"
 
-_SCATTERED_NAMES = ("output", "cell", "rows", "content")
-_PIECE_BYTES = 64 << 20  # of rows that are put in order at once
+_MESSAGE_NAMES = ("output", "bucket", "rows", "content")
+_PIECE_BYTES = 64 << 20  # of rows that are sorted at once
 _WRITE_BYTES = 8 << 20
-_FEW_CELLS = 1 << 16  # numpy sorts numbers of two bytes in linear time
+_FEW_BUCKETS = 1 << 16  # numpy sorts numbers of two bytes in linear time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -52,23 +52,23 @@ class Placement:
     """Where the rows of one group go.
 
     Attributes:
-        boxes: The boxes of rows; their codes are the numbers of values in ``begins`` that are not above a row's.
-        begins: For each column the values at which boxes begin.
-        cells_per_file: How many cells, one after the other, make a file.
-        first_output: Number of the file of the first cell, among those of all groups.
+        tree: Of the rows; its codes are the numbers of values in ``begins`` that are not above a row's.
+        begins: For each column the values at which leaves begin.
+        buckets_per_file: How many buckets, one after the other, make a file.
+        first_output: Number of the file of the first bucket, among those of all groups.
     """
 
-    boxes: PartitionTree
+    tree: PartitionTree
     begins: tuple[Values, ...]
-    cells_per_file: int
+    buckets_per_file: int
     first_output: int
 
-    def cells_of(self, rows: pa.RecordBatch, paths: Paths) -> np.ndarray:
-        """The cell of each row."""
-        if self.boxes.cells == 1:
+    def buckets_of(self, rows: pa.RecordBatch, paths: Paths) -> np.ndarray:
+        """The bucket of each row."""
+        if self.tree.buckets == 1:
             return np.zeros(rows.num_rows, np.int32)
         codes = [OrderedColumn.of(rows, path).codes(begins) for path, begins in zip(paths, self.begins, strict=True)]
-        return self.boxes.cells_of(codes, rows.num_rows)
+        return self.tree.buckets_of(codes, rows.num_rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +90,8 @@ class CopiedColumns:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScatterWorker:
-    """Reads every ``tasks``-th file and gives its rows, cell by cell.
+class ShuffleWriter:
+    """Reads every ``tasks``-th file and gives its rows, bucket by bucket.
 
     Attributes:
         table: Where the files lie.
@@ -111,9 +111,9 @@ class ScatterWorker:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The function that Spark maps over each partition of task numbers."""
-        return with_typed_errors(self._scattered(batches))
+        return with_typed_errors(self._messages(batches))
 
-    def _scattered(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _messages(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         files = from_ipc(self.files)
         for batch in batches:
             for task in batch.column(0).to_pylist():
@@ -123,44 +123,44 @@ class ScatterWorker:
                 for first, end in pairwise(bounds):
                     placement = self.placements[int(groups[first])]
                     for rows in self._pieces(of_task.slice(first, end - first)):
-                        yield self._in_cells(rows, placement)
+                        yield self._in_buckets(rows, placement)
 
     def _pieces(self, files: pa.Table) -> Iterator[pa.RecordBatch]:
         """The rows of these files, many at a time: the more, the fewer and larger are the messages."""
         stored = self.columns.stored
-        gathered: list[pa.RecordBatch] = []
+        pending: list[pa.RecordBatch] = []
         size = 0
         inputs = files.select(INPUT_COLUMNS)
         for batch, live in copied_rows(self.table, stored, self.columns.row_ids, inputs):
             there = batch.select(stored.names) if live is None else batch.select(stored.names).filter(live)
-            gathered.append(there)
+            pending.append(there)
             size += there.nbytes
             if size >= _PIECE_BYTES:
-                yield pa.concat_batches(gathered)
-                gathered, size = [], 0
-        if gathered:
-            yield pa.concat_batches(gathered)
+                yield pa.concat_batches(pending)
+                pending, size = [], 0
+        if pending:
+            yield pa.concat_batches(pending)
 
-    def _in_cells(self, rows: pa.RecordBatch, placement: Placement) -> pa.RecordBatch:
-        cells = placement.cells_of(rows, self.paths)
-        narrow = cells.astype(np.uint16) if placement.boxes.cells <= _FEW_CELLS else cells
+    def _in_buckets(self, rows: pa.RecordBatch, placement: Placement) -> pa.RecordBatch:
+        buckets = placement.buckets_of(rows, self.paths)
+        narrow = buckets.astype(np.uint16) if placement.tree.buckets <= _FEW_BUCKETS else buckets
         order = np.argsort(narrow, kind="stable")
-        ordered, cells = rows.take(pa.array(order)), cells[order]
-        bounds = [0, *(np.flatnonzero(np.diff(cells)) + 1).tolist(), len(cells)] if len(cells) else [0]
-        firsts = cells[bounds[:-1]]
+        ordered, buckets = rows.take(pa.array(order)), buckets[order]
+        bounds = [0, *(np.flatnonzero(np.diff(buckets)) + 1).tolist(), len(buckets)] if len(buckets) else [0]
+        firsts = buckets[bounds[:-1]]
         messages = [ordered.slice(first, end - first).serialize().to_pybytes() for first, end in pairwise(bounds)]
         columns = [
-            pa.array(firsts // placement.cells_per_file + placement.first_output, pa.int32()),
+            pa.array(firsts // placement.buckets_per_file + placement.first_output, pa.int32()),
             pa.array(firsts, pa.int32()),
             pa.array(np.diff(bounds), pa.int64()),
             pa.array(messages, pa.binary()),
         ]
-        return pa.RecordBatch.from_arrays(columns, names=list(_SCATTERED_NAMES))
+        return pa.RecordBatch.from_arrays(columns, names=list(_MESSAGE_NAMES))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GatherWorker:
-    """Writes the messages of each output into one file, and gives one ``GATHERED`` row for each.
+class OutputWriter:
+    """Writes the messages of each output into one file, and gives one ``WRITTEN`` row for each.
 
     Attributes:
         table: Where the files lie.
@@ -177,10 +177,10 @@ class GatherWorker:
     codec: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The function that Spark maps over each partition of messages, ordered by output and cell."""
-        return with_typed_errors(self._gathered(batches))
+        """The function that Spark maps over each partition of messages, ordered by output and bucket."""
+        return with_typed_errors(self._outputs(batches))
 
-    def _gathered(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _outputs(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         messages = (
             (output, rows, content.as_buffer())
             for batch in batches
@@ -208,18 +208,18 @@ class GatherWorker:
         result: dict[str, object] = {"output": output, "rows_read": rows_read, "rows_written": 0}
         if written is not None:
             result |= {"path": path, "size": written.size, "stats": written.stats, "rows_written": written.num_records}
-        return pa.RecordBatch.from_pylist([result], schema=GATHERED)
+        return pa.RecordBatch.from_pylist([result], schema=WRITTEN)
 
     def _rows(self, messages: Iterator[tuple[int, pa.Buffer]]) -> Iterator[tuple[int, pa.RecordBatch]]:
         """What the messages hold, in batches that are worth a call, and how many rows were sent."""
         schema = arrow_schema(self.columns.stored)
-        gathered: list[pa.RecordBatch] = []
+        pending: list[pa.RecordBatch] = []
         size = sent = 0
         for rows, message in messages:
-            gathered.append(pa.ipc.read_record_batch(message, schema))
+            pending.append(pa.ipc.read_record_batch(message, schema))
             size, sent = size + message.size, sent + rows
             if size >= _WRITE_BYTES:
-                yield sent, pa.concat_batches(gathered)
-                gathered, size, sent = [], 0, 0
-        if gathered:
-            yield sent, pa.concat_batches(gathered)
+                yield sent, pa.concat_batches(pending)
+                pending, size, sent = [], 0, 0
+        if pending:
+            yield sent, pa.concat_batches(pending)

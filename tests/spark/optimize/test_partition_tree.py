@@ -1,4 +1,4 @@
-"""Which rows lie together: boxes learnt from a sample, and what they let queries skip."""
+"""Which rows share a file: a k-d tree built from a sample, and what its leaves let queries skip."""
 
 from itertools import pairwise
 
@@ -12,19 +12,19 @@ from airflow_delta.spark.optimize.ordered_values import OrderedColumn
 from airflow_delta.spark.optimize.partition_tree import build_partition_tree
 
 
-def files_of(columns, files, *, cells_per_file=1, sample=slice(None)):
+def files_of(columns, files, *, buckets_per_file=1, sample=slice(None)):
     """The file of each row, as a rewrite computes it from a sample of the rows."""
     batch = pa.RecordBatch.from_arrays(columns, names=[str(number) for number in range(len(columns))])
     ordered = [OrderedColumn.of(batch, (name,)) for name in batch.schema.names]
     sampled = [OrderedColumn(values=column.values[sample], is_null=column.is_null[sample]) for column in ordered]
     distinct, codes = zip(*(column.distinct() for column in sampled), strict=True)
-    boxes = build_partition_tree(codes, files, cells_per_file)
-    cuts = [boxes.begins(number) for number in range(len(columns))]
+    tree = build_partition_tree(codes, files, buckets_per_file)
+    cuts = [tree.begins(number) for number in range(len(columns))]
     begins = [values[cut - 1] for values, cut in zip(distinct, cuts, strict=True)]
-    placed = boxes.with_codes(cuts)
-    cells = placed.cells_of([column.codes(begin) for column, begin in zip(ordered, begins, strict=True)], batch.num_rows)
-    assert cells.max() < boxes.cells
-    return np.unique(cells // cells_per_file, return_inverse=True)[1]
+    recoded = tree.with_codes(cuts)
+    buckets = recoded.buckets_of([column.codes(begin) for column, begin in zip(ordered, begins, strict=True)], batch.num_rows)
+    assert buckets.max() < tree.buckets
+    return np.unique(buckets // buckets_per_file, return_inverse=True)[1]
 
 
 def skipped(values, files):
@@ -63,7 +63,7 @@ def test_one_column_is_sorted_into_equal_files():
     assert np.bincount(files).tolist() == [2_000] * 10
 
 
-def test_nulls_lie_together_and_rows_that_are_all_alike_are_dealt_out():
+def test_nulls_share_files_and_equal_rows_are_spread_over_files():
     values = pa.array([None] * 600 + list(range(400)))
     files = files_of([values], 10)
     assert not set(files[:600]) & set(files[600:])
@@ -92,9 +92,9 @@ def test_frequent_values_are_not_cut_apart():
         max_size=60,
     ),
     files=st.integers(1, 9),
-    cells_per_file=st.integers(1, 3),
+    buckets_per_file=st.integers(1, 3),
 )
-def test_rows_of_any_values_find_a_file(rows, files, cells_per_file):
+def test_rows_of_any_values_find_a_file(rows, files, buckets_per_file):
     types = [pa.int64(), pa.float64(), pa.string(), pa.decimal128(10, 2), pa.date32()]
     columns = [pa.array(values, kind) for values, kind in zip(zip(*rows, strict=True), types, strict=True)]
-    assert len(files_of(columns, files, cells_per_file=cells_per_file, sample=slice(0, None, 2))) == len(rows)
+    assert len(files_of(columns, files, buckets_per_file=buckets_per_file, sample=slice(0, None, 2))) == len(rows)

@@ -12,11 +12,11 @@ from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.io.worker_values import to_ipc
 from airflow_delta.spark.optimize.partition_tree import build_partition_tree
 from airflow_delta.spark.optimize.sampling import GROUP, STEP, SampleWorker, unpacked
-from airflow_delta.spark.optimize.shuffle import CopiedColumns, GatherWorker, Placement, ScatterWorker
+from airflow_delta.spark.optimize.shuffle import CopiedColumns, OutputWriter, Placement, ShuffleWriter
 from airflow_delta.spark.rewrite.rewrite_worker import INPUT_COLUMNS
 
 
-def test_rows_are_sampled_scattered_and_gathered(tmp_path):
+def test_rows_are_sampled_and_shuffled_into_their_files(tmp_path):
     for part in range(3):
         ids = range(part, 3_000, 3)
         write_deltalake(tmp_path, pa.table({"id": ids, "s": [f"s{id_ * 7919 % 3_001:04}" for id_ in ids]}), mode="append")
@@ -32,18 +32,18 @@ def test_rows_are_sampled_scattered_and_gathered(tmp_path):
     (column,) = unpacked([sample["content"] for sample in samples.to_pylist() if sample["group"] == 0])
     assert 800 < len(column.values) < 1_200
     distinct, codes = column.distinct()
-    learnt = build_partition_tree([codes], 5, 2)
-    cut = learnt.begins(0)
-    boxes = learnt.with_codes([cut])
+    built = build_partition_tree([codes], 5, 2)
+    cut = built.begins(0)
+    tree = built.with_codes([cut])
     placements = {
-        0: Placement(boxes=boxes, begins=(distinct[cut - 1],), cells_per_file=2, first_output=0),
-        1: Placement(boxes=build_partition_tree([codes], 1), begins=(), cells_per_file=1, first_output=5),
+        0: Placement(tree=tree, begins=(distinct[cut - 1],), buckets_per_file=2, first_output=0),
+        1: Placement(tree=build_partition_tree([codes], 1), begins=(), buckets_per_file=1, first_output=5),
     }
     columns = CopiedColumns(schema=schema, row_ids=None)
-    scatter = ScatterWorker(table=table, columns=columns, paths=(("s",),), placements=placements, files=to_ipc(files), tasks=2)
-    messages = pa.Table.from_batches(scatter(iter(tasks))).sort_by([("output", "ascending"), ("cell", "ascending")])
-    gather = GatherWorker(table=table, directory="new", columns=columns, selection=StatisticsSelection(), codec="snappy")
-    written = pa.Table.from_batches(gather(iter(messages.to_batches()))).to_pylist()
+    writer = ShuffleWriter(table=table, columns=columns, paths=(("s",),), placements=placements, files=to_ipc(files), tasks=2)
+    messages = pa.Table.from_batches(writer(iter(tasks))).sort_by([("output", "ascending"), ("bucket", "ascending")])
+    output_writer = OutputWriter(table=table, directory="new", columns=columns, selection=StatisticsSelection(), codec="snappy")
+    written = pa.Table.from_batches(output_writer(iter(messages.to_batches()))).to_pylist()
 
     assert [file["output"] for file in written] == list(range(6))
     assert [file["rows_read"] for file in written] == [file["rows_written"] for file in written]
