@@ -40,7 +40,8 @@ class DeltaHook(BaseHook):
     * ``workers_see_tables``: false where only Spark has access to the tables. Then only jobs read tables, ``scratch_uri`` is
       required, and what reads a table from the worker (sensors, pins, ``engine="worker"``) is refused.
 
-    :param delta_conn_id: The connection. A missing ``delta_default`` means: tables by their full URIs, ambient credentials.
+    Args:
+        delta_conn_id: The connection. A missing ``delta_default`` means: tables by their full URIs, ambient credentials.
     """
 
     conn_name_attr = "delta_conn_id"

@@ -27,10 +27,11 @@ class DeltaRetryPolicy(RetryPolicy):
 
     There are never more tries than ``retries`` allows.
 
-    :param base: Longest pause after the first lost race; each next one may be twice as long. The task's own ``retry_delay``
-        takes its place when that is shorter.
-    :param cap: Longest pause at all.
-    :param jitter: A number from 0 to 1, another one at each call: a pause lasts between half of the longest and all of it.
+    Args:
+        base: Longest pause after the first lost race; each next one may be twice as long. The task's own ``retry_delay`` takes
+            its place when that is shorter.
+        cap: Longest pause at all.
+        jitter: A number from 0 to 1, another one at each call: a pause lasts between half of the longest and all of it.
     """
 
     def __init__(

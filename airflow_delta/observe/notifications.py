@@ -37,12 +37,13 @@ class DeltaConflictNotifier(BaseNotifier):
     ``text``, ``table``, ``read_version``, ``winning_version``, ``winning_operation``, ``winning_run`` (``dag_id``, ``task_id``,
     ``run_id``; empty when the winner was no task of this package), ``rule``, ``path``, ``partition``.
 
-    :param then: Notifiers, or functions that take the context; each is called, even if one before it fails.
-    :param only: Which errors, by class or by code. Default: those of lost races.
-    :param tables: Which tables, as patterns of their URIs or of their last parts, such as ``s3://lake/*`` or ``flights``
-        (templated). Default: all.
-    :param min_try: From which try on.
-    :param message: The text (templated, with ``delta_conflict``).
+    Args:
+        then: Notifiers, or functions that take the context; each is called, even if one before it fails.
+        only: Which errors, by class or by code. Default: those of lost races.
+        tables: Which tables, as patterns of their URIs or of their last parts, such as ``s3://lake/*`` or ``flights``
+            (templated). Default: all.
+        min_try: From which try on.
+        message: The text (templated, with ``delta_conflict``).
     """
 
     template_fields: Sequence[str] = ("tables", "message")

@@ -28,9 +28,10 @@ class DeltaAlterOperator(DeltaCoreOperator):
     Where the table is so already, nothing is committed. To enable row tracking takes commits before that one, and
     ``DropFeature``, which must be the only change, may too; a task that is tried again goes on where it was.
 
-    :param table: URI of the table's root (templated).
-    :param changes: What to change, in order (templated).
-    :param dry_run: Check, and report what the table would be, but commit nothing (templated).
+    Args:
+        table: URI of the table's root (templated).
+        changes: What to change, in order (templated).
+        dry_run: Check, and report what the table would be, but commit nothing (templated).
     """
 
     statement_type = AlterStatement

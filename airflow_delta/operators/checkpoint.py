@@ -13,9 +13,10 @@ from airflow_delta.operators.core import DeltaCoreOperator
 class DeltaCheckpointOperator(DeltaCoreOperator):
     """Write a checkpoint of a Delta table, so that readers need fewer commit files.
 
-    :param table: URI of the table's root (templated).
-    :param version: Version to write it of (templated). Default: the latest when the work starts.
-    :param kind: ``classic``, ``multi-part``, ``v2-json`` or ``v2-parquet`` (templated). Default: by the table's properties.
+    Args:
+        table: URI of the table's root (templated).
+        version: Version to write it of (templated). Default: the latest when the work starts.
+        kind: ``classic``, ``multi-part``, ``v2-json`` or ``v2-parquet`` (templated). Default: by the table's properties.
     """
 
     statement_type = CheckpointStatement

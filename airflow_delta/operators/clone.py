@@ -16,13 +16,14 @@ class DeltaCloneOperator(DeltaCoreOperator):
 
     The clone owns none of these files: a vacuum of the source may delete what only the clone still needs.
 
-    :param table: URI of the new table's root (templated).
-    :param source: URI of the table to clone, or a ``TableSource`` (templated).
-    :param source_version: Version to clone (templated). Default: the latest when the work starts.
-    :param mode: What happens where there is a table: ``error``, ``ignore`` or ``replace``, which only takes the place of a
-        table without files (templated).
-    :param properties: Table properties that differ from the source's (templated).
-    :param dry_run: Check, and report what would be cloned, but commit nothing (templated).
+    Args:
+        table: URI of the new table's root (templated).
+        source: URI of the table to clone, or a ``TableSource`` (templated).
+        source_version: Version to clone (templated). Default: the latest when the work starts.
+        mode: What happens where there is a table: ``error``, ``ignore`` or ``replace``, which only takes the place of a table
+            without files (templated).
+        properties: Table properties that differ from the source's (templated).
+        dry_run: Check, and report what would be cloned, but commit nothing (templated).
     """
 
     statement_type = CloneStatement

@@ -14,13 +14,14 @@ from airflow_delta.operators.core import DeltaCoreOperator
 class DeltaConvertOperator(DeltaCoreOperator):
     """Convert a directory of Parquet files to a Delta table, in place; where there is a table, do nothing.
 
-    :param table: URI of the directory (templated).
-    :param partition_by: The partition columns with their types, in the order of the directories: ``{"day": "DATE"}`` or
-        ``"day DATE"`` (templated).
-    :param infer_partitions: Take the partition columns from the directories instead, all as strings (templated).
-    :param statistics: Whether to take statistics from the footers (templated).
-    :param properties: Table properties (templated).
-    :param dry_run: Check all files, but commit nothing (templated).
+    Args:
+        table: URI of the directory (templated).
+        partition_by: The partition columns with their types, in the order of the directories: ``{"day": "DATE"}`` or ``"day
+            DATE"`` (templated).
+        infer_partitions: Take the partition columns from the directories instead, all as strings (templated).
+        statistics: Whether to take statistics from the footers (templated).
+        properties: Table properties (templated).
+        dry_run: Check all files, but commit nothing (templated).
     """
 
     statement_type = ConvertStatement

@@ -31,8 +31,9 @@ HONOR_PINS = (CleanUpLogStatement, MaintenanceStatement, VacuumStatement)
 class DeltaCoreOperator(DeltaJobOperator):
     """The base of the operators whose statements the core executes without Spark.
 
-    :param engine: ``"spark"`` submits a job; ``"worker"`` does the work in the Airflow worker, with no JVM: faster, where the
-        worker has access to the table. ``"auto"`` is the worker where it can see the table, else Spark (templated).
+    Args:
+        engine: ``"spark"`` submits a job; ``"worker"`` does the work in the Airflow worker, with no JVM: faster, where the
+            worker has access to the table. ``"auto"`` is the worker where it can see the table, else Spark (templated).
     """
 
     template_fields: Sequence[str] = (*DeltaJobOperator.template_fields, "engine")

@@ -28,16 +28,17 @@ class DeltaCreateOperator(DeltaCoreOperator):
     ``DEFAULT 0``, ``GENERATED ALWAYS AS (CAST(departed AS DATE))`` and ``GENERATED ALWAYS AS IDENTITY`` are allowed too. Like
     constraints, they bind every writer; an engine that does not support them refuses to write to the table.
 
-    :param table: URI of the table's root (templated).
-    :param columns: The columns (templated).
-    :param partition_by: Names of partition columns (templated).
-    :param cluster_by: Paths of clustering columns, at most four; not together with ``partition_by`` (templated).
-    :param properties: Table properties (templated).
-    :param constraints: CHECK constraints: name to condition (templated).
-    :param comment: Description of the table (templated).
-    :param mode: What happens where there is a table: ``error``, ``ignore`` (it stays as it is) or ``replace`` (its rows go, its
-        history stays) (templated).
-    :param dry_run: Check, and report what the table would be, but commit nothing (templated).
+    Args:
+        table: URI of the table's root (templated).
+        columns: The columns (templated).
+        partition_by: Names of partition columns (templated).
+        cluster_by: Paths of clustering columns, at most four; not together with ``partition_by`` (templated).
+        properties: Table properties (templated).
+        constraints: CHECK constraints: name to condition (templated).
+        comment: Description of the table (templated).
+        mode: What happens where there is a table: ``error``, ``ignore`` (it stays as it is) or ``replace`` (its rows go, its
+            history stays) (templated).
+        dry_run: Check, and report what the table would be, but commit nothing (templated).
     """
 
     statement_type = CreateStatement

@@ -13,9 +13,10 @@ from airflow_delta.operators.job import DeltaJobOperator
 class DeltaDeleteOperator(DeltaJobOperator):
     """Delete rows of a Delta table, as one commit. A condition on partition columns alone opens no file.
 
-    :param table: URI of the table's root, or its name below the table root of the connection (templated).
-    :param where: Which rows: Spark SQL over the table's columns (templated). Default: all.
-    :param dry_run: Count, but commit nothing (templated).
+    Args:
+        table: URI of the table's root, or its name below the table root of the connection (templated).
+        where: Which rows: Spark SQL over the table's columns (templated). Default: all.
+        dry_run: Count, but commit nothing (templated).
     """
 
     statement_type = DeleteStatement

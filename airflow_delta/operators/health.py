@@ -28,13 +28,13 @@ class DeltaTableHealthOperator(DeltaCoreOperator):
     ``figures``: ``files``, ``bytes``, ``small_files``, ``deletion_vectors``, ``commits_since_checkpoint``, ``unneeded_files``,
     ``unneeded_bytes``. The XCom is pushed also when the task fails.
 
-    :param table: URI of the table's root (templated).
-    :param list_files: Check the data files too: which are missing, which are unneeded? One flat listing of the table
-        (templated).
-    :param fail_on: The task fails on a finding that is as bad or worse: ``"error"`` (rows are wrong, missing or unreadable),
-        ``"warning"`` (something is lost or will fail) or None, which never fails (templated).
-    :param engine: Default: ``"auto"``. The check costs less than the start of a JVM, so Spark is only used where the worker
-        cannot read the table.
+    Args:
+        table: URI of the table's root (templated).
+        list_files: Check the data files too: which are missing, which are unneeded? One flat listing of the table (templated).
+        fail_on: The task fails on a finding that is as bad or worse: ``"error"`` (rows are wrong, missing or unreadable),
+            ``"warning"`` (something is lost or will fail) or None, which never fails (templated).
+        engine: Default: ``"auto"``. The check costs less than the start of a JVM, so Spark is only used where the worker cannot
+            read the table.
     """
 
     statement_type = HealthStatement

@@ -69,28 +69,29 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
     Every argument is checked when the DAG is parsed, as far as it holds no template, and when its templates are rendered.
     Flags, numbers and words are templates too: ``"false"``, ``"0"``, ``"7"`` mean what they say, and anything else is refused.
 
-    :param table: URI of the table's root, or its name below the table root of the connection (templated).
-    :param delta_conn_id: The ``delta`` connection: where tables lie, credentials, scratch (templated).
-    :param scratch_uri: Where the job leaves its result: a place that Spark's driver can write and the Airflow worker can read
-        (templated). Default: the connection's, ``[delta] scratch_uri``, else a hidden folder beside the table. Only needed
-        when there is no table yet and the driver runs on the cluster, or when the worker cannot read the table.
-    :param on_clear: What a cleared task does: ``"rerun"`` commits again, ``"reuse"`` returns the commit it had made, if any
-        (templated).
-    :param code_uri: Where ``airflow-delta ship`` has put the code of this version (templated). Default: each submit sends it.
-    :param deferrable: In the cluster modes of YARN and Kubernetes, free the worker while the job runs, and wait for its result
-        in the triggerer, at most for ``execution_timeout`` (templated). Where the driver is beside the worker, the worker
-        waits.
-    :param poll_interval: Seconds between two polls of the triggerer (templated).
-    :param asset: The table's asset, as ``delta_asset`` creates it: an outlet of the task, whose event holds table, version and
-        metrics of the commit. Mapped operators name it among their ``outlets`` too.
-    :param emit: When the asset has an event (templated): ``"on_commit"`` only when this task has a commit in the log, and not
-        for those of OPTIMIZE and the like, which change no row; ``"always"`` with each success; ``"never"`` when others
-        announce the commits, such as the asset's own watcher.
-    :param partition_keys: Give the event the version as its partition key (templated): a DAG with ``PartitionedAssetTimetable``
-        then runs once for each version, ``{{ partition_key }}``. DAGs that are scheduled on the asset without partitions do
-        not run.
-    :param retry_policy: Which errors are worth another try. Default: those that may not come again.
-    :param kwargs: Everything that ``SparkSubmitOperator`` takes: ``conn_id``, ``conf``, ``num_executors`` and so on.
+    Args:
+        table: URI of the table's root, or its name below the table root of the connection (templated).
+        delta_conn_id: The ``delta`` connection: where tables lie, credentials, scratch (templated).
+        scratch_uri: Where the job leaves its result: a place that Spark's driver can write and the Airflow worker can read
+            (templated). Default: the connection's, ``[delta] scratch_uri``, else a hidden folder beside the table. Only needed
+            when there is no table yet and the driver runs on the cluster, or when the worker cannot read the table.
+        on_clear: What a cleared task does: ``"rerun"`` commits again, ``"reuse"`` returns the commit it had made, if any
+            (templated).
+        code_uri: Where ``airflow-delta ship`` has put the code of this version (templated). Default: each submit sends it.
+        deferrable: In the cluster modes of YARN and Kubernetes, free the worker while the job runs, and wait for its result in
+            the triggerer, at most for ``execution_timeout`` (templated). Where the driver is beside the worker, the worker
+            waits.
+        poll_interval: Seconds between two polls of the triggerer (templated).
+        asset: The table's asset, as ``delta_asset`` creates it: an outlet of the task, whose event holds table, version and
+            metrics of the commit. Mapped operators name it among their ``outlets`` too.
+        emit: When the asset has an event (templated): ``"on_commit"`` only when this task has a commit in the log, and not for
+            those of OPTIMIZE and the like, which change no row; ``"always"`` with each success; ``"never"`` when others
+            announce the commits, such as the asset's own watcher.
+        partition_keys: Give the event the version as its partition key (templated): a DAG with ``PartitionedAssetTimetable``
+            then runs once for each version, ``{{ partition_key }}``. DAGs that are scheduled on the asset without partitions do
+            not run.
+        retry_policy: Which errors are worth another try. Default: those that may not come again.
+        **kwargs: Everything that ``SparkSubmitOperator`` takes: ``conn_id``, ``conf``, ``num_executors`` and so on.
     """
 
     template_fields: Sequence[str] = (

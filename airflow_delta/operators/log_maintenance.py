@@ -13,9 +13,10 @@ from airflow_delta.operators.core import DeltaCoreOperator
 class DeltaCompactLogOperator(DeltaCoreOperator):
     """Write consecutive commits of a Delta table as one file beside them, so that readers need fewer requests.
 
-    :param table: URI of the table's root (templated).
-    :param start: First of the commits (templated). Default: the first that neither a checkpoint nor a compacted file covers.
-    :param end: The last one (templated). Default: the latest version.
+    Args:
+        table: URI of the table's root (templated).
+        start: First of the commits (templated). Default: the first that neither a checkpoint nor a compacted file covers.
+        end: The last one (templated). Default: the latest version.
     """
 
     statement_type = CompactLogStatement
@@ -32,8 +33,9 @@ class DeltaCleanUpLogOperator(DeltaCoreOperator):
 
     How old is ``delta.logRetentionDuration``, 30 days unless the table says otherwise.
 
-    :param table: URI of the table's root (templated).
-    :param dry_run: List, but delete nothing (templated).
+    Args:
+        table: URI of the table's root (templated).
+        dry_run: List, but delete nothing (templated).
     """
 
     statement_type = CleanUpLogStatement

@@ -30,22 +30,23 @@ class DeltaMaintenanceOperator(DeltaCoreOperator):
     The steps are independent. One that fails does not stop the others: the task then fails and names both, and its next try
     does what is still due.
 
-    :param table: URI of the table's root (templated).
-    :param steps: Which steps may be done (templated). Default: all.
-    :param where: Spark SQL over partition columns: where small files are looked for (templated). Default: everywhere.
-    :param target_file_size: Bytes of a rewritten file (templated). Default: the table's ``delta.targetFileSize``, or 1 GiB.
-    :param small_file_size: Bytes below which a file is small (templated). Default: 16 MiB.
-    :param min_small_files: So many small files in one partition make ``optimize`` due for it (templated). Default: 10.
-    :param max_commits: ``checkpoint`` is due when readers read more commits than this (templated). Default: the table's
-        ``delta.checkpointInterval``, or 10.
-    :param max_uncompacted_commits: ``compact_log`` is due when more commits than this are in no checkpoint and no compacted
-        file (templated). Default: 50, which a table with many commits between checkpoints reaches.
-    :param retention_hours: ``vacuum`` keeps files that were removed in the last so many hours (templated). Default: the table's
-        ``delta.deletedFileRetentionDuration``, or a week; less than that is refused.
-    :param dry_run: Report what is due and why, but do nothing (templated).
-    :param engine: ``"auto"``, the default: the worker finds out what is due, Spark is only started when ``optimize`` is, and
-        then does all steps; where the worker cannot read the table, Spark does everything. ``"worker"`` starts no Spark:
-        ``optimize`` is only reported as due. ``"spark"`` always submits.
+    Args:
+        table: URI of the table's root (templated).
+        steps: Which steps may be done (templated). Default: all.
+        where: Spark SQL over partition columns: where small files are looked for (templated). Default: everywhere.
+        target_file_size: Bytes of a rewritten file (templated). Default: the table's ``delta.targetFileSize``, or 1 GiB.
+        small_file_size: Bytes below which a file is small (templated). Default: 16 MiB.
+        min_small_files: So many small files in one partition make ``optimize`` due for it (templated). Default: 10.
+        max_commits: ``checkpoint`` is due when readers read more commits than this (templated). Default: the table's
+            ``delta.checkpointInterval``, or 10.
+        max_uncompacted_commits: ``compact_log`` is due when more commits than this are in no checkpoint and no compacted file
+            (templated). Default: 50, which a table with many commits between checkpoints reaches.
+        retention_hours: ``vacuum`` keeps files that were removed in the last so many hours (templated). Default: the table's
+            ``delta.deletedFileRetentionDuration``, or a week; less than that is refused.
+        dry_run: Report what is due and why, but do nothing (templated).
+        engine: ``"auto"``, the default: the worker finds out what is due, Spark is only started when ``optimize`` is, and then
+            does all steps; where the worker cannot read the table, Spark does everything. ``"worker"`` starts no Spark:
+            ``optimize`` is only reported as due. ``"spark"`` always submits.
     """
 
     statement_type = MaintenanceStatement

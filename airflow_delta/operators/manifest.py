@@ -9,7 +9,8 @@ from airflow_delta.operators.core import DeltaCoreOperator
 class DeltaManifestOperator(DeltaCoreOperator):
     """List the files of a Delta table for readers that know Parquet and Hive partitions, but not Delta (symlink manifests).
 
-    :param table: URI of the table's root (templated).
+    Args:
+        table: URI of the table's root (templated).
     """
 
     statement_type = ManifestStatement

@@ -48,19 +48,20 @@ class DeltaMergeOperator(DeltaJobOperator):
             ''',
         )
 
-    :param table: URI of the table's root (templated).
-    :param source: URI of a Delta table, or a source value (templated). Beside ``sql`` it is what the name behind USING stands
-        for; it may be left out where that is one of ``views``, a query in parentheses, or a table that Spark knows.
-    :param on: Which rows match: Spark SQL (templated). Not beside ``sql``.
-    :param clauses: What happens to rows that match and to those that do not, in order (templated). Default: update and insert.
-        Not beside ``sql``.
-    :param sql: The statement as ``MERGE INTO`` text (templated); a path that ends in ``.sql`` is read from the DAG's folder.
-    :param views: For ``sql``: names that its source may use, each a source value or the URI of a Delta table (templated).
-    :param source_version: Version of the source table to read (templated). Default: the latest when the job starts.
-    :param schema_evolution: Let the table get columns that only the source has, where a clause takes every column or assigns
-        them by name (templated). In ``sql`` it is ``WITH SCHEMA EVOLUTION``.
-    :param expect: Data-quality checks on the rows to be written, as Spark SQL (templated); if one fails, nothing is committed.
-    :param dry_run: Plan, match and check, but commit nothing (templated).
+    Args:
+        table: URI of the table's root (templated).
+        source: URI of a Delta table, or a source value (templated). Beside ``sql`` it is what the name behind USING stands for;
+            it may be left out where that is one of ``views``, a query in parentheses, or a table that Spark knows.
+        on: Which rows match: Spark SQL (templated). Not beside ``sql``.
+        clauses: What happens to rows that match and to those that do not, in order (templated). Default: update and insert. Not
+            beside ``sql``.
+        sql: The statement as ``MERGE INTO`` text (templated); a path that ends in ``.sql`` is read from the DAG's folder.
+        views: For ``sql``: names that its source may use, each a source value or the URI of a Delta table (templated).
+        source_version: Version of the source table to read (templated). Default: the latest when the job starts.
+        schema_evolution: Let the table get columns that only the source has, where a clause takes every column or assigns them
+            by name (templated). In ``sql`` it is ``WITH SCHEMA EVOLUTION``.
+        expect: Data-quality checks on the rows to be written, as Spark SQL (templated); if one fails, nothing is committed.
+        dry_run: Plan, match and check, but commit nothing (templated).
     """
 
     statement_type = MergeStatement

@@ -42,14 +42,15 @@ class DeltaNewCommitsOperator(CheckedArguments, BaseOperator):
     whatever comes in the meantime. When there is nothing new, or nothing but rearranged files, the task is skipped, and so are
     those behind it.
 
-    :param asset: The table's asset, which becomes an inlet of the task: in its state store Airflow keeps how far this task has
-        come. Mapped operators name it among their ``inlets`` too.
-    :param table: URI of the table's root, or its name below the table root of the connection (templated). Default: the URI
-        of the asset.
-    :param delta_conn_id: The ``delta`` connection (templated).
-    :param start: What the very first run gets: ``"earliest"`` all versions, ``"latest"`` none, a number that version and the
-        later ones (templated).
-    :param retry_policy: Which errors are worth another try. Default: those that may not come again.
+    Args:
+        asset: The table's asset, which becomes an inlet of the task: in its state store Airflow keeps how far this task has
+            come. Mapped operators name it among their ``inlets`` too.
+        table: URI of the table's root, or its name below the table root of the connection (templated). Default: the URI of the
+            asset.
+        delta_conn_id: The ``delta`` connection (templated).
+        start: What the very first run gets: ``"earliest"`` all versions, ``"latest"`` none, a number that version and the later
+            ones (templated).
+        retry_policy: Which errors are worth another try. Default: those that may not come again.
     """
 
     template_fields: Sequence[str] = ("table", "delta_conn_id", "start")

@@ -13,15 +13,16 @@ from airflow_delta.operators.job import DeltaJobOperator
 class DeltaOptimizeOperator(DeltaJobOperator):
     """Compact the small files of a Delta table, or cluster its rows; no row changes.
 
-    :param table: URI of the table's root (templated).
-    :param where: Spark SQL over partition columns (templated). Default: the whole table.
-    :param target_file_size: Bytes of a rewritten file (templated). Default: the table's ``delta.targetFileSize``, or 1 GiB.
-    :param small_file_size: Bytes below which a file is rewritten (templated). Default: every file below the target.
-    :param min_files: A partition with fewer files to rewrite is left alone (templated). Default: 2.
-    :param z_order_by: Columns by which the rows of each partition are clustered, so that queries for a value of any of them
-        read few files (templated). Default: no Z-order; on a table with clustering columns, these.
-    :param full: Recluster all files of a table with clustering columns, not only new files and small clusters (templated).
-    :param dry_run: Plan, but rewrite nothing (templated).
+    Args:
+        table: URI of the table's root (templated).
+        where: Spark SQL over partition columns (templated). Default: the whole table.
+        target_file_size: Bytes of a rewritten file (templated). Default: the table's ``delta.targetFileSize``, or 1 GiB.
+        small_file_size: Bytes below which a file is rewritten (templated). Default: every file below the target.
+        min_files: A partition with fewer files to rewrite is left alone (templated). Default: 2.
+        z_order_by: Columns by which the rows of each partition are clustered, so that queries for a value of any of them read
+            few files (templated). Default: no Z-order; on a table with clustering columns, these.
+        full: Recluster all files of a table with clustering columns, not only new files and small clusters (templated).
+        dry_run: Plan, but rewrite nothing (templated).
     """
 
     statement_type = OptimizeStatement

@@ -58,15 +58,15 @@ class DeltaPinOperator(DeltaCoreOperator):
     ``dag_run.conf["delta_versions"]`` goes before ``as_of``: ``{"orders": 17}``, by alias or table, for example from
     ``airflow backfill create --dag-run-conf``.
 
-    :param tables: Alias to the URI of a table's root, or to its name below the connection's table root (templated).
-    :param as_of: ``Version(n)``, ``Timestamp(t)``, ``ProducedBy(...)``, or alias to one of these (templated). Default: the
-        latest.
-    :param refresh: Whether a cleared task pins anew (templated). Default: False.
-    :param keep_for: How long the pins protect at most.
-    :param must_protect: Fail when a pin cannot be written beside its table (templated). Default: warn; a table may be another
-        team's.
-    :param engine: ``"worker"``, the default, or ``"spark"`` where only jobs can read the tables; then no task notices that
-        the run has ended, and its pins stay until they expire.
+    Args:
+        tables: Alias to the URI of a table's root, or to its name below the connection's table root (templated).
+        as_of: ``Version(n)``, ``Timestamp(t)``, ``ProducedBy(...)``, or alias to one of these (templated). Default: the latest.
+        refresh: Whether a cleared task pins anew (templated). Default: False.
+        keep_for: How long the pins protect at most.
+        must_protect: Fail when a pin cannot be written beside its table (templated). Default: warn; a table may be another
+            team's.
+        engine: ``"worker"``, the default, or ``"spark"`` where only jobs can read the tables; then no task notices that the run
+            has ended, and its pins stay until they expire.
     """
 
     statement_type = PinStatement

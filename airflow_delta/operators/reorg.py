@@ -15,9 +15,10 @@ class DeltaReorgOperator(DeltaJobOperator):
 
     A vacuum after the retention removes the old files.
 
-    :param table: URI of the table's root, or its name below the table root of the connection (templated).
-    :param where: Spark SQL over partition columns (templated). Default: the whole table.
-    :param dry_run: Plan, but rewrite nothing (templated).
+    Args:
+        table: URI of the table's root, or its name below the table root of the connection (templated).
+        where: Spark SQL over partition columns (templated). Default: the whole table.
+        dry_run: Plan, but rewrite nothing (templated).
     """
 
     statement_type = ReorgStatement

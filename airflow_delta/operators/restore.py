@@ -13,11 +13,12 @@ from airflow_delta.operators.core import DeltaCoreOperator
 class DeltaRestoreOperator(DeltaCoreOperator):
     """Restore a Delta table to an earlier version or timestamp, as one commit; the versions in between stay in its history.
 
-    :param table: URI of the table's root (templated).
-    :param version: The version to restore (templated).
-    :param timestamp: Or the time: milliseconds since the epoch, or ISO 8601 text (templated).
-    :param ignore_missing_files: Leave out files that are gone, instead of refusing (templated).
-    :param dry_run: Report which files would be added and removed, but commit nothing (templated).
+    Args:
+        table: URI of the table's root (templated).
+        version: The version to restore (templated).
+        timestamp: Or the time: milliseconds since the epoch, or ISO 8601 text (templated).
+        ignore_missing_files: Leave out files that are gone, instead of refusing (templated).
+        dry_run: Report which files would be added and removed, but commit nothing (templated).
     """
 
     statement_type = RestoreStatement

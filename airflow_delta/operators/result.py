@@ -29,11 +29,12 @@ class DeltaResultOperator(DeltaJobOperator):
 
     When the job was lost, the table's log shows whether it has committed. Clear it together with the task that submits.
 
-    :param job: The job (its texts are templates).
-    :param submitted_by: Id of the task that submits it (templated). Default: the only task upstream.
-    :param waits: Whether to wait for a job that the other task only submits, for ``execution_timeout``, which must be
-        set, at most; with ``deferrable=True`` in the triggerer (templated). Otherwise the job is over when this task begins.
-    :param kwargs: As ``DeltaJobOperator``: ``delta_conn_id``, ``asset``, ``retry_policy`` and so on.
+    Args:
+        job: The job (its texts are templates).
+        submitted_by: Id of the task that submits it (templated). Default: the only task upstream.
+        waits: Whether to wait for a job that the other task only submits, for ``execution_timeout``, which must be set, at
+            most; with ``deferrable=True`` in the triggerer (templated). Otherwise the job is over when this task begins.
+        **kwargs: As ``DeltaJobOperator``: ``delta_conn_id``, ``asset``, ``retry_policy`` and so on.
     """
 
     template_fields: Sequence[str] = (*DeltaJobOperator.template_fields, "job", "submitted_by", "waits")

@@ -17,9 +17,10 @@ class DeltaSqlOperator(DeltaWrittenRowsOperator):
     ``properties``, ``txn``, ``user_metadata`` and ``dry_run`` too, as
     :class:`~airflow_delta.operators.written_rows.DeltaWrittenRowsOperator` describes them.
 
-    :param table: URI of the table's root (templated).
-    :param query: One SELECT over the views; a path that ends in ``.sql`` is read from the DAG's folder (templated).
-    :param views: View name to a source value, or to the URI of a Delta table (templated).
+    Args:
+        table: URI of the table's root (templated).
+        query: One SELECT over the views; a path that ends in ``.sql`` is read from the DAG's folder (templated).
+        views: View name to a source value, or to the URI of a Delta table (templated).
     """
 
     template_fields: Sequence[str] = (*DeltaWrittenRowsOperator.template_fields, "query", "views")

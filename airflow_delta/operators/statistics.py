@@ -13,10 +13,11 @@ from airflow_delta.operators.core import DeltaCoreOperator
 class DeltaRecomputeStatisticsOperator(DeltaCoreOperator):
     """Compute the file statistics that the properties of a Delta table require, so that readers skip more files.
 
-    :param table: URI of the table's root (templated).
-    :param where: Only files that can hold rows for which this SQL is true (templated). Default: all files.
-    :param missing_only: Only files that have none (templated).
-    :param dry_run: Read the files, but commit nothing (templated).
+    Args:
+        table: URI of the table's root (templated).
+        where: Only files that can hold rows for which this SQL is true (templated). Default: all files.
+        missing_only: Only files that have none (templated).
+        dry_run: Read the files, but commit nothing (templated).
     """
 
     statement_type = StatisticsStatement

@@ -13,11 +13,12 @@ from airflow_delta.operators.job import DeltaJobOperator
 class DeltaUpdateOperator(DeltaJobOperator):
     """Update rows of a Delta table, as one commit.
 
-    :param table: URI of the table's root, or its name below the table root of the connection (templated).
-    :param assignments: Column to Spark SQL over the row as it was (templated).
-    :param where: Which rows: Spark SQL over the table's columns (templated). Default: all.
-    :param expect: Data-quality checks on the updated rows, as Spark SQL (templated); if one fails, nothing is committed.
-    :param dry_run: Plan and check, but commit nothing (templated).
+    Args:
+        table: URI of the table's root, or its name below the table root of the connection (templated).
+        assignments: Column to Spark SQL over the row as it was (templated).
+        where: Which rows: Spark SQL over the table's columns (templated). Default: all.
+        expect: Data-quality checks on the updated rows, as Spark SQL (templated); if one fails, nothing is committed.
+        dry_run: Plan and check, but commit nothing (templated).
     """
 
     statement_type = UpdateStatement

@@ -15,14 +15,15 @@ class DeltaVacuumOperator(DeltaCoreOperator):
 
     What a DAG run has pinned stays until the run has ended; ``details["pins"]`` of the result lists the pins and their holders.
 
-    :param table: URI of the table's root (templated).
-    :param retention_hours: Keep files that were removed in the last so many hours (templated). Default: the table's
-        ``delta.deletedFileRetentionDuration``, or a week.
-    :param dry_run: List, but delete nothing (templated). Default: True.
-    :param enforce_retention: Refuse a retention below the table's, which would break readers and time travel (templated).
-    :param lite: Look only at the files that commits since the last vacuum removed, instead of listing the table (templated).
-    :param inventory: Look only at the files that this Parquet file names (templated): ``path``, ``length``, ``isDir`` and
-        ``modificationTime``, as in inventories of S3 and Azure.
+    Args:
+        table: URI of the table's root (templated).
+        retention_hours: Keep files that were removed in the last so many hours (templated). Default: the table's
+            ``delta.deletedFileRetentionDuration``, or a week.
+        dry_run: List, but delete nothing (templated). Default: True.
+        enforce_retention: Refuse a retention below the table's, which would break readers and time travel (templated).
+        lite: Look only at the files that commits since the last vacuum removed, instead of listing the table (templated).
+        inventory: Look only at the files that this Parquet file names (templated): ``path``, ``length``, ``isDir`` and
+            ``modificationTime``, as in inventories of S3 and Azure.
     """
 
     statement_type = VacuumStatement

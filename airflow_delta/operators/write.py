@@ -17,9 +17,10 @@ class DeltaWriteOperator(DeltaWrittenRowsOperator):
     ``properties``, ``txn``, ``user_metadata`` and ``dry_run`` too, as
     :class:`~airflow_delta.operators.written_rows.DeltaWrittenRowsOperator` describes them.
 
-    :param table: URI of the table's root (templated).
-    :param source: URI of a Delta table, or a source value (templated).
-    :param source_version: Version of the source table to read (templated). Default: the latest when the job starts.
+    Args:
+        table: URI of the table's root (templated).
+        source: URI of a Delta table, or a source value (templated).
+        source_version: Version of the source table to read (templated). Default: the latest when the job starts.
     """
 
     template_fields: Sequence[str] = (*DeltaWrittenRowsOperator.template_fields, "source", "source_version")

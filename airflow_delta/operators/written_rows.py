@@ -15,22 +15,23 @@ from airflow_delta.operators.job import DeltaJobOperator
 class DeltaWrittenRowsOperator(DeltaJobOperator):
     """Write rows into a Delta table, as one commit; the first write makes the table.
 
-    :param mode: ``append``, ``overwrite``, ``replace_where``, ``dynamic_overwrite`` (the partitions that rows come into are
-        replaced), ``create`` (there must be no table) or ``create_or_replace`` (columns, partitioning and properties too; the
-        history stays) (templated).
-    :param replace_where: Spark SQL over the table's columns: the rows that are replaced; every written row must satisfy it
-        (templated). Only with the mode ``replace_where``. No file is opened where partition columns alone decide it.
-    :param partition_by: Partition columns when the table is made (templated).
-    :param cluster_by: Clustering columns when the table is made, at most four; not together with ``partition_by`` (templated).
-    :param merge_schema: Add the columns that only the rows have to the table, at any depth (templated).
-    :param overwrite_schema: Give the table the columns and the partitioning of the rows (templated). Only with the mode
-        ``overwrite``.
-    :param expect: Data-quality checks on the rows to be written, as Spark SQL (templated); if one fails, nothing is committed.
-    :param properties: Table properties when the table is made (templated).
-    :param txn: Name of an application and a number that grows with each of its writes (templated): a write whose number is not
-        greater than the table's last one for that application commits nothing.
-    :param user_metadata: Text that the commit carries for people (templated).
-    :param dry_run: Check, but commit nothing (templated).
+    Args:
+        mode: ``append``, ``overwrite``, ``replace_where``, ``dynamic_overwrite`` (the partitions that rows come into are
+            replaced), ``create`` (there must be no table) or ``create_or_replace`` (columns, partitioning and properties too;
+            the history stays) (templated).
+        replace_where: Spark SQL over the table's columns: the rows that are replaced; every written row must satisfy it
+            (templated). Only with the mode ``replace_where``. No file is opened where partition columns alone decide it.
+        partition_by: Partition columns when the table is made (templated).
+        cluster_by: Clustering columns when the table is made, at most four; not together with ``partition_by`` (templated).
+        merge_schema: Add the columns that only the rows have to the table, at any depth (templated).
+        overwrite_schema: Give the table the columns and the partitioning of the rows (templated). Only with the mode
+            ``overwrite``.
+        expect: Data-quality checks on the rows to be written, as Spark SQL (templated); if one fails, nothing is committed.
+        properties: Table properties when the table is made (templated).
+        txn: Name of an application and a number that grows with each of its writes (templated): a write whose number is not
+            greater than the table's last one for that application commits nothing.
+        user_metadata: Text that the commit carries for people (templated).
+        dry_run: Check, but commit nothing (templated).
     """
 
     statement_type = WriteStatement

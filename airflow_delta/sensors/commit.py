@@ -41,29 +41,30 @@ class DeltaCommitSensor(CheckedArguments, BaseSensorOperator):
     with ``CommitsCleanedUpError`` instead of waiting for what may be gone: it polls too seldom, or begins too early. For a
     plain version, a checkpoint of a later one is proof enough.
 
-    :param table: URI of the table's root, or its name below the table root of the connection (templated).
-    :param delta_conn_id: The ``delta`` connection (templated).
-    :param min_version: Wait for this version or a later one (templated).
-    :param after_version: Wait for a version after this one (templated).
-    :param after_timestamp: Wait for a commit later than this time (templated), such as ``"{{ data_interval_start }}"``: a
-        datetime (UTC where it has no zone), ISO text or milliseconds since the epoch. The time of a commit is the table's own:
-        the in-commit timestamp where it has these, else the time of the commit's file.
-    :param during: Wait for a commit of an interval (templated), from its start to before its end, such as that of the DAG run:
-        ``("{{ data_interval_start }}", "{{ data_interval_end }}")``. Once a later commit exists and none of the interval
-        fulfills the wait, the task fails with ``CommitWindowPassedError``.
-    :param since: ``"first_poke"`` waits for a commit after the first poke (templated), and misses what was committed before
-        that: ``after_timestamp`` does not. Retries and reschedules keep that version, a cleared task takes a new one.
-    :param run_of: Wait for the commit of a DAG run (templated): ``{"dag_id": ..., "logical_date": ...}`` or ``run_id``, and
-        ``task_id`` and ``map_index`` where it has several. All commits that the log holds are searched. A task that commits
-        nothing, such as a MERGE without matches, is never found.
-    :param operations: Wait for one of these operations (templated): Delta's names, such as ``"MERGE"``.
-    :param partitions: Wait for a commit that adds or removes files in partitions for which this predicate holds (templated),
-        such as ``"day = DATE'{{ ds }}'"``.
-    :param data_change_only: Skip commits that change no row, such as those of OPTIMIZE and VACUUM (templated).
-    :param min_rows: Wait until the matching commits have inserted, updated or deleted so many rows together (templated), by
-        their metrics, or by the rows of the files they added where the writer left none.
-    :param deferrable: Wait in the triggerer, without a worker (templated).
-    :param retry_policy: Which errors are worth another try. Default: those that may not come again.
+    Args:
+        table: URI of the table's root, or its name below the table root of the connection (templated).
+        delta_conn_id: The ``delta`` connection (templated).
+        min_version: Wait for this version or a later one (templated).
+        after_version: Wait for a version after this one (templated).
+        after_timestamp: Wait for a commit later than this time (templated), such as ``"{{ data_interval_start }}"``: a datetime
+            (UTC where it has no zone), ISO text or milliseconds since the epoch. The time of a commit is the table's own: the
+            in-commit timestamp where it has these, else the time of the commit's file.
+        during: Wait for a commit of an interval (templated), from its start to before its end, such as that of the DAG run:
+            ``("{{ data_interval_start }}", "{{ data_interval_end }}")``. Once a later commit exists and none of the interval
+            fulfills the wait, the task fails with ``CommitWindowPassedError``.
+        since: ``"first_poke"`` waits for a commit after the first poke (templated), and misses what was committed before that:
+            ``after_timestamp`` does not. Retries and reschedules keep that version, a cleared task takes a new one.
+        run_of: Wait for the commit of a DAG run (templated): ``{"dag_id": ..., "logical_date": ...}`` or ``run_id``, and
+            ``task_id`` and ``map_index`` where it has several. All commits that the log holds are searched. A task that commits
+            nothing, such as a MERGE without matches, is never found.
+        operations: Wait for one of these operations (templated): Delta's names, such as ``"MERGE"``.
+        partitions: Wait for a commit that adds or removes files in partitions for which this predicate holds (templated), such
+            as ``"day = DATE'{{ ds }}'"``.
+        data_change_only: Skip commits that change no row, such as those of OPTIMIZE and VACUUM (templated).
+        min_rows: Wait until the matching commits have inserted, updated or deleted so many rows together (templated), by their
+            metrics, or by the rows of the files they added where the writer left none.
+        deferrable: Wait in the triggerer, without a worker (templated).
+        retry_policy: Which errors are worth another try. Default: those that may not come again.
     """
 
     template_fields: Sequence[str] = (

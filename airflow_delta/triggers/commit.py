@@ -21,10 +21,11 @@ class DeltaCommitWaitTrigger(BaseTrigger):
 
     A missing table is waited for, and so is a storage that is temporarily unavailable.
 
-    :param table: URI of the table's root, or its name below the table root of the connection.
-    :param delta_conn_id: The ``delta`` connection.
-    :param wait: What to wait for, as ``CommitWait.to_json`` gives it.
-    :param poll_interval: Seconds between two polls.
+    Args:
+        table: URI of the table's root, or its name below the table root of the connection.
+        delta_conn_id: The ``delta`` connection.
+        wait: What to wait for, as ``CommitWait.to_json`` gives it.
+        poll_interval: Seconds between two polls.
     """
 
     def __init__(self, *, table: str, delta_conn_id: str, wait: Mapping[str, Any], poll_interval: float) -> None:

@@ -84,14 +84,15 @@ class DeltaCommitEventTrigger(BaseEventTrigger):
 
     A table that does not exist yet is waited for, and so is a storage that is unavailable, with growing pauses.
 
-    :param table: URI of the table's root, or its name below the table root of the connection.
-    :param delta_conn_id: The ``delta`` connection.
-    :param start: Where a new watcher begins: ``"latest"`` announces what is committed from now on, ``"earliest"`` all that the
-        log holds, a number that version and the later ones.
-    :param operations: Announce these operations only, by Delta's names such as ``MERGE``.
-    :param partitions: Announce only commits that touch files for which this predicate over the partition columns holds.
-    :param poll_interval: Seconds between two polls.
-    :param asset: Name of the watched asset; needed where two assets are watched by equal triggers.
+    Args:
+        table: URI of the table's root, or its name below the table root of the connection.
+        delta_conn_id: The ``delta`` connection.
+        start: Where a new watcher begins: ``"latest"`` announces what is committed from now on, ``"earliest"`` all that the log
+            holds, a number that version and the later ones.
+        operations: Announce these operations only, by Delta's names such as ``MERGE``.
+        partitions: Announce only commits that touch files for which this predicate over the partition columns holds.
+        poll_interval: Seconds between two polls.
+        asset: Name of the watched asset; needed where two assets are watched by equal triggers.
     """
 
     def __init__(

@@ -29,15 +29,16 @@ class DeltaResultTrigger(BaseTrigger):
     after the deadline, when the driver was killed.
     A storage that is temporarily unavailable is waited for. When a user clears or marks the task, the driver is killed.
 
-    :param delta_conn_id: The ``delta`` connection, for the location of results.
-    :param base: URI below which the document is written.
-    :param token: The task's idempotency token.
-    :param start_version: The table's version when the token was generated; only passed on.
-    :param before: The tries that had left a document before the job was submitted.
-    :param spark_conn_id: The Spark connection, to query the state of the driver.
-    :param job_id: The driver, as ``SparkDriver`` takes it; None when the cluster cannot report it.
-    :param until: The deadline, in seconds since the epoch; None for none.
-    :param poll_interval: Seconds between two polls.
+    Args:
+        delta_conn_id: The ``delta`` connection, for the location of results.
+        base: URI below which the document is written.
+        token: The task's idempotency token.
+        start_version: The table's version when the token was generated; only passed on.
+        before: The tries that had left a document before the job was submitted.
+        spark_conn_id: The Spark connection, to query the state of the driver.
+        job_id: The driver, as ``SparkDriver`` takes it; None when the cluster cannot report it.
+        until: The deadline, in seconds since the epoch; None for none.
+        poll_interval: Seconds between two polls.
     """
 
     def __init__(

@@ -49,7 +49,8 @@ def argument_guide() -> Iterator[str]:
 
 def section(room: str, task: type[BaseOperator]) -> Iterator[str]:
     """What the docstring of an operator says, its arguments as a table with their defaults."""
-    text, *arguments = re.split(r"^:param ", inspect.getdoc(task) or "", flags=re.MULTILINE)
+    text, _, described = (inspect.getdoc(task) or "").partition("\nArgs:\n")
+    arguments = re.findall(r"^(\w.*?)(?=^\w|\Z)", dedent(described).replace("**kwargs", "kwargs"), re.DOTALL | re.MULTILINE)
     yield f"## `{task.__name__}`\n\n`from {room} import {task.__name__}`\n"
     yield EXAMPLE.sub(lambda example: f":\n\n```python\n{dedent(example[1]).strip()}\n```\n\n", text.replace("``", "`"))
     if issubclass(task, DeltaJobOperator) and task is not DeltaJobOperator:

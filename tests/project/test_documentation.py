@@ -20,7 +20,7 @@ from airflow_delta.cli.main import app
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.get_provider_info import get_provider_info
 from airflow_delta.jobs.spec import JobSpec
-from docs.site.generate import benchmark_chart, generated
+from docs.site.generate import argument_guide, benchmark_chart, generated, parameters
 
 ROOT = Path(__file__).parents[2]
 FIRST = ("README.md", "CONTRIBUTING.md", "SECURITY.md")
@@ -217,3 +217,15 @@ def test_the_chart_shows_the_figures_of_the_benchmarks():
     chart = benchmark_chart(PAGES["docs/benchmarks.md"])
     assert (ROOT / "docs" / "images" / "benchmarks.svg").read_text() == chart, "run python docs/site/generate.py"
     assert chart.count(" s</text>") == 20
+
+
+OF_AIRFLOW = {"name", "outlets", "inlets", "kwargs"}  # taken to give them another default, and documented by Airflow
+
+
+@pytest.mark.parametrize("section", "\n".join(argument_guide()).split("## `")[1:], ids=lambda section: section.split("`")[0])
+def test_the_guide_of_an_operator_has_every_argument_that_its_constructor_adds(section):
+    name = section.split("`")[0]
+    task = getattr(operators, name, None) or getattr(sensors, name)
+    listed = set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
+    assert parameters(task).keys() - {"self"} - OF_AIRFLOW <= listed
+    assert listed <= {argument for base in task.__mro__ for argument in parameters(base)}
