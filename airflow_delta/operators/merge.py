@@ -113,11 +113,11 @@ class DeltaMergeOperator(DeltaJobOperator):
         """What the job is to do, made from the rendered arguments."""
         source = None if self.source is None else source_of(self.source, self.source_version)
         if self.sql is not None:
-            return self._split(self.sql, source)
+            return self._from_sql(self.sql, source)
         return self._statement(source=source, clauses=UPSERT if self.clauses is None else self.clauses)
 
-    def _split(self, sql: str, source: Source | None) -> MergeStatement:
-        """The statement that the text says."""
+    def _from_sql(self, sql: str, source: Source | None) -> MergeStatement:
+        """The statement of a ``MERGE INTO`` text."""
         statement: MergeStatement = import_module("airflow_delta.core.merge_text").merge_statement(
             sql,
             table=self.table,

@@ -83,7 +83,7 @@ def test_a_relative_name_lies_below_the_table_root(connection, table, uri):
     assert connection("lake", host="s3://lake/tables/").table_uri(table) == uri
 
 
-def test_every_name_of_a_table_in_a_statement_is_placed(connection):
+def test_every_table_name_in_a_statement_becomes_its_uri(connection):
     hook = connection("lake", host="/lake")
     views = {"a": TableSource("a", version=3), "b": TableSource("s3://far/b"), "c": FileSource("c/*.csv", format="csv")}
     merge = MergeStatement(table="flights", source=SqlSource("SELECT * FROM a", views=views), on="target.id = source.id")

@@ -44,7 +44,7 @@ def test_a_driver_beside_the_worker_finds_the_options_and_the_worker_keeps_none(
 
 
 @pytest.mark.parametrize("master", ["yarn", "k8s://https://m"])
-def test_a_driver_on_the_cluster_gets_none_which_the_log_tells(hook, caplog, master):
+def test_a_driver_on_the_cluster_gets_none_and_the_log_says_so(hook, caplog, master):
     before = dict(os.environ)
     with caplog.at_level(logging.WARNING), credentials_for_the_driver(hook, target(master, is_cluster_mode=True)):
         assert dict(os.environ) == before

@@ -55,7 +55,7 @@ def test_two_tasks_that_met_do_not_wait_equally_long():
     assert len(set(delays(DeltaRetryPolicy(), tries=4))) == 4
 
 
-def test_a_task_that_asks_for_shorter_pauses_begins_with_its_own():
+def test_a_shorter_retry_delay_of_the_task_is_the_first_pause():
     context = {"task": SimpleNamespace(retry_delay=timedelta(seconds=2))}
     assert delays(DeltaRetryPolicy(jitter=lambda: 1.0), tries=3, context=context) == [2, 4, 8]
     context = {"task": SimpleNamespace(retry_delay=timedelta(hours=1))}

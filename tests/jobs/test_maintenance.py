@@ -200,7 +200,7 @@ def test_vacuum_and_cleanup_delete_what_retention_allows(aged):
     assert steps(run(aged), "due") == dict.fromkeys(STEPS, False)
 
 
-def test_a_dry_run_tells_what_is_due_and_changes_nothing(aged):
+def test_a_dry_run_reports_what_is_due_and_changes_nothing(aged):
     before = {file.path for file in aged.store.list_all()}
     result = run(aged, dry_run=True)
     assert [name for name, due in steps(result, "due").items() if due] == ["vacuum", "clean_up_log"]

@@ -48,7 +48,7 @@ def test_a_vacuum_names_what_it_would_delete_and_then_deletes_it(flights, tmp_pa
 @pytest.mark.parametrize(
     ("kind", "suffix"), [("classic", ".checkpoint.parquet"), ("multi-part", ".parquet"), (None, ".parquet")]
 )
-def test_a_checkpoint_is_written_in_the_kind_asked_for(flights, kind, suffix):
+def test_a_checkpoint_is_written_in_the_requested_kind(flights, kind, suffix):
     result = done(CheckpointStatement(table=str(flights), kind=kind))
     assert (result.version, result.committed) == (1, False)
     (written, *_) = (flights / "_delta_log").glob(f"{1:020d}.checkpoint*")

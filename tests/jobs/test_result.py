@@ -91,13 +91,13 @@ def test_no_document_is_none_and_reading_makes_no_directory(tmp_path):
 def test_old_documents_are_swept_and_nothing_else(tmp_path):
     old, fresh = result_uri(str(tmp_path), TOKEN, 1), result_uri(str(tmp_path), TOKEN, 2)
     write_result(old, ResultDocument(outcome=OUTCOME))
-    stranger = tmp_path / "_airflow_delta" / "results" / "notes.txt"
-    stranger.write_text("mine")
-    for path in (old, stranger):
+    foreign_file = tmp_path / "_airflow_delta" / "results" / "notes.txt"
+    foreign_file.write_text("mine")
+    for path in (old, foreign_file):
         os.utime(path, (0, 0))
     write_result(fresh, ResultDocument(outcome=OUTCOME), clock=lambda: KEPT_FOR + 1)
     assert written_results(str(tmp_path), TOKEN) == {2}
-    assert stranger.exists()
+    assert foreign_file.exists()
 
 
 def test_every_error_code_is_known_to_one_registry():

@@ -73,7 +73,7 @@ def test_a_field_that_a_later_version_adds_changes_no_digest_as_long_as_it_says_
     assert statement_digest(CheckpointStatement(table="/t", version=0)) != statement_digest(CheckpointStatement(table="/t"))
 
 
-def test_the_digest_tells_statements_apart_and_nothing_else():
+def test_digests_differ_exactly_where_statements_do():
     same = MergeStatement(table="/lake/flights", source=TableSource("/lake/feed", version="3"), on="target.id = source.id")
     other = MergeStatement(table="/lake/flights", source=TableSource("/lake/feed", version=4), on="target.id = source.id")
     assert statement_digest(same) == statement_digest(STATEMENT)

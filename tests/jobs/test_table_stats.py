@@ -28,7 +28,7 @@ def table(tmp_path):
     return tmp_path
 
 
-def test_a_document_tells_the_last_commits_and_the_size_of_the_table(table):
+def test_a_document_has_the_last_commits_and_the_size_of_the_table(table):
     log = DeltaLog.for_table(str(table))
     document = attach_table_stats(ResultDocument(outcome=OUTCOME, duration_ms=7), log)
     size = sum(path.stat().st_size for path in table.glob("*.parquet"))

@@ -71,7 +71,7 @@ def test_a_search_begins_a_day_before_the_run_and_earlier_where_the_log_does_not
     assert version_before(DeltaLog.for_table(str(tmp_path / "none")), DAY) is None
 
 
-def test_a_table_that_does_not_open_is_examined_although_nobody_knows_a_version_to_begin_with(tmp_path):
+def test_the_health_of_a_table_that_does_not_open_is_checked_without_a_start_version(tmp_path):
     log = tmp_path / "_delta_log"
     log.mkdir()
     (log / f"{0:020d}.json").write_text("{")

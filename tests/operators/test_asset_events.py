@@ -84,7 +84,7 @@ def test_a_commit_is_announced_small_and_flat(empty_table, recording_submit, run
 
 
 @pytest.mark.parametrize(("emit", "versions"), [("on_commit", []), ("always", [7]), ("never", [])])
-def test_a_run_without_a_commit_is_announced_only_where_that_is_asked_for(
+def test_a_run_without_a_commit_is_announced_only_with_emit_always(
     empty_table, recording_submit, run_task, asset, events, emit, versions
 ):
     submit = recording_submit(NOTHING_TO_DO)
@@ -126,7 +126,7 @@ def test_the_user_s_own_outlets_stay(empty_table, recording_submit, run_task, as
         assert len(session.scalars(query).all()) == 1
 
 
-def test_mapped_tasks_announce_each_its_own_commit(empty_table, recording_submit, run_dag, asset, events):
+def test_every_mapped_task_announces_its_own_commit(empty_table, recording_submit, run_dag, asset, events):
     """Trap 9: the list of outlets belongs to all of them."""
     commits, idle = recording_submit(), recording_submit(NOTHING_TO_DO)
     arguments = {"task_id": "merge", "source": "/lake/feed", "table": str(empty_table), "conn_id": "spark_local"}
@@ -186,7 +186,7 @@ def test_an_asset_that_is_an_outlet_already_is_none_twice(asset):
     assert declared_outlets(None, None) == []
 
 
-def test_commits_of_maintenance_are_announced_only_where_that_is_asked_for(asset):
+def test_commits_of_maintenance_are_announced_only_with_emit_always(asset):
     """Trap 15: a DAG that compacts the table which it is scheduled on would start itself for ever."""
     result = OperationResult(table="/t", version=1, read_version=0, operation="OPTIMIZE", committed=True)
     ti = SimpleNamespace(dag_id="d", task_id="t", run_id="r")

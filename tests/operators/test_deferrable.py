@@ -43,7 +43,7 @@ os._exit(75)
 
 
 class Watched(DeltaMergeOperator):
-    """Tells what the triggerer saw."""
+    """Records what the triggerer saw."""
 
     events: ClassVar = []
 
@@ -137,7 +137,7 @@ def test_when_the_time_is_over_the_driver_is_ended(empty_table, recording_submit
     assert (events, resource_manager.killed) == (["late"], ["application_1_0001"])
 
 
-def test_where_nobody_would_notice_a_dead_driver_a_time_limit_is_asked_for(empty_table, recording_submit, run_task, plain_yarn):
+def test_where_nobody_would_notice_a_dead_driver_a_time_limit_is_required(empty_table, recording_submit, run_task, plain_yarn):
     submit = recording_submit()
     run = run_task(lambda: merge(empty_table, submit))
     (error,) = run.errors
@@ -247,7 +247,7 @@ def test_a_trigger_waits_for_a_new_document_and_for_a_storage_that_does_not_answ
     assert asyncio.run(event_of(trigger(tmp_path), then=come_back)) == "document"
 
 
-def test_a_trigger_asks_a_silent_cluster_for_a_while_only(airflow_database, tmp_path, resource_manager, monkeypatch):
+def test_a_trigger_polls_a_silent_cluster_for_a_while_only(airflow_database, tmp_path, resource_manager, monkeypatch):
     resource_manager.state = ""
     monkeypatch.setattr("airflow_delta.triggers.result.UNANSWERED_LIMIT", 0.2)
     assert asyncio.run(event_of(trigger(tmp_path, job_id="application_1_0001"))) == "unknown"

@@ -123,7 +123,7 @@ def run_job(run_task):
     return run
 
 
-def test_the_submitted_job_knows_who_asks_and_its_result_comes_back(empty_table, submitter, run_job, tmp_path):
+def test_the_submitted_job_knows_the_requesting_task_and_its_result_comes_back(empty_table, submitter, run_job, tmp_path):
     on = """target.day = DATE'{{ ds }}' AND target.name = '{{ "it" ~ '"' ~ "s" }}'"""
     run = run_job(submitter(), job_on(empty_table, tmp_path, on=on))
     (call,) = submitter.calls()
@@ -231,7 +231,7 @@ def test_a_task_that_is_to_push_no_xcom_leaves_none_of_its_job(empty_table, subm
     assert [type(error) for error in run.errors] == [JobNotSubmittedError]
 
 
-def test_a_result_that_nobody_asked_for_says_so(empty_table, run_task, tmp_path):
+def test_a_result_without_a_submit_fails_with_a_typed_error(empty_table, run_task, tmp_path):
     run = run_task(lambda: DeltaResultOperator(task_id="result", job=job_on(empty_table, tmp_path)))
     assert [type(error) for error in run.errors] == [JobNotSubmittedError]
 

@@ -61,13 +61,13 @@ def test_every_try_looks_again_however_broken_the_log_is(broken_table, run_task)
 
 
 @pytest.mark.parametrize(("fail_on", "state"), [("error", "success"), ("warning", "failed"), (None, "success")])
-def test_a_warning_fails_a_task_that_asks_for_it(short_table, run_task, fail_on, state):
+def test_a_warning_fails_a_task_with_fail_on_warning(short_table, run_task, fail_on, state):
     run = run_task(lambda: health(short_table, fail_on=fail_on))
     assert run.state == state
     assert [finding["code"] for finding in run.result["details"]["findings"]] == ["RETENTION_SHORT"]
 
 
-def test_the_log_tells_each_finding_with_its_remedy(short_table, run_task, capsys):
+def test_every_finding_is_logged_with_its_remedy(short_table, run_task, capsys):
     run_task(lambda: health(short_table))
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "RETENTION_SHORT" in line]
     assert "warning RETENTION_SHORT: delta.deletedFileRetentionDuration is 1 hours" in line

@@ -208,7 +208,7 @@ def test_the_first_write_leaves_its_result_in_a_private_place(tmp_path, recordin
     assert not table.exists()
 
 
-def test_in_cluster_mode_the_first_write_asks_for_a_scratch_place(tmp_path, recording_submit, run_task, monkeypatch):
+def test_in_cluster_mode_the_first_write_requires_a_scratch_uri(tmp_path, recording_submit, run_task, monkeypatch):
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_YARN", '{"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}')
     submit = recording_submit()
 

@@ -71,7 +71,7 @@ def test_where_the_worker_cannot_see_the_table_spark_looks(recording_submit, run
     assert (run.state, len(submit.calls)) == ("success", 1)
 
 
-def test_a_dry_run_tells_what_is_due_and_needs_no_spark(table, run_task):
+def test_a_dry_run_reports_what_is_due_and_needs_no_spark(table, run_task):
     run = run_task(lambda: maintenance(table, conn_id="none", min_small_files=3, max_commits=1, dry_run=True))
     assert [name for name, due in steps(run, "due").items() if due] == ["optimize", "checkpoint"]
     assert steps(run) == dict.fromkeys(STEPS, False)
@@ -97,7 +97,7 @@ if number == 1:
     assert first["spec"]["origin"]["token"] == second["spec"]["origin"]["token"]
 
 
-def test_a_failed_step_fails_the_task_and_tells_what_was_done(table, run_task):
+def test_a_failed_step_fails_the_task_and_reports_what_was_done(table, run_task):
     data = next(table.glob("*.parquet"))
     data.write_bytes(b"no Parquet")
     log = DeltaLog.for_table(str(table))

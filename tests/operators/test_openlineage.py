@@ -111,7 +111,7 @@ def test_what_openlineage_has_no_name_for_is_left_out():
 
 
 @pytest.mark.parametrize(("table", "outputs"), [("flights", []), ("s3://lake/flights", [("s3://lake", "flights")])])
-def test_before_the_work_only_a_uri_tells_where_a_table_lies(table, outputs):
+def test_before_the_work_the_table_is_known_by_its_uri_alone(table, outputs):
     assert [(output.namespace, output.name) for output in lineage_of_plan(table).outputs] == outputs
 
 

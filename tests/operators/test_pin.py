@@ -271,7 +271,7 @@ def test_a_later_task_gets_the_version_as_a_number_in_a_text(table, run_dag, xco
         pin.version("rates")
 
 
-def test_mapped_pins_are_each_their_own(table, run_dag):
+def test_every_mapped_task_has_its_own_pin(table, run_dag):
     with DAG("mapped", schedule=None, start_date=DAY) as dag:
         DeltaPinOperator.partial(task_id="pin", tables={"orders": str(table)}).expand(as_of=[Version(1), Version(2)])
     assert run_dag(dag, logical_date=DAY).state == "success"

@@ -42,10 +42,10 @@ def lake(request, monkeypatch):
     return log
 
 
-in_each_store = pytest.mark.parametrize("lake", ["s3", "azure", "gcs"], indirect=True)
+in_every_store = pytest.mark.parametrize("lake", ["s3", "azure", "gcs"], indirect=True)
 
 
-@in_each_store
+@in_every_store
 def test_a_worker_keeps_a_table_by_its_name_alone(lake, run_task):
     checkpoint = run_task(
         lambda: DeltaCheckpointOperator(task_id="checkpoint", table="flights", delta_conn_id="lake", engine="worker"),
@@ -60,13 +60,13 @@ def test_a_worker_keeps_a_table_by_its_name_alone(lake, run_task):
     assert (vacuum.state, vacuum.errors, vacuum.result["table"]) == ("success", [], lake.table_uri)
 
 
-@in_each_store
+@in_every_store
 def test_a_sensor_finds_the_table_by_its_name(lake, run_task):
     run = run_task(lambda: DeltaCommitSensor(task_id="wait", table="flights", delta_conn_id="lake", min_version=0))
     assert (run.state, run.result) == ("success", 0)
 
 
-@in_each_store
+@in_every_store
 def test_the_connection_can_be_tested(lake):
     assert DeltaHook("lake").test_connection() == (
         True,

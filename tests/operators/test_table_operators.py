@@ -195,7 +195,7 @@ def test_an_older_version_comes_back(flights, run_task):
     assert rows(flights) == [(1, 10), (2, 20)]
 
 
-def test_a_table_is_cloned_at_a_version_and_the_history_tells_which(flights, tmp_path, run_task):
+def test_a_table_is_cloned_at_a_version_which_the_history_names(flights, tmp_path, run_task):
     def clone(**arguments):
         return DeltaCloneOperator(
             task_id="clone",
@@ -257,7 +257,7 @@ def test_manifests_name_the_files(flights, run_task):
     assert sorted(path.rsplit("/", 1)[-1] for path in named) == sorted(path.name for path in flights.glob("*.parquet"))
 
 
-def test_statistics_are_computed_where_the_table_asks_for_others(flights, run_task):
+def test_statistics_are_computed_where_the_table_requires_others(flights, run_task):
     def compute(**arguments):
         return DeltaRecomputeStatisticsOperator(task_id="compute", table=str(flights), engine="worker", **arguments)
 
@@ -308,7 +308,7 @@ def test_dry_runs_report_what_the_table_would_be(flights, tmp_path, run_task):
     assert len(commits(flights)) == 2
 
 
-def test_mapped_tasks_make_a_table_each(tmp_path, run_dag, xcom):
+def test_every_mapped_task_makes_its_table(tmp_path, run_dag, xcom):
     tables = [str(tmp_path / name) for name in ("a", "b")]
     with DAG("mapped", schedule=None, start_date=pendulum.datetime(2013, 1, 1)) as dag:
         made = DeltaCreateOperator.partial(task_id="create", columns="id BIGINT", engine="worker").expand(table=tables)

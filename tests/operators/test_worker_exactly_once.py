@@ -105,7 +105,7 @@ def test_a_cleared_task_makes_its_table_again_or_finds_it(tmp_path, run_task, cl
     ],
     ids=["create", "clone", "alter", "restore"],
 )
-def test_what_a_lost_twin_has_done_meanwhile_is_no_error_but_the_result(flights, tmp_path, make):
+def test_the_commit_of_a_zombie_attempt_is_the_result_and_no_error(flights, tmp_path, make):
     statement, origin = make(tmp_path), Origin(token=TOKEN, record={"try_number": 1})
     log = DeltaLog.for_table(statement.table)
     start = log.snapshot().version if log.exists() else -1

@@ -246,7 +246,7 @@ def test_the_triggerer_goes_on_where_the_worker_stopped(table, context):
     assert asyncio.run(wait()) == {"version": 2}
 
 
-def test_the_triggerer_tells_what_it_met_and_the_task_fails_with_it(table, context):
+def test_an_error_in_the_triggerer_fails_the_task_with_it(table, context):
     for _ in range(6):
         table.write()
     table.clean_up(5)

@@ -76,7 +76,7 @@ def test_what_to_wait_for_is_said_in_exactly_one_way(tmp_path, given):
         ({"since": "first_poke"}, False),
     ],
 )
-def test_a_poke_tells_whether_the_version_is_reached(tmp_path, given, done):
+def test_a_poke_returns_whether_the_version_is_reached(tmp_path, given, done):
     for version in range(3):
         commit(tmp_path, version)
     value = sensor(tmp_path, **given).poke(context())

@@ -91,7 +91,7 @@ def ranges(events):
     return [(event["from_version"], event["to_version"]) for event in events]
 
 
-def test_one_event_tells_of_all_commits_since_the_last(table):
+def test_one_event_covers_all_commits_since_the_last(table):
     async def scenario():
         table.create()
         store = AssetStore()
@@ -354,7 +354,7 @@ def test_more_commits_than_one_poll_reads_are_announced_piece_by_piece(table, mo
     assert ranges(asyncio.run(scenario())) == [(1, 3), (4, 7), (8, 9)]
 
 
-def test_without_a_triggerer_an_event_counts_when_the_next_is_asked_for(table):
+def test_without_a_triggerer_an_event_counts_when_the_next_is_requested(table):
     async def scenario():
         table.create()
         table.write()
