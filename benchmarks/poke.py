@@ -21,7 +21,7 @@ from typing import Any
 from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.core.storage.log_store import FileStatus
-from airflow_delta.watch.commit_cursor import first_cursor, look
+from airflow_delta.watch.commit_cursor import first_cursor, poll
 from airflow_delta.watch.commit_filter import CommitFilter
 from airflow_delta.watch.commit_watch import CommitWait, CommitWatch
 
@@ -92,10 +92,10 @@ def main() -> None:
         print(f"{arguments.commits} commits, {os.cpu_count()} cores{'':<14}median       1 of 100")
         for name, wait in (("any commit", CommitWait(after=head)), ("a MERGE", CommitWait(after=head, wanted=WANTED))):
             watch = CommitWatch(store, wait, thorough=False)
-            measure(f"sensor, {name}", store, watch.look, arguments.pokes)
-            measure(f"sensor, {name}, first", store, lambda wait=wait: CommitWatch(store, wait).look(), arguments.pokes)
+            measure(f"sensor, {name}", store, watch.poll, arguments.pokes)
+            measure(f"sensor, {name}, first", store, lambda wait=wait: CommitWatch(store, wait).poll(), arguments.pokes)
         cursor = first_cursor(store, "latest")
-        measure("watcher", store, lambda: look(store, cursor, WANTED), arguments.pokes)
+        measure("watcher", store, lambda: poll(store, cursor, WANTED), arguments.pokes)
 
 
 if __name__ == "__main__":

@@ -155,7 +155,7 @@ class DeltaCommitSensor(CheckedArguments, BaseSensorOperator):
         if not self.deferrable:
             return super().execute(context)
         watch = self._begin(context)
-        version = self._look(watch, context)
+        version = self._poll(watch, context)
         if version is not None:
             return version
         return self.defer(
@@ -172,7 +172,7 @@ class DeltaCommitSensor(CheckedArguments, BaseSensorOperator):
     def poke(self, context: Context) -> PokeReturnValue:
         """Poke once: a listing of the log's end the first time, then one probe for the next file."""
         self._watch = self._watch or self._begin(context)
-        version = self._look(self._watch, context)
+        version = self._poll(self._watch, context)
         return PokeReturnValue(is_done=version is not None, xcom_value=version)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> int:  # noqa: ARG002 - Airflow's signature
@@ -199,10 +199,10 @@ class DeltaCommitSensor(CheckedArguments, BaseSensorOperator):
         self.log.info("Waiting for a commit after version %s of %s", wait.after, self.table)
         return CommitWatch(store, wait, thorough=thorough)
 
-    def _look(self, watch: CommitWatch, context: Context) -> int | None:
+    def _poll(self, watch: CommitWatch, context: Context) -> int | None:
         before = watch.wait
         try:
-            return watch.look()
+            return watch.poll()
         finally:
             if watch.wait != before:
                 self._store(watch.wait, context)

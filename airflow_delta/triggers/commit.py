@@ -13,7 +13,7 @@ from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.foreign_values import printable
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.watch.bounded_log import BoundedLog, TooMuchToRead
-from airflow_delta.watch.commit_watch import CommitWait, CommitWatch, look_once
+from airflow_delta.watch.commit_watch import CommitWait, CommitWatch, poll_once
 
 
 class DeltaCommitWaitTrigger(BaseTrigger):
@@ -54,7 +54,7 @@ class DeltaCommitWaitTrigger(BaseTrigger):
             try:
                 if watch is None:
                     watch = await asyncio.to_thread(self._watch)
-                version = await asyncio.to_thread(self._look, watch)
+                version = await asyncio.to_thread(self._poll, watch)
             except DeltaError as error:
                 yield TriggerEvent({"error": error.to_json()})  # type: ignore[no-untyped-call]
                 return
@@ -72,10 +72,10 @@ class DeltaCommitWaitTrigger(BaseTrigger):
         self._bounded = BoundedLog(DeltaHook(self.delta_conn_id).log_store(self.table))
         return CommitWatch(self._bounded.files, CommitWait.from_json(self.wait))
 
-    def _look(self, watch: CommitWatch) -> int | None:
+    def _poll(self, watch: CommitWatch) -> int | None:
         self._bounded.begin()
         try:
-            return watch.look()
+            return watch.poll()
         except TooMuchToRead:
-            version, watch.wait = self._bounded.apart(partial(look_once, wait=watch.wait))
+            version, watch.wait = self._bounded.run_in_process(partial(poll_once, wait=watch.wait))
             return version

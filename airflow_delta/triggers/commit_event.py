@@ -19,7 +19,7 @@ from airflow_delta.core.statements.fields import converted_value, is_template
 from airflow_delta.core.statements.validation import texts
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.watch.bounded_log import BoundedLog
-from airflow_delta.watch.commit_cursor import Look, Start, WatchCursor, first_cursor, look
+from airflow_delta.watch.commit_cursor import PollResult, Start, WatchCursor, first_cursor, poll
 from airflow_delta.watch.commit_filter import CommitFilter
 
 STATE_KEY = "airflow_delta.watched"
@@ -164,7 +164,7 @@ class DeltaCommitEventTrigger(BaseEventTrigger):
         async for tick in shared_stream:
             try:
                 stored = cursor or await self._stored_cursor()
-                found = await asyncio.to_thread(self._look, stored)
+                found = await asyncio.to_thread(self._poll, stored)
                 if found.event is None and found.cursor != stored:
                     await self._store(found.cursor)
             except Exception as error:  # noqa: BLE001 - a trigger that raises is started again every second
@@ -181,14 +181,14 @@ class DeltaCommitEventTrigger(BaseEventTrigger):
                 tick.when_stored = partial(self._try_to_store, found.cursor)
                 yield TriggerEvent(json_value(found.event))  # type: ignore[no-untyped-call]
 
-    def _look(self, cursor: WatchCursor | None) -> Look:
+    def _poll(self, cursor: WatchCursor | None) -> PollResult:
         if self._files is None:
             self._files = BoundedLog(DeltaHook(self.delta_conn_id).log_store(self.table))
         if cursor is None:
-            cursor = self._files.look(partial(first_cursor, start=self.start))
+            cursor = self._files.run(partial(first_cursor, start=self.start))
             if self.start == "latest":
-                return Look(cursor=cursor)
-        return self._files.look(partial(look, cursor=cursor, wanted=self._wanted))
+                return PollResult(cursor=cursor)
+        return self._files.run(partial(poll, cursor=cursor, wanted=self._wanted))
 
     @property
     def _state(self) -> Any:

@@ -48,19 +48,19 @@ class BoundedLog:
         self._bounded = _BoundedFiles(store)
         self.files = cast("LogStore", self._bounded)
 
-    def look(self, work: Callable[[LogStore], Answer]) -> Answer:
+    def run(self, work: Callable[[LogStore], Answer]) -> Answer:
         """What the work finds in the log. Work and answer can be pickled. Raises as the work, and ``OSError``."""
         self.begin()
         try:
             return work(self.files)
         except TooMuchToRead:
-            return self.apart(work)
+            return self.run_in_process(work)
 
     def begin(self) -> None:
         """Begin a new poll of ``files``."""
         self._bounded.begin()
 
-    def apart(self, work: Callable[[LogStore], Answer]) -> Answer:
+    def run_in_process(self, work: Callable[[LogStore], Answer]) -> Answer:
         """What the work finds, in a separate process.
 
         Raises:

@@ -61,7 +61,7 @@ class WatchCursor:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class PollResult:
     """What one poll of the log found.
 
     Attributes:
@@ -87,7 +87,7 @@ def first_cursor(store: LogStore, start: Start) -> WatchCursor:
     return WatchCursor(version=head).at(head, later_commits(store, head).at, metadata_of(store).id)
 
 
-def look(store: LogStore, cursor: WatchCursor, wanted: CommitFilter) -> Look:
+def poll(store: LogStore, cursor: WatchCursor, wanted: CommitFilter) -> PollResult:
     """What came after the cursor, as one event; one listing when nothing came.
 
     Raises:
@@ -96,7 +96,7 @@ def look(store: LogStore, cursor: WatchCursor, wanted: CommitFilter) -> Look:
     """
     found = later_commits(store, cursor.version)
     if found.head is None and (cursor.version == NO_TABLE or head_version(store) == NO_TABLE):
-        return Look(cursor=cursor)  # no table yet, or no longer
+        return PollResult(cursor=cursor)  # no table yet, or no longer
     is_reset = not _is_same_table(store, cursor, found)
     if is_reset:
         cursor = WatchCursor(version=NO_TABLE)
@@ -104,11 +104,13 @@ def look(store: LogStore, cursor: WatchCursor, wanted: CommitFilter) -> Look:
     elif found.head is not None and cursor.version != NO_TABLE and not cursor.is_of(found.at):
         cursor = cursor.at(cursor.version, found.at, cursor.table_id or metadata_of(store).id)
     if not found.commits and found.lost is None:
-        return Look(cursor=cursor)
+        return PollResult(cursor=cursor)
     return _announced(store, cursor, found, wanted, is_reset=is_reset)
 
 
-def _announced(store: LogStore, cursor: WatchCursor, found: LaterCommits, wanted: CommitFilter, *, is_reset: bool) -> Look:
+def _announced(
+    store: LogStore, cursor: WatchCursor, found: LaterCommits, wanted: CommitFilter, *, is_reset: bool
+) -> PollResult:
     has_gap = found.lost is not None and cursor.version != NO_TABLE
     versions = list(islice(found.commits, MOST_AT_ONCE))
     scanned = CommitScan(store, wanted, with_files=True).matches(versions)
@@ -117,7 +119,7 @@ def _announced(store: LogStore, cursor: WatchCursor, found: LaterCommits, wanted
     last = versions[-1] if has_more else max([*versions, found.head or 0])
     moved = cursor.at(last, found.commits.get(last), cursor.table_id or metadata_of(store).id)
     if not (matches or has_gap or is_reset):
-        return Look(cursor=moved, has_more=has_more)
+        return PollResult(cursor=moved, has_more=has_more)
     to_version = last if has_gap or is_reset else max(matches)
     infos = {version: commit.commit_info for version, commit in matches.items() if commit.commit_info}
     in_commit_time = infos[to_version].in_commit_timestamp if to_version in infos else None
@@ -133,7 +135,7 @@ def _announced(store: LogStore, cursor: WatchCursor, found: LaterCommits, wanted
         "gap": has_gap,
         "reset": is_reset,
     }
-    return Look(cursor=moved, event=event, has_more=has_more)
+    return PollResult(cursor=moved, event=event, has_more=has_more)
 
 
 def _is_same_table(store: LogStore, cursor: WatchCursor, found: LaterCommits) -> bool:

@@ -96,10 +96,10 @@ class CommitWait:
         return cls(**{**document, "wanted": CommitFilter.of(**document["wanted"]), "window": window})
 
 
-def look_once(store: LogStore, wait: CommitWait) -> tuple[int | None, CommitWait]:
-    """What ``CommitWatch.look`` finds, and the wait with the progress of the search. Raises as it."""
+def poll_once(store: LogStore, wait: CommitWait) -> tuple[int | None, CommitWait]:
+    """What ``CommitWatch.poll`` finds, and the wait with the progress of the search. Raises as it."""
     watch = CommitWatch(store, wait)
-    return watch.look(), watch.wait
+    return watch.poll(), watch.wait
 
 
 class CommitWatch:
@@ -114,9 +114,9 @@ class CommitWatch:
         self.wait = wait
         self._store = store
         self._scan = CommitScan(store, wait.wanted, with_files=wait.min_rows is not None)
-        self._looks = 0 if thorough else 1
+        self._polls = 0 if thorough else 1
 
-    def look(self) -> int | None:
+    def poll(self) -> int | None:
         """The version of the commit that is waited for (the latest version, where any will do); None when there is none yet.
 
         Raises:
@@ -125,8 +125,8 @@ class CommitWatch:
             CorruptLogError: A commit is malformed.
             OSError: The storage does not answer.
         """
-        thorough = self._looks % LISTED_EVERY == 0
-        self._looks += 1
+        thorough = self._polls % LISTED_EVERY == 0
+        self._polls += 1
         if self.wait.is_for_any and self.wait.window is None:
             return reached_version(self._store, self.wait.after + 1, thorough=thorough)
         if not thorough and not self._store.exists(commit_path(self.wait.after + 1)):
@@ -134,9 +134,9 @@ class CommitWatch:
         found = later_commits(self._store, self.wait.after)
         if self.wait.window is None or found.head is None or not (found.commits or found.lost is not None):
             return self._first_match(found)
-        return self._look_in(self.wait.window, found)
+        return self._poll_window(self.wait.window, found)
 
-    def _look_in(self, window: CommitWindow, found: LaterCommits) -> int | None:
+    def _poll_window(self, window: CommitWindow, found: LaterCommits) -> int | None:
         """The version in the window that is waited for; where any will do, the last of them."""
         inside = versions_in(self._store, window)
         if inside.first is None:

@@ -98,7 +98,7 @@ def _observed(log):
 
 def _sensor(log):
     wait = CommitWait(after=-1, wanted=CommitFilter(operations=("OPTIMIZE",)), min_rows=10**6)
-    CommitWatch(log.store, wait).look()
+    CommitWatch(log.store, wait).poll()
 
 
 STATEMENTS = {
