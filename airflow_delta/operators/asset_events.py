@@ -14,7 +14,7 @@ from airflow_delta.watch.asset_uri import sanitize_uri
 Emit = Literal["on_commit", "always", "never"]
 """When a task that succeeds announces its asset: when it has a commit that changes the table, in any case, or not at all."""
 
-MAINTENANCE = frozenset({"OPTIMIZE", "VACUUM", "COMPUTE STATS", "MAINTENANCE"})
+MAINTENANCE = frozenset({"COMPUTE STATS", "MAINTENANCE", "OPTIMIZE", "REORG", "VACUUM"})
 """Operations whose commits change neither rows nor columns: a DAG that they start, and that starts them, would never end."""
 
 

@@ -186,9 +186,10 @@ def test_an_asset_that_is_an_outlet_already_is_none_twice(asset):
     assert declared_outlets(None, None) == []
 
 
-def test_commits_of_maintenance_are_announced_only_with_emit_always(asset):
+@pytest.mark.parametrize("operation", ["COMPUTE STATS", "MAINTENANCE", "OPTIMIZE", "REORG", "VACUUM"])
+def test_commits_of_maintenance_are_announced_only_with_emit_always(asset, operation):
     """Trap 15: a DAG that compacts the table which it is scheduled on would start itself for ever."""
-    result = OperationResult(table="/t", version=1, read_version=0, operation="OPTIMIZE", committed=True)
+    result = OperationResult(table="/t", version=1, read_version=0, operation=operation, committed=True)
     ti = SimpleNamespace(dag_id="d", task_id="t", run_id="r")
     for emit, left in (("on_commit", []), ("always", [asset])):
         operator, events = SimpleNamespace(outlets=[asset]), OutletEventAccessors()
