@@ -90,7 +90,7 @@ class TableRuleRefusedError(TableRuleUnreadableError):
 
 @dataclass(kw_only=True, eq=False)
 class StreamChangeError(DeltaError):
-    """A commit removes rows that a stream may have passed on. Spark: ``DELTA_SOURCE_TABLE_IGNORE_CHANGES``.
+    """A commit removes rows that a stream may have delivered already. Spark: ``DELTA_SOURCE_TABLE_IGNORE_CHANGES``.
 
     Attributes:
         version: Version of the commit.
@@ -98,7 +98,7 @@ class StreamChangeError(DeltaError):
     """
 
     code = "DELTA_SOURCE_TABLE_IGNORE_CHANGES"
-    message = "version {version} of {table} ({operation}) removes rows, which a stream of new rows cannot tell"
+    message = "version {version} of {table} ({operation}) removes rows, which a stream of new rows cannot represent"
     remedy = (
         "pass over such commits with skipChangeCommits=true, take the files they write with ignoreChanges=true, or start anew "
         "with another checkpoint"

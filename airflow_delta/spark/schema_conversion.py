@@ -22,7 +22,7 @@ from airflow_delta.core.schema import (
 from airflow_delta.core.schema.data_types import UnknownType
 
 _EVALUATED = ("CURRENT_DEFAULT", "EXISTS_DEFAULT")
-"""Metadata in which Spark looks for SQL: its Parquet reader evaluates the second for columns that a file lacks."""
+"""Metadata in which Spark expects SQL: its Parquet reader evaluates the second for columns that a file lacks."""
 
 
 def to_spark(schema: StructType) -> spark_types.StructType:
@@ -52,7 +52,7 @@ def _inert(data_type: Any) -> Any:
 
 
 def in_files(schema: StructType) -> spark_types.StructType:
-    """The columns as data files hold them: physical names, and ids where Spark's writer looks for them."""
+    """The columns as data files hold them: physical names, and ids where Spark's writer reads them."""
     return spark_types.StructType.fromJson(json.loads(schema_json(_with_parquet_ids(_inert(physical_schema(schema))))))
 
 

@@ -1,1 +1,1 @@
-"""The change feed on Spark: which commits tell what they changed by files of their own, and the feed as a DataFrame."""
+"""The change feed on Spark: which commits write change files, and the feed as a DataFrame."""

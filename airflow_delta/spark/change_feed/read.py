@@ -1,6 +1,6 @@
 """The change feed as a DataFrame.
 
-The driver asks the log which files say what changed in which version; workers read them with Arrow, whatever the log says of a
+The driver finds in the log which files hold the changes of a version; workers read them with Arrow, whatever the log says of a
 file (deletion vectors on both sides of a change, columns found by id). Nothing of the feed passes through the driver.
 """
 

@@ -34,7 +34,7 @@ class ChangeReader:
             yield from self.of(batch.column(0).to_pylist())
 
     def of(self, files: Iterable[str]) -> Iterator[pa.RecordBatch]:
-        """The changes that files tell, which are described as JSON: ``CHANGED_FILE``, ``version``, ``time`` (microseconds)."""
+        """The changes in files, which are described as JSON: ``CHANGED_FILE``, ``version``, ``time`` (microseconds)."""
         rows = ChangedRows(self.table.rows, self.columns)
         for text in files:
             file = json.loads(text)

@@ -1,4 +1,4 @@
-"""Which commits say what they changed by files of their own.
+"""Which commits write change files.
 
 Protocol: PROTOCOL.md, "Change Data Files". Where whole files come or go, or rows go by a deletion vector, readers derive the
 changes; any other commit writes change files, and then these hold every row that it changes.

@@ -1,4 +1,4 @@
-"""What the clauses of UPDATE and MERGE leave to the table: defaults, generated columns, numbers."""
+"""Values that the table supplies where UPDATE and MERGE assign none: defaults, generated columns, identity values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NULL = "NULL"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignments:
-    """What one clause puts into which column.
+    """The values that one clause assigns to columns.
 
     Attributes:
         values: Column to SQL over target and source.

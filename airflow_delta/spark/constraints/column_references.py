@@ -18,10 +18,10 @@ TARGET, SOURCE = "target", "source"
 def column_references(texts: list[str], schema: StructType) -> StructType:
     """The columns that these expressions may take from the target.
 
-    These are all whose name stands in a text, unless it is clearly the source's. A star over columns mentions all.
+    These are all whose name stands in a text, unless it is clearly the source's. A star over columns references all.
     """
     names = {name_key(name) for name in schema.names}
-    mentioned: set[str] = set()
+    referenced: set[str] = set()
     for text in texts:
         tokens = tokens_of(text)
         if tokens is None or any(_is_star_of_columns(tokens, position) for position in range(len(tokens))):
@@ -29,8 +29,8 @@ def column_references(texts: list[str], schema: StructType) -> StructType:
         for position, token in enumerate(tokens):
             name = name_key(token.text)
             if name in names and (SOURCE in names or not _is_qualified(tokens, position, SOURCE)):
-                mentioned.add(name)
-    return StructType(tuple(field for field in schema.fields if name_key(field.name) in mentioned))
+                referenced.add(name)
+    return StructType(tuple(field for field in schema.fields if name_key(field.name) in referenced))
 
 
 def tokens_of(text: str) -> list[Token] | None:

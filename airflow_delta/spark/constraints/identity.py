@@ -1,7 +1,7 @@
-"""Numbers for the rows of identity columns: one behind the other, and none twice.
+"""Values of identity columns: consecutive numbers, none twice.
 
 The rows are kept by the executors while they are numbered (``localCheckpoint``), so that a row has one number however often it
-is asked for; the numbers have no gaps, and the last one is known before anything is written.
+is read; the numbers have no gaps, and the last one is known before anything is written.
 
 Protocol: PROTOCOL.md, "Identity Columns".
 """
@@ -96,7 +96,7 @@ def with_marks(metadata: Metadata, marks: Mapping[str, int]) -> Metadata:
 
 
 def only_numbers_differ(before: Metadata, after: Metadata) -> bool:
-    """Whether others have done nothing to the metadata but given numbers, so that rows only need to be numbered anew."""
+    """Whether other commits changed nothing in the metadata but the high water marks, so that rows only need new numbers."""
     return before != after and _without_marks(before) == _without_marks(after)
 
 

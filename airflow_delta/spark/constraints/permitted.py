@@ -1,9 +1,9 @@
-"""Which expressions of a table are followed: those of Spark's built-in functions of one row, and no others.
+"""Which expressions of a table are evaluated: those of Spark's built-in functions of one row, and no others.
 
-Whoever may write a table's log says its CHECK constraints, invariants, defaults and generation expressions, while the job that
-follows them has rights and secrets of its own. So an expression is looked at before Spark analyzes it, as analysis already
-resolves tables, loads classes and asks catalogs: no subquery, no reflection, no function or variable of the session. What Spark
-makes of the names is looked at once more.
+Whoever can write to a table's log controls its CHECK constraints, invariants, defaults and generation expressions; the job that
+evaluates them has rights and secrets of its own. So an expression is checked before Spark analyzes it, as analysis already
+resolves tables, loads classes and queries catalogs: no subquery, no reflection, no function or variable of the session. What
+Spark makes of the names is checked once more.
 
 Delta: ``SupportedGenerationExpressions``, whose functions are all here but for ``xpath`` and its kind, which fetch what a
 document names, ``json_tuple``, which makes several columns, and ``sequence``, ``format_string`` and ``printf``, whose results
@@ -151,7 +151,7 @@ class PermittedExpression:
     names: frozenset[str]
 
     def check_analysed(self, frame: DataFrame, columns: Iterable[str]) -> None:
-        """Return if Spark found the names among these columns, and the value is the same at every look.
+        """Return if Spark found the names among these columns, and the value is deterministic.
 
         Args:
             frame: Rows that are selected or filtered by the expression and nothing else.
@@ -168,9 +168,7 @@ class PermittedExpression:
                 raise TableRuleRefusedError(table=self.table, rule=self.rule, detail=found)
         analyzed = frame._jdf.queryExecution().analyzed().expressions().head()  # noqa: SLF001 - PySpark offers no other way
         if not analyzed.deterministic():
-            raise TableRuleRefusedError(
-                table=self.table, rule=self.rule, detail="a value that differs from one look to the next"
-            )
+            raise TableRuleRefusedError(table=self.table, rule=self.rule, detail="its value is not deterministic")
 
 
 def _is_bounded(nodes: Sequence[Mapping[str, Any]], position: int) -> bool:

@@ -17,7 +17,7 @@ from airflow_delta.spark.schema_conversion import to_spark
 
 
 def check_rows(spark: SparkSession, snapshot: Snapshot, constraint: str, sql: str) -> None:
-    """Return if the condition is true for every row; NULL is not true. Any SQL that a table's rules may hold can be asked.
+    """Return if the condition is true for every row; NULL is not true. Any SQL that a table's rules may hold can be checked.
 
     Raises:
         ConstraintViolatedError: It is not.

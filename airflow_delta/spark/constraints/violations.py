@@ -55,7 +55,7 @@ def example_of(broken: Iterable[Column], names: Iterable[str]) -> Column:
 
 
 def as_stored(rows: DataFrame, metadata: Metadata) -> DataFrame:
-    """The rows as the log will tell them: an empty text in a partition column is NULL."""
+    """The rows as the log will record them: an empty text in a partition column is NULL."""
     kept = {field.name: F.col(quoted(field.name)) for field in _texts_that_partition(metadata)}
     return rows.withColumns({name: F.when(F.length(column) > 0, column) for name, column in kept.items()})
 

@@ -32,7 +32,7 @@ class DeltaSessionBuilder:
 
     def getOrCreate(self) -> SparkSession:  # noqa: N802 - as of Spark's builder
         """The session, without the classes of Delta's JAR, which nothing here needs."""
-        given = self._builder._options  # noqa: SLF001 - a builder does not tell what it was given
+        given = self._builder._options  # noqa: SLF001 - a builder does not expose what it was given
         if _EXTENSIONS in given:
             extensions = [name.strip() for name in given[_EXTENSIONS].split(",")]
             self._builder.config(_EXTENSIONS, ",".join(name for name in extensions if not name.startswith(_OF_THE_JAR)))

@@ -103,7 +103,7 @@ def text_limits(schema: StructType) -> dict[str, int]:
 
 
 def _check_lengths(table: str, schema: StructType) -> None:
-    """Return if all columns of limited length are texts: the length of one inside of another column is not looked at here."""
+    """Return if all columns of limited length are texts: the length of one nested in another column is not checked here."""
     limited = {field.name: _type_text(field) for field in schema.fields if _type_text(field)}
     if inside := limited.keys() - text_limits(schema).keys():
         features = tuple(sorted(f"the lengths inside {name} ({limited[name]})" for name in inside))

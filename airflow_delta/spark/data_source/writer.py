@@ -78,7 +78,7 @@ class DeltaWriter(DataSourceArrowWriter):  # type: ignore[misc] # as above
         except Exception:
             filesystem.delete_dir(f"{root}/{self._folder}")
             raise
-        with suppress(OSError):  # the commit stands, whatever becomes of the mark
+        with suppress(OSError):  # the commit stands, whether or not the mark is written
             filesystem.delete_file(mark)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002 - Spark's signature

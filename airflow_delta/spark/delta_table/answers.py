@@ -1,4 +1,4 @@
-"""What the methods of ``DeltaTable`` answer: DataFrames with the columns of delta-spark."""
+"""What the methods of ``DeltaTable`` return: DataFrames with the columns of delta-spark."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ _MANIFEST = "symlink_format_manifest"
 class DeltaTable:
     """One table, found by its path. Make it with ``forPath``, or with one of the builders.
 
-    Every method reads the newest version when it is called; a table that was asked for by ``version`` or ``timestamp`` stays at
+    Every method reads the newest version when it is called; a table that was requested by ``version`` or ``timestamp`` stays at
     that version, and takes no change. What a method raises beyond its own text is what its operation raises.
     """
 
@@ -180,7 +180,7 @@ class DeltaTable:
 
         Rows that read this table itself (of ``toDF``, or ``format("delta")``) are bound to the version they were read from:
         ``execute`` raises ``CommitConflictError`` when the table has changed since in what they read. Rows of a version that
-        was asked for, ``forPath(..., version=3).toDF()``, are taken as they are.
+        was requested, ``forPath(..., version=3).toDF()``, are taken as they are.
 
         Args:
             source: The rows, best with an alias.
@@ -261,7 +261,7 @@ class DeltaTable:
         snapshot = self._log.snapshot(timestamp=milliseconds(self._spark, timestamp, statement="CLONE"))
         return self._cloned(target, snapshot, is_shallow=isShallow, replace=replace, properties=properties)
 
-    # -- upkeep
+    # -- maintenance
 
     def vacuum(self, retentionHours: float | None = None) -> DataFrame:
         """Delete the files that no version younger than the retention needs; the answer is empty.

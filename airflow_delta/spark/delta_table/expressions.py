@@ -145,7 +145,7 @@ def _unqualified(rows: DataFrame, ids: Mapping[int, str]) -> list[tuple[str, str
 
 
 def _placed(text: str, columns: list[tuple[str, str]]) -> str:
-    """The text with sides before these columns, which stand in it in this order; whether that was so, the comparison tells."""
+    """The text with sides before these columns, which stand in it in this order; the comparison shows whether they did."""
     tokens, pieces, done = tokens_of(text) or [], [], 0
     waiting = iter(columns)
     name, side = next(waiting, ("", ""))

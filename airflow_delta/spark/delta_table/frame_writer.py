@@ -150,7 +150,7 @@ class DeltaFrameWriter:
         )
 
     def _write_mode(self) -> WriteMode:
-        """An overwrite may be one of a range or of partitions; of these the session may tell, as in delta-spark."""
+        """An overwrite may be one of a range or of partitions; the latter may be set in the session, as in delta-spark."""
         mode = _MODES[self.save_mode]
         of_session = self.frame.sparkSession.conf.get(_OVERWRITE_MODE, "static")
         asked = str(self.options_given.get("partitionoverwritemode", of_session)).lower()

@@ -120,7 +120,7 @@ class DeltaTableBuilder:
         """Make the table, empty, as one commit.
 
         Raises:
-            InvalidStatementError: Nobody said where it lies, or it has neither columns nor a table to be replaced.
+            InvalidStatementError: It has no location, or it has neither columns nor a table to be replaced.
             TableNotFoundError: There is no table to be replaced.
             As ``DeltaLog.create``.
         """

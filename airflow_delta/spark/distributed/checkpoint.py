@@ -2,7 +2,7 @@
 
 The log is read in pieces, each action goes to the bucket of its file's path, and each bucket is reconciled and written by one
 task: no process holds more than a bucket. What makes the files a checkpoint comes last, so that a job that dies leaves files
-that nobody reads, and the checkpoint before it in force.
+that no reader uses, and the checkpoint before it in force.
 
 Protocol: PROTOCOL.md, "Checkpoints", "V2 Checkpoint Table Feature", "Action Reconciliation".
 """

@@ -1,4 +1,4 @@
-"""Where the replay of a version begins, and whether one process should do it; no file action is read to tell."""
+"""Where the replay of a version begins, and whether one process should do it; decided without reading file actions."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def outgrows_one_process(*, rows: int, commit_bytes: int, many: int = MANY_ACTIO
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LogStart:
-    """The files that make up a version, as far as their names, footers and few small actions tell.
+    """The files that make up a version, as far as their names, footers and non-file actions show.
 
     Attributes:
         segment: The files.
         header: Of its checkpoint; None where there is none.
         rows: Actions in each Parquet file of the checkpoint, sidecars included, by path.
-        broken: Checkpoints that were passed over.
+        broken: Unreadable checkpoints, which were skipped.
     """
 
     segment: LogSegment
@@ -120,7 +120,7 @@ class LogStart:
         """The start of the same version from an older checkpoint.
 
         Raises:
-            CorruptLogError: ``error`` itself, where the checkpoint is not to blame for it, or where nothing else serves.
+            CorruptLogError: ``error`` itself, where the checkpoint is not the cause, or where no other start exists.
         """
         checkpoint = self.segment.checkpoint
         if checkpoint is None or error.file not in {*self.rows, *(status.path for status in checkpoint.files)}:

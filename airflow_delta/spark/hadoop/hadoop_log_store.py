@@ -27,7 +27,7 @@ from airflow_delta.spark.io.data_paths import hadoop_uri
 HADOOP_SCHEMES = ("hdfs", "viewfs")
 """Filesystems whose rename is one step that refuses a name that is held, and that only Hadoop knows here."""
 
-# Hadoop's local filesystem looks before it renames: there the creates of this process take turns.
+# Hadoop's local filesystem checks before it renames: there the creates of this process take turns.
 _LOCAL_TURNS = threading.Lock()
 _BUFFER = 1 << 20  # bytes that go over to the JVM at once
 
@@ -124,7 +124,7 @@ class HadoopLogStore:
             yield FileStatus(f"{prefix}{entry.name}", entry.size, entry.modification_time)
 
     def list_all(self, directory: str = "") -> Iterator[FileStatus]:
-        """Every file below ``directory``; the JVM is asked once for each directory."""
+        """Every file below ``directory``; one call of the JVM for each directory."""
         pending = [directory.rstrip("/")]
         while pending:
             parent = pending.pop()

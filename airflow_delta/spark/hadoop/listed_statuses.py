@@ -1,6 +1,6 @@
 """A listing of Hadoop's, brought over from the JVM in one piece.
 
-To ask each of a million statuses for its name, size and time takes py4j three million round trips. Hadoop can write statuses as
+Reading name, size and time of each of a million statuses takes py4j three million round trips. Hadoop can write statuses as
 bytes (``Writable``): a count, then for each one a length and a protobuf message, ``FileStatusProto`` of its ``FSProtos.proto``.
 """
 

@@ -1,6 +1,6 @@
 """Rows that keep their ids: what files of copied rows hold beside the table's columns.
 
-Protocol: PROTOCOL.md, "Row Tracking", "Writer Requirements for Row Tracking". A row that is written anew carries its id in a
+Protocol: PROTOCOL.md, "Row Tracking", "Writer Requirements for Row Tracking". A row that is rewritten carries its id in a
 column of its file; one that did not change also carries the version that last changed it.
 """
 

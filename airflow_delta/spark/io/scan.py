@@ -70,9 +70,9 @@ def read_table(
         refuse_deletion_vectors(table_uri, files)
     read = schema
     if columns is not None:
-        mentioned = referenced_columns(predicate) if predicate else ()
-        asked = {name_key(name) for name in (*columns, *mentioned)}
-        read = StructType(tuple(field for field in schema.fields if name_key(field.name) in asked))
+        filtered = referenced_columns(predicate) if predicate else ()
+        wanted = {name_key(name) for name in (*columns, *filtered)}
+        read = StructType(tuple(field for field in schema.fields if name_key(field.name) in wanted))
     rows = read_files(spark, files, TableFiles.of(snapshot, is_newest=is_newest), read)
     rows = rows if where is None else rows.filter(where)
     return rows if columns is None else rows.select(*map(quoted, columns))

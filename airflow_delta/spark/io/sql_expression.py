@@ -2,7 +2,7 @@
 
 ``functions.expr`` lets Spark replace ``${env:NAME}`` and ``${spark.setting}`` in a text before it is parsed
 (``spark.sql.variable.substitute``, true by default): a text of a table would read the environment, and a condition with such a
-literal would find nothing. Here Spark's parser is asked without that step, whatever the session's settings.
+literal would find nothing. Here Spark's parser runs without that step, whatever the session's settings.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class StagingArea:
     """A directory inside the table for the files of one statement: they are written where they stay.
 
     Use it as a context manager. Nothing is created before the first file is written into it. Leaving the block deletes the
-    directory (and the table's own, when this statement made it), unless the files were entrusted to a commit. Its name starts
+    directory (and the table's own, when this statement made it), unless ``keep`` handed the files to a commit. Its name starts
     with neither ``_`` nor a dot, so that every engine's vacuum reaches what a killed job leaves behind.
 
     Attributes:

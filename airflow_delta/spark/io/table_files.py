@@ -45,7 +45,7 @@ class TableFiles:
         partition_columns: Names of those that are not in the files.
         mapping: How columns are found in files.
         storage_options: What Arrow needs to reach the files, as fsspec names it.
-        newest: The version, where it was read for being the newest; None where it was asked for by its number or time, and of
+        newest: The version, where it was read for being the newest; None where it was requested by its number or time, and of
             files that are no version's.
         pads_char: Whether columns of type CHAR are padded, as in Spark by default.
         allowed_prefixes: Places outside of the root that files may lie in.

@@ -1,6 +1,6 @@
-"""Small files put together right after a commit that left many of them, where the table asks for it.
+"""Small files compacted right after a commit that left many of them, where the table requests it.
 
-Spark: ``AutoCompact``. Only partitions that the commit touched are looked at. A table with clustering columns is left to
+Spark: ``AutoCompact``. Only partitions that the commit touched are considered. A table with clustering columns is left to
 OPTIMIZE, which clusters it.
 """
 
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 def compacted_after(
     spark: SparkSession, log: DeltaLog, result: OperationResult, origin: Origin, *, min_files: int = _MIN_FILES
 ) -> OperationResult:
-    """The result of a statement, with what the compaction after its commit did where the table asks for one.
+    """The result of a statement, with what the compaction after its commit did where the table requests one.
 
     The statement is committed: whatever fails here is only a warning.
 
@@ -66,7 +66,7 @@ def compacted_after(
 
 
 def _compacted(spark: SparkSession, log: DeltaLog, version: int, origin: Origin, min_files: int) -> OperationResult | None:
-    """None where the table asks for nothing, or there is too little to do."""
+    """None where the table requests none, or there is too little to do."""
     snapshot = log.refresh()
     if not compacts_after_commits(snapshot.metadata.configuration) or clustered_by(snapshot):
         return None
@@ -82,8 +82,8 @@ def _compacted(spark: SparkSession, log: DeltaLog, version: int, origin: Origin,
 def _crowded(snapshot: Snapshot, files: pa.Table, adds: pa.Table, min_files: int) -> pa.Table:
     """Those of the files that lie in partitions of the added ones which have enough small files.
 
-    A partition without them is left alone, also where vectors hide many rows: what a DELETE has just spared it to rewrite,
-    its job must not rewrite after all.
+    A partition without them is left alone, also where deletion vectors hide many rows: what a DELETE did not rewrite, the
+    compaction after it must not rewrite either.
     """
     both = pa.concat_tables([files.select(["partition_values"]), adds.select(["partition_values"])])
     codes = partition_codes(both, partition_fields(snapshot))

@@ -1,4 +1,4 @@
-"""Which files are put together: pure, and columnar but for one pass over their sizes."""
+"""Which files are compacted into one: pure, and columnar but for one pass over their sizes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from airflow_delta.spark.optimize.candidates import hides_many_rows, partition_c
 
 
 def compaction_bins(files: pa.Table, partition_fields: Sequence[StructField], file_size: int) -> tuple[pa.Table, pa.Array]:
-    """Small files of one partition, put together as far as they fit into one file.
+    """Small files of one partition, packed into bins as far as they fit into one file.
 
     As Delta-Spark does: the smallest first, a new bin when the next file would not fit, no bin of one file unless many of its
     rows are deleted. Partitions are equal when their typed values are, however the log spells them.

@@ -51,7 +51,7 @@ def candidates(snapshot: Snapshot, statement: OptimizeStatement, predicate: Expr
 
 
 def hides_many_rows(files: pa.Table) -> pa.Array:
-    """Which files are worth to be written anew for the rows alone that their deletion vectors hide."""
+    """Which files are worth a rewrite just for the rows that their deletion vectors hide."""
     rows = pa.chunked_array([record_counts(chunk) for chunk in files["stats"].chunks], pa.int64())
     hidden = pc.struct_field(files["deletion_vector"], "cardinality")
     # Not safe: a file may claim more rows than a double counts exactly.

@@ -1,4 +1,4 @@
-"""By which columns OPTIMIZE puts rows together."""
+"""The columns by which OPTIMIZE clusters rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def clustered_by(snapshot: Snapshot) -> tuple[ColumnPath, ...]:
 
 
 def ordered_by(snapshot: Snapshot, statement: OptimizeStatement) -> tuple[ColumnPath, ...]:
-    """The columns that rows are put together by, as the schema writes them; none where rows keep their order.
+    """The columns that rows are clustered by, as the schema writes them; none where rows keep their order.
 
     Raises:
         UnsuitableColumnsError: It names every reason why not by these columns.

@@ -1,8 +1,8 @@
-"""Which files of a clustered table are clustered anew: decided from the tags of their cubes.
+"""Which files of a clustered table are reclustered: decided from the tags of their cubes.
 
-A cube is what one OPTIMIZE has put in order. New files join cubes until these are large; a large cube is left alone, so that
+A cube is what one OPTIMIZE has clustered. New files join cubes until these are large; a large cube is left alone, so that
 the work of each OPTIMIZE is about what came since the last one. Spark: ``ClusteringStrategy``. Without numpy, since
-Airflow's worker asks too whether there is anything to do.
+Airflow's worker also decides whether there is anything to do.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LARGE_CUBE = 150 << 30
 def cubes_to_make(
     files: pa.Table, columns: Sequence[str], *, full: bool, small_cube: int = _SMALL_CUBE, large_cube: int = _LARGE_CUBE
 ) -> tuple[pa.Table, pa.Array]:
-    """The files that are clustered anew, cube by cube, and for each the ordinal (int32) of its new cube.
+    """The files that are reclustered, cube by cube, and for each the ordinal (int32) of its new cube.
 
     Args:
         files: Live files, ``ADD_FILE``.

@@ -1,4 +1,4 @@
-"""OPTIMIZE: small files become larger ones, or all files such that rows which are alike lie together; no row changes."""
+"""OPTIMIZE: compacts small files, or clusters rows; no row changes."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def optimize(
     origin: Origin | None = None,
     start_version: int | None = None,
 ) -> OperationResult:
-    """Compact small files, or put rows in order, as one commit that changes no data.
+    """Compact small files, or cluster rows, as one commit that changes no data.
 
-    Other writers may append, and change other files, meanwhile. Files that become others together lose their work only when one
-    of themselves went; the others are committed.
+    Other writers may append, and change other files, meanwhile. The rewrite of a group of files is lost only when one
+    of them was removed; the other groups are committed.
 
     Args:
         spark: The session.
         log: The table's log.
         statement: What to rewrite.
-        origin: Who asks; a commit with its token counts as this statement's.
-        start_version: Version of the table when the token was minted, for the search for that commit.
+        origin: Task and DAG run that the commit records; a commit with its token counts as this statement's.
+        start_version: Version of the table when the token was generated, for the search for that commit.
 
     Raises:
         TableNotFoundError: There is no table.
@@ -78,7 +78,7 @@ def run_plan(
         snapshot: The version that the plan was made of.
         plan: What to rewrite.
         statement: What was asked, for the history.
-        origin: Who asks.
+        origin: Task and DAG run that the commit records.
         is_automatic: Whether the table's properties requested it, not the user.
     """
     check_rows_writable(snapshot.table_uri, snapshot.protocol, snapshot.metadata)

@@ -26,9 +26,9 @@ class OptimizePlan:
 
     Attributes:
         inputs: The files (``ADD_FILE``), group by group.
-        groups: For each of them the ordinal of its group (int32), ascending without gaps. Groups are committed or lost each as
+        groups: For each of them the ordinal of its group (int32), ascending without gaps. Each group is committed or lost as
             a whole; each lies in one partition.
-        columns: By what the rows of a group are put in order; by nothing, each group becomes one file.
+        columns: By what the rows of a group are clustered; without columns, each group becomes one file.
         is_clustered: Whether these are the table's clustering columns.
         file_size: Bytes of a new file.
     """

@@ -1,4 +1,4 @@
-"""The commit of rows that are in other files from now on, and its metrics by Delta's names."""
+"""The commit of rewritten files whose rows are the same, and its metrics by Delta's names."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def commit_rearrangement(
         inputs: The files that go, ``ADD_FILE``, group by group.
         groups: For each of them the ordinal of its group: int32, ascending from 0 without gaps.
         rewritten: The files that come; its outputs are the groups.
-        origin: Who asks.
+        origin: Task and DAG run that the commit records.
     """
     removes = removes_of(inputs, deletion_timestamp=log.clock(), data_change=False)
     numbers = np.arange(len(groups.unique()) + 1)

@@ -1,4 +1,4 @@
-"""REORG: files are written anew without what is deleted but still in them; no row changes."""
+"""REORG: rewrites files without what is deleted but still in them; no row changes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def reorg(
     origin: Origin | None = None,
     start_version: int | None = None,
 ) -> OperationResult:
-    """Write anew, as one commit that changes no data, each file that has deleted rows or columns that the table has no more.
+    """Rewrite, as one commit that changes no data, each file that has deleted rows or dropped columns.
 
     Other writers may append, and change other files, meanwhile; a file that one of them changed is left out.
 
@@ -48,8 +48,8 @@ def reorg(
         spark: The session.
         log: The table's log.
         statement: Which partitions.
-        origin: Who asks; a commit with its token counts as this statement's.
-        start_version: Version of the table when the token was minted, for the search for that commit.
+        origin: Task and DAG run that the commit records; a commit with its token counts as this statement's.
+        start_version: Version of the table when the token was generated, for the search for that commit.
 
     Raises:
         TableNotFoundError: There is no table.

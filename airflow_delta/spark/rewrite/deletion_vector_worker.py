@@ -1,4 +1,4 @@
-"""Deletion vectors written by Spark's Python workers: which rows of which file go.
+"""Deletion vectors written by Spark's Python workers: which rows of which file are deleted.
 
 Workers import this module: it knows no parser of predicates.
 """
@@ -40,11 +40,11 @@ VECTORS_DDL = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorWorker:
-    """Turns a partition of row positions into vectors, one for each file, and one ``VECTORS`` row for each.
+    """Turns a partition of row positions into deletion vectors, one for each file, and one ``VECTORS`` row for each.
 
     Attributes:
         table: Where the files lie.
-        directory: Where the vectors go, below the root.
+        directory: Where the deletion vectors go, below the root.
         files: Columns ``path``, ``deletion_vector`` and ``num_records`` of all files, as bytes.
     """
 

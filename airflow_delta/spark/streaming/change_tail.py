@@ -1,4 +1,4 @@
-"""Which files tell a stream of changes what it reads next: the change feed of a table, followed from an offset on.
+"""Which files a stream of changes reads next: the change feed of a table, followed from an offset on.
 
 The rows of the version with which a stream begins are inserts of that version; each later commit records what it changed. The
 changes of a commit are never split over batches, so that both sides of an update come together.
@@ -35,7 +35,7 @@ class ChangeTail(LogTail):
     splits_commits = False
 
     def __init__(self, log: DeltaLog, options: StreamOptions) -> None:
-        """Look at the table.
+        """Read the table's log.
 
         Raises:
             ChangeDataNotRecordedError: It does not record its changes.
@@ -75,7 +75,7 @@ class ChangeTail(LogTail):
         files = changed_files(actions)
         if self._began.partition_columns and files["partition_values"].null_count:
             path = files["path"].filter(pc.is_null(files["partition_values"]))[0]
-            detail = f"the removed file {path} does not tell its partition"
+            detail = f"the removed file {path} has no partition values in the log"
             raise ChangeDataNotRecordedError(table=self._log.table_uri, version=version, detail=detail)
         return _committed(files, _sizes(files, actions), version, self._time_of(version, actions))
 

@@ -1,7 +1,7 @@
 """Which files a stream reads next: the log of a table, followed from an offset on.
 
 A stream starts with the rows of one version, in batches, and goes on with what each later commit added. Commits that move rows
-without changing any are passed over. A commit that removes rows ends the stream unless its options say what to do.
+without changing any are skipped. A commit that removes rows ends the stream unless its options say what to do.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _STREAMED = (*SCANNED_COLUMNS, "size")
 _IDLE_VERSIONS = 10
 """After so many commits without a row the offset moves on nevertheless, so that cleaned up commits are not missed later.
 
-A table that is only looked after has one or two of them a day, and keeps its log for 30 days.
+A table with nothing but maintenance has one or two of them a day, and keeps its log for 30 days.
 """
 
 
@@ -62,7 +62,7 @@ class LogTail:
     splits_commits: ClassVar[bool] = True
 
     def __init__(self, log: DeltaLog, options: StreamOptions) -> None:
-        """Look at the table.
+        """Read the table's log.
 
         Raises:
             TableNotFoundError: There is no table.
@@ -124,7 +124,7 @@ class LogTail:
 
         Args:
             start: Where the last batch ended.
-            last: The last version to look at.
+            last: The last version to read.
             admission: How much the batch takes.
 
         Raises:
@@ -164,7 +164,7 @@ class LogTail:
         return pa.concat_tables(found) if found else self.streamed.empty_table()
 
     def forget(self, end: StreamOffset) -> None:
-        """What lies before this offset is not asked for again soon."""
+        """What lies before this offset is not requested again soon."""
         self._known = {key: files for key, files in self._known.items() if key[0] >= end.version}
 
     def _behind_idle(self, start: StreamOffset) -> StreamOffset:
@@ -184,7 +184,7 @@ class LogTail:
             part = self._offset(part.version + 1)
 
     def _of_snapshot(self, version: int) -> pa.Table:
-        """The files of a version, oldest first, in an order that is the same whenever it is asked for."""
+        """The files of a version, oldest first, in an order that is the same at every call."""
         snapshot = self._snapshot(version)
         if snapshot is None:
             raise self._lost(version)
@@ -253,7 +253,7 @@ class LogTail:
             raise StreamTableReplacedError(table=self._log.table_uri)
 
     def _snapshot(self, version: int) -> Snapshot | None:
-        """The table at a version; None where the log does not tell any more."""
+        """The table at a version; None where the log does not reach back to it."""
         try:
             return self._log.snapshot(version)
         except VersionNotFoundError:

@@ -1,4 +1,4 @@
-"""What a streaming read of a table is asked to do, by the names that Delta gives these options."""
+"""The options of a streaming read of a table, by Delta's names."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class StreamOptions:
         max_bytes: Size of files from which on a batch takes no further one; None for no limit.
         starting_version: First version whose commit is read; ``LATEST`` for what comes after now. None reads the table first.
         starting_timestamp: Milliseconds since the epoch or ISO text: as the first version committed then or later.
-        ignores_deletes: Whether commits that only remove rows are passed over.
+        ignores_deletes: Whether commits that only remove rows are skipped.
         ignores_changes: Whether of commits that remove and add rows the added files are read, unchanged rows in them included.
-        skips_changes: Whether commits that remove rows are passed over as a whole.
+        skips_changes: Whether commits that remove rows are skipped as a whole.
         reads_changes: Whether the rows are the table's changes, as in its change feed, rather than its new rows.
     """
 

@@ -65,7 +65,7 @@ class FilesPartition(InputPartition):  # type: ignore[misc]
         self.of_changes = of_changes
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """The rows of the files, or the changes that they tell."""
+        """The rows of the files, or the changes in them."""
         if self.of_changes:
             yield from ChangeReader(table=self.table, columns=self.columns).of(self.value)
             return
