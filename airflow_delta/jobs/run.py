@@ -5,28 +5,16 @@ from __future__ import annotations
 import re
 import time
 import traceback
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol, TypeVar
 
 from pyspark.errors import AnalysisException, ParseException, PythonException
 from pyspark.sql import SparkSession
 
-from airflow_delta.core.actions import Origin
 from airflow_delta.core.committed import committed_result, version_before
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import DeltaError
-from airflow_delta.core.statements import (
-    DeleteStatement,
-    MergeStatement,
-    OperationResult,
-    OptimizeStatement,
-    ReorgStatement,
-    Statement,
-    UpdateStatement,
-    WriteStatement,
-)
+from airflow_delta.core.statements import OperationResult, OptimizeStatement, Statement
 from airflow_delta.core.storage.storage_failures import storage_failure
 from airflow_delta.jobs.core_statements import commits_of, execute_in_core
 from airflow_delta.jobs.errors import AccessDeniedError, JobFailedError, MissingPackageError, SparkAnalysisError
@@ -34,65 +22,17 @@ from airflow_delta.jobs.outcome import with_dry_run_flag
 from airflow_delta.jobs.redaction import redact
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.jobs.runner import Backend
+from airflow_delta.jobs.spark_statements import RUNNERS
 from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.jobs.table_stats import attach_table_stats
 from airflow_delta.spark.constraints.verification import check_rows
 from airflow_delta.spark.distributed.checkpoint import checkpoint
 from airflow_delta.spark.distributed.vacuum import SparkVacuumExecutor
-from airflow_delta.spark.dml.delete import delete
-from airflow_delta.spark.dml.merge.merge import merge
-from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.hadoop.table_log import table_log
 from airflow_delta.spark.io.worker_values import typed_worker_errors
-from airflow_delta.spark.optimize.auto_compaction import compacted_after
 from airflow_delta.spark.optimize.optimize import optimize
-from airflow_delta.spark.optimize.reorg import reorg
-from airflow_delta.spark.write.write import write
 
 _MISSING_PACKAGE = re.compile(r"ModuleNotFoundError: No module named '(?P<package>[\w.]+)'")
-
-
-S = TypeVar("S")
-S_contra = TypeVar("S_contra", contravariant=True)
-
-
-class SparkRunner(Protocol[S_contra]):
-    """Runs the statements of one type, each as one commit or none. Raises the statement's ``DeltaError``."""
-
-    def __call__(
-        self, spark: SparkSession, log: DeltaLog, statement: S_contra, /, *, origin: Origin, start_version: int | None
-    ) -> OperationResult:
-        """Run the statement."""
-        ...
-
-
-def _compacting(run_statement: SparkRunner[S]) -> SparkRunner[S]:
-    """The runner, and behind its commit the table's auto compaction."""
-
-    def run_and_compact(
-        spark: SparkSession, log: DeltaLog, statement: S, /, *, origin: Origin, start_version: int | None
-    ) -> OperationResult:
-        result = run_statement(spark, log, statement, origin=origin, start_version=start_version)
-        return compacted_after(spark, log, result, origin)
-
-    return run_and_compact
-
-
-def _runner(statement_type: type[S], run_statement: SparkRunner[S]) -> tuple[type[S], SparkRunner[Any]]:
-    return statement_type, run_statement
-
-
-SPARK_RUNNERS: Mapping[type, SparkRunner[Any]] = dict(
-    (
-        _runner(WriteStatement, _compacting(write)),
-        _runner(MergeStatement, _compacting(merge)),
-        _runner(DeleteStatement, _compacting(delete)),
-        _runner(UpdateStatement, _compacting(update)),
-        _runner(OptimizeStatement, optimize),
-        _runner(ReorgStatement, reorg),
-    )
-)
-"""The statements that need Spark; all others are the core's."""
 
 
 def run(spark: SparkSession, spec: JobSpec) -> ResultDocument:
@@ -125,7 +65,7 @@ def execute(spark: SparkSession, log: DeltaLog, spec: JobSpec) -> OperationResul
         found = committed_result(log, token, spec.start_version)
         if found is not None:
             return found
-    on_spark = SPARK_RUNNERS.get(type(spec.statement))
+    on_spark = RUNNERS.get(type(spec.statement))
     if on_spark is not None:
         return on_spark(spark, log, spec.statement, origin=spec.origin, start_version=spec.start_version)
     backend = _backend(spark, log, spec)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from airflow_delta.core.actions.commit_info import Origin
@@ -18,7 +18,7 @@ class TaskRun:
     """One try of such a task.
 
     Attributes:
-        generation: The clear count, ``ti.max_tries``: it changes when the task is cleared, not when it is retried.
+        clear_count: ``ti.max_tries``: it changes when the task is cleared, not when it is retried. ``generation`` in JSON.
         run_after: The DAG run's ``run_after``, in milliseconds since the epoch: no commit of the task is older.
         logical_date: ISO text; None when the DAG run has none.
     """
@@ -27,7 +27,7 @@ class TaskRun:
     task_id: str
     run_id: str
     map_index: int
-    generation: int
+    clear_count: int
     try_number: int
     run_after: int = 0
     logical_date: str | None = None
@@ -44,14 +44,28 @@ class TaskRun:
         """
         try:
             numbers = {name: int(float(document[name])) for name in _NUMBERS if name in document}
-            return cls(**{**document, **numbers, "logical_date": document.get("logical_date") or None})
+            values = {**document, **numbers, "logical_date": document.get("logical_date") or None}
+            return cls(clear_count=values.pop("generation"), **values)
+        except KeyError as error:
+            raise InvalidSpecError(detail=f"invalid run: the member {error} is missing") from error
         except (TypeError, ValueError, AttributeError) as error:
             raise InvalidSpecError(detail=f"invalid run: {error}") from error
 
     @property
     def key(self) -> str:
         """Equal for all tries of the task until it is cleared: the folder of its documents."""
-        return _digest(self.dag_id, self.run_id, self.task_id, self.map_index, self.generation)
+        return _digest(self.dag_id, self.run_id, self.task_id, self.map_index, self.clear_count)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What of the run stands in its commits, whichever try made them, as ``DeltaLog.produced_by`` takes it."""
+        return {
+            "dag_id": self.dag_id,
+            "task_id": self.task_id,
+            "run_id": self.run_id,
+            "map_index": self.map_index,
+            "generation": self.clear_count,
+        }
 
     def origin(self, statement_digest: str) -> Origin:
         """The origin of the commit; another statement gets another token."""
@@ -63,8 +77,7 @@ class TaskRun:
             "jobOwnerId": self.owner,
             "triggerType": self.trigger,
         }
-        recorded = ("dag_id", "task_id", "run_id", "map_index", "try_number", "generation", "logical_date")
-        record = {name: value for name, value in asdict(self).items() if name in recorded}
+        record = self.record | {"try_number": self.try_number, "logical_date": self.logical_date}
         return Origin(token=_digest(self.key, statement_digest), job=job, record=record)
 
 

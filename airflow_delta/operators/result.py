@@ -112,19 +112,18 @@ class DeltaResultOperator(DeltaJobOperator):
             task_id=submitter,
             run_id=ti.run_id,
             map_index=-1 if ti.map_index is None else ti.map_index,
-            generation=int(clear_count),
+            clear_count=int(clear_count),
             try_number=0,
         )
 
     def _find_commit(self, attempt: Attempt) -> ResultDocument | None:
         """The newest commit of the submitting task; None where there is none, or the worker cannot read the table."""
         hook, table, run = self.hook, attempt.statement.table, self._submitted_run
-        names = ("dag_id", "task_id", "run_id", "map_index", "generation")
         try:
             if visible_head(hook, table, attempt.scratch) is None:
                 return None
             log = hook.delta_log(table)
-            entry = log.produced_by(**{name: getattr(run, name) for name in names})
+            entry = log.produced_by(**run.record)
         except (TableNotFoundError, OSError):
             return None
         if entry is None or entry.commit_info is None:

@@ -14,6 +14,7 @@ from airflow_delta.core.statements import HealthStatement
 from airflow_delta.jobs.errors import InvalidSpecError
 from airflow_delta.jobs.run import run
 from airflow_delta.jobs.spec import JobSpec
+from airflow_delta.jobs.task_run import TaskRun
 
 RUN = {"dag_id": "d", "task_id": "t", "run_id": "r", "map_index": "-1", "generation": "0", "try_number": "1"}
 DAY = 24 * 3_600_000
@@ -55,10 +56,16 @@ def test_a_time_may_come_as_a_float_and_a_missing_date_as_nothing():
     assert (spec.earliest_commit_time, spec.origin.record["logical_date"]) == (1_767_225_600_000, None)
 
 
-@pytest.mark.parametrize("change", [{"generation": "{{ ti.max_tries }}"}, {"moon": "full"}])
-def test_a_run_that_cannot_be_meant_is_an_error(change):
+@pytest.mark.parametrize("change", [{"generation": "{{ ti.max_tries }}"}, {"moon": "full"}, {"clear_count": "1"}])
+def test_an_invalid_run_is_an_error(change):
     with pytest.raises(InvalidSpecError, match="run"):
         spec_of(**change)
+
+
+@pytest.mark.parametrize("member", ["generation", "dag_id"])
+def test_a_missing_member_of_a_run_is_named(member):
+    with pytest.raises(InvalidSpecError, match=f"invalid run: .*'{member}'"):
+        TaskRun.from_json({name: value for name, value in RUN.items() if name != member})
 
 
 def test_a_search_begins_a_day_before_the_run_and_earlier_where_the_log_does_not_reach(tmp_path):

@@ -8,8 +8,7 @@ from airflow_delta import operators
 from airflow_delta.core.statements import Statement
 from airflow_delta.core.statements.json_form import TYPES
 from airflow_delta.get_provider_info import get_provider_info
-from airflow_delta.jobs.core_statements import RUNNERS
-from airflow_delta.jobs.run import SPARK_RUNNERS
+from airflow_delta.jobs import core_statements, spark_statements
 from airflow_delta.shipping.scripts import job_script, job_scripts
 from tests.project.conftest import ROOT
 
@@ -24,8 +23,8 @@ def missing(statement, operators=OPERATORS):
     found = [operator for operator in operators if operator.statement_type is statement]
     if TYPES.get(name) is not statement:
         yield "its member of Statement in core/statements/__init__.py"
-    if (statement in RUNNERS) + (statement in SPARK_RUNNERS) != 1:
-        yield "one runner, in jobs/core_statements.py or in jobs/run.py"
+    if (statement in core_statements.RUNNERS) + (statement in spark_statements.RUNNERS) != 1:
+        yield "one runner, in jobs/core_statements.py or in jobs/spark_statements.py"
     if not script.exists() or f'main("{name}")' not in script.read_text():
         yield f'spark_jobs/{script.name}, which calls main("{name}")'
     if not found:
@@ -51,7 +50,7 @@ def test_of_a_new_statement_everything_is_missing():
 
     assert list(missing(AnalyzeStatement)) == [
         "its member of Statement in core/statements/__init__.py",
-        "one runner, in jobs/core_statements.py or in jobs/run.py",
+        "one runner, in jobs/core_statements.py or in jobs/spark_statements.py",
         'spark_jobs/delta_analyze.py, which calls main("analyze")',
         "an operator in operators/__init__.py with statement_type = AnalyzeStatement",
     ]
@@ -63,4 +62,4 @@ def test_of_a_new_statement_everything_is_missing():
 
 def test_no_script_and_no_runner_is_of_a_statement_that_is_none():
     assert {script.stem.removeprefix("delta_") for script in job_scripts()} == {kind.type_name for kind in STATEMENTS}
-    assert {*RUNNERS, *SPARK_RUNNERS} == {*STATEMENTS}
+    assert {*core_statements.RUNNERS, *spark_statements.RUNNERS} == {*STATEMENTS}
