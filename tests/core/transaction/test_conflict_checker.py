@@ -377,7 +377,7 @@ def test_a_look_into_the_added_files_settles_what_their_statistics_admit(flat_at
     assert seen == [["near", "hit"]] * 2
 
 
-def test_whoever_read_everything_is_not_asked_to_look(flat_attempt, added):
+def test_a_transaction_that_read_everything_confirms_no_files(flat_attempt, added):
     ours = flat_attempt(read_whole_table=True, confirm_conflicting_files=lambda files: files.slice(0, 0))
     with pytest.raises(ConcurrentAppendError):
         check_conflicts(ours, winner(adds=added(("near", None, (0, 9)))))

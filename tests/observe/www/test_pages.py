@@ -8,7 +8,7 @@ from airflow_delta.observe.www.pages import history_page, tables_page
 
 EVIL = "<script>alert('x')</script>"
 
-TOLD = {
+HISTORY = {
     "table": "s3://lake/flights",
     "version": 7,
     "operation": "MERGE",
@@ -29,7 +29,7 @@ TOLD = {
 
 
 def test_the_history_names_versions_operations_runs_and_metrics():
-    page = history_page(TOLD, root="/airflow")
+    page = history_page(HISTORY, root="/airflow")
     assert "<h1>s3://lake/flights</h1>" in page
     assert "2013-01-02 00:00:00 UTC" in page
     assert "numTargetRowsInserted: 1,200" in page

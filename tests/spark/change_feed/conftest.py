@@ -1,4 +1,4 @@
-"""Tables that record their changes, statements on them, and the feed as a model and three readers tell it."""
+"""Tables that record their changes, statements on them, and the feed as a model and three readers return it."""
 
 from collections import Counter
 
@@ -83,7 +83,7 @@ class RecordedTable:
         return _counted(pa.table(feed).select(FEED).to_pylist())
 
     def check(self, *readers):
-        """The changes of the last commit, which all readers tell alike."""
+        """The changes of the last commit, on which all readers agree."""
         version = self.log.refresh().version
         expected = self.modelled(version)
         for reader in (self.by_core, *readers):

@@ -50,13 +50,13 @@ def run(table, statement):
     if kind == "update":
         return table.update(rest[0], **rest[1])
     keys, given_clauses = rest
-    values = 100_000 * table.log.refresh().version  # new ones each time: an update that leaves a row as it is is told, too
+    values = 100_000 * table.log.refresh().version  # new ones each time: an update that leaves a row as it is is recorded, too
     source = " UNION ALL ".join(f"SELECT {key}L AS id, 'p{key % 3}' AS p, {values + key}L AS v" for key in sorted(keys))
     return table.merge(source, given_clauses)
 
 
 def check_ids(table, before, known):
-    """Rows keep their ids; those that changed have the new version, and those that came ids that nobody had."""
+    """Rows keep their ids; those that changed have the new version, and new rows have new ids."""
     rows, found = table.rows(), ids(table)
     version = table.log.refresh().version
     assert len({row_id for row_id, _ in found.values()}) == len(found)

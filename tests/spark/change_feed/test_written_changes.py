@@ -1,4 +1,4 @@
-"""Every statement leaves the changes that a comparison of the table before and after it tells."""
+"""Every statement records the changes that a comparison of the table before and after it shows."""
 
 import shutil
 from pathlib import Path
@@ -133,7 +133,7 @@ def test_nothing_stays_behind_when_nothing_is_committed(table20):
     table = table20()
     table.log.alter().set_properties({"delta.appendOnly": "true"})
     files = sorted(Path(table.uri).rglob("*.parquet"))
-    with pytest.raises(AppendOnlyTableError):  # told at the commit, when all is written
+    with pytest.raises(AppendOnlyTableError):  # raised at the commit, when all is written
         table.merge("SELECT id, 'm' AS p, 1L AS v FROM range(18, 22)", UPSERT)
     assert sorted(Path(table.uri).rglob("*.parquet")) == files
     assert not (Path(table.uri) / "_change_data").exists()

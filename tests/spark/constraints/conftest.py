@@ -1,4 +1,4 @@
-"""Tables that promise something of their rows: made here by the core, or by Delta-Spark."""
+"""Tables with constraints on their rows: made here by the core, or by Delta-Spark."""
 
 import shutil
 
@@ -52,7 +52,7 @@ def change(spark, table):
 
 @pytest.fixture
 def put_together(spark, table):
-    """MERGE the rows of a query into the table, by ``id`` unless told otherwise."""
+    """MERGE the rows of a query into the table, by ``id`` by default."""
 
     def run(source, *, on="target.id = source.id", **statement):
         statement = MergeStatement(table=table, source=SqlSource(source), on=on, **statement)

@@ -1,4 +1,4 @@
-"""Promises on tables with mapped columns, a change feed, deletion vectors; and files that are written anew without new rows."""
+"""Constraints on tables with mapped columns, a change feed, deletion vectors; and files that are rewritten without new rows."""
 
 import pytest
 

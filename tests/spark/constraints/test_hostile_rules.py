@@ -61,7 +61,7 @@ HOSTILE = {
 
 @pytest.fixture
 def with_rule(table, create):
-    """Make a table whose metadata a stranger wrote: text column ``s`` with a default, a generation expression or a CHECK."""
+    """Make a table whose metadata an attacker wrote: text column ``s`` with a default, a generation expression or a CHECK."""
 
     def make(kind, text):
         create("id BIGINT, s STRING, other STRING")

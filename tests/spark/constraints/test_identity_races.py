@@ -71,7 +71,7 @@ def test_another_change_of_the_metadata_is_still_a_conflict(spark, create, table
     create("k BIGINT GENERATED ALWAYS AS IDENTITY, id BIGINT")
 
     def rename():
-        DeltaLog.for_table(table).alter().set_properties({"owner": "somebody"})
+        DeltaLog.for_table(table).alter().set_properties({"owner": "ops"})
 
     log = DeltaLog.for_table(table, store=InterruptedStore(table, rename))
     statement = MergeStatement(table=table, source=SqlSource("SELECT 1L AS id"), on="target.id = source.id", clauses=UPSERT)

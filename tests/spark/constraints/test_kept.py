@@ -1,4 +1,4 @@
-"""No row that breaks a promise of its table is committed, whichever statement brings it."""
+"""No row that violates a constraint of its table is committed, whichever statement brings it."""
 
 import json
 from dataclasses import replace

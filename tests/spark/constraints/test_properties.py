@@ -100,7 +100,7 @@ def made(table, condition, partitioned):
 
 
 def refused(run, condition, rows):
-    """Run a statement that brings so many rows that break the condition. Tells whether it was refused."""
+    """Run a statement that brings so many rows that break the condition. Returns whether it was refused."""
     if not rows:
         run()
         return False
@@ -156,7 +156,7 @@ def test_an_update_and_a_merge_are_refused_exactly_when_a_new_row_breaks_the_con
             NotMatchedInsert(assignments={"id": "source.id", "a": "source.a", "b": "source.b"}),
         ],
     )
-    # Rows that change in place are looked at before any is written, so the two are counted apart.
+    # Rows that change in place are checked before any is written, so the two are counted apart.
     rows = broken(spark, matched, condition) or broken(spark, inserted, condition)
     if not refused(lambda: merge(spark, log, statement), condition, rows):
         unmatched = f"SELECT * FROM ({before}) WHERE id NOT IN (SELECT id FROM ({source}))"

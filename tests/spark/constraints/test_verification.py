@@ -1,4 +1,4 @@
-"""A job of Spark's adds constraints that the core cannot decide: Spark looks at the rows."""
+"""A job of Spark's adds constraints that the core cannot decide: Spark reads the rows."""
 
 from functools import partial
 

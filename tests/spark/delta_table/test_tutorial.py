@@ -9,7 +9,7 @@ from airflow_delta.spark import DeltaTable, configure_spark_with_delta_pip
 
 
 def tutorial(path):
-    """The script: a table is written, updated, merged into and looked at, as it was too."""
+    """The script: a table is written, updated, merged into and read, at its old version too."""
     builder = (
         SparkSession.builder.appName("tutorial")
         .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")

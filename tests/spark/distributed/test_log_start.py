@@ -1,4 +1,4 @@
-"""Where a shared replay begins, and when it is worth it; no Spark is needed to tell."""
+"""Where a shared replay begins, and when it is worth it; decided without Spark."""
 
 import io
 import json

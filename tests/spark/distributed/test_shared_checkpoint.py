@@ -63,7 +63,7 @@ def shared(spark, log, version=None, *, kind=None, actions_of_file=3):
     return checkpoint(spark, log, version, kind=kind, many=0, actions_of_file=actions_of_file)
 
 
-def told(store, result):
+def described(store, result):
     """All that the files of a checkpoint say, by kind of action; where they lie left out."""
     files = next(checkpoint.files for checkpoint in list_log(store).checkpoints if checkpoint.files[0].path == result.path)
     rows = [row for file in files for row in rows_of(store, file.path)]
@@ -139,7 +139,7 @@ def test_tables_of_delta_spark_get_the_checkpoint_that_the_core_writes(spark, go
     log = DeltaLog.for_table(str(root), clock=lambda: now)
     by_core = write_checkpoint(DeltaLog.for_table(str(copy)).snapshot(), now=now, kind=kind)
     by_spark = shared(spark, log, kind=kind)
-    assert told(log.store, by_spark) == told(DeltaLog.for_table(str(copy)).store, by_core)
+    assert described(log.store, by_spark) == described(DeltaLog.for_table(str(copy)).store, by_core)
     if kind is not V2_JSON:
         assert pq.read_schema(root / by_spark.path) == pq.read_schema(copy / by_core.path)
     fields = ("version", "kind", "actions" if kind is MULTI_PART else "files", "files", "table_size")
@@ -216,7 +216,7 @@ def test_a_checkpoint_goes_on_from_the_one_before_and_forgets_old_tombstones(spa
     later = DeltaLog.for_table(str(table.root), clock=lambda: now + 7 * 86_400_000)
     result = shared(spark, later)
     assert (result.version, result.files) == (12, 7)
-    found = told(later.store, result)
+    found = described(later.store, result)
     assert [json.loads(line)["path"] for line in found["remove"]] == ["part/f3.parquet"]
     assert "part/f0.parquet" in {json.loads(line)["path"] for line in found["add"]}
     snapshot = DeltaLog.for_table(str(table.root)).snapshot()
@@ -242,7 +242,7 @@ def test_a_broken_checkpoint_is_made_up_for_by_what_is_left(spark, table, damage
     assert min(DeltaLog.for_table(str(table.root)).snapshot().files()["path"].to_pylist()) == "g"
 
 
-def test_a_broken_checkpoint_without_which_nothing_is_left_is_told(spark, table):
+def test_a_broken_checkpoint_that_nothing_replaces_is_an_error(spark, table):
     table.log.checkpoint()
     path = next((table.root / "_delta_log").glob("*.checkpoint.*"))
     for commit in (table.root / "_delta_log").glob("*.json"):
@@ -268,7 +268,7 @@ def test_two_live_files_of_one_path_are_an_error(spark, tmp_path):
     assert list_log(log.store).checkpoints == ()
 
 
-def test_a_commit_that_is_no_json_is_told(spark, table):
+def test_a_commit_that_is_not_json_is_an_error(spark, table):
     table.log.store.write(commit_path(11), b'{"add": {"path": \n')
     with pytest.raises(CorruptLogError) as caught:
         shared(spark, DeltaLog.for_table(str(table.root)))
@@ -433,11 +433,11 @@ def test_whatever_the_history_both_write_the_same_or_find_the_same_fault(spark, 
 
         def by_core():
             snapshot = other.snapshot()
-            snapshot.files()  # two live files of one path are only looked for when all are known
-            return told(other.store, write_checkpoint(snapshot, now=NOW, kind=kind))
+            snapshot.files()  # two live files of one path are only found when all are known
+            return described(other.store, write_checkpoint(snapshot, now=NOW, kind=kind))
 
         expected = outcome_of(by_core)
-        assert outcome_of(lambda: told(log.store, shared(spark, log))) == expected
+        assert outcome_of(lambda: described(log.store, shared(spark, log))) == expected
 
 
 def outcome_of(action):

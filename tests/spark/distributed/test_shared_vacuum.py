@@ -28,14 +28,14 @@ def s3_table(spark, s3):  # noqa: F811 - the fixture
     return table
 
 
-def told(listed):
+def sorted_files(listed):
     return sorted(map(tuple, (row.values() for row in listed.to_pylist())))
 
 
 def test_workers_find_every_file_that_the_driver_finds(spark, s3_table):
     snapshot = s3_table.log.snapshot()
-    by_driver = told(LocalVacuumExecutor().list_files(snapshot))
-    assert told(SparkVacuumExecutor(spark, many=1).list_files(snapshot)) == by_driver
+    by_driver = sorted_files(LocalVacuumExecutor().list_files(snapshot))
+    assert sorted_files(SparkVacuumExecutor(spark, many=1).list_files(snapshot)) == by_driver
     assert {path for path, *_ in by_driver} > set(ODD)
 
 
@@ -43,7 +43,9 @@ def test_the_driver_lists_where_arrow_learns_no_times(spark, s3_table):
     options = s3_table.store.options  # with what only s3fs knows
     options = {**options, "client_kwargs": {**options.get("client_kwargs", {}), "verify": False}}
     snapshot = DeltaLog.for_table(s3_table.uri, options).snapshot()
-    assert told(SparkVacuumExecutor(spark, many=1).list_files(snapshot)) == told(LocalVacuumExecutor().list_files(snapshot))
+    assert sorted_files(SparkVacuumExecutor(spark, many=1).list_files(snapshot)) == sorted_files(
+        LocalVacuumExecutor().list_files(snapshot)
+    )
 
 
 def test_a_shared_vacuum_deletes_what_any_other_would(spark, s3_table):
@@ -66,7 +68,7 @@ def test_the_driver_deletes_where_workers_lack_the_package(spark, s3_table, monk
     assert "deep/er/still/x" not in s3_table.files()
 
 
-def test_what_workers_could_not_delete_is_told(spark, s3_table, monkeypatch):
+def test_files_that_workers_could_not_delete_are_reported(spark, s3_table, monkeypatch):
     class Failing:
         def __init__(self, **_):
             pass
@@ -84,7 +86,9 @@ def test_what_workers_could_not_delete_is_told(spark, s3_table, monkeypatch):
 def test_small_tables_and_local_ones_are_left_to_the_driver(spark, write_rows, table):
     write_rows("SELECT id FROM range(3)")
     snapshot = DeltaLog.for_table(table).snapshot()
-    assert told(SparkVacuumExecutor(spark, many=1).list_files(snapshot)) == told(LocalVacuumExecutor().list_files(snapshot))
+    assert sorted_files(SparkVacuumExecutor(spark, many=1).list_files(snapshot)) == sorted_files(
+        LocalVacuumExecutor().list_files(snapshot)
+    )
 
 
 def test_directories_are_opened_until_there_are_enough_of_them(tmp_path):

@@ -28,7 +28,7 @@ STATEMENTS = {
 
 @pytest.fixture
 def hostile(tmp_path):
-    """A table of three rows that a stranger has told to read a file beside it."""
+    """A table of three rows whose log, written by an attacker, names a file outside of it."""
 
     def make(path):
         root, outside = tmp_path / "table", tmp_path / "outside"

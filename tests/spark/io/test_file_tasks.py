@@ -32,8 +32,8 @@ def spread(spark, numbers, *, mib_each):
     """Which files' rows meet in which task, of three rows about each file."""
     rows = spark.range(3 * len(numbers)).select(F.get(F.lit(numbers), (F.col("id") % len(numbers)).cast("int")).alias("file"))
     files = pa.table({"size": pa.array([mib_each * MIB] * len(numbers), pa.int64())})
-    placed = spread_by_file(rows, "file", pa.array(numbers, pa.int32()), files)
-    by_task = placed.withColumn("task", F.spark_partition_id()).groupBy("task").agg(F.sort_array(F.collect_list("file")))
+    spread = spread_by_file(rows, "file", pa.array(numbers, pa.int32()), files)
+    by_task = spread.withColumn("task", F.spark_partition_id()).groupBy("task").agg(F.sort_array(F.collect_list("file")))
     return dict(by_task.collect())
 
 

@@ -97,8 +97,8 @@ def test_a_table_is_read_equal(spark, reader, name):
     found = canon["encode_rows"](zip(*columns, strict=True), expected["schema"])
 
     shown, stored = from_spark(frame.schema), without_column_mapping(snapshot.schema)
-    # Spark's own reader promises no value where the table does, which makes no difference to what is read. Defaults are left
-    # out: Spark would evaluate them.
+    # Spark's own reader declares no column NOT NULL, which makes no difference to what is read. Defaults are left out: Spark
+    # would evaluate them.
     assert [(field.name, str(field.type), field.metadata) for field in shown.fields] == [
         (field.name, str(field.type), {key: value for key, value in field.metadata.items() if key != "CURRENT_DEFAULT"})
         for field in stored.fields

@@ -43,8 +43,12 @@ def test_only_partitions_that_the_commit_touched_are_compacted(spark, log, refer
     done = compacted_after(spark, log, last, Origin(token="t", job={"jobName": "d.t"}), min_files=3)
 
     assert (few.details, partitions(log)) == ({}, ["a", "a", "a", "b"])
-    told = done.details["autoCompaction"]
-    assert (done.version, told["version"], told["metrics"]["numRemovedFiles"]) == (last.version, last.version + 1, 3)
+    compaction = done.details["autoCompaction"]
+    assert (done.version, compaction["version"], compaction["metrics"]["numRemovedFiles"]) == (
+        last.version,
+        last.version + 1,
+        3,
+    )
     assert reference_rows() == [(0, "a"), (1, "a"), (2, "a"), (10, "b"), (11, "b"), (12, "b")]
     commit = log.history(1)[0].commit_info
     assert (str(commit.operation_parameters["auto"]).lower(), commit.origin.token, commit.origin.job) == (

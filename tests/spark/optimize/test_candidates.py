@@ -1,4 +1,4 @@
-"""Which files OPTIMIZE takes, told without Spark."""
+"""Which files OPTIMIZE takes, decided without Spark."""
 
 import pytest
 

@@ -27,7 +27,7 @@ SCHEMA = pa.schema(
         ("k", pa.int64()),
     ]
 )
-"""``k`` tells rows apart where the table tracks its rows, and is 0 elsewhere, so that rows repeat."""
+"""``k`` makes rows distinct where the table tracks its rows, and is 0 elsewhere, so that rows repeat."""
 
 PARTITIONS = ["a", "b c/d=%41+é:'", "__HIVE_DEFAULT_PARTITION", None]
 DAYS = ["0001-01-01", "1500-02-28", "1582-10-04", "1890-01-01", "2024-02-29"]

@@ -1,4 +1,4 @@
-"""What anybody can tell of a table: the rows that others read, and whether statistics, changes and row ids are true."""
+"""What can be verified of any table: the rows that others read, and whether statistics, changes and row ids are true."""
 
 import datetime as dt
 import json

@@ -1,4 +1,4 @@
-"""Gates in front of the commit."""
+"""Expectations, checked before the commit."""
 
 from pathlib import Path
 

@@ -10,7 +10,7 @@ from tests.core.object_stores import moto_server, s3  # noqa: F401 - fixtures
 
 
 class S3Table:
-    """A table in a bucket of its own, reached with options that nobody else has."""
+    """A table in a bucket of its own, reached with options of its own."""
 
     def __init__(self, spark, store, name="lake/a table"):
         self.spark, self.store, self.uri = spark, store, f"{store.uri}/{name}"

@@ -133,8 +133,8 @@ def test_no_rows_make_no_file(spark, table, sink):
 def test_null_where_a_value_is_promised_is_counted_over_all_rows_and_leaves_no_file(spark, table, sink):
     rows = spark.sql("SELECT IF(id % 2 = 0, NULL, id) AS id, NAMED_STRUCT('u', id) AS s FROM range(10)").repartition(3)
     fields = from_spark(rows.schema).fields
-    promised = StructType((StructField(fields[0].name, fields[0].type, nullable=False), *fields[1:]))
-    metadata = Metadata(id="m", schema_string=schema_json(promised))
+    declared = StructType((StructField(fields[0].name, fields[0].type, nullable=False), *fields[1:]))
+    metadata = Metadata(id="m", schema_string=schema_json(declared))
     with pytest.raises(ConstraintViolatedError) as caught, StagingArea(table) as staging:
         write_rows(rows, staging, metadata)
     assert (caught.value.constraint, caught.value.rows) == ("NOT NULL of id", 5)

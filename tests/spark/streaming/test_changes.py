@@ -135,7 +135,7 @@ def test_a_batch_ends_between_commits_and_never_within_one(table, planned):
     assert planned(3) == [[4, 4, 4], [4, 4, 4], [4]]  # the rows at the start are no changes of one commit
 
 
-def test_a_stream_of_changes_starts_where_it_is_told(run, planned):
+def test_a_stream_of_changes_starts_where_its_options_say(run, planned):
     run.insert(0, 1, properties=RECORDED)
     run.insert(1, 2)
     run.delete("id = 0")
@@ -191,7 +191,7 @@ def test_only_versions_in_which_changes_were_recorded_are_read(table, run, plann
     run.insert(2, 3)
     for version, lost in (("0", 1), ("1", 1), ("2", 2)):
         with pytest.raises(ChangeDataNotRecordedError) as caught:
-            # What was recorded before is still told.
+            # What was recorded before is still read.
             assert planned(1, startingVersion=version) == [[0]]
         assert caught.value.version == lost
     assert planned(startingVersion="3") == [[4]]

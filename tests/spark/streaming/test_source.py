@@ -1,4 +1,4 @@
-"""A table as a streaming source: each new row once, over restarts; what is not a new row is told."""
+"""A table as a streaming source: each new row once, over restarts; a change that adds no row is an error."""
 
 import datetime as dt
 import json
@@ -59,7 +59,7 @@ def test_batches_hold_at_most_so_many_files_or_bytes(table, append, stream):
     assert ids(stream(maxBytesPerTrigger=2 * size, startingVersion=1, checkpoint="bytes")) == [[1, 2], [3, 4]]
 
 
-def test_a_stream_starts_where_it_is_told(table, append, stream):
+def test_a_stream_starts_where_its_options_say(table, append, stream):
     for first in range(3):
         append(first, first + 1)
     second = dt.datetime.fromtimestamp(DeltaLog.for_table(table).history()[1].timestamp / 1000, dt.UTC).isoformat()
@@ -118,7 +118,7 @@ def test_a_backlog_of_fewer_columns_is_read_with_nulls(table, append, stream):
     assert stream(startingVersion=0) == {0: [(0, None), (1, "new")]}
 
 
-def test_commits_that_were_cleaned_up_before_they_were_read_are_told(table, append, stream):
+def test_commits_that_were_cleaned_up_before_they_were_read_are_an_error(table, append, stream):
     append(0, 1)
     stream()
     append(1, 2)
@@ -156,7 +156,7 @@ def test_an_offset_does_not_wait_behind_many_commits_without_rows(table, append)
     assert (end.version, len(tail.between(start, end))) == (21, 0)
 
 
-def test_another_table_at_the_place_is_told(table, append, stream):
+def test_another_table_at_the_same_path_is_an_error(table, append, stream):
     append(0, 1)
     stream()
     for file in (Path(table) / "_delta_log").iterdir():

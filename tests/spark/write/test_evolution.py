@@ -1,4 +1,4 @@
-"""How a schema grows: decided on values alone."""
+"""How a schema evolves: decided on values alone."""
 
 import pytest
 

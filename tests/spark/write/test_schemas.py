@@ -1,4 +1,4 @@
-"""A table's schema under writes: it grows, it is replaced, or the rows are refused with everything that is wrong."""
+"""A table's schema under writes: it evolves, it is replaced, or the rows are refused with everything that is wrong."""
 
 import datetime as dt
 from pathlib import Path

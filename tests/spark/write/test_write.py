@@ -426,7 +426,9 @@ def test_the_commit_of_an_earlier_try_is_the_result(write_rows, reference_rows, 
     assert info(table, 1).origin.job == {"jobName": "dag", "jobRunId": "run"}
 
 
-def test_a_twin_that_commits_meanwhile_is_the_result_and_our_files_go(write_rows, reference_rows, table, during_staging):
+def test_a_duplicate_attempt_that_commits_meanwhile_is_the_result_and_our_files_go(
+    write_rows, reference_rows, table, during_staging
+):
     write_rows("SELECT 1 AS id")
     origin = Origin(token="t-1")
     during_staging(lambda: write_rows("SELECT 2 AS id", origin=origin))
@@ -437,19 +439,19 @@ def test_a_twin_that_commits_meanwhile_is_the_result_and_our_files_go(write_rows
     assert len(data_files(table)) == 2
 
 
-def test_a_twin_that_commits_behind_the_winner_of_a_race_is_the_result(
+def test_a_duplicate_attempt_that_commits_behind_the_winner_of_a_race_is_the_result(
     write_rows, reference_rows, table, during_staging, monkeypatch
 ):
     origin, refresh = Origin(token="t-1"), DeltaLog.refresh
 
-    def after_the_twin(log):
+    def after_the_duplicate(log):
         monkeypatch.setattr(DeltaLog, "refresh", refresh)
         write_rows("SELECT 2 AS id", origin=origin)
         return log.refresh()
 
     def lose():
         write_rows("SELECT 1 AS id")
-        monkeypatch.setattr(DeltaLog, "refresh", after_the_twin)
+        monkeypatch.setattr(DeltaLog, "refresh", after_the_duplicate)
 
     during_staging(lose)
     result = write_rows("SELECT 2 AS id", origin=origin, start_version=-1)

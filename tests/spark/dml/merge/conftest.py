@@ -16,7 +16,7 @@ from airflow_delta.spark.dml.merge.merge import merge
 
 @pytest.fixture
 def run_merge(spark, table):
-    """Merge the rows of a query (or of a source) into the table, by ``id`` unless told otherwise."""
+    """Merge the rows of a query (or of a source) into the table, by ``id`` by default."""
 
     def run(source, *, on="target.id = source.id", origin=None, start_version=None, log=None, session=spark, **statement):
         source = SqlSource(source) if isinstance(source, str) else source

@@ -81,7 +81,7 @@ def test_conjuncts_that_may_depend_on_more_are_no_predicates_on_the_table(text):
         ([], ()),
     ],
 )
-def test_every_column_that_a_text_may_take_from_the_target_is_mentioned(texts, expected):
+def test_every_column_that_a_text_may_take_from_the_target_is_referenced(texts, expected):
     assert column_references(texts, SCHEMA).names == expected
 
 
@@ -118,6 +118,6 @@ def test_columns_that_both_sides_have_get_the_name_of_the_side_that_a_clause_see
     assert qualified(text, "target", {"id", "x"}) == expected
 
 
-def test_a_target_column_named_source_makes_every_name_a_mention():
+def test_a_target_column_named_source_makes_every_name_a_reference():
     schema = StructType((StructField("source", SCHEMA), StructField("id", PrimitiveType("long"))))
     assert column_references(["source.id"], schema).names == ("source", "id")

@@ -354,13 +354,13 @@ def test_a_source_is_computed_once(run_merge, reference_rows, table):
 
 def test_a_retry_finds_the_commit_of_its_token(run_merge, reference_rows, table):
     write_deltalake(table, THREE)
-    grow = {
+    evolve = {
         "clauses": MatchedUpdate(assignments={"v": "concat(target.v, '!')"}),
         "origin": Origin(token="t"),
         "start_version": 0,
     }
-    first = run_merge("SELECT id FROM range(9)", **grow)
-    second = run_merge("SELECT id FROM range(9)", **grow)
+    first = run_merge("SELECT id FROM range(9)", **evolve)
+    second = run_merge("SELECT id FROM range(9)", **evolve)
     assert (second.version, second.committed, second.already_committed) == (first.version, True, True)
     assert reference_rows() == [(1, "a!"), (2, "b!"), (3, "c!")]
 

@@ -130,22 +130,22 @@ def as_counts(found):
     return Counter(tuple(row.get(name) for name in WIDER.names) for row in found)
 
 
-def check(run_merge, check_statistics, table, tmp_path, *, target, source, on, both, partitioned, grows):
+def check(run_merge, check_statistics, table, tmp_path, *, target, source, on, both, partitioned, evolves):
     statement, meaning = both
     shutil.rmtree(table, ignore_errors=True)
     for part in (target[::2], target[1::2]):
         data = pa.Table.from_pylist(part, schema=SCHEMA)
         write_deltalake(table, data, partition_by=["p"] if partitioned else None, mode="append")
-    if grows:
+    if evolves:
         source = [row | {"extra": number} for number, row in enumerate(source)]
-    rows = pa.Table.from_pylist(source, schema=WIDER if grows else SCHEMA)
+    rows = pa.Table.from_pylist(source, schema=WIDER if evolves else SCHEMA)
     pq.write_table(rows, tmp_path / "source.parquet")
     expected = merged(target, source, on[1], meaning)
     merge = {
         "source": FileSource(str(tmp_path / "source.parquet"), format="parquet"),
         "on": on[0],
         "clauses": statement,
-        "schema_evolution": grows,
+        "schema_evolution": evolves,
     }
     if expected is None:
         with pytest.raises(MultipleSourceRowsMatchedError):
@@ -165,7 +165,7 @@ CASES = {
     "on": st.sampled_from([ON_ID, ON_BOTH, ON_SUM]),
     "both": clauses(),
     "partitioned": st.booleans(),
-    "grows": st.booleans(),
+    "evolves": st.booleans(),
 }
 RUN = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], phases=[Phase.generate], deadline=None)
 

@@ -1,4 +1,4 @@
-"""Merges that meet: two that read one version, a winner in between, a twin of the same task."""
+"""Concurrent merges: two that read one version, a winner in between, a duplicate attempt of the same task."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -152,16 +152,16 @@ def test_a_winner_that_takes_away_what_was_matched_forces_a_redo(run_merge, inte
 def test_a_commit_of_the_same_token_that_wins_is_the_result(run_merge, interrupted, reference_rows, table):
     write_deltalake(table, DAYS)
     same = {"source": "SELECT id, 1L AS v FROM range(10)", "clauses": ADD, "origin": Origin(token="task")}
-    twin = []
+    duplicate = []
 
-    result = run_merge(**same, log=interrupted(lambda: twin.append(run_merge(**same))))
+    result = run_merge(**same, log=interrupted(lambda: duplicate.append(run_merge(**same))))
 
-    assert (result.version, result.already_committed) == (twin[0].version, True)
+    assert (result.version, result.already_committed) == (duplicate[0].version, True)
     assert [row[2] for row in reference_rows()] == [11, 21, 31, 41]
     assert DeltaLog.for_table(table).snapshot().version == 1
 
 
-def test_a_twin_behind_the_winner_is_found_before_the_redo(run_merge, interrupted, reference_rows, table):
+def test_a_duplicate_attempt_behind_the_winner_is_found_before_the_retry(run_merge, interrupted, reference_rows, table):
     write_deltalake(table, DAYS)
     same = {"source": "SELECT id, 1L AS v FROM range(10)", "clauses": ADD, "origin": Origin(token="task")}
 

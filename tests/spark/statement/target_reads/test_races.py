@@ -1,7 +1,7 @@
 """Statements that read their own target, raced by commits of ours and of deltalake: every end is that of a serial order.
 
 A writer commits at a chosen point of the statement's work on the log, so no race depends on time. The statement and the writers
-are also functions over lists of rows; these tell what each order of them would leave.
+are also functions over lists of rows, which compute what each order of them would leave.
 """
 
 from collections.abc import Callable

@@ -167,7 +167,7 @@ def test_a_statement_that_reads_other_tables_or_old_versions_stays_a_blind_appen
     queries = [
         SqlSource("SELECT 5L AS id, 'fri' AS day"),
         of_target("SELECT id + 10 AS id, day FROM t", days, version=0),
-        of_target("SELECT 6L AS id, 'sat' AS day", days),  # a view that nobody asks
+        of_target("SELECT 6L AS id, 'sat' AS day", days),  # a view that no query reads
         TableSource(days, version=0),
     ]
     for query in queries:
@@ -209,7 +209,7 @@ def test_rows_handed_over_are_known_to_be_of_the_target_and_never_committed_when
     with pytest.raises(ConcurrentAppendError):
         raced_append()
     assert rows() == sorted([*before, (7, "sun")])
-    if of != "files":  # whose age nobody knows
+    if of != "files":  # whose version is unknown
         with pytest.raises(ConcurrentAppendError) as caught:
             delta_writer(frame).mode("append").save(days)
         assert caught.value.winner["operation"] == "WRITE"

@@ -1,4 +1,4 @@
-"""What a look into Spark's plan tells of reads of the target."""
+"""Reads of the target, found in Spark's plan."""
 
 import pyarrow as pa
 import pytest
