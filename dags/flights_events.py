@@ -1,4 +1,4 @@
-"""Reacts to commits: whoever commits to the flights, a run of this DAG brings the totals of their days up to date.
+"""Reacts to commits: after each commit to the flights, by any writer, a run updates the totals of their days.
 
 The triggerer watches the table and announces new versions. The run does not trust the announcement, which may come twice, late
 or not at all: its first task reads from the table what is new to this DAG, and the half-hourly schedule runs even when no event

@@ -1,4 +1,4 @@
-"""Has this task committed, and what came of it? The log is asked, because every other witness can be lost."""
+"""Has this task committed, and with what outcome? Read from the log, because every other witness can be lost."""
 
 from __future__ import annotations
 

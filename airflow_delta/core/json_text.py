@@ -1,6 +1,6 @@
 """Untrusted JSON, parsed with bounded work and memory.
 
-Anybody who may write below a table writes its log, schema and hints. No writer of Delta tables exceeds these bounds.
+Every user who can write below a table controls its log, schema and hints. No writer of Delta tables exceeds these bounds.
 """
 
 from __future__ import annotations

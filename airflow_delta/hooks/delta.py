@@ -145,7 +145,7 @@ class DeltaHook(BaseHook):
             own = json.loads(own) if isinstance(own, str) else own
         except ValueError:
             own = None
-        if not isinstance(own, Mapping):  # never shown: somebody may have put a secret there
+        if not isinstance(own, Mapping):  # never shown: it may hold a secret
             raise self._error("storage_options is not a JSON object", 'write it as {"endpoint_url": "https://..."}')
         return own
 

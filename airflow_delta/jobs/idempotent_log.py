@@ -17,7 +17,7 @@ class IdempotentLog(DeltaLog):
     """A log on which no transaction starts from a version that holds the task's own commit.
 
     Between the search for the token and the read of the table a duplicate attempt may commit; its commit would be taken for
-    somebody else's, and followed by a second one. A duplicate that commits after the read is found by the commit itself.
+    another writer's, and followed by a second one. A duplicate that commits after the read is found by the commit itself.
     """
 
     def __init__(self, log: DeltaLog, token: str, start_version: int) -> None:
@@ -31,7 +31,7 @@ class IdempotentLog(DeltaLog):
 
         Raises:
             AlreadyCommitted: The version holds the task's commit, or follows it.
-            TokenHistoryLostError: Commits were cleaned up, so nobody can know.
+            TokenHistoryLostError: Commits were cleaned up, so the outcome is unknown.
         """
         transaction = super().start_transaction(snapshot, enforces=enforces)
         if transaction.read_version > self._start_version and self.find_commit(self._token, self._start_version):

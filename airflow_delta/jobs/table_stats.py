@@ -1,4 +1,4 @@
-"""History, size and schema of a table after a statement, taken from the open log so that nobody opens it a second time."""
+"""History, size and schema of a table after a statement, taken from the open log, so that it is opened only once."""
 
 from __future__ import annotations
 

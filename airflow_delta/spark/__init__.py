@@ -1,7 +1,7 @@
 """Data operations on Spark DataFrames: reading, writing, merging, compacting. No Airflow, no Delta JAR.
 
 For scripts: ``DeltaTable`` and its builders, ``delta_writer``, and ``register`` for ``format("delta")``. They are imported when
-they are asked for, so that importing a module below needs no more than that module.
+they are used, so that importing a module below needs no more than that module.
 """
 
 from __future__ import annotations

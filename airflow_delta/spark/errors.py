@@ -159,7 +159,7 @@ class ExpressionNotTextError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class TableNameUnsupportedError(DeltaError):
-    """A table is asked for by its name in a catalog; tables are known here by their paths alone."""
+    """A table is named by its name in a catalog; tables are known here by their paths alone."""
 
     code = "DELTA_TABLE_NAME_UNSUPPORTED"
     message = "{name!r} names a table of a catalog; tables are found by their path here"
@@ -176,7 +176,7 @@ class UnsuitableColumnsError(DeltaError):
     """
 
     code = "DELTA_OPTIMIZE_COLUMNS"
-    message = "the rows of {table} cannot be put in order as asked: {reasons}"
+    message = "the rows of {table} cannot be clustered as requested: {reasons}"
     remedy = "name columns of the table that have statistics; give others statistics with delta.dataSkippingStatsColumns"
     table: str
     reasons: tuple[str, ...]

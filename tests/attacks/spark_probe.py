@@ -45,7 +45,7 @@ SUBMIT = (
 )
 
 _OF_SPARKS_READER = "[FAILED_READ_FILE"
-"""Where Spark's own reader reads the files of a DataFrame, the user who asks for its rows gets Spark's own error."""
+"""Where Spark's own reader reads the files of a DataFrame, the user who requests its rows gets Spark's own error."""
 
 STATEMENTS = {
     "append": lambda table: WriteStatement(table=table, source=SqlSource("SELECT 10L AS id, 'x' AS s")),

@@ -63,7 +63,7 @@ def test_a_checkpoint_that_fails_is_a_warning_of_the_result(empty_table, run_tas
 
 
 def test_a_commit_whose_own_record_is_absurd_is_still_the_result(empty_table, run_task, monkeypatch):
-    """The first try is lost; before the second, somebody with access rewrites its commit."""
+    """The first try is lost; before the second, another writer rewrites its commit."""
     done = DeltaAlterOperator._execute_in_worker
 
     def lose(self, log, attempt, origin):

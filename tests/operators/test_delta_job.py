@@ -28,7 +28,7 @@ from airflow_delta.shipping.ship import ship
 
 
 class SubmitOperator(BaseOperator):
-    """Somebody else's operator: it runs a program with application, archive and arguments, and knows nothing of Delta."""
+    """A third party's operator: it runs a program with application, archive and arguments, and knows nothing of Delta."""
 
     template_fields = ("application", "py_files", "arguments")
 

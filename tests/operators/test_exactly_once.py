@@ -77,7 +77,7 @@ def tokens(table):
 
 
 class LosesItsWorkerOnce(DeltaWriteOperator):
-    """The worker dies with the driver: in the first try nobody is left to look into the log."""
+    """The worker dies with the driver: in the first try no process is left to read the log."""
 
     def _submit(self, spec, target, private, token, context):
         failure = super()._submit(spec, target, private, token, context)

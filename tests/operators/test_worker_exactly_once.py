@@ -26,7 +26,7 @@ TOKEN = "0123456789abcdef0123456789abcdef"
 
 
 class LosesItsWorkerOnce:
-    """The first try ends after its work, before anybody heard of it."""
+    """The first try ends after its work, before its result is known."""
 
     def _execute_in_worker(self, log, attempt, origin):
         done = super()._execute_in_worker(log, attempt, origin)

@@ -1,4 +1,4 @@
-"""Commits of others are seen on an object store, by whomever they are made and however often was looked before."""
+"""Commits of others are seen on an object store, by any writer and after any number of polls."""
 
 import asyncio
 import json

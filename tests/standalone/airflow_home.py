@@ -45,7 +45,7 @@ SHORTENED = {
 
 
 def free_port() -> int:
-    """A port that nobody listened on a moment ago."""
+    """A port that was free a moment ago."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

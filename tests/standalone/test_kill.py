@@ -1,6 +1,6 @@
 """SIGKILL, as the kernel sends it when memory is short: of the triggerer, of a worker, of a driver, of the scheduler.
 
-Whoever runs Airflow starts its components again (systemd, Kubernetes); nobody does anything else. How long Airflow waits before
+A supervisor starts Airflow's components again (systemd, Kubernetes); nothing else is done. How long Airflow waits before
 it calls something dead is shortened as ``airflow_home.SHORTENED`` says.
 """
 

@@ -1,4 +1,4 @@
-"""NULLs that nobody sees, because the struct around them is NULL.
+"""NULLs that no reader sees, because the struct around them is NULL.
 
 Arrow's writer refuses them in members that are NOT NULL, although no row violates the constraint.
 """

@@ -47,7 +47,7 @@ class StorageFullError(StorageAccessError):
 
 @dataclass(kw_only=True, eq=False)
 class PathOutsideTableError(DeltaError):
-    """A table names a file outside of its root: it could be anybody's, read with the rights of this job.
+    """A table names a file outside of its root: the rights of this job would read another user's.
 
     Attributes:
         path: As in the log, or below the root where a link leads out of it.

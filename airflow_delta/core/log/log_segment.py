@@ -154,7 +154,7 @@ def list_log(store: LogStore, start: int = 0) -> LogListing:
     checkpoints += [
         Checkpoint(version=version, files=tuple(found[part] for part in sorted(found)))
         for (version, count), found in parts.items()
-        if len(found) == count  # each is one of them; the count is anybody's word
+        if len(found) == count  # each is one of them; the count is not trusted
     ]
     checkpoints = sorted([*checkpoints, *v2], key=lambda checkpoint: checkpoint.preference)
     return LogListing(commits=commits, checkpoints=tuple(checkpoints), compacted=tuple(compacted))

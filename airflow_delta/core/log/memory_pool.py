@@ -11,10 +11,10 @@ import pyarrow as pa
 
 
 class _MemoryPool:
-    """Uses jemalloc instead of mimalloc while anybody reads.
+    """Uses jemalloc instead of mimalloc while there are readers.
 
     mimalloc, Arrow's default, requests huge pages, which the kernel has to make room for: reading a million files takes 0.4 or
-    1.1 s by how fragmented the machine's memory is, with jemalloc 0.45 s. Arrow lets nobody choose for one reader, only for the
+    1.1 s by how fragmented the machine's memory is, with jemalloc 0.45 s. Arrow has no choice for one reader, only for the
     process; a buffer knows its own allocator, so those of other threads come to no harm, whatever they get meanwhile.
     """
 

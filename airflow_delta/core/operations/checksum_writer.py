@@ -89,7 +89,7 @@ def counted_checksum(carried: VersionChecksum | None, snapshot: Snapshot, *, fil
 
 
 def write_checksum(store: LogStore, version: int, checksum: VersionChecksum) -> None:
-    """Write the checksum file of a version where there is none; one that is there stays, whoever wrote it."""
+    """Write the checksum file of a version where there is none; an existing one stays, from any writer."""
     with suppress(FileExistsError):
         content = json.dumps(checksum.to_json(), ensure_ascii=False, separators=(",", ":"))
         store.write_if_absent(checksum_path(version), content.encode())

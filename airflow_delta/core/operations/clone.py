@@ -97,7 +97,7 @@ def shallow_clone(
         UnsupportedStorageError: The two lie on different kinds of storage, where no reader of one reads the other.
         InvalidStatementError: A property would change how columns are mapped.
         InvalidTablePropertyError: The property does not exist, or it cannot have the value.
-        ConcurrentWriteError: Somebody else committed to the target meanwhile.
+        ConcurrentWriteError: Another writer committed to the target meanwhile.
         UnsupportedWriterFeatureError: The source needs writers that know more.
         PathOutsideTableError: The source names a file outside of it.
     """

@@ -103,7 +103,7 @@ def convert(
         PathOutsideTableError: One of them is a link to a file that lies elsewhere.
         InvalidTablePropertyError: The property does not exist, or it cannot have the value.
         InvalidTableDefinitionError: No table can have such columns.
-        TableExistsError: Somebody else has made a table there meanwhile.
+        TableExistsError: Another writer has created a table there meanwhile.
     """
     if log.exists():
         return ConvertResult(version=log.snapshot().version, files=0, converted=False)

@@ -1,7 +1,7 @@
 """DROP FEATURE, so that readers and writers without support for it can use the table again.
 
 What only writers had to know goes at once. What readers had to know is still in older versions, so these must either go too
-(``truncate_history``), or be protected: nobody may build a checkpoint of them that hides that the feature was there.
+(``truncate_history``), or be protected: no writer may build a checkpoint of them that hides that the feature was there.
 
 Protocol: PROTOCOL.md, "Protocol Evolution"; protocol_rfcs, "Checkpoint Protection". Spark: ``ALTER TABLE ... DROP FEATURE``.
 """

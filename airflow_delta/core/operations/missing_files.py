@@ -73,6 +73,6 @@ def _without_file(paths: Iterable[str], answers: Iterable[bool]) -> Iterator[str
 def _exists_elsewhere(locate: FileLocator, path: str) -> bool:
     try:
         filesystem, place = locate(path)
-    except UnsupportedStorageError:  # nobody could read it either
+    except UnsupportedStorageError:  # no reader could read it either
         return False
     return bool(filesystem.get_file_info(place).type == pyarrow.fs.FileType.File)

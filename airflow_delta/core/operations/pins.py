@@ -115,7 +115,7 @@ class PinFolder:
 
 
 def read_pin_folder(store: LogStore) -> PinFolder:
-    """All pins of a table; none where there is no such folder. Damaged files are reported, they stop nobody."""
+    """All pins of a table; none where there is no such folder. Damaged files are reported, and not an error."""
     files = [status for status in store.list_from(PINS_FOLDER) if status.path.endswith(".json")]
     with ThreadPoolExecutor(_THREADS) as pool:
         found = [pin for pin in pool.map(lambda status: _read(store, status), files) if pin is not None]

@@ -100,7 +100,7 @@ def recompute_statistics(
     origin = Origin(job=origin.job, record=origin.record, user_metadata=origin.user_metadata)
     for _ in range(_ATTEMPTS):
         transaction = log.start_transaction()
-        # A commit that brings a removed file back would double its rows, so nobody may come in between.
+        # A commit that brings a removed file back would double its rows, so no other commit may come in between.
         adds = _with_statistics(transaction.snapshot.files(), keys, texts)
         transaction.record_read_files(adds["path"])
         try:

@@ -108,7 +108,7 @@ def restore(
         VersionNotFoundError: The log does not hold the version.
         TimestampOutOfRangeError: The time lies before the first or after the last version.
         DataFilesMissingError: Files of the version were deleted.
-        ConcurrentWriteError: Somebody else committed meanwhile; nothing was committed.
+        ConcurrentWriteError: Another writer committed meanwhile; nothing was committed.
         AppendOnlyTableError: Rows would go from a table that only takes appends.
         UnsupportedWriterFeatureError: The version needs writers that know more.
     """
@@ -185,7 +185,7 @@ def restored_metadata(target: Metadata, latest: Metadata) -> Metadata:
 
 
 def _row_ids_are_lost(target: Snapshot, latest: Snapshot) -> bool:
-    """Whether ids were taken away since: nobody knows which were given out, or a file that is still there has none any more."""
+    """Whether ids were removed since: it is unknown which were assigned, or a file that is still there has none any more."""
     if ROW_TRACKING_DOMAIN in target.domains and ROW_TRACKING_DOMAIN not in latest.domains:
         return True
     wanted, current = target.files(), latest.files()

@@ -59,7 +59,7 @@ def named_paths(files: Iterable[pa.Table], *, table: str) -> pa.ChunkedArray:
         table: Name of the table, for the error.
 
     Raises:
-        CorruptLogError: A deletion vector cannot be located, so that nobody knows which file to keep.
+        CorruptLogError: A deletion vector cannot be located, so that it is unknown which file to keep.
     """
     pieces: list[pa.Array] = []
     for table_files in files:

@@ -117,7 +117,7 @@ def vacuum(
     """Delete the files below the table's root that are older than the retention and belong to no version younger than it.
 
     What a run has pinned stays too. A pin whose version the log cannot open any more (another engine cleaned it up) keeps
-    nothing: nobody can read that version. Expired pins are deleted. A damaged pin keeps the version that it names, if it names
+    nothing: that version cannot be read. Expired pins are deleted. A damaged pin keeps the version that it names, if it names
     one, and is reported.
 
     Only files below the root are ever deleted, whatever the log says. Names that begin with ``_`` or a dot are not touched,
@@ -201,7 +201,7 @@ def _without_pinned(log: TableLog, files_to_delete: pa.Table, versions: Iterable
             break
         try:
             pinned = log.snapshot(version).files().select(["path", "deletion_vector"])
-        except VersionNotFoundError:  # nobody can open it
+        except VersionNotFoundError:  # no reader can open it
             continue
         files_to_delete = unneeded_files(
             files_to_delete, named_paths([pinned], table=snapshot.table_uri), _partition_names(snapshot), _ANY_TIME

@@ -1,4 +1,4 @@
-"""The deletion vectors of a table's files, for whoever unites them."""
+"""The deletion vectors of a table's files, to be merged."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class LocalLogStore:
     The exclusive create is a hard link to a complete, synced temporary file: it fails when the name is held, and no reader ever
     sees part of the content. Filesystems without hard links (some FUSE and SMB mounts) get ``O_EXCL`` instead, which is as
     exclusive, but lets a reader see a file that is still being written: until it is whole it begins with ``UNFINISHED``, so
-    that nobody takes a part of it for all, and it can be deleted should its writer have died.
+    that no reader takes a part of it for all, and it can be deleted should its writer have died.
 
     What this process may not do, and a full disk, are typed errors (``StorageAccessError``, ``StorageFullError``): whatever was
     requested was not done.
@@ -299,7 +299,7 @@ def _write_exclusively(path: Path, content: bytes) -> None:
 
 
 def _names(path: Path, stream: BinaryIO) -> bool:
-    """Whether the file at ``path`` is this open one: somebody may have taken it for one whose writer has died."""
+    """Whether the file at ``path`` is this open one: another process may have deleted it as that of a dead writer."""
     with suppress(FileNotFoundError):
         return os.path.samestat(path.stat(), os.fstat(stream.fileno()))
     return False

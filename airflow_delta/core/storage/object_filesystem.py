@@ -32,11 +32,11 @@ _REMEMBER_NOTHING = {"use_listings_cache": False, "skip_instance_cache": True}
 
 
 def object_filesystem(location: ObjectLocation, storage_options: Mapping[str, Any]) -> AbstractFileSystem:
-    """The filesystem for this place; nobody else's, so that tables with other options share nothing.
+    """The filesystem for this place, shared with no other, so that tables with other options share nothing.
 
     Raises:
         UnsupportedStorageError: Its package is not installed, or does not take these options.
-        OSError: Whoever issues or checks the credentials gives no answer.
+        OSError: The service that issues or checks the credentials gives no answer.
     """
     module, name = _CLASSES[location.service]
     uri = f"{location.service}://{location.path}"

@@ -24,7 +24,7 @@ _SERVICES = {
     **dict.fromkeys(("abfs", "abfss", "az"), ObjectService.AZURE),
 }
 
-# Where Microsoft has accounts: a log can name any URI, and nobody's token shall go to another host.
+# Where Microsoft has accounts: a log can name any URI, and no token may go to another host.
 _AZURE_HOST = re.compile(
     r"[a-z0-9-]+\.(dfs|blob)\.(core\.(windows\.net|chinacloudapi\.cn|usgovcloudapi\.net|cloudapi\.de)|fabric\.microsoft\.com)"
 )

@@ -41,7 +41,7 @@ def log_store_for(uri: str, storage_options: Mapping[str, Any] | None = None, al
             those of the environment (``ambient_prefixes``) are allowed too.
 
     Raises:
-        InvalidStatementError: The URI is blank, as of a template that found no value (nobody means the root of all), or it
+        InvalidStatementError: The URI is blank, as of a template that found no value (never the root of all), or it
             names no bucket.
         UnsupportedStorageError: No atomic create is known for this filesystem, or its package is not installed.
     """

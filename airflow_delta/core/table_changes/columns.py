@@ -1,6 +1,6 @@
 """Columns as statements name them, and the rules that a column carries in its metadata.
 
-The log only keeps these rules; whoever writes rows must honor them.
+The log only keeps these rules; the writers of rows must honor them.
 
 Protocol: PROTOCOL.md, "Generated Columns", "Default Columns", "Identity Columns".
 """

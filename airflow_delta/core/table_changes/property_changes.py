@@ -42,7 +42,7 @@ def enables_row_tracking(properties: Mapping[str, str]) -> bool:
 
 
 def support_row_tracking(table: TableState) -> Change:
-    """The table whose new files get row ids, which nobody may rely on yet."""
+    """The table whose new files get row ids, which readers may not rely on yet."""
     if table.is_on("delta.rowTrackingSuspended"):
         raise Refusal("row tracking is suspended", "set delta.rowTrackingSuspended to false first")
     protocol = upgraded(table.protocol, ["rowTracking"])

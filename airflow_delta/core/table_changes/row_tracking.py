@@ -28,7 +28,7 @@ def backfill(start: Callable[[], OptimisticTransaction], origin: Origin | None =
 
     Raises:
         MissingRecordCountError: The statistics of a file lack its number of rows.
-        InvalidTableChangeError: Somebody suspended row tracking meanwhile.
+        InvalidTableChangeError: Another writer suspended row tracking meanwhile.
     """
     _write_again(start, BACKFILL, lambda files: pc.is_null(files["base_row_id"]), origin)
 
@@ -37,7 +37,7 @@ def unbackfill(start: Callable[[], OptimisticTransaction], origin: Origin | None
     """Write all files that have row ids again, without; the table must have suspended row tracking before.
 
     Raises:
-        InvalidTableChangeError: Somebody resumed row tracking meanwhile.
+        InvalidTableChangeError: Another writer resumed row tracking meanwhile.
     """
     _write_again(start, UNBACKFILL, lambda files: pc.is_valid(files["base_row_id"]), origin)
 

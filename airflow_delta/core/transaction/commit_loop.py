@@ -60,7 +60,7 @@ def commit(attempt: CommitAttempt, store: LogStore, *, max_attempts: int, backof
         CommitAttemptsExhaustedError: Others were faster ``max_attempts`` times. Nothing was written.
         CommitStateUnknownError: The storage neither answered nor showed afterwards whether the write succeeded.
         StorageAccessError: The storage refuses, or is full. Nothing was written.
-        UnfinishedCommitError: Somebody has left the next version half written. Nothing was written.
+        UnfinishedCommitError: Another writer has left the next version half written. Nothing was written.
     """
     log = RetryingLogWriter(store=store, backoff=backoff)
     info = attempt.actions.commit_info or CommitInfo(timestamp=0, operation="UNKNOWN")

@@ -14,7 +14,7 @@ from airflow_delta.core.transaction.winning_commit import WinningCommit
 def conflict(
     error: type[CommitConflictError], attempt: CommitAttempt, winner: WinningCommit, **attributes: Any
 ) -> CommitConflictError:
-    """The error with both parties; the rule's name is added by whoever called the rule."""
+    """The error with both parties; the rule's name is added by the caller of the rule."""
     return error(
         table=attempt.table,
         read_version=attempt.read_version,

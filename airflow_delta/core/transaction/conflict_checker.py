@@ -2,7 +2,7 @@
 
 ``RULES`` is the table of contents; its order is that of ``ConflictChecker.scala`` in Delta Spark. Each rule either raises, or
 gives the attempt as it stands after the winner (ids, times and versions move on, the winner's protocol and harmless changes of
-its metadata are taken over). Four rules of Delta Spark are refined where the log proves that nobody is harmed:
+its metadata are taken over). Four rules of Delta Spark are refined where the log proves that this is safe:
 
 * an added file conflicts only if its partition values *and statistics* admit a row that the attempt looked for, and, where the
   attempt can look into it, only if it holds one;

@@ -123,7 +123,7 @@ _PASSES: Mapping[str, Callable[[Metadata, Metadata, Protocol], bool]] = {
     # The physical names of columns that exist are their names.
     "delta.columnMapping.mode": _maps,
     "delta.columnMapping.maxColumnId": _maps,
-    # Nobody has to write deletion vectors because they are allowed.
+    # No writer has to write deletion vectors because they are allowed.
     "delta.enableDeletionVectors": lambda _before, after, protocol: (
         _is(after.configuration, "delta.enableDeletionVectors", "true") and "deletionVectors" in writer_features(protocol)
     ),

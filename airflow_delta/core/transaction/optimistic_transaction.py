@@ -211,7 +211,7 @@ class OptimisticTransaction:
                 statistics admit rows that the transaction looked for, and must know everything that it looked for.
 
         Raises:
-            ConcurrentWriteError: Somebody was faster, and ``resolve_conflicts`` is False.
+            ConcurrentWriteError: Another writer committed first, and ``resolve_conflicts`` is False.
             CommitConflictError: A faster writer made the work wrong.
             CommitAttemptsExhaustedError: Others were faster ``max_attempts`` times.
             CommitStateUnknownError: The storage did not answer.

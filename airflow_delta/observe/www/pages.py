@@ -1,4 +1,4 @@
-"""The history of a table, rendered as a page. Every value may come from a log that anybody can write, so all is escaped."""
+"""The history of a table, rendered as a page. Every value may come from an untrusted log, so all is escaped."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def _firsts(identity: Identity, counts: Mapping[int, int]) -> list[int]:
     for task in range(max(counts) + 1):
         firsts.append(following)
         following += identity.step * counts.get(task, 0)
-    # Behind the last row there may be no number any more, and no task that asks for it.
+    # Behind the last row there may be no number any more, and no task that needs it.
     return [min(max(first, _SMALLEST), _LARGEST) for first in firsts]
 
 

@@ -233,7 +233,7 @@ class DeltaTable:
             properties: Table properties that differ from this table's.
 
         Raises:
-            InvalidStatementError: A deep clone is asked for.
+            InvalidStatementError: A deep clone was requested.
         """
         return self._cloned(target, self._snapshot(), is_shallow=isShallow, replace=replace, properties=properties)
 
@@ -286,7 +286,7 @@ class DeltaTable:
     # -- protocol
 
     def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
-        """Ask for these versions of the protocol at least."""
+        """Require these versions of the protocol at least."""
         self._changeable("UPGRADE PROTOCOL").alter().upgrade_protocol(readerVersion, writerVersion)
 
     def addFeatureSupport(self, featureName: str) -> None:

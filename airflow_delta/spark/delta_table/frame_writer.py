@@ -153,15 +153,15 @@ class DeltaFrameWriter:
         """An overwrite may be one of a range or of partitions; the latter may be set in the session, as in delta-spark."""
         mode = _MODES[self.save_mode]
         of_session = self.frame.sparkSession.conf.get(_OVERWRITE_MODE, "static")
-        asked = str(self.options_given.get("partitionoverwritemode", of_session)).lower()
-        if asked not in ("static", "dynamic"):
-            detail = f"partitionOverwriteMode is {asked!r}, neither static nor dynamic"
+        requested = str(self.options_given.get("partitionoverwritemode", of_session)).lower()
+        if requested not in ("static", "dynamic"):
+            detail = f"partitionOverwriteMode is {requested!r}, neither static nor dynamic"
             raise InvalidStatementError(statement="WRITE", detail=detail)
         if mode is not WriteMode.OVERWRITE:
             return mode
         if "replacewhere" in self.options_given:
             return WriteMode.REPLACE_WHERE
-        return WriteMode.DYNAMIC_OVERWRITE if asked == "dynamic" else mode
+        return WriteMode.DYNAMIC_OVERWRITE if requested == "dynamic" else mode
 
 
 def _flag(options: Mapping[str, str], name: str) -> bool | None:

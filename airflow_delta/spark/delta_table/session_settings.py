@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 
 
 def grows_schemas(spark: SparkSession) -> bool:
-    """Whether writes and merges let tables grow by the columns of their rows without being asked for it one by one."""
+    """Whether writes and merges evolve the schema of tables by default (``schema.autoMerge``)."""
     return str(spark.conf.get("spark.databricks.delta.schema.autoMerge.enabled", "false")).lower() == "true"
 
 

@@ -14,7 +14,7 @@ def milliseconds(spark: SparkSession, timestamp: str | int | None, *, statement:
     Args:
         spark: The session.
         timestamp: The text; None stays None.
-        statement: Name of what asks, for the error.
+        statement: Name of the statement, for the error.
 
     Raises:
         InvalidStatementError: Spark takes the text for no time.

@@ -72,7 +72,7 @@ def checkpoint(
     """Write the checkpoint of a version: in Spark where the log outgrows one process, otherwise as ``DeltaLog.checkpoint``.
 
     In Spark it has many files: sidecars where the table has the feature v2Checkpoint, whatever its policy says, else parts. Who
-    asks for the kind ``classic`` gets the one file, written by this process, which also does it where the table's files are out
+    requests the kind ``classic`` gets the one file, written by this process, which also does it where the table's files are out
     of the workers' reach (Hadoop's filesystems, a package that they lack).
 
     Args:
@@ -87,13 +87,13 @@ def checkpoint(
         InvalidStatementError: The table does not allow this kind, or protects its checkpoints before a later version.
         As ``DeltaLog.checkpoint``.
     """
-    asked: CheckpointKind | None = converted_value("checkpoint", "kind", kind, CheckpointKind | None)
-    if asked is CheckpointKind.CLASSIC or not _is_in_reach(log.store):
+    requested: CheckpointKind | None = converted_value("checkpoint", "kind", kind, CheckpointKind | None)
+    if requested is CheckpointKind.CLASSIC or not _is_in_reach(log.store):
         return log.checkpoint(version, kind=kind)
     start = LogStart.of(log.store, version)
     if not start.outgrows_one_process(_many(spark) if many is None else many):
         return log.checkpoint(version, kind=kind)
-    shared = _SharedCheckpoint(spark, log, asked, actions_of_file)
+    shared = _SharedCheckpoint(spark, log, requested, actions_of_file)
     try:
         if version is not None:
             shared.check_unprotected(version)

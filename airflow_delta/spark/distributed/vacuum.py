@@ -32,7 +32,7 @@ _THREADS = 16
 class SparkVacuumExecutor:
     """Lists and deletes in Spark tasks where the table is large and lies in an object store; elsewhere in this process.
 
-    A disk is not faster when many ask it, and its workers may see another one. Hadoop's filesystems are the driver's alone.
+    A disk is not faster with many readers, and workers may see another one. Hadoop's filesystems are the driver's alone.
     """
 
     def __init__(self, spark: SparkSession, *, many: int = MANY_FILES) -> None:

@@ -83,7 +83,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
                 length, position = _varint(message, position)
                 yield number, message[position : position + length]
                 position += length
-            case 1 | 5:  # of a fixed width; no field that is asked for
+            case 1 | 5:  # of a fixed width; no field that is needed
                 position += 8 if wire_type == 1 else 4
             case _:
                 raise ValueError(f"wire type {wire_type} in a file status")

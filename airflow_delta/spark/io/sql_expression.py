@@ -30,7 +30,7 @@ def column_of(expression: Any) -> Column:
     return ClassicColumn(_expression_utils(_jvm()).column(expression))
 
 
-# Py4J asks the JVM for each part of a class's name, which takes longer than to parse a condition: once for each JVM.
+# Py4J calls the JVM for each part of a class's name, which takes longer than to parse a condition: once for each JVM.
 @lru_cache(maxsize=1)
 def _parser(jvm: Any) -> Any:
     return jvm.org.apache.spark.sql.catalyst.parser.CatalystSqlParser()

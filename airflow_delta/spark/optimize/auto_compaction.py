@@ -47,7 +47,7 @@ def compacted_after(
         spark: The session.
         log: The table's log.
         result: Of the statement.
-        origin: Who asked for the statement; its token stays the statement's.
+        origin: Task and DAG run of the statement; its token stays the statement's.
         min_files: A partition that has fewer small files is left alone.
     """
     if not result.committed or result.already_committed:

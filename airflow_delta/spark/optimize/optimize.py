@@ -77,7 +77,7 @@ def run_plan(
         log: The table's log.
         snapshot: The version that the plan was made of.
         plan: What to rewrite.
-        statement: What was asked, for the history.
+        statement: What was requested, for the history.
         origin: Task and DAG run that the commit records.
         is_automatic: Whether the table's properties requested it, not the user.
     """

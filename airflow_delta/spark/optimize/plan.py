@@ -71,7 +71,7 @@ def plan_of(snapshot: Snapshot, statement: OptimizeStatement, predicate: Express
 
     Args:
         snapshot: The table.
-        statement: What is asked.
+        statement: What is requested.
         predicate: As of ``named_partitions``.
 
     Raises:

@@ -14,7 +14,7 @@ from airflow_delta.core.data_files.changed_rows import DELETE, UPDATE_POSTIMAGE,
 OUTPUT = "__airflow_delta_output"
 """Column of changes: ordinal of the file that is written."""
 ROW = "__airflow_delta_row"
-"""Column of changes: position of the row in all that goes into the file; ``NO_ROW`` only asks for the file."""
+"""Column of changes: position of the row in all that goes into the file; ``NO_ROW`` only requests the file."""
 DROP = "__airflow_delta_drop"
 """Column of changes: whether the row goes; else it takes the values of the remaining columns."""
 LIVES_ON = "__airflow_delta_lives_on"
@@ -64,7 +64,7 @@ class RowChanges:
         while self._rest is not None:
             first, stop = np.searchsorted(self._rest.column(OUTPUT), [output, output + 1])
             if first:
-                raise ValueError(f"changes are out of order: output {output} is asked for, {self.next_output()} comes next")
+                raise ValueError(f"changes are out of order: output {output} is requested, {self.next_output()} comes next")
             taken = int(np.searchsorted(self._rest.column(ROW)[:stop], end))
             called = int(np.searchsorted(self._rest.column(ROW)[:taken], NO_ROW, side="right"))
             if taken > called:

@@ -138,8 +138,8 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
 
 def open_tail(options: Mapping[str, str]) -> LogTail:
     """The table's log as a stream with these options reads it. Raises as ``read_stream``."""
-    asked = StreamOptions.of(options)
-    return (ChangeTail if asked.reads_changes else LogTail)(DeltaLog.for_table(asked.path), asked)
+    given = StreamOptions.of(options)
+    return (ChangeTail if given.reads_changes else LogTail)(DeltaLog.for_table(given.path), given)
 
 
 def _shown(schema: StructType) -> spark_types.StructType:

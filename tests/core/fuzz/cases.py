@@ -276,7 +276,7 @@ class Case:
 
     def _check_rows(self, snapshot):
         if any(":/" in path for path in self._answered_paths(snapshot)):
-            return  # nothing is asked over the network
+            return  # nothing goes over the network
         found = self._answer("rows", lambda: snapshot.to_arrow().read_all())
         if found is None or not self._has_original_schema(snapshot):
             return

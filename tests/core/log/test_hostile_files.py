@@ -1,4 +1,4 @@
-"""Files below 1 MB that somebody planted in a log: what any of them costs is bounded, and the error names the file."""
+"""Files below 1 MB that an attacker planted in a log: what any of them costs is bounded, and the error names the file."""
 
 import io
 import json

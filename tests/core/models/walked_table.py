@@ -379,7 +379,7 @@ class WalkedTable:
     def their_vacuum(self):
         self.theirs.vacuum(retention_hours=0, dry_run=True, enforce_retention_duration=False)
 
-    # -- the steps, and what is asked after each
+    # -- the steps, and what is checked after each
 
     @classmethod
     def steps(cls):

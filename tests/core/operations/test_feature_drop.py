@@ -191,7 +191,7 @@ def test_deletion_vectors_must_be_purged_first():
     table = Table(delta_enableDeletionVectors="true")
     table.append("a", VECTOR)
     assert "purge" in table.refused("deletionVectors").cure
-    assert table.properties == {"delta.enableDeletionVectors": "false"}  # nobody writes new ones meanwhile
+    assert table.properties == {"delta.enableDeletionVectors": "false"}  # no writer adds new ones meanwhile
 
 
 def test_versions_in_which_readers_need_the_feature_are_protected():

@@ -242,7 +242,7 @@ def test_where_there_is_no_table_nothing_is_written():
 
 
 class MovingLog:
-    """A log to which somebody commits before every look, at most so many times."""
+    """A log to which another writer commits before every read, at most so many times."""
 
     def __init__(self, table, commits):
         self._table, self._log, self._left = table, table.log, commits

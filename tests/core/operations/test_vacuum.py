@@ -1,4 +1,4 @@
-"""Vacuum deletes what nobody needs, and nothing else: whatever the directory holds and whatever the log says."""
+"""Vacuum deletes unneeded files, and nothing else: whatever the directory holds and whatever the log says."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""The SQL parser gets no text that would keep it busy, whoever wrote the text."""
+"""The SQL parser gets no text that would keep it busy, from any source."""
 
 import time
 from contextlib import suppress

@@ -103,7 +103,7 @@ def test_azure_takes_the_account_from_the_uri_and_the_rest_from_a_connection_str
 
 
 def test_an_azure_account_outside_azure_is_not_sent_our_credentials():
-    """A log can name any URI; nobody's token goes to a host that is not Microsoft's."""
+    """A log can name any URI; no token goes to a host that is not Microsoft's."""
     with pytest.raises(InvalidStatementError):
         data_filesystem("abfss://container@acc.dfs.evil.example/x", AZURE)
 

@@ -1,4 +1,4 @@
-"""Whoever may write below one table reads nothing outside of it with the rights of a job."""
+"""A user who can write below one table reads nothing outside of it with the rights of a job."""
 
 import json
 import os

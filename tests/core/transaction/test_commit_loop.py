@@ -62,7 +62,7 @@ def break_store(log, faults):
 
 
 def versions(log):
-    """Each version's added paths, as somebody sees them who was not there."""
+    """Each version's added paths, as a new reader sees them."""
     log.store.faults = {}
     fresh = DeltaLog(log.store)
     return [fresh.snapshot(version).files()["path"].to_pylist() for version in range(1, fresh.refresh().version + 1)]

@@ -106,7 +106,7 @@ def test_a_conflict_names_its_rule_and_the_task_run_that_won_and_no_token():
     assert error.winner["operation"] == "MERGE"
 
 
-# -- protocol: whoever drops a feature
+# -- protocol: dropping a feature
 
 
 def without(*names):

@@ -178,17 +178,17 @@ class TestHistory:
             birds.clone(str(tmp_path / "deep"))
 
     def test_a_clone_is_found_as_its_table_is(self, spark, tmp_path, birds, monkeypatch):
-        asked = []
+        calls = []
 
         def opened(*arguments):
-            asked.append(arguments)
+            calls.append(arguments)
             return DeltaLog.for_table(str(tmp_path / "copy"))
 
         options = {"key": "k"}
         monkeypatch.setattr(delta_table, "table_log", opened)
         monkeypatch.setattr(type(birds._log.store), "storage_options", options)
         assert birds.clone("hdfs://lake/copy", isShallow=True).toDF().count() == 3
-        assert asked == [(spark, "hdfs://lake/copy", None, ())]
+        assert calls == [(spark, "hdfs://lake/copy", None, ())]
 
 
 class TestUpkeep:

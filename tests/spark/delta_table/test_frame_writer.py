@@ -91,12 +91,12 @@ def test_settings_of_the_session_hold_as_in_delta_spark(spark, table, reference_
 
 
 def test_the_log_is_found_as_for_every_job(spark, monkeypatch, table):
-    asked = []
+    calls = []
 
     def opened(*arguments):
-        asked.append(arguments)
+        calls.append(arguments)
         return DeltaLog.for_table(table)
 
     monkeypatch.setattr(frame_writer, "table_log", opened)
     delta_writer(spark.range(1)).save("hdfs://lake/t")
-    assert asked == [(spark, "hdfs://lake/t")]
+    assert calls == [(spark, "hdfs://lake/t")]

@@ -1,4 +1,4 @@
-"""Every statement on every kind of table gives the rows that duckdb computes, whoever reads them, with true statistics."""
+"""Every statement on every kind of table gives the rows that duckdb computes, with every reader and with true statistics."""
 
 import itertools
 import shutil
@@ -79,7 +79,7 @@ class World:
         pq.write_table(given, self.given)
         source = FileSource(self.given, format="parquet")
         if where is not None:
-            # Not as a bare condition: of a Parquet file Spark would ask `x = NaN` by its statistics, and lose the rows.
+            # Not as a bare condition: of a Parquet file Spark would evaluate `x = NaN` on its statistics, and lose the rows.
             source = SqlSource(f"SELECT * FROM given WHERE coalesce(({where}), FALSE)", views={"given": source})
             statement["replace_where"] = where
         write(self.spark, self.log, WriteStatement(table=self.table, source=source, **statement))

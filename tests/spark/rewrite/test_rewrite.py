@@ -50,9 +50,9 @@ def test_outputs_are_their_inputs_in_order(spark, table):
 def test_rows_change_by_their_position_over_all_inputs_and_only_asked_outputs_are_written(spark, table):
     for first in (0, 10, 20):
         write_deltalake(table, pa.table({"id": range(first, first + 3), "v": ["x", None, "z"]}), mode="append")
-    asked = changes(spark, [(0, 4, True, None), (0, 3, False, "new"), (0, 0, False, None)], ", v string")
+    requested = changes(spark, [(0, 4, True, None), (0, 3, False, "new"), (0, 0, False, None)], ", v string")
 
-    rewritten = rewrite_of(table, [0, 0, 1]).change(asked, changed(0))
+    rewritten = rewrite_of(table, [0, 0, 1]).change(requested, changed(0))
 
     assert written_rows(table, rewritten.adds).to_pydict() == {"id": [0, 1, 2, 10, 12], "v": [None, None, "z", "new", "z"]}
     assert (rewritten.rows_read, rewritten.rows_written, len(rewritten.adds)) == (6, 5, 1)
@@ -63,9 +63,9 @@ def test_some_outputs_of_many_are_written_each_once_with_its_changes(spark, tabl
     monkeypatch.setattr("airflow_delta.spark.io.file_tasks._FEW_FILES", few)
     for first in range(0, 60, 10):
         write_deltalake(table, pa.table({"id": [first, first + 1], "v": ["x", "y"]}), mode="append")
-    asked = changes(spark, [(5, 0, True, None), (1, 1, False, "new"), (3, 0, False, "news")], ", v string")
+    requested = changes(spark, [(5, 0, True, None), (1, 1, False, "new"), (3, 0, False, "news")], ", v string")
 
-    rewritten = rewrite_of(table, range(6)).change(asked, changed(1, 3, 5))
+    rewritten = rewrite_of(table, range(6)).change(requested, changed(1, 3, 5))
 
     assert rewritten.outputs.to_pylist() == [1, 3, 5]
     found = [written_rows(table, rewritten.adds, add).to_pylist() for add in range(3)]

@@ -24,7 +24,7 @@ def in_pieces(rows, lengths, schema):
 
 
 def applied(files, changes, row_pieces, change_pieces):
-    """The rows of each file that changes ask for, after the changes."""
+    """The rows of each file that changes name, after the changes."""
     stream = RowChanges(iter(in_pieces(changes, change_pieces, CHANGES)))
     written = {}
     while (output := stream.next_output()) is not None:

@@ -108,8 +108,8 @@ def planned(table):
     """The batches of a stream as its reader plans them: the versions of the files of each."""
 
     def batches(max_files=None, max_bytes=None, **options):
-        asked = StreamOptions.of({"path": table, "readChangeFeed": "true", **options})
-        tail = ChangeTail(DeltaLog.for_table(table), asked)
+        given = StreamOptions.of({"path": table, "readChangeFeed": "true", **options})
+        tail = ChangeTail(DeltaLog.for_table(table), given)
         found, start = [], tail.first()
         while (end := tail.advance(start, tail.latest_version(), Admission(max_files, max_bytes))) != start:
             found.append(tail.between(start, end)["version"].to_pylist())

@@ -60,8 +60,8 @@ def test_the_size_of_a_row_is_guessed_from_its_types_where_there_is_no_file():
             StructField("p", STRING),
         )
     )
-    asked = {"delta.targetFileSize": "1 MB"}
-    metadata = Metadata(id="t", schema_string=schema_json(schema), partition_columns=("p",), configuration=asked)
+    properties = {"delta.targetFileSize": "1 MB"}
+    metadata = Metadata(id="t", schema_string=schema_json(schema), partition_columns=("p",), configuration=properties)
 
     assert size_settings(metadata, None) == {"spark.sql.files.maxRecordsPerFile": str((1 << 20) // (4 + 16 + 4 * 8 + 4 * 20))}
     assert size_settings(Metadata(id="t", schema_string=schema_json(schema)), None) == {}

@@ -105,19 +105,21 @@ def test_a_promise_that_is_not_kept_here_and_came_meanwhile_ends_the_write_befor
     write_rows, table, during_staging, monkeypatch, feature
 ):
     write_rows(ROWS.format(0, 4))
-    rooms = []
+    replacements = []
 
-    def asked():
+    def change_table():
         DeltaLog.for_table(table).alter().set_properties({f"delta.feature.{feature}": "supported", "owner": "me"})
         monkeypatch.setattr(
-            write_module, "plan_replacement", lambda *given, **named: rooms.append(given) or plan_replacement(*given, **named)
+            write_module,
+            "plan_replacement",
+            lambda *given, **named: replacements.append(given) or plan_replacement(*given, **named),
         )
 
-    during_staging(asked)
+    during_staging(change_table)
     before = sorted(Path(table).rglob("*.parquet"))
     with pytest.raises((UnsupportedWriterFeatureError, UnsupportedReaderFeatureError)) as caught:
         write_rows("SELECT 44L AS id, 11L AS v, 'x' AS p", mode="replace_where", replace_where="v < 20")
-    assert (caught.value.features, rooms) == ((feature,), [])
+    assert (caught.value.features, replacements) == ((feature,), [])
     assert (DeltaLog.for_table(table).snapshot().version, sorted(Path(table).rglob("*.parquet"))) == (1, before)
 
 

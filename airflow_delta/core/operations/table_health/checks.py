@@ -58,7 +58,7 @@ def gaps(table: InspectedTable) -> Iterator[Finding]:
         yield _warning(
             "COMMITS_MISSING",
             f"{len(holes)} commits are missing between others: right after them, only a checkpoint's version can be read",
-            "restore the commit files from a backup; if nobody needs these versions, no action is needed",
+            "restore the commit files from a backup; if these versions are not needed, no action is needed",
             tuple(holes[:_EXAMPLES]),
         )
 
