@@ -21,7 +21,7 @@ test:
 
 # The folders are those of the floor in tests/conftest.py: the others cannot be imported without Airflow.
 test-core:
-	@.ci/setup --core pytest tests/core tests/cli tests/watch tests/attacks/test_core_statements.py -m "core and not slow" \
+	@.ci/setup --core pytest tests/core tests/cli tests/watch -m "core and not slow" \
 		--numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 test-slow:

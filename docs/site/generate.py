@@ -7,6 +7,7 @@ the repository, and tests/project hold these up to date.
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,13 +16,24 @@ from typing import Any
 
 from airflow.sdk import BaseOperator
 
-from airflow_delta import operators, sensors
+from airflow_delta import notifications, operators, sensors
 from airflow_delta.core.table_features.feature import FEATURES
 from airflow_delta.core.table_features.support import READABLE, WRITABLE
+from airflow_delta.get_provider_info import get_provider_info
+from airflow_delta.hooks import delta as hooks
 from airflow_delta.operators import DeltaJobOperator
 from airflow_delta.spark.supported_features import SUPPORTED
+from airflow_delta.triggers import commit_event
 
 PAGES = Path(__file__).parents[1]
+REGISTRY_FILE = PAGES.parent / ".airflow-registry.yaml"
+REGISTRY_MODULES = {
+    "operators": (operators, [name for name in operators.__all__ if name.endswith("Operator")]),
+    "sensors": (sensors, sensors.__all__),
+    "hooks": (hooks, ["DeltaHook"]),
+    "triggers": (commit_event, ["DeltaCommitEventTrigger"]),
+    "notifications": (notifications, notifications.__all__),
+}
 REGION = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 COLORS = ("#3f51b5", "#b0bec5")
 EXAMPLE = re.compile(r"::\n\n((?: {4}.*\n|\n)+)")
@@ -100,6 +112,23 @@ def benchmark_chart(benchmarks: str) -> str:
     return "\n".join([head + 'font-size="14">', back, *legend, *bars, "</svg>"]) + "\n"
 
 
+def airflow_registry() -> str:
+    """What the registry of Airflow's providers reads of a provider outside of Airflow's repository (astronomer-cosmos#2387)."""
+    info = get_provider_info()
+    lines = [
+        "# For the registry of Airflow's providers; written by docs/site/generate.py.",
+        f"package-name: {info['package-name']}",
+        f"display-name: {info['name']}",
+        f"description: {json.dumps(info['description'])}",
+    ]
+    for kind, (module, names) in REGISTRY_MODULES.items():
+        lines += ["", f"{kind}:"]
+        for name in names:
+            summary = (inspect.getdoc(getattr(module, name)) or "").partition("\n")[0].replace("``", "`").rstrip(".")
+            lines += [f"  - module: {module.__name__}.{name}", f"    description: {json.dumps(summary, ensure_ascii=False)}"]
+    return "\n".join(lines) + "\n"
+
+
 REGIONS: dict[str, Callable[[], Iterator[str]]] = {"features": feature_table, "arguments": argument_guide}
 KEPT = frozenset({"features"})
 """Those that the pages in the repository hold; docstrings change too often for the others."""
@@ -122,4 +151,5 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 if __name__ == "__main__":
     for page in PAGES.glob("*.md"):
         page.write_text(generated(page.read_text()))
+    REGISTRY_FILE.write_text(airflow_registry())
     (PAGES / "images" / "benchmarks.svg").write_text(benchmark_chart((PAGES / "benchmarks.md").read_text()))

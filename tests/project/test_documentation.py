@@ -10,6 +10,7 @@ from pathlib import Path
 import pendulum
 import pyarrow as pa
 import pytest
+import yaml
 from airflow.sdk import DAG, AssetOrTimeSchedule, BaseOperator, CronTriggerTimetable
 from deltalake import write_deltalake
 
@@ -20,7 +21,7 @@ from airflow_delta.cli.main import app
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.get_provider_info import get_provider_info
 from airflow_delta.jobs.spec import JobSpec
-from docs.site.generate import argument_guide, benchmark_chart, generated, parameters
+from docs.site.generate import REGISTRY_FILE, airflow_registry, argument_guide, benchmark_chart, generated, parameters
 
 ROOT = Path(__file__).parents[2]
 FIRST = ("README.md", "CONTRIBUTING.md", "SECURITY.md")
@@ -229,3 +230,14 @@ def test_the_guide_of_an_operator_has_every_argument_that_its_constructor_adds(s
     listed = set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
     assert parameters(task).keys() - {"self"} - OF_AIRFLOW <= listed
     assert listed <= {argument for base in task.__mro__ for argument in parameters(base)}
+
+
+def test_the_file_of_airflows_registry_lists_every_operator_and_sensor():
+    listed = yaml.safe_load(REGISTRY_FILE.read_text())
+    assert listed.keys() == yaml.safe_load(airflow_registry()).keys(), "run python docs/site/generate.py"
+    entries = [entry for kind in ("operators", "sensors", "hooks", "triggers", "notifications") for entry in listed[kind]]
+    assert all(entry["description"] for entry in entries)
+    places = [entry["module"].rpartition(".")[::2] for entry in entries]
+    assert [(module, name) for module, name in places if not hasattr(import_module(module), name)] == []
+    classes = {name for room in (operators, sensors) for name in room.__all__ if name.endswith(("Operator", "Sensor"))}
+    assert sorted(classes - {name for _, name in places}) == [], "run python docs/site/generate.py"
