@@ -56,7 +56,7 @@ def target(master):
     return SparkTarget(master=master, is_cluster_mode=False, yarn_webapp=None, namespace=None, binary=None)
 
 
-def refused(statement=PLAIN, conf=None, env_vars=None, master="local[2]", secret="hunter2"):
+def refused_places(statement=PLAIN, conf=None, env_vars=None, master="local[2]", secret="hunter2"):
     with pytest.raises(ExposedSecretError) as caught:
         refuse_exposed(statement, conf, env_vars, target(master))
     assert secret not in str(caught.value)
@@ -65,12 +65,12 @@ def refused(statement=PLAIN, conf=None, env_vars=None, master="local[2]", secret
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_secret_setting(name):
-    assert refused(conf={"spark.executor.cores": 2, name: WORD}) == (f"conf.{name}",)
+    assert refused_places(conf={"spark.executor.cores": 2, name: WORD}) == (f"conf.{name}",)
 
 
 @pytest.mark.parametrize(("name", "value"), SETTING_VALUES)
 def test_a_secret_in_the_value_of_an_ordinary_setting(name, value):
-    assert refused(conf={name: value}) == (f"conf.{name}",)
+    assert refused_places(conf={name: value}) == (f"conf.{name}",)
 
 
 @pytest.mark.parametrize(("name", "value"), HONEST_SETTINGS)
@@ -80,9 +80,9 @@ def test_an_ordinary_setting(name, value):
 
 @pytest.mark.parametrize(("text", "secret"), TEXTS, ids=range(len(TEXTS)))
 def test_a_secret_in_a_statement(text, secret):
-    places = refused(replace(PLAIN, on=text), secret=secret)
+    places = refused_places(replace(PLAIN, on=text), secret=secret)
     assert places == ("MergeStatement.on",)
-    assert refused(replace(PLAIN, source=FileSource("t", format="csv", options={"path": text})), secret=secret) == (
+    assert refused_places(replace(PLAIN, source=FileSource("t", format="csv", options={"path": text})), secret=secret) == (
         "MergeStatement.source.options.path",
     )
 
@@ -101,12 +101,12 @@ def test_columns_may_be_called_like_secrets():
 
 
 def test_storage_options_are_secret_by_their_own_names():
-    assert refused(conf={"storage_options": {"key": WORD, "anon": False}}) == ("conf.storage_options",)
+    assert refused_places(conf={"storage_options": {"key": WORD, "anon": False}}) == ("conf.storage_options",)
 
 
 def test_what_airflow_masks_already_is_refused_under_any_name():
     mask_secret("a long secret of a connection")
-    assert refused(conf={"spark.myapp.color": "a long secret of a connection"}) == ("conf.spark.myapp.color",)
+    assert refused_places(conf={"spark.myapp.color": "a long secret of a connection"}) == ("conf.spark.myapp.color",)
 
 
 def test_a_hundred_forms_and_more_are_known():
@@ -128,18 +128,18 @@ def test_variables_are_settings_on_yarn_and_kubernetes_only():
     variables = {"AWS_SECRET_ACCESS_KEY": "hunter2", "HADOOP_CONF_DIR": "/etc/hadoop"}
     refuse_exposed(PLAIN, None, variables, target("local[2]"))
     refuse_exposed(PLAIN, None, variables, target("spark://m:7077"))
-    assert refused(env_vars=variables, master="yarn") == ("env_vars.AWS_SECRET_ACCESS_KEY",)
-    assert refused(env_vars=variables, master="k8s://https://m") == ("env_vars.AWS_SECRET_ACCESS_KEY",)
+    assert refused_places(env_vars=variables, master="yarn") == ("env_vars.AWS_SECRET_ACCESS_KEY",)
+    assert refused_places(env_vars=variables, master="k8s://https://m") == ("env_vars.AWS_SECRET_ACCESS_KEY",)
 
 
 def test_secrets_in_a_statement_are_named_by_their_place():
     files = FileSource("https://acc.blob.core.windows.net/c/f.csv?sv=1&sig=hunter2", format="csv")
-    assert refused(WriteStatement(table="s3://AKIA:hunter2@lake/t", source=files)) == (
+    assert refused_places(WriteStatement(table="s3://AKIA:hunter2@lake/t", source=files)) == (
         "WriteStatement.table",
         "WriteStatement.source.path",
     )
     jdbc = FileSource("t", format="jdbc", options={"password": "hunter2", "user": "me"})
-    assert refused(WriteStatement(table="/lake/t", source=jdbc)) == ("WriteStatement.source.options.password",)
+    assert refused_places(WriteStatement(table="/lake/t", source=jdbc)) == ("WriteStatement.source.options.password",)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ def flights(tmp_path):
     return tmp_path / "flights"
 
 
-def done(statement):
+def execute(statement):
     return execute_in_core(DeltaLog.for_table(statement.table), statement, origin=Origin(token="0" * 32), start_version=1)
 
 
@@ -36,10 +36,10 @@ def test_a_vacuum_names_what_it_would_delete_and_then_deletes_it(flights, tmp_pa
         pq.write_table(pa.Table.from_pylist([row]), tmp_path / "inventory.parquet")
         how = {"inventory": str(tmp_path / "inventory.parquet")}
     arguments = {"table": str(flights), "retention_hours": 0, "enforce_retention": False, **how}
-    result = done(VacuumStatement(**arguments, dry_run=True))
+    result = execute(VacuumStatement(**arguments, dry_run=True))
     assert (result.details["paths"], result.metrics["numFilesToDelete"], result.committed) == ([gone], 1, False)
     assert gone in files(flights)
-    deleted = done(VacuumStatement(**arguments, dry_run=False))
+    deleted = execute(VacuumStatement(**arguments, dry_run=False))
     assert (deleted.metrics["numDeletedFiles"], deleted.committed, deleted.version) == (1, True, 3)
     assert gone not in files(flights)
     assert DeltaTable(str(flights)).to_pyarrow_table().to_pydict() == {"id": [1]}
@@ -49,7 +49,7 @@ def test_a_vacuum_names_what_it_would_delete_and_then_deletes_it(flights, tmp_pa
     ("kind", "suffix"), [("classic", ".checkpoint.parquet"), ("multi-part", ".parquet"), (None, ".parquet")]
 )
 def test_a_checkpoint_is_written_in_the_requested_kind(flights, kind, suffix):
-    result = done(CheckpointStatement(table=str(flights), kind=kind))
+    result = execute(CheckpointStatement(table=str(flights), kind=kind))
     assert (result.version, result.committed) == (1, False)
     (written, *_) = (flights / "_delta_log").glob(f"{1:020d}.checkpoint*")
     assert written.name.endswith(suffix)
@@ -73,6 +73,6 @@ def test_a_commit_that_cannot_be_read_again_is_reported_as_committed(flights, mo
         raise OSError("the network is gone")
 
     monkeypatch.setattr(outcome, "read_commit_info", fail)
-    result = done(RestoreStatement(table=str(flights), version=0))
+    result = execute(RestoreStatement(table=str(flights), version=0))
     assert (result.committed, result.version) == (True, 2)
     assert result.warnings == ("reading version 2 again failed: OSError: the network is gone",)

@@ -32,7 +32,7 @@ SCRIPTS = Path(__file__).parents[2] / "spark_jobs"
 TOKEN = "0123456789abcdef0123456789abcdef"
 
 
-def done(spark, statement):
+def execute(spark, statement):
     document = run(spark, JobSpec(statement=statement))
     assert document.error is None, document.traceback
     return document.outcome
@@ -42,23 +42,23 @@ def test_a_table_is_made_filled_altered_restored_and_cloned(spark, tmp_path):
     table, clone = str(tmp_path / "flights"), str(tmp_path / "clone")
     rows = SqlSource("SELECT 1L AS id, DATE'2013-01-01' AS day, 5 AS delay")
     create = CreateStatement(table=table, columns="id BIGINT NOT NULL, day DATE, delay INT", partition_by="day")
-    assert done(spark, create).operation == "CREATE TABLE"
-    assert done(spark, WriteStatement(table=table, source=rows)).version == 1
-    altered = done(spark, AlterStatement(table=table, changes=[AddColumns("gate STRING", after="id")]))
+    assert execute(spark, create).operation == "CREATE TABLE"
+    assert execute(spark, WriteStatement(table=table, source=rows)).version == 1
+    altered = execute(spark, AlterStatement(table=table, changes=[AddColumns("gate STRING", after="id")]))
     assert (altered.version, altered.operation) == (2, "ADD COLUMNS")
     assert spark.read.parquet(table).count() == 1
     with_gate = SqlSource("SELECT 2L AS id, 'B' AS gate, DATE'2013-01-02' AS day, 6 AS delay")
-    assert done(spark, WriteStatement(table=table, source=with_gate)).version == 3
+    assert execute(spark, WriteStatement(table=table, source=with_gate)).version == 3
     assert sorted(map(tuple, DeltaTable(table).to_pandas()[["id", "gate"]].fillna("").to_numpy().tolist())) == [
         (1, ""),
         (2, "B"),
     ]
-    assert done(spark, CloneStatement(table=clone, source=TableSource(table, version=1))).details["source_version"] == 1
-    assert done(spark, RestoreStatement(table=table, version=1)).version == 4
+    assert execute(spark, CloneStatement(table=clone, source=TableSource(table, version=1))).details["source_version"] == 1
+    assert execute(spark, RestoreStatement(table=table, version=1)).version == 4
     assert DeltaTable(table).to_pandas().columns.tolist() == ["id", "day", "delay"]
-    assert done(spark, StatisticsStatement(table=table)).committed is False
-    assert done(spark, ManifestStatement(table=table)).metrics["numManifests"] == 1
-    assert done(spark, CompactLogStatement(table=table)).metrics["numCompactedCommits"] == 5
+    assert execute(spark, StatisticsStatement(table=table)).committed is False
+    assert execute(spark, ManifestStatement(table=table)).metrics["numManifests"] == 1
+    assert execute(spark, CompactLogStatement(table=table)).metrics["numCompactedCommits"] == 5
 
 
 def test_a_job_that_runs_again_finds_what_it_made(spark, tmp_path):
@@ -83,7 +83,7 @@ def test_a_job_that_runs_again_finds_what_it_made(spark, tmp_path):
 )
 def test_what_cannot_be_done_is_one_typed_error(spark, tmp_path, make, error, code):
     table = str(tmp_path / "flights")
-    done(spark, CreateStatement(table=table, columns="id BIGINT"))
+    execute(spark, CreateStatement(table=table, columns="id BIGINT"))
     document = run(spark, JobSpec(statement=make(table)))
     assert isinstance(document.typed_error(), error)
     assert document.exit_code == code

@@ -239,12 +239,12 @@ def test_a_trigger_waits_for_a_new_document_and_for_a_storage_that_does_not_answ
     away = results.rename(tmp_path / "away")
     results.write_text("not a directory for the moment")
 
-    def come_back():
+    def restore_results():
         results.unlink()
         away.rename(results)
         leave(tmp_path, 2)
 
-    assert asyncio.run(event_of(trigger(tmp_path), then=come_back)) == "document"
+    assert asyncio.run(event_of(trigger(tmp_path), then=restore_results)) == "document"
 
 
 def test_a_trigger_polls_a_silent_cluster_for_a_while_only(airflow_database, tmp_path, resource_manager, monkeypatch):

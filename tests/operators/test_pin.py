@@ -298,7 +298,7 @@ def is_readable(table, version):
 
 
 def test_a_vacuum_keeps_what_a_running_run_has_pinned_and_lets_go_of_it_afterwards(table, run_dag, xcom):
-    def vacuumed(*, dry_run):
+    def run_vacuum(*, dry_run):
         with DAG(f"vacuums_{dry_run}", schedule=None, start_date=DAY) as vacuums:
             vacuum(table, dry_run=dry_run)
         return xcom(run_dag(vacuums, logical_date=DAY), "vacuum")
@@ -308,7 +308,7 @@ def test_a_vacuum_keeps_what_a_running_run_has_pinned_and_lets_go_of_it_afterwar
 
         @task
         def vacuum_meanwhile():
-            results.extend(vacuumed(dry_run=dry_run) for dry_run in (True, False))
+            results.extend(run_vacuum(dry_run=dry_run) for dry_run in (True, False))
 
         pin = DeltaPinOperator(task_id="pin", tables={"orders": str(table)}, as_of=Version(1))
         pin >> vacuum_meanwhile()
@@ -320,7 +320,7 @@ def test_a_vacuum_keeps_what_a_running_run_has_pinned_and_lets_go_of_it_afterwar
         assert (found["version"], found["dag_id"], found["run_id"], found["task_id"]) == (1, "pins", run.run_id, "pin")
     assert [is_readable(table, version) for version in range(4)] == [False, True, False, True]
 
-    assert vacuumed(dry_run=False)["metrics"]["numDeletedFiles"] == 1
+    assert run_vacuum(dry_run=False)["metrics"]["numDeletedFiles"] == 1
     assert pins(table) == []
     assert not is_readable(table, 1)
 

@@ -206,7 +206,7 @@ def test_what_was_cleaned_up_in_the_time_is_not_taken_for_missing(tmp_path, cont
         poke(sensor(table, after_timestamp=DAY, operations="MERGE"), context)
 
 
-def fired(trigger_arguments):
+def first_payload(trigger_arguments):
     async def first():
         return (await anext(DeltaCommitWaitTrigger(**json.loads(json.dumps(trigger_arguments))).run())).payload
 
@@ -220,7 +220,7 @@ def test_the_triggerer_waits_for_the_time_too(table, context, more):
     arguments = deferred.value.trigger.serialize()[1]
     table.at(DAY - HOUR, operation="MERGE")
     table.at(DAY + HOUR, operation="MERGE")
-    assert fired(arguments) == {"version": 2}
+    assert first_payload(arguments) == {"version": 2}
 
 
 def test_the_triggerer_ends_a_wait_whose_time_has_passed(table, context):
@@ -229,7 +229,7 @@ def test_the_triggerer_ends_a_wait_whose_time_has_passed(table, context):
     table.at(DAY + 30 * HOUR)
     waiting = sensor(table, during=INTERVAL)
     with pytest.raises(CommitWindowPassedError):
-        waiting.execute_complete(context, fired(deferred.value.trigger.serialize()[1]))
+        waiting.execute_complete(context, first_payload(deferred.value.trigger.serialize()[1]))
 
 
 def test_a_wait_of_a_trigger_from_before_there_were_times_is_understood():

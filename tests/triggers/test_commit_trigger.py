@@ -32,14 +32,14 @@ async def events(trigger, during=None):
     return await asyncio.wait_for(collecting, timeout=10)
 
 
-def rebuilt(trigger):
+def rebuild(trigger):
     path, arguments = trigger.serialize()
     return import_string(path)(**arguments)
 
 
 def test_a_version_that_is_there_fires_at_once(tmp_path):
     commit(tmp_path, 4)
-    trigger = rebuilt(wait_trigger(tmp_path, 3, 60))
+    trigger = rebuild(wait_trigger(tmp_path, 3, 60))
     assert asyncio.run(events(trigger)) == [{"version": 4}]
 
 
@@ -48,7 +48,7 @@ def test_a_version_that_comes_later_is_waited_for(tmp_path, exists):
     table = tmp_path / "table"
     if exists:
         commit(table, 0)
-    trigger = rebuilt(wait_trigger(table, 1, 0.01))
+    trigger = rebuild(wait_trigger(table, 1, 0.01))
     assert asyncio.run(events(trigger, lambda: commit(table, 1))) == [{"version": 1}]
 
 

@@ -55,7 +55,7 @@ REQUIRED: dict[str, Any] = {
 }
 
 
-def made(owner, **values):
+def make_value(owner, **values):
     required = next(REQUIRED.get(name, {"table": "/t"}) for name, known in TYPES.items() if known is owner)
     return owner(**{**required, **values})
 
@@ -68,21 +68,21 @@ def test_there_are_flags_and_numbers_to_be_checked():
 def test_every_flag_refuses_what_is_neither_true_nor_false(owner, name):
     for text in ["maybe", "", "None", "yes", "no", "2", "t", 2, 1.0, [], {}]:
         with pytest.raises(InvalidStatementError, match=f"{name} must be true or false, found "):
-            made(owner, **{name: text})
+            make_value(owner, **{name: text})
 
 
 @pytest.mark.parametrize(("owner", "name"), OF_KIND[int], ids=lambda part: getattr(part, "__name__", part))
 def test_every_whole_number_refuses_what_is_none(owner, name):
     for text in ["seven", "", "None", "1_000", "\u0667", "0x10", "7.5", 7.5, True, "9" * 5000, [], "nan"]:
         with pytest.raises(InvalidStatementError, match=f"{name} must be a whole number, found "):
-            made(owner, **{name: text})
+            make_value(owner, **{name: text})
 
 
 @pytest.mark.parametrize(("owner", "name"), OF_KIND[float], ids=lambda part: getattr(part, "__name__", part))
 def test_every_number_refuses_what_is_none(owner, name):
     for text in ["much", "", "None", "1_0.0", "nan", "inf", "1e999", float("nan"), float("inf"), True, []]:
         with pytest.raises(InvalidStatementError, match=f"{name} must be a number, found "):
-            made(owner, **{name: text})
+            make_value(owner, **{name: text})
 
 
 @pytest.mark.parametrize(
