@@ -1,4 +1,4 @@
-"""What Spark 4.0 to 4.3 do in different ways, each asked for as a feature, not by its version."""
+"""What Spark 4.0 to 4.3 do in different ways: asked for as a feature where that can be asked, else by the version."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pyspark
 from pyspark.serializers import CPickleSerializer
-from pyspark.sql import Column, DataFrame, Observation, Row
+from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from airflow_delta.spark.errors import SparkFeatureMissingError
@@ -27,6 +27,15 @@ def check_stream_source() -> None:
     if find_spec("pyspark.sql.streaming.datasource") is None:
         feature = "reading a table as a stream"
         raise SparkFeatureMissingError(feature=feature, version=pyspark.__version__, needed="4.2")
+
+
+def takes_layout_as_option(spark: SparkSession) -> bool:
+    """Whether the types in Parquet files can be chosen by options of a write; before 4.2 only the session's settings count.
+
+    Spark: ``ParquetUtils.prepareWrite``.
+    """
+    major, minor = spark.version.split(".")[:2]
+    return (int(major), int(minor)) >= (4, 2)
 
 
 def repartition_by_id(rows: DataFrame, partitions: int, column: Column) -> DataFrame:

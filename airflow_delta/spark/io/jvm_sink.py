@@ -18,11 +18,13 @@ from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.io.written_files import WRITTEN_FILE, WrittenFiles
 from airflow_delta.spark.schema_conversion import in_files, quoted
 from airflow_delta.spark.session import session_settings
-from airflow_delta.spark.spark_features import observe
+from airflow_delta.spark.spark_features import observe, takes_layout_as_option
 
-_OPTIONS = {
+_LAYOUT = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # Spark's default is INT96: no statistics, no order
     "spark.sql.parquet.writeLegacyFormat": "false",
+}
+_OPTIONS = {
     "mapreduce.fileoutputcommitter.algorithm.version": "1",  # 2 shows files of tasks that fail later
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
@@ -44,8 +46,9 @@ def write_in_jvm(
     spread = [directory] if directory else []
     stored = [_as_stored(*fields) for fields in zip(columns.fields, in_files(columns).fields, strict=True)]
     codec = requested_codec(configuration)
-    options = _OPTIONS if codec is None else {**_OPTIONS, "compression": codec}
-    with session_settings(frame.sparkSession, _SETTINGS):
+    options = {**_LAYOUT, **_OPTIONS} if codec is None else {**_LAYOUT, **_OPTIONS, "compression": codec}
+    settings = _SETTINGS if takes_layout_as_option(frame.sparkSession) else {**_LAYOUT, **_SETTINGS}
+    with session_settings(frame.sparkSession, settings):
         rows.select(*spread, *stored).write.options(**options).partitionBy(*spread).parquet(f"{staging.uri}/{folder}")
     return WrittenFiles(files=_described(frame, staging, folder, columns, configuration), observed=observed())
 
