@@ -11,7 +11,7 @@ from pathlib import Path
 
 from airflow_delta.core.vendored import VENDOR_FOLDER, VENDORED_PACKAGES
 
-SHIPPED_ROOMS = ("core", "spark", "jobs")
+SHIPPED_PACKAGES = ("core", "spark", "jobs")
 """What a Spark driver and its workers need of ``airflow_delta``."""
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -48,8 +48,8 @@ def build_archive(directory: Path) -> Path:
 def _members() -> Iterator[tuple[str, Path]]:
     package = _package_folder("airflow_delta")
     yield "airflow_delta/__init__.py", package / "__init__.py"
-    for room in SHIPPED_ROOMS:
-        yield from _modules(package / room, f"airflow_delta/{room}")
+    for name in SHIPPED_PACKAGES:
+        yield from _modules(package / name, f"airflow_delta/{name}")
     for vendored in VENDORED_PACKAGES:
         yield from _modules(_package_folder(vendored), f"{VENDOR_FOLDER}/{vendored}")
 

@@ -52,18 +52,18 @@ def feature_table() -> Iterator[str]:
 
 def argument_guide() -> Iterator[str]:
     """A section for each operator and sensor, beginning with what all operators share."""
-    rooms = [(room.__name__, getattr(room, name)) for room in (operators, sensors) for name in room.__all__]
-    classes = [(room, task) for room, task in rooms if inspect.isclass(task) and issubclass(task, BaseOperator)]
+    packages = [(package.__name__, getattr(package, name)) for package in (operators, sensors) for name in package.__all__]
+    classes = [(package, task) for package, task in packages if inspect.isclass(task) and issubclass(task, BaseOperator)]
     shared = ("airflow_delta.operators", DeltaJobOperator)
-    for room, task in [shared, *(each for each in classes if each != shared)]:
-        yield from section(room, task)
+    for package, task in [shared, *(found for found in classes if found != shared)]:
+        yield from section(package, task)
 
 
-def section(room: str, task: type[BaseOperator]) -> Iterator[str]:
+def section(package: str, task: type[BaseOperator]) -> Iterator[str]:
     """What the docstring of an operator says, its arguments as a table with their defaults."""
     text, _, described = (inspect.getdoc(task) or "").partition("\nArgs:\n")
     arguments = re.findall(r"^(\w.*?)(?=^\w|\Z)", dedent(described).replace("**kwargs", "kwargs"), re.DOTALL | re.MULTILINE)
-    yield f"## `{task.__name__}`\n\n`from {room} import {task.__name__}`\n"
+    yield f"## `{task.__name__}`\n\n`from {package} import {task.__name__}`\n"
     yield EXAMPLE.sub(lambda example: f":\n\n```python\n{dedent(example[1]).strip()}\n```\n\n", text.replace("``", "`"))
     if issubclass(task, DeltaJobOperator) and task is not DeltaJobOperator:
         yield "It also takes [the arguments that all operators share](#deltajoboperator).\n"

@@ -12,8 +12,8 @@ LINES = 450
 CATALOGUES = {"errors.py"}  # one tree in one file, that one looks things up in
 
 
-def modules(*rooms):
-    files = [file for room in rooms for file in sorted((PACKAGE / room).rglob("*.py"))]
+def modules(*packages):
+    files = [file for package in packages for file in sorted((PACKAGE / package).rglob("*.py"))]
     return [".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for file in files]
 
 
@@ -27,7 +27,7 @@ def run_without(forbidden, names):
 
 
 @pytest.mark.parametrize(
-    ("room", "forbidden"),
+    ("package", "forbidden"),
     [
         ("core", ("airflow", "pyspark", "pandas", "numpy", "deltalake", "duckdb")),
         ("spark", ("airflow", "deltalake", "duckdb")),
@@ -35,8 +35,8 @@ def run_without(forbidden, names):
         ("watch", ("airflow", "pyspark", "deltalake", "duckdb")),
     ],
 )
-def test_a_room_imports_without_what_it_must_not_know(room, forbidden):
-    names = modules(room)
+def test_a_package_imports_without_what_it_must_not_know(package, forbidden):
+    names = modules(package)
     assert names
     result = run_without(forbidden, names)
     assert result.returncode == 0, result.stderr

@@ -169,7 +169,7 @@ def test_every_place_it_names_is_there(page):
 
 
 def test_every_operator_and_sensor_has_its_line():
-    classes = [name for room in (operators, sensors) for name in room.__all__ if name.endswith(("Operator", "Sensor"))]
+    classes = [name for package in (operators, sensors) for name in package.__all__ if name.endswith(("Operator", "Sensor"))]
     assert [name for name in classes if f"`{name}`" not in PAGES["docs/operators.md"]] == []
 
 

@@ -19,8 +19,8 @@ from airflow_delta.core.log.file_columns import file_columns, log_name
 from airflow_delta.core.log.parsed_statistics import statistics_json
 from airflow_delta.core.log.record_counts import NUM_RECORDS, record_counts
 
-Choice: TypeAlias = Callable[[pa.RecordBatch], pa.BooleanArray]
-"""Which files are wanted, by the columns ``FOR_CHOICE`` of some of them; without nulls."""
+RowFilter: TypeAlias = Callable[[pa.RecordBatch], pa.BooleanArray]
+"""Which files are wanted, by the columns ``FILTER_COLUMNS`` of some of them; without nulls."""
 
 _BATCH_ROWS = 1 << 15
 _MOST_PER_BYTE = 200  # bytes of the columns for each byte of the file
@@ -56,17 +56,19 @@ class CheckpointFile:
                 found += actions.to_pylist()
         return found
 
-    def files(self, action: str, schema: pa.Schema, choice: Choice | None, for_choice: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def files(
+        self, action: str, schema: pa.Schema, row_filter: RowFilter | None, filter_columns: pa.Schema
+    ) -> Iterator[pa.RecordBatch]:
         """The file actions of a kind, columns ``schema``.
 
         Args:
             action: ``add`` or ``remove``.
             schema: Fields of ``ADD_FILE`` or ``REMOVE_FILE``, and ``NUM_RECORDS``.
-            choice: Which ones; all when None. Of a row group without such ones nothing more is read.
-            for_choice: The columns that ``choice`` is called with.
+            row_filter: Which ones; all when None. Of a row group without such ones nothing more is read.
+            filter_columns: The columns that ``row_filter`` is called with.
         """
         for group in self._groups(action):
-            masks = [choice(batch) for batch in group.columns(for_choice)] if choice else None
+            masks = [row_filter(batch) for batch in group.columns(filter_columns)] if row_filter else None
             if masks is None or any(pc.any(mask).as_py() for mask in masks):
                 yield from replace(group, masks=masks).all_columns(schema)
 

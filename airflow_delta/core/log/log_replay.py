@@ -22,7 +22,7 @@ from airflow_delta.core.actions import (
 )
 from airflow_delta.core.errors import CorruptLogError, LogGapError, VersionNotFoundError
 from airflow_delta.core.log.action_reconciliation import FileChanges, file_changes, path_with_two_vectors
-from airflow_delta.core.log.checkpoint_parquet import Choice
+from airflow_delta.core.log.checkpoint_parquet import RowFilter
 from airflow_delta.core.log.checkpoint_reader import (
     CheckpointHeader,
     active_file_pieces,
@@ -160,17 +160,17 @@ class LogReplay:
             known = self._known_files = self._rebuilt([*dict.fromkeys((*_OF_KEYS, *columns, *also))], None)
         return known.select(columns)
 
-    def candidates(self, columns: Sequence[str], choice: Choice) -> pa.Table:
-        """The live files for which ``choice`` may hold; perhaps more.
+    def candidates(self, columns: Sequence[str], row_filter: RowFilter) -> pa.Table:
+        """The live files for which ``row_filter`` may hold; perhaps more.
 
-        The first time nothing of the other files is read but what ``choice`` looks at; from the second time on everything is
+        The first time nothing of the other files is read but what ``row_filter`` reads; from the second time on everything is
         kept as of ``files``, which also says more about arguments and errors.
         """
         is_cheap = self._was_chosen_from or self._known_files is not None or self._earlier_files is not None
         if is_cheap or not self.segment.checkpoint:
             return self.files(columns)
         self._was_chosen_from = True
-        return self._rebuilt([*dict.fromkeys((*_OF_KEYS, *columns))], choice).select(columns)
+        return self._rebuilt([*dict.fromkeys((*_OF_KEYS, *columns))], row_filter).select(columns)
 
     def file_pieces(self) -> Iterator[pa.Table]:
         """The live files, columns ``ADD_FILE``, piece by piece; what is not known already is read and forgotten.
@@ -192,13 +192,13 @@ class LogReplay:
             yield files
         yield changes.added
 
-    def _rebuilt(self, columns: Sequence[str], choice: Choice | None) -> pa.Table:
+    def _rebuilt(self, columns: Sequence[str], row_filter: RowFilter | None) -> pa.Table:
         if self._earlier_files and {*columns} <= {*self._earlier_files[0].column_names}:
             before, news = self._earlier_files
             files = file_changes(news.adds, news.removes).active_files(before.select(columns))
         elif self.segment.checkpoint:
             try:
-                before = read_active_files(self._store, self.segment.checkpoint, columns, choice)
+                before = read_active_files(self._store, self.segment.checkpoint, columns, row_filter)
             except CorruptLogError as error:
                 return self._without_checkpoint(error).files(columns)
             files = self._tail_changes.active_files(before)

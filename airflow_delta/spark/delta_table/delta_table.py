@@ -229,7 +229,7 @@ class DeltaTable:
         Args:
             target: A path, or ``delta.`path```.
             isShallow: Must be True: copies of files are made by a write, or by the storage's own tools.
-            replace: Whether an empty table that is there makes room.
+            replace: Whether an empty table at the target is replaced.
             properties: Table properties that differ from this table's.
 
         Raises:

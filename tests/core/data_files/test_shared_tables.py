@@ -19,7 +19,7 @@ TIMES = (PrimitiveType("timestamp"), PrimitiveType("timestamp_ntz"))
 
 @pytest.fixture(scope="session")
 def spark_files(shared_tables):
-    """Every data file in the JSON commits that this room can read, with the schema and properties of its commit."""
+    """Every data file in the JSON commits that this package can read, with the schema and properties of its commit."""
     return [file for table in sorted(shared_tables.glob("*/table")) for file in files_of(table)]
 
 

@@ -1,4 +1,4 @@
-"""Rows that make room for new ones: by any condition, by partition, and what others do meanwhile."""
+"""Rows that a write replaces: by any condition, by partition, with concurrent writers."""
 
 import datetime as dt
 from pathlib import Path
