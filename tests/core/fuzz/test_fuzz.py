@@ -19,11 +19,11 @@ def reported(failures, seed):
 
 
 def test_a_sample_of_mutated_tables_is_refused_by_a_typed_error_or_read_right():
-    failures, answers = run(SEED, 1000)
+    failures, answers = run(SEED, 400)
     assert not failures, reported(failures, SEED)
-    assert answers["latest answered"] > 300
-    assert answers["rows answered"] > 100
-    assert answers["latest refused"] > 100
+    assert answers["latest answered"] > 120
+    assert answers["rows answered"] > 40
+    assert answers["latest refused"] > 40
 
 
 @pytest.mark.slow
