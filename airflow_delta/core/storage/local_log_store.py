@@ -9,7 +9,6 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO, Self
 
 import pyarrow.fs
@@ -19,6 +18,7 @@ from airflow_delta.core.storage.data_filesystem import data_filesystem
 from airflow_delta.core.storage.log_store import UNFINISHED, FileStatus
 from airflow_delta.core.storage.storage_failures import storage_failure
 from airflow_delta.core.storage.table_uri import local_path, scheme_of
+from airflow_delta.core.storage.temporary_file import TemporaryFile
 
 _NOT_SYNCED = ".crc"
 """Checksums only help, so a power cut may take them: waiting for the disk would double the time of a commit."""
@@ -208,13 +208,12 @@ def _check_relative(path: str, table_uri: str) -> None:
         raise ValueError(f"{path!r} is not a path below {table_uri}")
 
 
-class _WholeFile(io.BufferedWriter):
+class _WholeFile(TemporaryFile):
     """Writes beside the target and takes its place on ``close``; a stream that is dropped unclosed leaves nothing."""
 
     def __init__(self, target: Path, temporary: Path, file: io.FileIO) -> None:
         self._target = target
-        self._temporary = temporary
-        super().__init__(file)
+        super().__init__(temporary, file)
 
     @classmethod
     def beside(cls, target: Path) -> Self:
@@ -229,24 +228,10 @@ class _WholeFile(io.BufferedWriter):
             self.flush()
             os.fsync(self.fileno())
             super().close()
-            self._temporary.replace(self._target)
+            self._path.replace(self._target)
         finally:
             self._discard()
         _sync_directory(self._target.parent)
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self._discard()
-
-    def __del__(self) -> None:
-        self._discard()
-
-    def _discard(self) -> None:
-        if not self.closed:
-            super().close()
-        self._temporary.unlink(missing_ok=True)
 
 
 def _temporary_beside(target: Path) -> Path:

@@ -7,7 +7,8 @@ import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
+
+from airflow_delta.core.storage.temporary_file import TemporaryFile
 
 _READ_AHEAD = 1 << 20  # bytes: a request takes as long as to send this much
 
@@ -82,14 +83,13 @@ class RangeReader(io.RawIOBase):
         return self._block[start : start + length]
 
 
-class WholeUpload(io.BufferedWriter):
+class WholeUpload(TemporaryFile):
     """A temporary file that is uploaded when it is closed; a stream that is dropped unclosed leaves nothing."""
 
     def __init__(self, upload: Callable[[Path], None]) -> None:
         self._upload = upload
         descriptor, name = tempfile.mkstemp(prefix="airflow-delta-")
-        self._path = Path(name)
-        super().__init__(io.FileIO(descriptor, "wb"))
+        super().__init__(Path(name), io.FileIO(descriptor, "wb"))
 
     def close(self) -> None:
         """Upload what was written."""
@@ -100,17 +100,3 @@ class WholeUpload(io.BufferedWriter):
             self._upload(self._path)
         finally:
             self._discard()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self._discard()
-
-    def __del__(self) -> None:
-        self._discard()
-
-    def _discard(self) -> None:
-        if not self.closed:
-            super().close()
-        self._path.unlink(missing_ok=True)

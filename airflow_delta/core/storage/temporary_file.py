@@ -1,0 +1,29 @@
+"""A file that takes effect when it is closed, or leaves nothing."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from types import TracebackType
+
+
+class TemporaryFile(io.BufferedWriter):
+    """Writes a file that ``close`` of a subclass puts to use; it is deleted when the stream ends, also unclosed."""
+
+    def __init__(self, path: Path, file: io.FileIO) -> None:
+        self._path = path
+        super().__init__(file)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self._discard()
+
+    def __del__(self) -> None:
+        self._discard()
+
+    def _discard(self) -> None:
+        if not self.closed:
+            super().close()
+        self._path.unlink(missing_ok=True)
