@@ -1,4 +1,4 @@
-"""The rows that a condition on a table names."""
+"""The rows of a table that a condition selects."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ from airflow_delta.spark.dml.position_scan import FILE, ROW
 from airflow_delta.spark.dml.staged_changes import StagedChanges, columns_needed, scan_positions, stage
 from airflow_delta.spark.io.predicates import predicate_of
 from airflow_delta.spark.io.sql_expression import sql_expression
+from airflow_delta.spark.statement.conflict_retry import Conflicts, WriteConflict, check_definition
 from airflow_delta.spark.statement.target_reads import TargetReads, holds_subquery
+from airflow_delta.spark.supported_features import check_rows_writable
 
 _ALL = "TRUE"
 
@@ -59,6 +61,22 @@ class Selection:
         if holds_subquery(selected):  # whatever the core takes the text for
             raise InvalidPredicateError(table=snapshot.table_uri, predicate=where, detail="it holds a subquery")
         return cls(snapshot=snapshot, text=where, predicate=predicate)
+
+    @classmethod
+    def for_change(cls, spark: SparkSession, where: str | None, snapshot: Snapshot, conflicts: Conflicts) -> Selection:
+        """The rows that a statement is to change: the step ``prepare`` of ``retry_on_conflict``.
+
+        Raises:
+            UnsupportedWriterFeatureError: A constraint of the table could not be enforced.
+            As ``of``.
+        """
+        del conflicts
+        check_rows_writable(snapshot.table_uri, snapshot.protocol, snapshot.metadata)
+        return cls.of(spark, snapshot, where)
+
+    def after_conflict(self, conflict: WriteConflict, newest: Snapshot) -> None:
+        """Nothing is kept. Raises the conflict where the table was redefined."""
+        check_definition(conflict, self.snapshot.metadata, newest)
 
     @property
     def is_of_whole_files(self) -> bool:

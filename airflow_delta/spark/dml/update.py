@@ -1,9 +1,9 @@
-"""UPDATE: rows take new values, where they lie; those whose partition changes are written there."""
+"""UPDATE: rows get new values in the place of their file; those whose partition changes are written there."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import time
+from functools import partial
 
 from pyspark.sql import SparkSession
 
@@ -13,12 +13,19 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import MatchedUpdate, OperationResult, UpdateStatement
 from airflow_delta.spark.constraints.violations import row_rules
 from airflow_delta.spark.dml.analysis import analyze, no_rows
-from airflow_delta.spark.dml.clauses import bind_clauses
+from airflow_delta.spark.dml.application import apply_changes, check_new_rows
+from airflow_delta.spark.dml.clauses import BoundClauses, bind_clauses
 from airflow_delta.spark.dml.deletion_vectors import uses_deletion_vectors
-from airflow_delta.spark.dml.selected_rows import RowChange, change_selected_rows
+from airflow_delta.spark.dml.effects import count_effects
+from airflow_delta.spark.dml.history import NO_FILE_WRITTEN, operation_of, removal_metrics, time_metrics, written_metrics
 from airflow_delta.spark.dml.selection import Selection
-from airflow_delta.spark.statement.conflict_retry import retry_on_conflict
-from airflow_delta.spark.supported_features import check_rows_writable
+from airflow_delta.spark.io.staging import StagingArea
+from airflow_delta.spark.statement.conflict_retry import Conflicts, Steps, retry_on_conflict
+from airflow_delta.spark.statement.outcome import result_of, uncommitted
+from airflow_delta.spark.statement.target_reads import TargetReads
+from airflow_delta.spark.supported_features import ENFORCED
+
+_NAME, _COUNTER = "UPDATE", "numUpdatedRows"
 
 
 def update(
@@ -35,7 +42,7 @@ def update(
         spark: The session.
         log: The table's log.
         statement: Which rows, and their new values.
-        origin: Who asks; a commit with its token counts as this statement's.
+        origin: The run that executes the statement; a commit with its token counts as this statement's.
         start_version: As of ``retry_on_conflict``.
 
     Raises:
@@ -43,31 +50,73 @@ def update(
         InvalidPredicateError: The condition does not fit the table.
         SchemaMismatchError: An assignment is to no column, or its value does not fit.
         ConstraintViolatedError: NULL in a column that is NOT NULL.
-        ExpectationFailedError: A gate says no.
+        ExpectationFailedError: An expectation does not hold.
         CommitConflictError: Every attempt conflicted, or a concurrent commit changed the metadata or protocol.
     """
+    origin = origin or Origin()
+    steps = Steps(
+        name=_NAME,
+        read=log.refresh,
+        prepare=partial(Selection.for_change, spark, statement.where),
+        attempt=partial(_attempt, spark=spark, log=log, statement=statement, origin=origin),
+        after_conflict=Selection.after_conflict,
+    )
+    return retry_on_conflict(log, steps, origin=origin, start_version=start_version)
 
-    def attempt(snapshot: Snapshot, conflicts: Sequence[Mapping[str, Any]]) -> OperationResult:
-        table = snapshot.table_uri
-        check_rows_writable(table, snapshot.protocol, snapshot.metadata)
-        selection = Selection.of(spark, snapshot, statement.where)
-        clauses = bind_clauses(
-            [MatchedUpdate(assignments=statement.assignments)],
-            snapshot.schema,
-            snapshot.partition_columns,
-            table=table,
-            whole_rows=bool(statement.expect) or uses_deletion_vectors(snapshot),
-            rules=row_rules(snapshot.metadata, snapshot.schema).values(),
-        )
-        change = RowChange(
-            name="UPDATE",
-            counter="numUpdatedRows",
-            where=statement.where,
-            clauses=analyze(clauses, snapshot.schema, matched=no_rows(spark, snapshot.schema), table=table),
-            expect=statement.expect,
-            dry_run=statement.dry_run,
-            origin=origin or Origin(),
-        )
-        return change_selected_rows(spark, log, selection, change, conflicts)
 
-    return retry_on_conflict(log, attempt, origin=origin, start_version=start_version)
+def _attempt(
+    snapshot: Snapshot,
+    selection: Selection,
+    conflicts: Conflicts,
+    *,
+    spark: SparkSession,
+    log: DeltaLog,
+    statement: UpdateStatement,
+    origin: Origin,
+) -> OperationResult:
+    """Write the files that hold selected rows anew, and commit it; nothing stays behind when that fails."""
+    clauses = _bind(spark, snapshot, statement)
+    started = time.monotonic()
+    transaction = log.start_transaction(snapshot, enforces=ENFORCED)
+    transaction.record_read(selection.predicate)
+    candidates = selection.candidates()
+    reads = TargetReads(spark=spark, snapshot=snapshot, is_retry=bool(conflicts))
+    staged = selection.stage(spark, clauses, candidates, reads)
+    effects = count_effects(staged, are_matches_unique=True)
+    touched = candidates.take(effects.touched_files)
+    transaction.record_read_files(touched["path"])
+    check_new_rows(spark, statement.expect, staged, {}, reads)
+    reads.record(transaction)
+    scanned = time.monotonic()
+    metrics = {**NO_FILE_WRITTEN, **removal_metrics(touched), _COUNTER: effects.updated}
+    if statement.dry_run or effects.is_nothing:
+        return uncommitted(snapshot, _NAME, metrics, conflicts)
+    with StagingArea(snapshot.store) as staging:
+        applied = apply_changes(staged, effects, staging, log.clock)
+        metrics |= written_metrics(applied) | time_metrics(started, scanned)
+        staging.keep()
+        # Not row-wise: new values may come from anywhere.
+        commit = transaction.commit(
+            adds=applied.adds,
+            removes=applied.removes,
+            changes=applied.changes,
+            operation=operation_of(_NAME, statement.where),
+            metrics=metrics,
+            origin=origin,
+        )
+        if commit.already_committed:
+            staging.abandon()
+    return result_of(log.table_uri, commit, metrics, conflicts)
+
+
+def _bind(spark: SparkSession, snapshot: Snapshot, statement: UpdateStatement) -> BoundClauses:
+    """The assignments, bound to the table and analyzed by Spark."""
+    clauses = bind_clauses(
+        [MatchedUpdate(assignments=statement.assignments)],
+        snapshot.schema,
+        snapshot.partition_columns,
+        table=snapshot.table_uri,
+        whole_rows=bool(statement.expect) or uses_deletion_vectors(snapshot),
+        rules=row_rules(snapshot.metadata, snapshot.schema).values(),
+    )
+    return analyze(clauses, snapshot.schema, matched=no_rows(spark, snapshot.schema), table=snapshot.table_uri)

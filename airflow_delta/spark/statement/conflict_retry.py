@@ -1,81 +1,155 @@
-"""Retries a statement on a fresh snapshot after a write conflict."""
+"""The one loop of every statement: prepared, attempted, and after a write conflict attempted again on the newest version."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from airflow_delta.core.actions import Origin
+from airflow_delta.core.actions import Metadata, Origin
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.errors import CommitConflictError, MetadataChangedError, ProtocolChangedError
+from airflow_delta.core.errors import CommitConflictError, MetadataChangedError, ProtocolChangedError, TableExistsError
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OperationResult
 from airflow_delta.core.transaction.commit_result import retried_conflict
 from airflow_delta.spark.constraints.identity import only_numbers_differ
+from airflow_delta.spark.statement.application_progress import done_before
 from airflow_delta.spark.statement.outcome import earlier_result
-from airflow_delta.spark.statement.target_reads import at_version_read
+from airflow_delta.spark.statement.target_reads import Version, at_version_read
 
 MAX_ATTEMPTS = 20
 """Attempts before the conflict is raised to the caller."""
 
-_LOST_ROWS = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
+_CACHE_LOST = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 
-Attempt = Callable[[Snapshot, Sequence[Mapping[str, Any]]], OperationResult]
-"""Computes the statement on a version and commits it; the second argument are the conflicts that ended earlier attempts."""
+Conflicts: TypeAlias = Sequence[Mapping[str, Any]]
+"""The commits that ended earlier attempts, as ``CommitResult.conflicts`` lists them."""
+
+WriteConflict: TypeAlias = CommitConflictError | TableExistsError
+"""What ends an attempt: a commit that forbids it, or a table where it is to create one."""
+
+Prepared = TypeVar("Prepared")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps(Generic[Version, Prepared]):
+    """What differs between the statements.
+
+    Attributes:
+        name: Delta's name of the operation.
+        read: Gives the newest version; None where there is no table, if the statement may create it.
+        prepare: Computes, for a version and knowing the conflicts so far, what can be kept when an attempt fails.
+        attempt: Computes the changes to a version and commits them, or raises and leaves nothing behind.
+        after_conflict: What was prepared, as it holds for the newest version; None where it has to be prepared anew. Raises the
+            conflict where the statement cannot be repeated.
+        txn: The application, and its number of this statement, as of ``done_before``.
+    """
+
+    name: str
+    read: Callable[[], Version]
+    prepare: Callable[[Version, Conflicts], Prepared]
+    attempt: Callable[[Version, Prepared, Conflicts], OperationResult]
+    after_conflict: Callable[[Prepared, WriteConflict, Version], Prepared | None]
+    txn: tuple[str, int] | None = None
 
 
 def retry_on_conflict(
-    log: DeltaLog,
-    attempt: Attempt,
-    *,
-    origin: Origin | None,
-    start_version: int | None,
-    on_cache_lost: Callable[[], None] = lambda: None,
+    log: DeltaLog, steps: Steps[Version, Prepared], *, origin: Origin, start_version: int | None
 ) -> OperationResult:
     """The result of the first attempt whose commit does not conflict.
 
     Args:
         log: The table's log.
-        attempt: Runs the statement on a snapshot and commits it.
-        origin: Who asks; a commit with its token counts as this statement's.
-        start_version: Version of the table when the token was minted, for the search for that commit; None is the version that
-            the first attempt reads.
-        on_cache_lost: Called when rows that executors cached between attempts are lost.
+        steps: The statement.
+        origin: The run that executes the statement; a commit with its token counts as this statement's.
+        start_version: Version of the table when the token was generated, for the search for that commit; None is the version
+            that the first attempt reads.
 
     Raises:
         TableNotFoundError: There is no table.
-        CommitConflictError: Every attempt conflicted, or a concurrent commit changed the metadata or protocol.
-        DeltaError: As the attempt raises it.
+        CommitConflictError: Every attempt conflicted, or the statement cannot be repeated after this conflict.
+        DeltaError: As the steps raise it.
     """
-    searched_from = start_version
-    conflicts: list[Mapping[str, Any]] = []
-    conflict: CommitConflictError | None = None
+    run, searched_from = _Run(steps), start_version
+    failure: Exception = RuntimeError("no attempt was made")
     for _ in range(MAX_ATTEMPTS):
-        snapshot = log.refresh()
-        searched_from = snapshot.version if searched_from is None else searched_from
+        newest = steps.read()
+        if searched_from is None:
+            searched_from = -1 if newest is None else newest.version
         # The commit that won may be one of a duplicate attempt of this task, or come before one.
-        earlier = earlier_result(log, origin or Origin(), searched_from)
-        if earlier is not None:
-            return replace(earlier, conflicts=tuple(conflicts), attempts=1 + len(conflicts))
+        elif (earlier := earlier_result(log, origin, searched_from)) is not None:
+            return run.with_conflicts(earlier)
         try:
-            return at_version_read(log, snapshot, lambda at: attempt(at, conflicts), lost=conflict)
-        except CommitConflictError as error:
-            if error is conflict:  # rows that were handed over are as old as they were
-                raise
-            if isinstance(error, MetadataChangedError | ProtocolChangedError) and not only_numbers_differ(
-                snapshot.metadata, log.refresh().metadata
-            ):
-                raise
-            lost = conflict = error
-            conflicts.append(retried_conflict(error))
+            return run.attempt(log, newest)
+        except (CommitConflictError, TableExistsError) as error:
+            run.add_conflict(error)
+            failure = error
         except (PySparkException, Py4JJavaError) as error:
             # An executor was lost with the rows that it cached: the statement starts again.
-            if _LOST_ROWS not in str(error):
+            if _CACHE_LOST not in str(error):
                 raise
-            lost = error
-            on_cache_lost()
-    raise lost
+            run.prepared, failure = None, error
+    raise failure
+
+
+@dataclass(slots=True, eq=False)
+class _Run(Generic[Version, Prepared]):
+    """A statement while it runs.
+
+    Attributes:
+        steps: The statement.
+        conflicts: What ended earlier attempts.
+        conflict: The last of these.
+        prepared: By the last attempt; None where nothing of it can be kept.
+    """
+
+    steps: Steps[Version, Prepared]
+    conflicts: list[Mapping[str, Any]] = field(default_factory=list)
+    conflict: WriteConflict | None = None
+    prepared: Prepared | None = None
+
+    def attempt(self, log: DeltaLog, newest: Version) -> OperationResult:
+        """Attempt it on the newest version, or on the one that its rows are of."""
+        kept = None
+        if self.conflict is not None and self.prepared is not None:
+            kept = self.steps.after_conflict(self.prepared, self.conflict, newest)
+
+        def attempt(version: Version) -> OperationResult:
+            return self._attempt(version, kept if version is newest else None)
+
+        return at_version_read(log, newest, attempt, conflict=self.conflict)
+
+    def _attempt(self, version: Version, kept: Prepared | None) -> OperationResult:
+        steps, self.prepared = self.steps, None
+        done = None if version is None else done_before(version, steps.name, steps.txn)
+        if done is not None:
+            return self.with_conflicts(done)
+        self.prepared = steps.prepare(version, self.conflicts) if kept is None else kept
+        return steps.attempt(version, self.prepared, self.conflicts)
+
+    def add_conflict(self, conflict: WriteConflict) -> None:
+        """Take note of what ended an attempt. Raises it where the next one would end in the same way."""
+        if conflict is self.conflict or self.prepared is None:  # rows that were handed over are as old as they were
+            raise conflict
+        self.conflict = conflict
+        self.conflicts.append(_listed(conflict))
+
+    def with_conflicts(self, result: OperationResult) -> OperationResult:
+        """The result of another run of the statement, with the conflicts of this one."""
+        return replace(result, conflicts=tuple(self.conflicts), attempts=1 + len(self.conflicts))
+
+
+def check_definition(conflict: WriteConflict, before: Metadata, newest: Snapshot) -> None:
+    """Return if the conflict is about rows, or about the numbers of identity columns; else raise it."""
+    is_redefined = isinstance(conflict, MetadataChangedError | ProtocolChangedError)
+    if is_redefined and not only_numbers_differ(before, newest.metadata):
+        raise conflict
+
+
+def _listed(conflict: WriteConflict) -> Mapping[str, Any]:
+    if isinstance(conflict, CommitConflictError):
+        return retried_conflict(conflict)
+    return {"version": conflict.version, "operation": None, "rule": conflict.code, "job": None}

@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.errors import CommitConflictError, InvalidPredicateError, InvalidStatementError
+from airflow_delta.core.errors import DeltaError, InvalidPredicateError, InvalidStatementError
 from airflow_delta.core.predicate import TRUE, Expression, conjunction
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.place import Place
@@ -40,7 +40,10 @@ VIEW_OF_TARGET = "airflow_delta_target"
 
 _MANY_PATHS = 100
 _MAX_MOVES = 20
-_T = TypeVar("_T")
+_Result = TypeVar("_Result")
+
+Version = TypeVar("Version", Snapshot, Snapshot | None)
+"""What an attempt of a statement is computed from; None where there is no table yet."""
 
 
 class ReadAtOtherVersionError(Exception):
@@ -53,18 +56,18 @@ class ReadAtOtherVersionError(Exception):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class TargetReads:
-    """What one try of a statement reads of its target, besides what it looks for in order to change it.
+    """What one attempt of a statement reads of its target, besides what it looks for in order to change it.
 
     Attributes:
         spark: The session.
-        snapshot: The version that the try stands on; None where the table is yet to be made, so that nothing can read it.
-        is_redo: Whether an earlier try has lost to a faster writer.
+        snapshot: The version that the attempt is computed from; None where there is no table yet that could be read.
+        is_retry: Whether an earlier attempt ended in a conflict.
         predicates: What was read.
     """
 
     spark: SparkSession
     snapshot: Snapshot | None
-    is_redo: bool = False
+    is_retry: bool = False
     predicates: list[Expression] = field(default_factory=list)
 
     def __bool__(self) -> bool:
@@ -84,7 +87,7 @@ class TargetReads:
         plans = [plan, *_each(plan.subqueriesAll())]
         found = (target.version_read(leaf) for each in plans for leaf in _each(each.collectLeaves()))
         versions = {version for version in found if version is not None}
-        if others := versions - {self.snapshot.version, *([] if self.is_redo else [_UNTOLD])}:
+        if others := versions - {self.snapshot.version, *([] if self.is_retry else [_UNTOLD])}:
             raise ReadAtOtherVersionError(min(others))
         if versions:
             self.predicates += [*target.predicates(plan, [])] or [TRUE]
@@ -96,18 +99,18 @@ class TargetReads:
 
 
 def at_version_read(
-    log: DeltaLog, snapshot: Snapshot, attempt: Callable[[Snapshot], _T], *, lost: CommitConflictError | None
-) -> _T:
-    """Try a statement on the newest version, or on the one that rows handed to it were read from.
+    log: DeltaLog, snapshot: Version, attempt: Callable[[Version], _Result], *, conflict: DeltaError | None
+) -> _Result:
+    """Attempt a statement on the newest version, or on the one that rows handed to it were read from.
 
     Args:
         log: The table's log.
-        snapshot: The newest version.
-        attempt: A try on a version; a ``ReadAtOtherVersionError`` of it is answered.
-        lost: The conflict that makes this try necessary; None for the first one.
+        snapshot: The newest version; None where there is no table.
+        attempt: An attempt on a version; a ``ReadAtOtherVersionError`` of it is answered.
+        conflict: The conflict that makes this attempt necessary; None for the first one.
 
     Raises:
-        CommitConflictError: ``lost``: the rows cannot be read anew.
+        CommitConflictError: ``conflict``: the rows cannot be read anew.
         InvalidStatementError: Rows are of several versions of the table.
     """
     moved = False
@@ -115,9 +118,9 @@ def at_version_read(
         try:
             return attempt(snapshot)
         except ReadAtOtherVersionError as read:
-            is_older = read.version < snapshot.version
-            if is_older and lost is not None:
-                raise lost from None
+            is_older = snapshot is not None and read.version < snapshot.version
+            if is_older and conflict is not None:
+                raise conflict from None
             if is_older and moved:
                 break
             snapshot, moved = log.snapshot(read.version), True

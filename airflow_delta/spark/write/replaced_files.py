@@ -17,14 +17,13 @@ from airflow_delta.core.log.record_counts import live_rows
 from airflow_delta.core.predicate import ALL, evaluate_files
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.snapshot.snapshot import Snapshot
-from airflow_delta.core.statements import MatchedDelete, WriteMode, WriteStatement
+from airflow_delta.core.statements import WriteMode, WriteStatement
 from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
 from airflow_delta.core.transaction.table_properties import is_append_only
 from airflow_delta.spark.constraints.column_references import unqualified
 from airflow_delta.spark.dml.analysis import no_rows
-from airflow_delta.spark.dml.application import AppliedChanges, apply_changes
-from airflow_delta.spark.dml.clauses import bind_clauses
-from airflow_delta.spark.dml.effects import count_effects
+from airflow_delta.spark.dml.application import AppliedChanges
+from airflow_delta.spark.dml.deletion import delete_rows
 from airflow_delta.spark.dml.selection import Selection
 from airflow_delta.spark.errors import first_line
 from airflow_delta.spark.io.predicates import predicate_of
@@ -108,7 +107,7 @@ def plan_replacement(
             selection = range_of(spark, snapshot, str(statement.replace_where))
             if selection.is_of_whole_files:
                 return ReplacedFiles(files=transaction.files(selection.predicate))
-            return _rows_of_range(spark, log, selection, transaction, staging)
+            return _delete_range(spark, log, selection, transaction, staging)
         case WriteMode.DYNAMIC_OVERWRITE if snapshot.partition_columns:
             columns = tuple(each for each in snapshot.schema.fields if each.name in snapshot.partition_columns)
             predicate = partitions_predicate(new_files, columns)
@@ -150,24 +149,15 @@ def outside(spark: SparkSession, schema: StructType, where: str, *, table: str) 
     return is_outside
 
 
-def _rows_of_range(
+def _delete_range(
     spark: SparkSession, log: DeltaLog, selection: Selection, transaction: OptimisticTransaction, staging: StagingArea
 ) -> ReplacedFiles:
     """The rows of a range that files share with others: these files are written anew, or get deletion vectors."""
-    snapshot, table = selection.snapshot, selection.snapshot.table_uri
     transaction.record_read(selection.predicate)
-    candidates = selection.candidates()
-    files, candidates = _whole_files(selection, candidates)
-    clauses = bind_clauses([MatchedDelete()], snapshot.schema, snapshot.partition_columns, table=table, whole_rows=False)
-    staged = selection.stage(spark, clauses, candidates)
-    effects = count_effects(staged, are_matches_unique=True)
-    transaction.record_read_files(
-        pa.chunked_array([*files["path"].chunks, *candidates.take(effects.touched_files)["path"].chunks])
-    )
-    deleted = effects.deleted + live_rows(files)
-    if effects.is_nothing:
-        return ReplacedFiles(files=files, deleted=deleted)
-    return ReplacedFiles(files=files, rewritten=apply_changes(staged, effects, staging, log.clock), deleted=deleted)
+    files, candidates = _whole_files(selection, selection.candidates())
+    deleted = delete_rows(spark, selection, candidates, staging, log.clock)
+    transaction.record_read_files(pa.chunked_array([*files["path"].chunks, *deleted.files["path"].chunks]))
+    return ReplacedFiles(files=files, rewritten=deleted.applied, deleted=deleted.rows + live_rows(files))
 
 
 def _whole_files(selection: Selection, candidates: pa.Table) -> tuple[pa.Table, pa.Table]:

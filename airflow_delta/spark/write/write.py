@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -23,7 +24,6 @@ from airflow_delta.core.errors import (
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OperationResult, WriteMode, WriteStatement
-from airflow_delta.core.transaction.commit_result import retried_conflict
 from airflow_delta.spark.constraints.identity import identity_tags, only_numbers_differ
 from airflow_delta.spark.constraints.violations import as_stored, example_of
 from airflow_delta.spark.io.scan import SCANNED_COLUMNS, read_files
@@ -31,40 +31,54 @@ from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.schema_conversion import from_spark
 from airflow_delta.spark.session import session_settings
-from airflow_delta.spark.statement.application_progress import done_before, progress
+from airflow_delta.spark.statement.application_progress import progress
+from airflow_delta.spark.statement.conflict_retry import Conflicts, Steps, WriteConflict, retry_on_conflict
 from airflow_delta.spark.statement.conform import conform_to_schema
 from airflow_delta.spark.statement.expectations import check_expectations
-from airflow_delta.spark.statement.outcome import earlier_result, result_of, with_sources
-from airflow_delta.spark.statement.sources import OpenSource, open_source
+from airflow_delta.spark.statement.outcome import result_of, with_sources
+from airflow_delta.spark.statement.sources import OpenSource, Pin, open_source
 from airflow_delta.spark.statement.staged_rows import StagedRows, write_change_rows, write_rows
-from airflow_delta.spark.statement.target_reads import TargetReads, at_version_read
+from airflow_delta.spark.statement.target_reads import TargetReads
 from airflow_delta.spark.write.file_sizes import balanced, size_settings
 from airflow_delta.spark.write.history import metrics_of, operation_of
 from airflow_delta.spark.write.replaced_files import ReplacedFiles, outside, plan_replacement, range_of
 from airflow_delta.spark.write.target import Target
 
-MAX_REDOS = 20
-"""How often the commit is prepared again after a conflict; then the conflict is the task's."""
-
 _OUTSIDE, _OUTSIDER = "__outside", "__outsider"
-
-
-class _RowsOutdatedError(Exception):
-    """The rows of a try have to be computed anew: a winner has given their numbers, or changed what they were computed from."""
-
-    def __init__(self, conflict: CommitConflictError | TableExistsError) -> None:
-        super().__init__(conflict)
-        self.conflict = conflict if isinstance(conflict, CommitConflictError) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Write:
-    """What does not change while the statement runs."""
+    """What does not change while the statement runs.
+
+    Attributes:
+        areas: Ends the directories of staged rows with the statement.
+    """
 
     spark: SparkSession
     log: DeltaLog
     statement: WriteStatement
     origin: Origin
+    areas: ExitStack
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Staged:
+    """The statement's rows, written; they are kept while attempts conflict.
+
+    Attributes:
+        target: The table as the next attempt finds it, and as it will be.
+        rows: The rows, in their files.
+        staging: Where these files are.
+        reads: What the rows, or the checks on them, read of the table.
+        pins: The versions that the source was read from.
+    """
+
+    target: Target
+    rows: StagedRows
+    staging: StagingArea
+    reads: TargetReads
+    pins: tuple[Pin, ...]
 
 
 def write(
@@ -85,8 +99,8 @@ def write(
         spark: The session.
         log: The table's log; the table need not exist.
         statement: What to write.
-        origin: The run that asks for it.
-        start_version: Version of the table when the origin's token was minted.
+        origin: The run that executes the statement; a commit with its token counts as this statement's.
+        start_version: As of ``retry_on_conflict``.
 
     Raises:
         TableExistsError: The mode is ``create``, and there is a table.
@@ -99,57 +113,57 @@ def write(
         DeltaError: As reading the source and the table raise it. In all cases nothing is committed, and no file left.
     """
     origin = origin or Origin()
-    found = earlier_result(log, origin, start_version)
-    if found is not None:
-        return found
     if statement.user_metadata is not None:
         origin = replace(origin, user_metadata=statement.user_metadata)
-    run = _Write(spark=spark, log=log, statement=statement, origin=origin)
-    try:
-        return _up_to_date(run)
-    except TableExistsError:
-        if statement.mode is WriteMode.CREATE or not log.exists():
-            raise
-        return _up_to_date(run)  # a concurrent commit created it, with another definition than it would have here
+    with ExitStack() as areas:
+        run = _Write(spark=spark, log=log, statement=statement, origin=origin, areas=areas)
+        steps = Steps(
+            name="WRITE",
+            read=lambda: log.refresh() if log.exists() else None,
+            prepare=partial(_stage, run),
+            attempt=partial(_commit, run),
+            after_conflict=partial(_after_conflict, statement.mode),
+            txn=statement.txn,
+        )
+        return retry_on_conflict(log, steps, origin=origin, start_version=start_version)
 
 
-def _up_to_date(run: _Write) -> OperationResult:
-    """The result with rows that no faster writer has made wrong: where one has, they are computed and written anew."""
-    log = run.log
-    lost: list[Mapping[str, Any]] = []
-    conflict: CommitConflictError | None = None
-    while True:
-        try:
-            if not log.exists():
-                return _written(run, None, lost)
-            return at_version_read(log, log.refresh(), lambda at: _written(run, at, lost), lost=conflict)
-        except _RowsOutdatedError as outdated:
-            conflict = outdated.conflict
-
-
-def _written(run: _Write, snapshot: Snapshot | None, lost: list[Mapping[str, Any]]) -> OperationResult:
-    """One try on a version; ``lost`` are the winners that made earlier ones wrong, and gets further ones.
-
-    Raises:
-        _RowsOutdatedError: Somebody was faster, and the rows are wrong now.
-        ReadAtOtherVersionError: The rows were read from another version of the table.
-    """
+def _stage(run: _Write, snapshot: Snapshot | None, conflicts: Conflicts) -> _Staged:
+    """Compute the rows for a version, write and check them."""
     log, statement = run.log, run.statement
-    if snapshot is not None and (done := done_before(snapshot, "WRITE", statement.txn)) is not None:
-        return done
-    reads = TargetReads(spark=run.spark, snapshot=snapshot, is_redo=bool(lost))
+    reads = TargetReads(spark=run.spark, snapshot=snapshot, is_retry=bool(conflicts))
     source = open_source(run.spark, statement.source, target=snapshot)
     reads.look_into(source.frame)
     target = Target.of(log, statement, snapshot, _columns(source.frame, log.table_uri))
     _check_range(run, target)
     rows = conform_to_schema(source.frame, target.schema, table=log.table_uri)
     target = replace(target, marks=rows.marks)
-    with StagingArea(log.store) as staging:
-        staged = _staged(run, target, rows.frame, staging)
-        _check_expectations(run, target, staged, source, reads)
-        run = replace(run, origin=with_sources(run.origin, source.pins))
-        result = _committed(run, target, staged, staging, lost=lost, reads=reads)
-        return replace(result, sources=tuple(each.to_json() for each in source.pins)) if statement.dry_run else result
+    staging = run.areas.enter_context(StagingArea(log.store))
+    staged = _write_rows(run, target, rows.frame, staging)
+    _check_expectations(run, target, staged, source, reads)
+    return _Staged(target=target, rows=staged, staging=staging, reads=reads, pins=source.pins)
+
+
+def _after_conflict(mode: WriteMode, staged: _Staged, conflict: WriteConflict, newest: Snapshot | None) -> _Staged | None:
+    """The staged rows, where they are right for the newest version too; None where they have to be computed anew.
+
+    That is where they were computed from the table itself, where a concurrent commit has given their numbers, and where one has
+    created the table with another definition.
+
+    Raises:
+        CommitConflictError: The table was redefined.
+        TableExistsError: The statement was to create the table.
+    """
+    if isinstance(conflict, TableExistsError) and (mode is WriteMode.CREATE or newest is None):
+        raise conflict
+    target = staged.target.at(newest) if newest is not None else None
+    if target is not None:
+        return None if staged.reads else replace(staged, target=target)
+    numbered = staged.target.snapshot if staged.target.marks else None
+    is_renumbered = numbered and newest and only_numbers_differ(numbered.metadata, newest.metadata)
+    if is_renumbered or isinstance(conflict, TableExistsError):
+        return None
+    raise conflict
 
 
 def _columns(frame: DataFrame, table: str) -> StructType:
@@ -166,7 +180,7 @@ def _check_range(run: _Write, target: Target) -> None:
         range_of(run.spark, target.snapshot, run.statement.replace_where)
 
 
-def _staged(run: _Write, target: Target, frame: DataFrame, staging: StagingArea) -> StagedRows:
+def _write_rows(run: _Write, target: Target, frame: DataFrame, staging: StagingArea) -> StagedRows:
     """The rows in their files, each of them inside the range that it is to replace.
 
     Spark: ``DELTA_REPLACE_WHERE_MISMATCH``.
@@ -191,89 +205,62 @@ def _check_expectations(run: _Write, target: Target, staged: StagedRows, source:
         check_expectations(run.spark, run.statement.expect, files, source.views, table=run.log.table_uri, reads=reads)
 
 
-def _committed(
-    run: _Write,
-    target: Target,
-    staged: StagedRows,
-    staging: StagingArea,
-    *,
-    lost: list[Mapping[str, Any]],
-    reads: TargetReads,
-) -> OperationResult:
-    log, statement = run.log, run.statement
-    while True:
-        # What the replacement writes belongs to this attempt only.
-        with StagingArea(log.store) as aside:
-            transaction = target.begin(log)
-            reads.record(transaction)
-            replaced = plan_replacement(run.spark, log, statement, transaction, new_files=staged.adds, staging=aside)
-            metrics = metrics_of(statement, staged, replaced)
-            operation = operation_of(statement, target)
-            if statement.dry_run:
-                return _checked(log, target, operation.name, metrics)
-            changes = _recorded(run, target, staged, replaced, aside)
-            staging.keep()
-            aside.keep()
-            try:
-                commit = transaction.commit(
-                    adds=pa.concat_tables([staged.adds, replaced.adds]),
-                    removes=replaced.removes(log.clock()),
-                    changes=changes,
-                    transactions=progress(transaction, statement.txn, log.clock()),
-                    domains=target.domains,
-                    operation=operation,
-                    metrics=metrics,
-                    tags=identity_tags(target.snapshot.metadata if target.snapshot else None, transaction.metadata),
-                    origin=run.origin,
-                    allow_empty=True,
-                )
-            except (CommitConflictError, TableExistsError) as error:
-                aside.discard()
-                staging.release()
-                lost.append(_lost_to(error))
-                newest = log.refresh()
-                # Behind the winner a lost twin of this very task may have committed.
-                done = earlier_result(log, run.origin, transaction.read_version) or done_before(newest, "WRITE", statement.txn)
-                if done is not None:
-                    staging.abandon()
-                    return replace(done, conflicts=tuple(lost), attempts=1 + len(lost))
-                again = target.at(newest)
-                if len(lost) > MAX_REDOS:
-                    raise
-                if again is None:
-                    before = target.snapshot.metadata if target.snapshot is not None and target.marks else newest.metadata
-                    if only_numbers_differ(before, newest.metadata):
-                        raise _RowsOutdatedError(error) from error
-                    raise
-                if reads:
-                    raise _RowsOutdatedError(error) from error
-                target = again
-                continue
-            if commit.already_committed:
-                staging.abandon()
-                aside.abandon()
-            return result_of(log.table_uri, commit, metrics, lost)
+def _commit(run: _Write, snapshot: Snapshot | None, staged: _Staged, conflicts: Conflicts) -> OperationResult:
+    """Plan what the staged rows replace in this version, and commit both."""
+    del snapshot  # that of the target
+    log, statement, target, rows = run.log, run.statement, staged.target, staged.rows
+    with StagingArea(log.store) as aside:  # what the replacement writes belongs to this attempt only
+        transaction = target.begin(log)
+        staged.reads.record(transaction)
+        replaced = plan_replacement(run.spark, log, statement, transaction, new_files=rows.adds, staging=aside)
+        metrics = metrics_of(statement, rows, replaced)
+        operation = operation_of(statement, target)
+        if statement.dry_run:
+            return _dry_run_result(log, staged, operation.name, metrics)
+        changes = _write_changes(run, target, rows, replaced, aside)
+        staged.staging.keep()
+        aside.keep()
+        try:
+            commit = transaction.commit(
+                adds=pa.concat_tables([rows.adds, replaced.adds]),
+                removes=replaced.removes(log.clock()),
+                changes=changes,
+                transactions=progress(transaction, statement.txn, log.clock()),
+                domains=target.domains,
+                operation=operation,
+                metrics=metrics,
+                tags=identity_tags(target.snapshot.metadata if target.snapshot else None, transaction.metadata),
+                origin=with_sources(run.origin, staged.pins),
+                allow_empty=True,
+            )
+        except (CommitConflictError, TableExistsError):
+            staged.staging.release()
+            raise
+        if commit.already_committed:
+            staged.staging.abandon()
+            aside.abandon()
+        return result_of(log.table_uri, commit, metrics, conflicts)
 
 
-def _recorded(run: _Write, target: Target, staged: StagedRows, replaced: ReplacedFiles, aside: StagingArea) -> pa.Table:
-    """The files that say what changes (``CHANGE_FILE``): where rows of a file go and others stay, of the new rows too."""
-    gone = NO_CHANGES if replaced.rewritten is None else replaced.rewritten.changes
-    if not len(gone):
+def _write_changes(run: _Write, target: Target, rows: StagedRows, replaced: ReplacedFiles, aside: StagingArea) -> pa.Table:
+    """The change data files (``CHANGE_FILE``): if the replacement has any, the new rows need some too."""
+    deleted = NO_CHANGES if replaced.rewritten is None else replaced.rewritten.changes
+    if not len(deleted):
         return NO_CHANGES
-    rows = read_files(run.spark, staged.adds.select(SCANNED_COLUMNS), TableFiles.to_be(run.log.store, target.metadata))
-    come = write_change_rows(rows.withColumn(CHANGE_TYPE, F.lit(INSERT)), aside, target.metadata)
-    return pa.concat_tables([gone, come])
+    new = read_files(run.spark, rows.adds.select(SCANNED_COLUMNS), TableFiles.to_be(run.log.store, target.metadata))
+    inserted = write_change_rows(new.withColumn(CHANGE_TYPE, F.lit(INSERT)), aside, target.metadata)
+    return pa.concat_tables([deleted, inserted])
 
 
-def _lost_to(error: CommitConflictError | TableExistsError) -> Mapping[str, Any]:
-    if isinstance(error, CommitConflictError):
-        return retried_conflict(error)
-    return {"version": error.version, "operation": None, "rule": error.code, "job": None}
-
-
-def _checked(log: DeltaLog, target: Target, operation: str, metrics: Mapping[str, int]) -> OperationResult:
+def _dry_run_result(log: DeltaLog, staged: _Staged, operation: str, metrics: Mapping[str, int]) -> OperationResult:
     """The result of a dry run: the commit that it would make."""
-    version = target.read_version
+    version = staged.target.read_version
     return OperationResult(
-        table=log.table_uri, version=version, read_version=version, operation=operation, committed=False, metrics=metrics
+        table=log.table_uri,
+        version=version,
+        read_version=version,
+        operation=operation,
+        committed=False,
+        metrics=metrics,
+        sources=tuple(pin.to_json() for pin in staged.pins),
     )

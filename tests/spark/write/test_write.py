@@ -17,6 +17,7 @@ from airflow_delta.core.errors import (
     InvalidTablePropertyError,
     MetadataChangedError,
     SchemaMismatchError,
+    TableExistsError,
     TableNotFoundError,
     UnsupportedWriterFeatureError,
 )
@@ -384,6 +385,23 @@ def test_two_writers_that_make_one_table_both_write_into_it(write_rows, referenc
 
     assert reference_rows() == [(1,), (2,)]
     assert (result.version, result.operation) == (1, "WRITE")
+
+
+def test_a_create_that_another_writer_is_faster_with_fails_and_keeps_its_rows(write_rows, reference_rows, table, during_staging):
+    during_staging(lambda: write_rows("SELECT 1 AS id"))
+
+    with pytest.raises(TableExistsError):
+        write_rows("SELECT 2 AS id", mode="create")
+    assert reference_rows() == [(1,)]
+    assert len(data_files(table)) == 1
+
+
+def test_rows_are_computed_anew_for_a_table_made_meanwhile_with_more_columns(write_rows, reference_rows, during_staging):
+    during_staging(lambda: write_rows("SELECT 1 AS id, 'a' AS name"))
+    result = write_rows("SELECT 2 AS id", mode="append", merge_schema=True)
+
+    assert reference_rows() == [(1, "a"), (2, None)]
+    assert (result.version, [conflict["rule"] for conflict in result.conflicts]) == (1, ["DELTA_TABLE_EXISTS"])
 
 
 def test_a_changed_schema_in_between_is_a_conflict_and_leaves_no_file(write_rows, table, during_staging):

@@ -3,100 +3,52 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
-from airflow_delta.core.actions import Origin
 from airflow_delta.core.committed import SOURCES_KEY
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.predicate import Expression
 from airflow_delta.core.snapshot.snapshot import Snapshot
-from airflow_delta.core.statements import MergeStatement, OperationResult
-from airflow_delta.core.table_changes.definition import Definition
-from airflow_delta.core.transaction.operation import Operation
+from airflow_delta.core.statements import OperationResult
 from airflow_delta.spark.constraints.identity import identity_tags, with_marks
 from airflow_delta.spark.dml.application import apply_changes, check_new_rows
-from airflow_delta.spark.dml.clauses import BoundClauses, ClauseKind
 from airflow_delta.spark.dml.effects import RowEffects, count_effects
 from airflow_delta.spark.dml.merge.disjoint import confirm_by_keys, decides_row_by_row
 from airflow_delta.spark.dml.merge.join import FROM_SOURCE, join
+from airflow_delta.spark.dml.merge.plan import MergePlan
 from airflow_delta.spark.dml.merge.source import MergeSource
 from airflow_delta.spark.dml.staged_changes import stage
 from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.statement.application_progress import progress
+from airflow_delta.spark.statement.conflict_retry import Conflicts
 from airflow_delta.spark.statement.outcome import result_of, uncommitted
 from airflow_delta.spark.statement.target_reads import TargetReads
 from airflow_delta.spark.supported_features import ENFORCED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MergePlan:
-    """What is the same in every attempt.
-
-    Attributes:
-        base: What the target is when the plan is made.
-        after: What it is after the commit.
-        source: Computed, with its keys.
-        predicate: What holds of every target row that can matter.
-        unmatched: What holds of every target row that a clause may change although nothing matches it.
-        views: What expectations see beside the staged rows.
-        origin: Who asks, and what the source was read from.
-        txn: The application, and its number of this statement.
-        is_of_one_version: Whether the source, or a view, reads the target, so that another version takes another plan.
-    """
-
-    statement: MergeStatement
-    base: Definition
-    after: Definition
-    clauses: BoundClauses
-    source: MergeSource
-    predicate: Expression
-    unmatched: Expression
-    views: Mapping[str, DataFrame]
-    origin: Origin
-    txn: tuple[str, int] | None = None
-    is_of_one_version: bool = False
-
-    @property
-    def evolves_schema(self) -> bool:
-        """Whether the commit changes what the target is."""
-        return self.after.metadata != self.base.metadata
-
-    def operation(self) -> Operation:
-        """As the history shows it."""
-        parameters = {
-            "predicate": [self.statement.on],
-            "matchedPredicates": [each.logged() for each in self.clauses.about_matches],
-            "notMatchedPredicates": [each.logged() for each in self.clauses.of(ClauseKind.INSERT)],
-            "notMatchedBySourcePredicates": [each.logged() for each in self.clauses.by_source],
-        }
-        return Operation(name="MERGE", parameters=parameters)
-
-
-def run_attempt(
-    spark: SparkSession,
-    log: DeltaLog,
+def attempt_merge(
     snapshot: Snapshot,
     plan: MergePlan,
+    conflicts: Conflicts,
     *,
-    conflicts: Sequence[Mapping[str, Any]],
-    reads: TargetReads,
+    spark: SparkSession,
+    log: DeltaLog,
+    txn: tuple[str, int] | None,
 ) -> OperationResult:
     """Compute the MERGE on this version and commit it. Raises as ``merge``; nothing stays behind then.
 
     Args:
-        spark: The session.
-        log: The target's log.
         snapshot: The version.
         plan: What to do.
-        conflicts: The winners that ended earlier attempts.
-        reads: What the plan reads of the target, besides what it matches.
+        conflicts: The commits that ended earlier attempts.
+        spark: The session.
+        log: The target's log.
+        txn: The application, and its number of this statement.
     """
     started = time.monotonic()
+    reads = TargetReads(spark=spark, snapshot=snapshot, is_retry=bool(conflicts), predicates=[*plan.reads])
     transaction = log.start_transaction(snapshot, enforces=ENFORCED)
     # Before anything is pruned: a concurrent insert of one of these keys must conflict.
     transaction.record_read(plan.predicate)
@@ -111,7 +63,7 @@ def run_attempt(
     reads.record(transaction)
     scanned = time.monotonic()
     counted = _counted(effects, plan.source)
-    transactions = progress(transaction, plan.txn, log.clock())
+    transactions = progress(transaction, txn, log.clock())
     if plan.statement.dry_run or (effects.is_nothing and not transactions and not plan.evolves_schema):
         sources = tuple(plan.origin.record.get(SOURCES_KEY, ()))
         return replace(uncommitted(snapshot, "MERGE", counted, conflicts), sources=sources)

@@ -1,0 +1,95 @@
+"""Deletion of the rows that a condition selects, for every statement that does nothing else to rows of existing files.
+
+They are marked in deletion vectors where the table uses these; else their files are rewritten without them.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+
+from airflow_delta.core.clock import Clock
+from airflow_delta.core.schema import StructType
+from airflow_delta.spark.dml.application import AppliedChanges, apply_changes, hidden_rows
+from airflow_delta.spark.dml.clauses import BoundClause, BoundClauses, ClauseKind
+from airflow_delta.spark.dml.deletion_vectors import marked_files, uses_deletion_vectors, write_deletion_vectors
+from airflow_delta.spark.dml.effects import RowEffects, count_effects
+from airflow_delta.spark.dml.selection import Selection
+from airflow_delta.spark.dml.staged_changes import StagedChanges
+from airflow_delta.spark.io.staging import StagingArea
+
+_DELETE = BoundClauses(clauses=(BoundClause(kind=ClauseKind.DELETE, values={}),), updated=StructType(()), moves_rows=False)
+"""Deletes every selected row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DeletedRows:
+    """The rows to delete.
+
+    Attributes:
+        files: The files (``ADD_FILE``) that hold them.
+        rows: How many there are.
+        scanned: When they were known, as of ``time.monotonic``.
+        applied: What was written to delete them; None where there are none, or where they are only counted.
+    """
+
+    files: pa.Table
+    rows: int
+    scanned: float
+    applied: AppliedChanges | None = None
+
+
+def count_rows(spark: SparkSession, selection: Selection, candidates: pa.Table) -> DeletedRows:
+    """Find the selected rows of the candidates (``ADD_FILE``); nothing is written."""
+    _, effects = _find(spark, selection, candidates)
+    return DeletedRows(files=candidates.take(effects.touched_files), rows=effects.deleted, scanned=time.monotonic())
+
+
+def delete_rows(
+    spark: SparkSession, selection: Selection, candidates: pa.Table, staging: StagingArea, clock: Clock
+) -> DeletedRows:
+    """Find the selected rows of the candidates, and write what deletes them.
+
+    Args:
+        spark: The session.
+        selection: Which rows.
+        candidates: The files (``ADD_FILE``) to look into.
+        staging: Where files are written.
+        clock: Gives the time of the removes.
+
+    Raises:
+        StagedFilesError: Not as many rows were written as should have been.
+    """
+    if uses_deletion_vectors(selection.snapshot):
+        return _mark(spark, selection, candidates, staging, clock)
+    staged, effects = _find(spark, selection, candidates)
+    scanned = time.monotonic()
+    return DeletedRows(
+        files=candidates.take(effects.touched_files),
+        rows=effects.deleted,
+        scanned=scanned,
+        applied=None if effects.is_nothing else apply_changes(staged, effects, staging, clock),
+    )
+
+
+def _find(spark: SparkSession, selection: Selection, candidates: pa.Table) -> tuple[StagedChanges, RowEffects]:
+    staged = selection.stage(spark, _DELETE, candidates)
+    return staged, count_effects(staged, are_matches_unique=True)
+
+
+def _mark(spark: SparkSession, selection: Selection, candidates: pa.Table, staging: StagingArea, clock: Clock) -> DeletedRows:
+    """One pass finds the rows and writes the deletion vectors: a task of a scan reads whole files, in order."""
+    snapshot = selection.snapshot
+    written = write_deletion_vectors(snapshot, candidates, selection.positions(spark, candidates), staging)
+    files = candidates.take(written["file"])
+    deleted_before = pc.sum(pc.struct_field(files["deletion_vector"], "cardinality")).as_py() or 0
+    return DeletedRows(
+        files=files,
+        rows=(pc.sum(written["cardinality"]).as_py() or 0) - deleted_before,
+        scanned=time.monotonic(),
+        applied=hidden_rows(files, marked_files(candidates, written), clock) if len(files) else None,
+    )

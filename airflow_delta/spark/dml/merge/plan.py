@@ -1,0 +1,145 @@
+"""The plan of a MERGE: the statement bound to its target, and its source, computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+
+from airflow_delta.core.actions import Origin
+from airflow_delta.core.errors import InvalidPredicateError
+from airflow_delta.core.predicate import TRUE, Expression, conjunction, disjunction
+from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.statements import MergeStatement
+from airflow_delta.core.table_changes.definition import Definition
+from airflow_delta.core.transaction.operation import Operation
+from airflow_delta.spark.constraints.column_references import SOURCE, unqualified
+from airflow_delta.spark.constraints.violations import row_rules
+from airflow_delta.spark.dml.analysis import analyze, no_rows
+from airflow_delta.spark.dml.clauses import BoundClauses, ClauseKind, bind_clauses
+from airflow_delta.spark.dml.deletion_vectors import uses_deletion_vectors
+from airflow_delta.spark.dml.merge.condition import parse_condition
+from airflow_delta.spark.dml.merge.evolution import definition_after
+from airflow_delta.spark.dml.merge.single_side import about_one_side
+from airflow_delta.spark.dml.merge.source import MergeSource, materialize
+from airflow_delta.spark.io.predicates import predicate_of
+from airflow_delta.spark.io.sql_expression import sql_expression
+from airflow_delta.spark.schema_conversion import from_spark
+from airflow_delta.spark.statement.conflict_retry import Conflicts, WriteConflict, check_definition
+from airflow_delta.spark.statement.outcome import with_sources
+from airflow_delta.spark.statement.sources import open_source
+from airflow_delta.spark.statement.target_reads import TargetReads
+from airflow_delta.spark.supported_features import check_rows_writable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MergePlan:
+    """What is computed once, and kept while attempts conflict.
+
+    Attributes:
+        base: The target's definition when the plan was made.
+        after: Its definition after the commit.
+        source: Computed, with its keys.
+        predicate: What holds of every target row that can matter.
+        unmatched: What holds of every target row that a clause may change although nothing matches it.
+        views: What expectations see beside the staged rows.
+        origin: The run that executes the statement, and what the source was read from.
+        reads: What the source reads of the target.
+        is_of_one_version: Whether the source, or a view, reads the target, so that another version requires another plan.
+    """
+
+    statement: MergeStatement
+    base: Definition
+    after: Definition
+    clauses: BoundClauses
+    source: MergeSource
+    predicate: Expression
+    unmatched: Expression
+    views: Mapping[str, DataFrame]
+    origin: Origin
+    reads: tuple[Expression, ...]
+    is_of_one_version: bool
+
+    @property
+    def evolves_schema(self) -> bool:
+        """Whether the commit changes the target's definition."""
+        return self.after.metadata != self.base.metadata
+
+    def after_conflict(self, conflict: WriteConflict, newest: Snapshot) -> MergePlan | None:
+        """The plan, if it holds for this version too. Raises the conflict where the statement cannot be repeated."""
+        check_definition(conflict, self.base.metadata, newest)
+        return None if self.is_of_one_version or self.base != _definition(newest) else self
+
+    def operation(self) -> Operation:
+        """The operation as the history shows it."""
+        parameters = {
+            "predicate": [self.statement.on],
+            "matchedPredicates": [clause.logged() for clause in self.clauses.about_matches],
+            "notMatchedPredicates": [clause.logged() for clause in self.clauses.of(ClauseKind.INSERT)],
+            "notMatchedBySourcePredicates": [clause.logged() for clause in self.clauses.by_source],
+        }
+        return Operation(name="MERGE", parameters=parameters)
+
+
+def plan_merge(
+    snapshot: Snapshot, conflicts: Conflicts, *, spark: SparkSession, statement: MergeStatement, origin: Origin
+) -> MergePlan:
+    """Bind the statement to the target, and compute its source; nothing is computed when the statement does not fit."""
+    reads = TargetReads(spark=spark, snapshot=snapshot, is_retry=bool(conflicts))
+    table, schema = snapshot.table_uri, snapshot.schema
+    check_rows_writable(table, snapshot.protocol, snapshot.metadata)
+    opened = open_source(spark, statement.source, target=snapshot)
+    after = definition_after(snapshot, statement, from_spark(opened.frame.schema))
+    target_after = snapshot.redefined(after.metadata, after.protocol)
+    check_rows_writable(table, after.protocol, after.metadata)
+    clauses = bind_clauses(
+        tuple(about_one_side(statement.clauses, schema, opened.frame.columns)),
+        target_after.schema,
+        snapshot.partition_columns,
+        table=table,
+        whole_rows=bool(statement.expect) or uses_deletion_vectors(snapshot),
+        rules=row_rules(after.metadata, target_after.schema).values(),
+        source_columns=opened.frame.columns,
+        former=schema if statement.schema_evolution else None,
+    )
+    inserted = opened.frame.alias(SOURCE)
+    target = no_rows(spark, schema)
+    matched = inserted.join(target, sql_expression(statement.on), "left")
+    clauses = analyze(
+        clauses,
+        target_after.schema,
+        matched=matched,
+        inserted=inserted,
+        by_source=target,
+        missing_as_null=statement.schema_evolution,
+        table=table,
+    )
+    condition = parse_condition(statement.on, schema)
+    source = materialize(opened.frame, condition, schema, reads)
+
+    def predicate(text: str | None) -> Expression:
+        try:
+            return TRUE if text is None else predicate_of(spark, text, schema, table)
+        except InvalidPredicateError:  # Spark has understood it: any row may satisfy it
+            return TRUE
+
+    may_match = conjunction([*map(predicate, condition.about_target()), source.matched])
+    unmatched = disjunction(predicate(clause.condition and unqualified(clause.condition)) for clause in clauses.by_source)
+    return MergePlan(
+        statement=statement,
+        base=_definition(snapshot),
+        after=after,
+        clauses=clauses,
+        source=source,
+        predicate=disjunction([may_match, unmatched]),
+        unmatched=unmatched,
+        views=opened.views,
+        origin=with_sources(origin, opened.pins),
+        reads=tuple(reads.predicates),
+        is_of_one_version=opened.has_target or bool(reads),
+    )
+
+
+def _definition(snapshot: Snapshot) -> Definition:
+    return Definition(metadata=snapshot.metadata, protocol=snapshot.protocol)
