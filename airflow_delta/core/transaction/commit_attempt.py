@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import typing
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,9 +18,16 @@ from airflow_delta.core.transaction.rewrite_bins import RewriteBins
 
 NO_PATHS = pa.nulls(0, pa.string())
 
-ConfirmConflictingFiles: TypeAlias = Callable[[pa.Table], pa.Table]
-"""Of files (``ADD_FILE``) that a winner added and whose statistics admit rows that the attempt looked for: those that really
-hold one, confirmed by reading them."""
+
+class ConfirmConflictingFiles(typing.Protocol):
+    """The port by which the rule ``added_files_the_attempt_should_have_read`` has rows read, which the core leaves to others.
+
+    An implementation is made for one attempt and knows everything that the attempt looked for. It never raises: a file that
+    cannot be read is confirmed, so that the winner conflicts.
+    """
+
+    def __call__(self, files: pa.Table, /) -> pa.Table:
+        """Of these files (``ADD_FILE``), whose statistics admit rows that the attempt looked for, those that hold one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

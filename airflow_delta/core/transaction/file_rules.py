@@ -43,14 +43,7 @@ def added_files_the_attempt_should_have_read(attempt: CommitAttempt, winner: Win
     operation = attempt.actions.commit_info.operation if attempt.actions.commit_info else None
     if attempt.is_blind_append or winner.only_rearranges or {winner.operation, operation} & _BACKFILLS:
         return attempt
-    added = winner.actions.adds
-    if not attempt.read_whole_table:
-        added = added.filter(_satisfies_a_predicate(attempt, added))
-        if len(added):  # a file that was read and is only described anew has no new row
-            described = pc.and_(_among(added["path"], attempt.read_files), pc.invert(added["data_change"]))
-            added = added.filter(pc.invert(described))
-        if len(added) and attempt.confirm_conflicting_files:
-            added = attempt.confirm_conflicting_files(added)
+    added = _files_with_rows_looked_for(attempt, winner.actions.adds)
     if len(added):
         raise conflict(ConcurrentAppendError, attempt, winner, **first_file(added))
     return attempt
@@ -84,6 +77,22 @@ def removed_files_the_attempt_removes_too(attempt: CommitAttempt, winner: Winnin
     if len(removed):
         raise conflict(ConcurrentDeleteDeleteError, attempt, winner, **first_file(removed))
     return attempt
+
+
+def _files_with_rows_looked_for(attempt: CommitAttempt, added: pa.Table) -> pa.Table:
+    """The added files that may hold a row which the attempt looked for.
+
+    They are told apart by partition values and statistics first; then, where the statement has a way to, by reading them.
+    """
+    if attempt.read_whole_table:
+        return added
+    added = added.filter(_satisfies_a_predicate(attempt, added))
+    if len(added):  # a file that was read and is only described anew has no new row
+        described = pc.and_(_among(added["path"], attempt.read_files), pc.invert(added["data_change"]))
+        added = added.filter(pc.invert(described))
+    if len(added) and attempt.confirm_conflicting_files is not None:
+        return attempt.confirm_conflicting_files(added)
+    return added
 
 
 def _satisfies_a_predicate(attempt: CommitAttempt, files: pa.Table) -> pa.Array:

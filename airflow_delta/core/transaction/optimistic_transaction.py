@@ -207,8 +207,8 @@ class OptimisticTransaction:
             row_wise: Whether the outcome for a row depends on this row alone and always in the same way, as of a DELETE or
                 UPDATE with a deterministic condition without subquery: then rows that others deleted do not matter, and
                 deletion vectors of one file that mark different rows are united.
-            confirm_conflicting_files: Decides which of the added files that may matter really do. It gets files whose
-                statistics admit rows that the transaction looked for, and must know everything that it looked for.
+            confirm_conflicting_files: Reads files that a winner added and whose statistics admit rows that the transaction
+                looked for; see ``ConfirmConflictingFiles``.
 
         Raises:
             ConcurrentWriteError: Another writer committed first, and ``resolve_conflicts`` is False.

@@ -32,7 +32,7 @@ def analyze(
     *,
     matched: DataFrame,
     inserted: DataFrame | None = None,
-    by_source: DataFrame | None = None,
+    not_matched_by_source: DataFrame | None = None,
     missing_as_null: bool = False,
     table: str,
 ) -> BoundClauses:
@@ -43,7 +43,7 @@ def analyze(
         schema: The target's.
         matched: What the clauses about rows of the target see.
         inserted: What inserts see: the rows of the source.
-        by_source: What clauses about target rows without match see: the rows of the target.
+        not_matched_by_source: What clauses about target rows without match see: the rows of the target.
         missing_as_null: Whether members that a value lacks are no difference.
         table: URI of the target, for the error.
 
@@ -57,7 +57,9 @@ def analyze(
     differences: dict[str, None] = {}
     given: dict[tuple[int, str], DataType] = {}
     for position, clause in enumerate(clauses.clauses):
-        visible = (by_source if clause.by_source else inserted if clause.kind is ClauseKind.INSERT else matched) or matched
+        visible = (
+            not_matched_by_source if clause.not_matched_by_source else inserted if clause.kind is ClauseKind.INSERT else matched
+        ) or matched
         if clause.condition is not None:
             visible.where(sql_expression(clause.condition))
         missing = {name for name, text in clause.values.items() if text == of_source(name) and name_key(name) not in available}

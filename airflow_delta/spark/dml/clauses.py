@@ -47,7 +47,7 @@ class BoundClause:
     Attributes:
         condition: SQL; None is every row.
         values: Target column, as the schema spells it, to SQL. An update also lists the columns that it carries along.
-        by_source: Whether it is about target rows that no source row matches.
+        not_matched_by_source: Whether it is about target rows that no source row matches.
         computed: Generated columns that follow from the row's other new values.
         numbered: Identity columns that get the next number.
         is_star: Whether it takes every column from the source. Members of structs that the source lacks then stay as they are.
@@ -56,7 +56,7 @@ class BoundClause:
     kind: ClauseKind
     condition: str | None = None
     values: Mapping[str, str]
-    by_source: bool = False
+    not_matched_by_source: bool = False
     computed: frozenset[str] = frozenset()
     numbered: frozenset[str] = frozenset()
     is_star: bool = False
@@ -102,7 +102,7 @@ class BoundClauses:
     @property
     def about_matches(self) -> list[BoundClause]:
         """The clauses about pairs that match, in order."""
-        return [each for each in self.of(ClauseKind.UPDATE, ClauseKind.DELETE) if not each.by_source]
+        return [each for each in self.of(ClauseKind.UPDATE, ClauseKind.DELETE) if not each.not_matched_by_source]
 
     def texts(self) -> list[str]:
         """All SQL of the clauses."""
@@ -116,9 +116,9 @@ class BoundClauses:
         return clause.is_star and clause.kind is ClauseKind.UPDATE and isinstance(given, StructType)
 
     @property
-    def by_source(self) -> list[BoundClause]:
+    def not_matched_by_source(self) -> list[BoundClause]:
         """The clauses about target rows that no source row matches, in order."""
-        return [each for each in self.clauses if each.by_source]
+        return [each for each in self.clauses if each.not_matched_by_source]
 
     def clause_index(self, in_target: Column, in_source: Column) -> Column:
         """The ordinal of the clause that a joined row takes: the first of its kind whose condition holds; else NULL.
@@ -129,7 +129,7 @@ class BoundClauses:
         """
 
         def is_about(clause: BoundClause) -> Column:
-            if clause.by_source:
+            if clause.not_matched_by_source:
                 return ~in_source
             return ~in_target if clause.kind is ClauseKind.INSERT else in_target & in_source
 
@@ -149,10 +149,12 @@ class BoundClauses:
         former = sql_expression(of_target(column.name)) if self._keeps_members(position, column.name) else None
         return _cast(sql_expression(text), given, column.type, former)
 
-    def is_of(self, clause_index: Column, *kinds: ClauseKind, by_source: bool = False) -> Column:
-        """Whether the clause of this ordinal is of one of these kinds, and ``by_source`` if so wanted; FALSE for NULL."""
+    def is_of(self, clause_index: Column, *kinds: ClauseKind, not_matched_by_source: bool = False) -> Column:
+        """Whether the clause of this ordinal is of one of these kinds, not_matched_by_source where requested; FALSE for NULL."""
         positions = [
-            position for position, each in enumerate(self.clauses) if each.kind in kinds and (each.by_source or not by_source)
+            position
+            for position, each in enumerate(self.clauses)
+            if each.kind in kinds and (each.not_matched_by_source or not not_matched_by_source)
         ]
         return F.coalesce(clause_index.isin(positions), F.lit(False))
 
@@ -239,9 +241,11 @@ def bind_clauses(
 def _bind(
     clause: Clause, schema: StructType, former: StructType | None, differences: dict[str, None], star: Collection[str]
 ) -> BoundClause:
-    by_source = isinstance(clause, NotMatchedBySourceUpdate | NotMatchedBySourceDelete)
+    not_matched_by_source = isinstance(clause, NotMatchedBySourceUpdate | NotMatchedBySourceDelete)
     if isinstance(clause, MatchedDelete | NotMatchedBySourceDelete):
-        return BoundClause(kind=ClauseKind.DELETE, condition=clause.condition, values={}, by_source=by_source)
+        return BoundClause(
+            kind=ClauseKind.DELETE, condition=clause.condition, values={}, not_matched_by_source=not_matched_by_source
+        )
     kind = ClauseKind.UPDATE if isinstance(clause, MatchedUpdate | NotMatchedBySourceUpdate) else ClauseKind.INSERT
     if clause.assignments is None:
         values = {name: of_source(name) for name in star}
@@ -253,7 +257,7 @@ def _bind(
         kind=kind,
         condition=clause.condition,
         values=assigned.values,
-        by_source=by_source,
+        not_matched_by_source=not_matched_by_source,
         computed=assigned.computed,
         numbered=assigned.numbered,
         is_star=clause.assignments is None,

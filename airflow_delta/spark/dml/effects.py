@@ -16,7 +16,7 @@ from airflow_delta.spark.dml.clauses import ClauseKind
 from airflow_delta.spark.dml.position_scan import FILE, ROW
 from airflow_delta.spark.dml.staged_changes import CLAUSE_INDEX, MOVED, StagedChanges
 
-_BY_SOURCE, _BROKEN = "by_source_", "broken_"
+_NOT_MATCHED_BY_SOURCE, _BROKEN = "not_matched_by_source_", "broken_"
 _ROWS_OF_A_TASK = 200_000  # so many are counted sooner by one task than by several with a shuffle behind them
 _MARKS = (FILE, ROW, CLAUSE_INDEX, MOVED, ROW_ID)
 
@@ -31,8 +31,8 @@ class RowEffects:
         deleted_by_file: For each of these the rows deleted from it.
         updated: Rows updated, moved ones included.
         moved: Rows updated into another partition.
-        updated_by_source: Of the updated rows those that no source row matches.
-        deleted_by_source: Of the deleted rows those that no source row matches.
+        updated_not_matched_by_source: Of the updated rows those that no source row matches.
+        deleted_not_matched_by_source: Of the deleted rows those that no source row matches.
     """
 
     matched_files: pa.Array
@@ -42,8 +42,8 @@ class RowEffects:
     updated: int
     deleted: int
     moved: int
-    updated_by_source: int = 0
-    deleted_by_source: int = 0
+    updated_not_matched_by_source: int = 0
+    deleted_not_matched_by_source: int = 0
 
     @property
     def updated_in_place(self) -> int:
@@ -79,7 +79,10 @@ def count_effects(staged: StagedChanges, *, are_matches_unique: bool) -> RowEffe
         (F.count(ROW) if are_matches_unique else F.count_distinct(ROW)).alias("rows"),
         *(F.count_if(staged.of(kind)).alias(kind.value) for kind in ClauseKind),
         F.count_if(MOVED).alias("moved"),
-        *(F.count_if(staged.by_source(kind)).alias(f"{_BY_SOURCE}{kind}") for kind in (ClauseKind.UPDATE, ClauseKind.DELETE)),
+        *(
+            F.count_if(staged.not_matched_by_source(kind)).alias(f"{_NOT_MATCHED_BY_SOURCE}{kind}")
+            for kind in (ClauseKind.UPDATE, ClauseKind.DELETE)
+        ),
         *(F.count_if(F.when(is_updated, broken)).alias(f"{_BROKEN}{at}") for at, broken in enumerate(constraints.values())),
     )
     files = counted.toArrow().to_pylist()
@@ -103,8 +106,8 @@ def count_effects(staged: StagedChanges, *, are_matches_unique: bool) -> RowEffe
         updated=totals[ClauseKind.UPDATE],
         deleted=totals[ClauseKind.DELETE],
         moved=totals["moved"],
-        updated_by_source=totals[f"{_BY_SOURCE}{ClauseKind.UPDATE}"],
-        deleted_by_source=totals[f"{_BY_SOURCE}{ClauseKind.DELETE}"],
+        updated_not_matched_by_source=totals[f"{_NOT_MATCHED_BY_SOURCE}{ClauseKind.UPDATE}"],
+        deleted_not_matched_by_source=totals[f"{_NOT_MATCHED_BY_SOURCE}{ClauseKind.DELETE}"],
     )
 
 

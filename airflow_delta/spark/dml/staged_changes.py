@@ -60,9 +60,9 @@ class StagedChanges:
         """Whether a row takes a clause of one of these kinds."""
         return self.clauses.is_of(F.col(CLAUSE_INDEX), *kinds)
 
-    def by_source(self, kind: ClauseKind) -> Column:
+    def not_matched_by_source(self, kind: ClauseKind) -> Column:
         """Whether a row takes a clause of this kind about target rows that no source row matches."""
-        return self.clauses.is_of(F.col(CLAUSE_INDEX), kind, by_source=True)
+        return self.clauses.is_of(F.col(CLAUSE_INDEX), kind, not_matched_by_source=True)
 
 
 def columns_needed(snapshot: Snapshot, clauses: BoundClauses, *texts: str) -> StructType:

@@ -15,7 +15,7 @@ from airflow_delta.core.statements import OperationResult
 from airflow_delta.spark.constraints.identity import identity_tags, with_marks
 from airflow_delta.spark.dml.application import apply_changes, check_new_rows
 from airflow_delta.spark.dml.effects import RowEffects, count_effects
-from airflow_delta.spark.dml.merge.disjoint import confirm_by_keys, decides_row_by_row
+from airflow_delta.spark.dml.merge.disjoint import FilesWithKeys, decides_row_by_row
 from airflow_delta.spark.dml.merge.join import FROM_SOURCE, join
 from airflow_delta.spark.dml.merge.plan import MergePlan
 from airflow_delta.spark.dml.merge.source import MergeSource
@@ -57,8 +57,12 @@ def attempt_merge(
     target_after = snapshot.redefined(plan.after.metadata, plan.after.protocol) if plan.evolves_schema else snapshot
     staged = stage(pairs, target_after, plan.clauses, candidates, in_source=F.col(FROM_SOURCE).isNotNull(), reads=reads)
     effects = count_effects(staged, are_matches_unique=plan.source.are_keys_unique)
-    by_source = bool(plan.clauses.by_source)  # then a row without match matters as one with a match does
-    transaction.record_read_files(candidates["path"] if by_source else candidates["path"].take(effects.matched_files))
+    not_matched_by_source = bool(
+        plan.clauses.not_matched_by_source
+    )  # then a row without match matters as one with a match does
+    transaction.record_read_files(
+        candidates["path"] if not_matched_by_source else candidates["path"].take(effects.matched_files)
+    )
     check_new_rows(spark, plan.statement.expect, staged, plan.views, reads)
     reads.record(transaction)
     scanned = time.monotonic()
@@ -104,7 +108,7 @@ def attempt_merge(
             tags=identity_tags(snapshot.metadata, transaction.metadata),
             origin=plan.origin,
             row_wise=not reads and decides_row_by_row(snapshot, plan.clauses),
-            confirm_conflicting_files=None if reads else confirm_by_keys(spark, snapshot, plan.source, plan.clauses),
+            confirm_conflicting_files=None if reads else FilesWithKeys.of(spark, snapshot, plan.source, plan.clauses),
         )
         if result.already_committed:
             staging.abandon()
@@ -118,9 +122,9 @@ def _counted(effects: RowEffects, source: MergeSource) -> dict[str, int]:
         "numTargetRowsInserted": effects.inserted,
         "numTargetRowsUpdated": effects.updated,
         "numTargetRowsDeleted": effects.deleted,
-        "numTargetRowsMatchedUpdated": effects.updated - effects.updated_by_source,
-        "numTargetRowsMatchedDeleted": effects.deleted - effects.deleted_by_source,
-        "numTargetRowsNotMatchedBySourceUpdated": effects.updated_by_source,
-        "numTargetRowsNotMatchedBySourceDeleted": effects.deleted_by_source,
+        "numTargetRowsMatchedUpdated": effects.updated - effects.updated_not_matched_by_source,
+        "numTargetRowsMatchedDeleted": effects.deleted - effects.deleted_not_matched_by_source,
+        "numTargetRowsNotMatchedBySourceUpdated": effects.updated_not_matched_by_source,
+        "numTargetRowsNotMatchedBySourceDeleted": effects.deleted_not_matched_by_source,
         "numTargetFilesRemoved": len(effects.touched_files),
     }

@@ -1,9 +1,10 @@
-"""Merges of different rows that meet: what of a faster writer's commit a MERGE may pass."""
+"""Concurrent merges of different rows: what of another commit does not conflict with a MERGE."""
 
 from __future__ import annotations
 
 import logging
 import traceback
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,44 +23,51 @@ from airflow_delta.spark.dml.staged_changes import scan_positions
 from airflow_delta.spark.io.worker_values import typed_worker_errors
 
 _MAX_BYTES = 16 << 30
-"""Of larger files than these together the keys are not read: the statement is done again instead."""
+"""Of larger files than these together the keys are not read: the statement is retried instead."""
 
 _log = logging.getLogger(__name__)
 
 
-def confirm_by_keys(
-    spark: SparkSession, snapshot: Snapshot, source: MergeSource, clauses: BoundClauses
-) -> ConfirmConflictingFiles | None:
-    """Tells which files that a faster writer added hold a row with a key of the source, by reading their key columns.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FilesWithKeys(ConfirmConflictingFiles):
+    """Of added files those that hold a row with a key of the source; workers read their key columns.
 
     Statistics of hashes and UUIDs always overlap. A row that has no key of the source matches nothing, whatever else the
-    condition says, so a file without such a row changes nothing. None where the source's keys are not at hand, and where rows
-    without match matter.
+    condition says, so a file without such a row changes nothing.
 
-    Args:
-        spark: The session; workers read the files.
+    Attributes:
+        spark: The session.
         snapshot: The target, as it was read.
-        source: The source, computed.
-        clauses: The statement's, bound to the target.
+        keys: Of the source, columns named as the target's.
     """
-    keys = source.keys
-    if keys is None or clauses.by_source:
-        return None
-    columns = StructType(tuple(each for each in snapshot.schema.fields if each.name in keys.column_names))
 
-    def with_a_key(added: pa.Table) -> pa.Table:
-        if (pc.sum(added["size"]).as_py() or 0) > _MAX_BYTES:
-            return added
+    spark: SparkSession
+    snapshot: Snapshot
+    keys: pa.Table
+
+    @classmethod
+    def of(cls, spark: SparkSession, snapshot: Snapshot, source: MergeSource, clauses: BoundClauses) -> FilesWithKeys | None:
+        """None where the source's keys are not at hand, and where rows without match matter."""
+        if source.keys is None or clauses.not_matched_by_source:
+            return None
+        return cls(spark=spark, snapshot=snapshot, keys=source.keys)
+
+    def __call__(self, files: pa.Table, /) -> pa.Table:
+        """See ``ConfirmConflictingFiles``."""
+        if (pc.sum(files["size"]).as_py() or 0) > _MAX_BYTES:
+            return files
+        columns = StructType(tuple(field for field in self.snapshot.schema.fields if field.name in self.keys.column_names))
         try:
             with typed_worker_errors():
-                found = scan_positions(spark, snapshot, added, columns, keys=keys).select(FILE).distinct().toArrow()
+                rows = scan_positions(self.spark, self.snapshot, files, columns, keys=self.keys)
+                found = rows.select(FILE).distinct().toArrow()
         except DeltaError:  # such as a file that is gone again
             failure = printable_lines(traceback.format_exc())
-            _log.warning("cannot tell whether a faster commit added rows of this MERGE:\n%s", failure)
-            return added
-        return added.take(found[FILE])
-
-    return with_a_key
+            _log.warning(
+                "could not read the files of a concurrent commit; it counts as a conflict with this MERGE:\n%s", failure
+            )
+            return files
+        return files.take(found[FILE])
 
 
 def decides_row_by_row(snapshot: Snapshot, clauses: BoundClauses) -> bool:
@@ -68,7 +76,7 @@ def decides_row_by_row(snapshot: Snapshot, clauses: BoundClauses) -> bool:
     It may when the statement changes every row that it matches: then what the other commit hid was not matched. Where nothing
     is inserted for want of a match, a matched row that stays as it is may go as well.
     """
-    if not uses_deletion_vectors(snapshot) or clauses.by_source:
+    if not uses_deletion_vectors(snapshot) or clauses.not_matched_by_source:
         return False
     changes_all = any(each.condition is None for each in clauses.about_matches)
     return changes_all or not clauses.of(ClauseKind.INSERT)

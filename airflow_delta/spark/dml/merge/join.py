@@ -45,12 +45,12 @@ def join(
     """
     columns = columns_needed(snapshot, clauses, source.on)
     keys, unless = source.keys, None
-    if clauses.by_source:
+    if clauses.not_matched_by_source:
         may_change = exact_part(unmatched)
         keys = None if may_change == TRUE else keys
         unless = to_arrow_expression(may_change, table=snapshot.table_uri)
     target = scan_positions(spark, snapshot, candidates, columns, keys=keys, unless=unless)
-    how = _JOINS[bool(clauses.of(ClauseKind.INSERT)), bool(clauses.by_source)]
+    how = _JOINS[bool(clauses.of(ClauseKind.INSERT)), bool(clauses.not_matched_by_source)]
     if how != _ALL_OF_TARGET:
         # What comes out of Python is sized by Spark as what went in: next to nothing. It would broadcast the whole target.
         target = target.hint("merge")

@@ -77,7 +77,7 @@ class MergePlan:
             "predicate": [self.statement.on],
             "matchedPredicates": [clause.logged() for clause in self.clauses.about_matches],
             "notMatchedPredicates": [clause.logged() for clause in self.clauses.of(ClauseKind.INSERT)],
-            "notMatchedBySourcePredicates": [clause.logged() for clause in self.clauses.by_source],
+            "notMatchedBySourcePredicates": [clause.logged() for clause in self.clauses.not_matched_by_source],
         }
         return Operation(name="MERGE", parameters=parameters)
 
@@ -111,7 +111,7 @@ def plan_merge(
         target_after.schema,
         matched=matched,
         inserted=inserted,
-        by_source=target,
+        not_matched_by_source=target,
         missing_as_null=statement.schema_evolution,
         table=table,
     )
@@ -125,7 +125,9 @@ def plan_merge(
             return TRUE
 
     may_match = conjunction([*map(predicate, condition.about_target()), source.matched])
-    unmatched = disjunction(predicate(clause.condition and unqualified(clause.condition)) for clause in clauses.by_source)
+    unmatched = disjunction(
+        predicate(clause.condition and unqualified(clause.condition)) for clause in clauses.not_matched_by_source
+    )
     return MergePlan(
         statement=statement,
         base=_definition(snapshot),
