@@ -1,4 +1,4 @@
-"""What Spark's analyser says about clauses before any row is read."""
+"""Spark's analysis of clauses, before any row is read."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def analyze(
         table: URI of the target, for the error.
 
     Raises:
-        SchemaMismatchError: With every value that cannot be had or does not fit its column.
+        SchemaMismatchError: With every value that cannot be computed or does not fit its column.
         TableRuleUnreadableError: A default of the table means nothing to Spark.
-        AnalysisException: Spark cannot analyze a condition; its text says why.
+        AnalysisException: Spark cannot analyze a condition; its text gives the reason.
     """
     _check_defaults(matched, schema, table)
     available = {name_key(name) for name in inserted.columns} if inserted is not None else set()
@@ -70,7 +70,7 @@ def analyze(
                 continue
             match found.get(field.name):
                 case str() as why:
-                    differences[f"{field.name}: {clause.values[field.name]} cannot be had: {why}"] = None
+                    differences[f"{field.name}: {clause.values[field.name]} cannot be computed: {why}"] = None
                 case StructField() as value:
                     wanted = StructType((replace(field, nullable=True),))
                     differences |= dict.fromkeys(
@@ -84,14 +84,14 @@ def analyze(
 
 
 def _found(visible: DataFrame, values: Mapping[str, str]) -> dict[str, StructField | str]:
-    """For each column the value that it is to get, with its type, or what Spark says against it.
+    """For each column the value that it is to get, with its type, or why Spark refuses it.
 
-    All are analyzed at once, which costs as much as one does; only where one is wrong each alone, to tell which.
+    All are analyzed at once, which costs as much as one does; only where one is wrong each alone, to find which.
     """
 
     def analyzed(names: Iterable[str]) -> dict[str, StructField]:
         names = [*names]
-        frame = visible.select(*(sql_expression(values[each]).alias(each) for each in names))
+        frame = visible.select(*(sql_expression(values[name]).alias(name) for name in names))
         return dict(zip(names, from_spark(frame.schema).fields, strict=True))
 
     found: dict[str, StructField | str] = {}

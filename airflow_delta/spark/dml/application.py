@@ -1,4 +1,4 @@
-"""From decisions about rows to the files that a commit adds and removes."""
+"""Applies decisions about rows: the files that a commit adds and removes."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class AppliedChanges:
     Attributes:
         adds: New files, ``ADD_FILE``.
         removes: The files that they replace, ``REMOVE_FILE``.
-        changes: The files that say what changed, ``CHANGE_FILE``; none where the others tell.
+        changes: Change data files, ``CHANGE_FILE``; none where adds and removes suffice.
         new_files: How many of the adds are new; the others are old files with another deletion vector.
-        removed_files: How many files are gone, rather than back with another deletion vector.
-        copied: Rows that went over from the old files unchanged.
+        removed_files: How many files are removed, rather than added again with another deletion vector.
+        copied: Rows copied from the old files unchanged.
         written: Rows in the new files.
-        vectors_added: Deletion vectors written.
-        vectors_removed: Deletion vectors that the touched files had.
-        vectors_updated: Files of which one takes the place of another.
+        deletion_vectors_added: Deletion vectors written.
+        deletion_vectors_removed: Deletion vectors that the touched files had.
+        deletion_vectors_updated: Files whose deletion vector replaces an earlier one.
     """
 
     adds: pa.Table
@@ -61,9 +61,9 @@ class AppliedChanges:
     copied: int
     written: int
     changes: pa.Table = field(default_factory=lambda: NO_CHANGES)
-    vectors_added: int = 0
-    vectors_removed: int = 0
-    vectors_updated: int = 0
+    deletion_vectors_added: int = 0
+    deletion_vectors_removed: int = 0
+    deletion_vectors_updated: int = 0
 
     @property
     def bytes_added(self) -> int:
@@ -77,41 +77,41 @@ class AppliedChanges:
 
 
 def apply_changes(staged: StagedChanges, effects: RowEffects, staging: StagingArea, clock: Clock) -> AppliedChanges:
-    """Write the files that hold the rows as they become.
+    """Write the files that hold the changed rows.
 
     Raises:
         ConstraintViolatedError: NULL in a column that is NOT NULL.
         StagedFilesError: Not as many rows were written as should have been.
     """
     touched = staged.candidates.take(effects.touched_files)
-    hides = uses_deletion_vectors(staged.snapshot)
-    records = _records(staged, effects, touched, hides=hides)
+    marks_rows = uses_deletion_vectors(staged.snapshot)
+    records = _records(staged, effects, touched, marks_rows=marks_rows)
     # Updated rows that are not written in the place of their file: they have all their columns, and take their ids along.
-    elsewhere = staged.of(ClauseKind.UPDATE) if hides else F.col(MOVED)
-    new_rows = effects.inserted + (effects.updated if hides else effects.moved)
+    elsewhere = staged.of(ClauseKind.UPDATE) if marks_rows else F.col(MOVED)
+    new_rows = effects.inserted + (effects.updated if marks_rows else effects.moved)
     new = staged.rows.where(staged.of(ClauseKind.INSERT) | elsewhere).coalesce(new_rows // _INSERTED_ROWS_PER_TASK + 1)
-    marked = _hide(staged, effects, staging) if hides else NO_ADDS
-    rewritten = _rewrite(staged, effects, staging, clock, elsewhere=elsewhere, writes=not hides, records=records)
+    marked = _mark_deleted(staged, effects, staging) if marks_rows else NO_ADDS
+    rewritten = _rewrite(staged, effects, staging, clock, elsewhere=elsewhere, writes=not marks_rows, records=records)
     inserted = _write(staged, new, staging) if new_rows else StagedRows()
-    change_files = _tell(staged, new, staging) if new_rows and records else NO_CHANGES
+    change_files = _write_new_row_changes(staged, new, staging) if new_rows and records else NO_CHANGES
     return AppliedChanges(
         adds=pa.concat_tables([marked, rewritten.adds, inserted.adds]),
         removes=removes_of(touched, deletion_timestamp=clock(), data_change=True),
         changes=pa.concat_tables([rewritten.changes, change_files]),
         new_files=len(rewritten.adds) + len(inserted.adds),
         removed_files=len(touched) - len(marked),
-        copied=0 if hides else rewritten.rows_written - effects.updated_in_place,
+        copied=0 if marks_rows else rewritten.rows_written - effects.updated_in_place,
         written=rewritten.rows_written + inserted.rows,
-        **_vector_counts(touched, marked),
+        **_deletion_vector_counts(touched, marked),
     )
 
 
-def hidden_rows(touched: pa.Table, marked: pa.Table, clock: Clock) -> AppliedChanges:
-    """The files of a statement that only hides rows.
+def apply_deletion_vectors(touched: pa.Table, marked: pa.Table, clock: Clock) -> AppliedChanges:
+    """The files of a statement that only marks rows in deletion vectors.
 
     Args:
         touched: The files (``ADD_FILE``) with such rows.
-        marked: Those that keep rows, with their new vectors.
+        marked: Those that keep rows, with their new deletion vectors.
         clock: Gives the time of the removes.
     """
     return AppliedChanges(
@@ -121,21 +121,25 @@ def hidden_rows(touched: pa.Table, marked: pa.Table, clock: Clock) -> AppliedCha
         removed_files=len(touched) - len(marked),
         copied=0,
         written=0,
-        **_vector_counts(touched, marked),
+        **_deletion_vector_counts(touched, marked),
     )
 
 
-def _vector_counts(touched: pa.Table, marked: pa.Table) -> dict[str, int]:
+def _deletion_vector_counts(touched: pa.Table, marked: pa.Table) -> dict[str, int]:
     had = touched.filter(touched["deletion_vector"].is_valid())
     updated = marked.filter(pc.is_in(marked["path"], had["path"]))
-    return {"vectors_added": len(marked), "vectors_removed": len(had), "vectors_updated": len(updated)}
+    return {
+        "deletion_vectors_added": len(marked),
+        "deletion_vectors_removed": len(had),
+        "deletion_vectors_updated": len(updated),
+    }
 
 
-def _records(staged: StagedChanges, effects: RowEffects, touched: pa.Table, *, hides: bool) -> bool:
-    """Whether the commit needs files that say what it changed: vectors tell of deleted rows, whole files of all of theirs."""
+def _records(staged: StagedChanges, effects: RowEffects, touched: pa.Table, *, marks_rows: bool) -> bool:
+    """Whether the commit needs change data files: deletion vectors record deleted rows, removed files all of their rows."""
     if not records_changes(staged.snapshot):
         return False
-    return bool(effects.updated) or (not hides and keep_rows(touched, effects.deleted_by_file))
+    return bool(effects.updated) or (not marks_rows and keep_rows(touched, effects.deleted_by_file))
 
 
 def check_new_rows(
@@ -145,7 +149,7 @@ def check_new_rows(
     views: Mapping[str, DataFrame],
     reads: TargetReads,
 ) -> None:
-    """Show the expectations the rows that are inserted, and those that are updated as they become.
+    """Check the expectations on the rows that are inserted, and on the new values of those that are updated.
 
     Raises:
         ExpectationFailedError: One does not hold.
@@ -161,8 +165,8 @@ def check_new_rows(
     check_expectations(spark, expectations, new, views, table=staged.snapshot.table_uri, reads=reads)
 
 
-def _hide(staged: StagedChanges, effects: RowEffects, staging: StagingArea) -> pa.Table:
-    """The touched files (``ADD_FILE``) with deletion vectors that also mark the rows which go; none that keeps no row."""
+def _mark_deleted(staged: StagedChanges, effects: RowEffects, staging: StagingArea) -> pa.Table:
+    """The touched files (``ADD_FILE``) with deletion vectors that also mark the deleted rows; none that keeps no row."""
     if not len(effects.touched_files):
         return NO_ADDS
     deleted = staged.rows.where(staged.of(ClauseKind.UPDATE, ClauseKind.DELETE)).select(FILE, POSITION)
@@ -228,13 +232,13 @@ def _write(staged: StagedChanges, new: DataFrame, staging: StagingArea) -> Stage
     """Write these staged rows, which are complete, into files of their own; updated ones with their ids."""
     metadata = staged.snapshot.metadata
     carried = row_id_column(metadata) if ROW_ID in new.columns else StructType(())
-    ids = (F.col(ROW_ID).alias(each) for each in carried.names)
+    ids = (F.col(ROW_ID).alias(name) for name in carried.names)
     rows = new.select(*map(quoted, staged.snapshot.schema.names), *ids)
     return write_rows(rows, staging, metadata, folder="inserted", extra=carried)
 
 
-def _tell(staged: StagedChanges, new: DataFrame, staging: StagingArea) -> pa.Table:
-    """Write that these staged rows are new, or the new values of an updated row."""
+def _write_new_row_changes(staged: StagedChanges, new: DataFrame, staging: StagingArea) -> pa.Table:
+    """Write change data: these staged rows are inserted, or the new values of an updated row."""
     kind = F.when(staged.of(ClauseKind.INSERT), INSERT).otherwise(UPDATE_POSTIMAGE).alias(CHANGE_TYPE)
     rows = new.select(*map(quoted, staged.snapshot.schema.names), kind)
     return write_change_rows(rows, staging, staged.snapshot.metadata)

@@ -48,18 +48,18 @@ def assigned_columns(
         assignments: Column, or path of a member, to SQL; in any case, with backticks around names that hold dots.
         schema: The target's.
         differences: Gets a line for each assignment that is not possible.
-        former: The target's as its rows have it, where the statement lets it grow.
+        former: The target's before schema evolution; None without it.
         is_insert: Whether there is no row whose other members could be kept, so that members cannot be assigned alone.
     """
     found = list(_found(assignments, schema, differences, is_insert=is_insert))
-    for position, each in enumerate(found):
+    for position, assignment in enumerate(found):
         for earlier in found[:position]:
-            if overlap(earlier.path, each.path):
-                differences[f"{earlier.name} and {each.name}: the same is assigned twice"] = None
-    columns = dict.fromkeys(each.path[0] for each in found)
+            if overlap(earlier.path, assignment.path):
+                differences[f"{earlier.name} and {assignment.name}: the same is assigned twice"] = None
+    columns = dict.fromkeys(assignment.path[0] for assignment in found)
     return {
         name: _value(
-            [(each.path[1:], each.text) for each in found if each.path[0] == name],
+            [(assignment.path[1:], assignment.text) for assignment in found if assignment.path[0] == name],
             _member(schema, name),
             f"{TARGET}.{quoted(name)}",
             _member(former or schema, name),
@@ -133,10 +133,10 @@ def _value(given: list[tuple[ColumnPath, str]], wanted: DataType | None, before:
     if not given or not isinstance(wanted, StructType):
         return "NULL" if former is None else before
     members = []
-    for each in wanted.fields:
-        inside = [(path[1:], text) for path, text in given if path[0] == each.name]
-        value = _value(inside, each.type, f"{before}.{quoted(each.name)}", _member(former, each.name))
-        members.append(f"(\n{value}\n) AS {quoted(each.name)}")
+    for field in wanted.fields:
+        inside = [(path[1:], text) for path, text in given if path[0] == field.name]
+        value = _value(inside, field.type, f"{before}.{quoted(field.name)}", _member(former, field.name))
+        members.append(f"(\n{value}\n) AS {quoted(field.name)}")
     return f"struct({', '.join(members)})"
 
 

@@ -86,29 +86,29 @@ class BoundClauses:
 
     def of(self, *kinds: ClauseKind) -> list[BoundClause]:
         """The clauses of these kinds, in order."""
-        return [each for each in self.clauses if each.kind in kinds]
+        return [clause for clause in self.clauses if clause.kind in kinds]
 
     @property
     def tolerates_several_matches(self) -> bool:
-        """Whether it does not matter how many source rows match a target row: nothing happens to it, or it goes anyway."""
+        """Whether any number of source rows may match a target row: nothing happens to it, or it is deleted anyway."""
         return not self.about_matches or self.deletes_matches
 
     @property
     def deletes_matches(self) -> bool:
-        """Whether every target row that has a match goes, whatever matches it."""
-        kinds = [(each.kind, each.condition) for each in self.about_matches]
+        """Whether every target row that has a match is deleted."""
+        kinds = [(clause.kind, clause.condition) for clause in self.about_matches]
         return kinds == [(ClauseKind.DELETE, None)]
 
     @property
     def about_matches(self) -> list[BoundClause]:
         """The clauses about pairs that match, in order."""
-        return [each for each in self.of(ClauseKind.UPDATE, ClauseKind.DELETE) if not each.not_matched_by_source]
+        return [clause for clause in self.of(ClauseKind.UPDATE, ClauseKind.DELETE) if not clause.not_matched_by_source]
 
     def texts(self) -> list[str]:
         """All SQL of the clauses."""
-        conditions = (each.condition for each in self.clauses if each.condition is not None)
+        conditions = (clause.condition for clause in self.clauses if clause.condition is not None)
         kept = (of_target(name) for position, name in self.given if self._keeps_members(position, name))
-        return [*conditions, *kept, *(text for each in self.clauses for text in each.values.values())]
+        return [*conditions, *kept, *(text for clause in self.clauses for text in clause.values.values())]
 
     def _keeps_members(self, position: int, column: str) -> bool:
         """Whether the clause of this ordinal may leave a part of the column as it is."""
@@ -118,7 +118,7 @@ class BoundClauses:
     @property
     def not_matched_by_source(self) -> list[BoundClause]:
         """The clauses about target rows that no source row matches, in order."""
-        return [each for each in self.clauses if each.not_matched_by_source]
+        return [clause for clause in self.clauses if clause.not_matched_by_source]
 
     def clause_index(self, in_target: Column, in_source: Column) -> Column:
         """The ordinal of the clause that a joined row takes: the first of its kind whose condition holds; else NULL.
@@ -133,14 +133,16 @@ class BoundClauses:
                 return ~in_source
             return ~in_target if clause.kind is ClauseKind.INSERT else in_target & in_source
 
-        return _first_of((is_about(each) & _condition(each), F.lit(position)) for position, each in enumerate(self.clauses))
+        return _first_of(
+            (is_about(clause) & _condition(clause), F.lit(position)) for position, clause in enumerate(self.clauses)
+        )
 
     def new_value(self, column: StructField, clause_index: Column) -> Column:
         """A column's new value in a row that takes the clause of this ordinal; NULL where the clause gives none."""
         branches = [
             (clause_index == position, self._value(position, column))
-            for position, each in enumerate(self.clauses)
-            if column.name in each.values
+            for position, clause in enumerate(self.clauses)
+            if column.name in clause.values
         ]
         return (_first_of(branches) if branches else F.lit(None).cast(_spark_type(column.type))).alias(column.name)
 
@@ -150,22 +152,22 @@ class BoundClauses:
         return _cast(sql_expression(text), given, column.type, former)
 
     def is_of(self, clause_index: Column, *kinds: ClauseKind, not_matched_by_source: bool = False) -> Column:
-        """Whether the clause of this ordinal is of one of these kinds, not_matched_by_source where requested; FALSE for NULL."""
+        """Whether the clause of this ordinal is of one of these kinds; FALSE for NULL."""
         positions = [
             position
-            for position, each in enumerate(self.clauses)
-            if each.kind in kinds and (each.not_matched_by_source or not not_matched_by_source)
+            for position, clause in enumerate(self.clauses)
+            if clause.kind in kinds and (clause.not_matched_by_source or not not_matched_by_source)
         ]
         return F.coalesce(clause_index.isin(positions), F.lit(False))
 
     def with_generated(self, rows: DataFrame, clause_index: Column, schema: StructType, table: str) -> DataFrame:
         """The rows of new values with generated columns computed from these, where their clause leaves that to the table."""
-        where = {name: self._leave(clause_index, name, "computed") for each in self.clauses for name in each.computed}
+        where = {name: self._leave(clause_index, name, "computed") for clause in self.clauses for name in clause.computed}
         return with_generated(rows, where, schema, table=table)
 
     def with_numbers(self, rows: DataFrame, clause_index: Column, schema: StructType, table: str) -> NumberedRows:
         """The rows with numbers in identity columns, where their clause leaves that to the table; computed once."""
-        columns = [field for field in schema.fields if any(field.name in each.numbered for each in self.clauses)]
+        columns = [field for field in schema.fields if any(field.name in clause.numbered for clause in self.clauses)]
         if not columns:
             return NumberedRows(frame=rows)
         where = {field.name: self._leave(clause_index, field.name, "numbered") for field in columns}
@@ -175,7 +177,7 @@ class BoundClauses:
 
     def _leave(self, clause_index: Column, column: str, to: Literal["computed", "numbered"]) -> Column:
         """Whether the clause of this ordinal leaves the column to the table; FALSE for NULL."""
-        positions = [position for position, each in enumerate(self.clauses) if column in getattr(each, to)]
+        positions = [position for position, clause in enumerate(self.clauses) if column in getattr(clause, to)]
         return F.coalesce(clause_index.isin(positions), F.lit(False))
 
 
@@ -210,8 +212,8 @@ def bind_clauses(
         whole_rows: Whether updated rows are needed with all their columns.
         rules: SQL that must be TRUE for every row (constraints).
         source_columns: Names of the source's columns, for ``*``; None where it has all of the target's.
-        former: The columns that the table has before the statement lets it grow; None where it does not. Where it may
-            grow, ``*`` leaves alone what the source lacks.
+        former: The columns that the table has before schema evolution; None without it. With it, ``*`` leaves columns alone
+            that the source lacks.
 
     Raises:
         SchemaMismatchError: With every assignment to what is no column or member, to one twice, or to one that only the
@@ -220,18 +222,19 @@ def bind_clauses(
     differences: dict[str, None] = {}
     star = of_star(schema, source_columns)
     if former is not None:
-        there = {name_key(each) for each in source_columns or ()}
-        star = [each for each in star if name_key(each) in there]
-    bound = tuple(_bind(each, schema, former, differences, star) for each in clauses)
+        there = {name_key(name) for name in source_columns or ()}
+        star = [name for name in star if name_key(name) in there]
+    bound = tuple(_bind(clause, schema, former, differences, star) for clause in clauses)
     if differences:
         raise SchemaMismatchError(table=table, differences=tuple(differences))
-    assigned = {name for each in bound if each.kind is ClauseKind.UPDATE for name in (*each.values, *each.computed)}
+    assigned = {name for clause in bound if clause.kind is ClauseKind.UPDATE for name in (*clause.values, *clause.computed)}
     moves_rows = not assigned.isdisjoint(partition_columns)
     columns = schema if moves_rows or (whole_rows and assigned) else _with_rules(schema, assigned, rules)
     carried = {name: "NULL" if former and not former.find(name) else of_target(name) for name in columns.names}
     return BoundClauses(
         clauses=tuple(
-            replace(each, values={**carried, **each.values}) if each.kind is ClauseKind.UPDATE else each for each in bound
+            replace(clause, values={**carried, **clause.values}) if clause.kind is ClauseKind.UPDATE else clause
+            for clause in bound
         ),
         updated=columns,
         moves_rows=moves_rows,
@@ -266,10 +269,10 @@ def _bind(
 
 def _with_rules(schema: StructType, names: set[str], rules: Collection[str]) -> StructType:
     """The columns of these names, and those that any rule is about beside one of them."""
-    fields = StructType(tuple(each for each in schema.fields if each.name in names))
+    fields = StructType(tuple(field for field in schema.fields if field.name in names))
     about = [text for text in rules if column_references([text], fields).fields]
     beside = set(column_references(about, schema).names) if about else set()
-    return StructType(tuple(each for each in schema.fields if each.name in names | beside))
+    return StructType(tuple(field for field in schema.fields if field.name in names | beside))
 
 
 def _cast(value: Column, given: DataType | None, wanted: DataType, former: Column | None = None) -> Column:
@@ -285,26 +288,26 @@ def _cast(value: Column, given: DataType | None, wanted: DataType, former: Colum
             return value
         case StructType(), StructType():
             members = []
-            for each in wanted.fields:
-                member, left = given.find(each.name), None if former is None else former.getField(each.name)
+            for field in wanted.fields:
+                member, left = given.find(field.name), None if former is None else former.getField(field.name)
                 if member is None:
-                    part = (F.lit(None) if left is None else left).cast(_spark_type(each.type))
+                    part = (F.lit(None) if left is None else left).cast(_spark_type(field.type))
                 else:
-                    part = _cast(value.getField(member.name), member.type, each.type, left)
-                members.append(part.alias(each.name))
+                    part = _cast(value.getField(member.name), member.type, field.type, left)
+                members.append(part.alias(field.name))
             return F.when(value.isNotNull(), F.struct(*members))
         case ArrayType(), ArrayType():
-            return F.transform(value, lambda each: _cast(each, given.element_type, wanted.element_type))
+            return F.transform(value, lambda element: _cast(element, given.element_type, wanted.element_type))
         case MapType(), MapType():
-            keys = F.transform(F.map_keys(value), lambda each: _cast(each, given.key_type, wanted.key_type))
+            keys = F.transform(F.map_keys(value), lambda key: _cast(key, given.key_type, wanted.key_type))
             return F.map_from_arrays(
-                keys, F.transform(F.map_values(value), lambda each: _cast(each, given.value_type, wanted.value_type))
+                keys, F.transform(F.map_values(value), lambda item: _cast(item, given.value_type, wanted.value_type))
             )
         case _:
             cast = value.cast(_spark_type(wanted))
             holds = cast == value if given in INTEGERS and wanted in INTEGERS else cast.isNotNull()
-            lost = F.raise_error(F.concat(value.cast("string"), F.lit(f" does not fit the type {wanted}")))
-            return F.when(value.isNull() | holds, cast).otherwise(lost)
+            refused = F.raise_error(F.concat(value.cast("string"), F.lit(f" does not fit the type {wanted}")))
+            return F.when(value.isNull() | holds, cast).otherwise(refused)
 
 
 def _spark_type(data_type: DataType) -> SparkType:

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from airflow_delta.core.clock import Clock
 from airflow_delta.core.schema import StructType
-from airflow_delta.spark.dml.application import AppliedChanges, apply_changes, hidden_rows
+from airflow_delta.spark.dml.application import AppliedChanges, apply_changes, apply_deletion_vectors
 from airflow_delta.spark.dml.clauses import BoundClause, BoundClauses, ClauseKind
 from airflow_delta.spark.dml.deletion_vectors import marked_files, uses_deletion_vectors, write_deletion_vectors
 from airflow_delta.spark.dml.effects import RowEffects, count_effects
@@ -91,5 +91,5 @@ def _mark(spark: SparkSession, selection: Selection, candidates: pa.Table, stagi
         files=files,
         rows=(pc.sum(written["cardinality"]).as_py() or 0) - deleted_before,
         scanned=time.monotonic(),
-        applied=hidden_rows(files, marked_files(candidates, written), clock) if len(files) else None,
+        applied=apply_deletion_vectors(files, marked_files(candidates, written), clock) if len(files) else None,
     )

@@ -1,4 +1,4 @@
-"""What a statement does to which file, counted before anything is written."""
+"""The effects of a statement on each file, counted before anything is written."""
 
 from __future__ import annotations
 
@@ -86,22 +86,22 @@ def count_effects(staged: StagedChanges, *, are_matches_unique: bool) -> RowEffe
         *(F.count_if(F.when(is_updated, broken)).alias(f"{_BROKEN}{at}") for at, broken in enumerate(constraints.values())),
     )
     files = counted.toArrow().to_pylist()
-    matched = [each for each in files if each[FILE] is not None]
+    matched = [file for file in files if file[FILE] is not None]
     if staged.clauses.tolerates_several_matches:
-        for each in matched:
-            each[ClauseKind.DELETE] -= (each["pairs"] - each["rows"]) if staged.clauses.deletes_matches else 0
-    elif any(each["pairs"] > each["rows"] for each in matched):
+        for file in matched:
+            file[ClauseKind.DELETE] -= (file["pairs"] - file["rows"]) if staged.clauses.deletes_matches else 0
+    elif any(file["pairs"] > file["rows"] for file in matched):
         raise _several_matches(staged)
     for at, (constraint, broken) in enumerate(constraints.items()):
-        if broken_rows := sum(each[f"{_BROKEN}{at}"] for each in matched):
+        if broken_rows := sum(file[f"{_BROKEN}{at}"] for file in matched):
             example = staged.rows.where(is_updated & broken).select(row_text(updated.names)).first()[0]
             raise ConstraintViolatedError(table=snapshot.table_uri, constraint=constraint, rows=broken_rows, example=example)
-    touched = [each for each in matched if each[ClauseKind.UPDATE] or each[ClauseKind.DELETE]]
-    totals = {name: sum(each[name] for each in files) for name in counted.columns if name not in (FILE, "pairs", "rows")}
+    touched = [file for file in matched if file[ClauseKind.UPDATE] or file[ClauseKind.DELETE]]
+    totals = {name: sum(file[name] for file in files) for name in counted.columns if name not in (FILE, "pairs", "rows")}
     return RowEffects(
-        matched_files=pa.array([each[FILE] for each in matched], pa.int32()),
-        touched_files=pa.array([each[FILE] for each in touched], pa.int32()),
-        deleted_by_file=pa.array([each[ClauseKind.DELETE] for each in touched], pa.int64()),
+        matched_files=pa.array([file[FILE] for file in matched], pa.int32()),
+        touched_files=pa.array([file[FILE] for file in touched], pa.int32()),
+        deleted_by_file=pa.array([file[ClauseKind.DELETE] for file in touched], pa.int64()),
         inserted=totals[ClauseKind.INSERT],
         updated=totals[ClauseKind.UPDATE],
         deleted=totals[ClauseKind.DELETE],

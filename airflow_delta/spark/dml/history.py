@@ -43,9 +43,9 @@ def written_metrics(applied: AppliedChanges) -> dict[str, int]:
         "numAddedBytes": applied.bytes_added,
         "numAddedChangeFiles": len(applied.changes),
         "numCopiedRows": applied.copied,
-        "numDeletionVectorsAdded": applied.vectors_added,
-        "numDeletionVectorsRemoved": applied.vectors_removed,
-        "numDeletionVectorsUpdated": applied.vectors_updated,
+        "numDeletionVectorsAdded": applied.deletion_vectors_added,
+        "numDeletionVectorsRemoved": applied.deletion_vectors_removed,
+        "numDeletionVectorsUpdated": applied.deletion_vectors_updated,
     }
 
 

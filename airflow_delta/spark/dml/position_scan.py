@@ -113,7 +113,9 @@ def _with_keys(keys: pa.Table, schema: pa.Schema, rows: Iterator[pa.RecordBatch]
 
     wanted = _renamed(keys)
     names, both = wanted.column_names, pa.schema([*schema, *wanted.schema])
-    with_keys = (pa.RecordBatch.from_arrays([*each.columns, *_key_columns(keys, each).values()], schema=both) for each in rows)
+    with_keys = (
+        pa.RecordBatch.from_arrays([*batch.columns, *_key_columns(keys, batch).values()], schema=both) for batch in rows
+    )
     reader = pa.RecordBatchReader.from_batches(both, with_keys)
     left = Declaration("record_batch_reader_source", RecordBatchReaderSourceNodeOptions(reader))
     right = Declaration("table_source", TableSourceNodeOptions(wanted))
@@ -123,7 +125,9 @@ def _with_keys(keys: pa.Table, schema: pa.Schema, rows: Iterator[pa.RecordBatch]
 
 def _is_plain(data_type: pa.DataType) -> bool:
     """Whether Arrow's joins take columns of this type along: nested ones and those of nothing but NULL they do not."""
-    return any(each(data_type) for each in (pa.types.is_primitive, pa.types.is_decimal, pa.types.is_string, pa.types.is_binary))
+    return any(
+        is_kind(data_type) for is_kind in (pa.types.is_primitive, pa.types.is_decimal, pa.types.is_string, pa.types.is_binary)
+    )
 
 
 def _renamed(keys: pa.Table) -> pa.Table:
@@ -132,4 +136,4 @@ def _renamed(keys: pa.Table) -> pa.Table:
 
 def _key_columns(keys: pa.Table, rows: pa.RecordBatch) -> dict[str, pa.Array]:
     """The columns of the rows that are compared with the keys, as these are, under their names in ``_renamed``."""
-    return {f"{_KEY}{each.name}": rows.column(each.name).cast(each.type) for each in keys.schema}
+    return {f"{_KEY}{field.name}": rows.column(field.name).cast(field.type) for field in keys.schema}

@@ -39,7 +39,7 @@ class Selection:
     Attributes:
         snapshot: The table.
         text: Spark SQL.
-        predicate: What it says of files.
+        predicate: What it implies for files.
     """
 
     snapshot: Snapshot
@@ -51,7 +51,7 @@ class Selection:
         """The selection of this condition; of all rows when None.
 
         Raises:
-            AnalysisException: Spark cannot analyze it; its text says why.
+            AnalysisException: Spark cannot analyze it; its text gives the reason.
             InvalidPredicateError: It does not fit the table.
         """
         if where is None:

@@ -1,4 +1,4 @@
-"""What becomes of which row of a table, computed once and kept by the executors."""
+"""The changes of rows of a table, computed once and cached by the executors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MATCHED, _FORMER = "__airflow_delta_matched", "__airflow_delta_former_"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StagedChanges:
-    """What happens to which row of the target, computed once.
+    """The change of each row of the target, computed once.
 
     Attributes:
         snapshot: The target.
@@ -46,7 +46,7 @@ class StagedChanges:
             inserted, else of those that updated rows have. ``ROW_ID`` where updated rows take their ids elsewhere; inserted
             rows have none.
         count: How many of them there are.
-        marks: The last numbers that inserted rows have got in identity columns.
+        marks: The last values that inserted rows got in identity columns.
     """
 
     snapshot: Snapshot
@@ -88,7 +88,7 @@ def stage(
     in_source: Column | None = None,
     reads: TargetReads | None = None,
 ) -> StagedChanges:
-    """Decide what becomes of each row, and keep the decisions.
+    """Decide the change of each row, and cache the decisions.
 
     Args:
         pairs: The rows of the candidates as ``target``, with ``FILE`` and ``ROW``, joined with what the clauses mention beside
@@ -104,17 +104,17 @@ def stage(
         _MATCHED, in_target & in_source
     )
     clause_index = F.col(CLAUSE_INDEX)
-    partitions = [each for each in snapshot.schema.fields if each.name in snapshot.partition_columns and clauses.moves_rows]
-    former = {f"{_FORMER}{position}": each.name for position, each in enumerate(partitions)}
+    partitions = [field for field in snapshot.schema.fields if field.name in snapshot.partition_columns and clauses.moves_rows]
+    former = {f"{_FORMER}{position}": field.name for position, field in enumerate(partitions)}
     fields = snapshot.schema.fields if clauses.of(ClauseKind.INSERT) else clauses.updated.fields
     rows = decided.where(F.col(_MATCHED) | clause_index.isNotNull())
     rows = rows.select(
         FILE,
         ROW,
         clause_index,
-        *(each.name for each in _carried(snapshot, clauses)),
+        *(field.name for field in _carried(snapshot, clauses)),
         *(F.col(f"{TARGET}.{quoted(name)}").alias(column) for column, name in former.items()),
-        *(clauses.new_value(each, clause_index) for each in fields),
+        *(clauses.new_value(field, clause_index) for field in fields),
     )
     rows = clauses.with_generated(rows, clause_index, snapshot.schema, snapshot.table_uri)
     moved = (~F.col(quoted(name)).eqNullSafe(F.col(column)) for column, name in former.items())

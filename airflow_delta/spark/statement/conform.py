@@ -23,7 +23,7 @@ _SETTINGS = {"spark.sql.caseSensitive": "false"}  # otherwise a name in another 
 
 def repeated_names(schema: StructType) -> Iterator[str]:
     """One line for each name that more than one column bears, in any case."""
-    for name, count in Counter(name_key(each) for each in schema.names).items():
+    for name, count in Counter(name_key(name) for name in schema.names).items():
         if count > 1:
             yield f"{name}: {count} columns of this name"
 
@@ -35,7 +35,7 @@ def conform_to_schema(frame: DataFrame, schema: StructType, *, table: str) -> Nu
     that its column cannot hold fails the job that meets it. Constraints are checked by the writer.
 
     Returns:
-        The rows, and how far they have used up the numbers of identity columns; a commit of them says so (``with_marks``).
+        The rows, and how far they have used up the numbers of identity columns; their commit records it (``with_marks``).
 
     Raises:
         SchemaMismatchError: The rows do not fit, by the rules of ``schema_differences``, or number themselves what the table
@@ -44,10 +44,10 @@ def conform_to_schema(frame: DataFrame, schema: StructType, *, table: str) -> Nu
         ConstraintViolatedError: An identity column has no numbers left.
     """
     rows = from_spark(frame.schema)
-    given = {each.name for each in schema.fields if rows.find(each.name) is not None}
-    own = {each.name for each in schema.fields if each.name not in given and has_value_when_missing(each)}
-    may_lack = StructType(tuple(replace(each, nullable=True) if each.name in own else each for each in schema.fields))
-    refused = (text for each in schema.fields if each.name in given and (text := refused_value(each)) is not None)
+    given = {field.name for field in schema.fields if rows.find(field.name) is not None}
+    own = {field.name for field in schema.fields if field.name not in given and has_value_when_missing(field)}
+    may_lack = StructType(tuple(replace(field, nullable=True) if field.name in own else field for field in schema.fields))
+    refused = (text for field in schema.fields if field.name in given and (text := refused_value(field)) is not None)
     if differences := (*repeated_names(rows), *schema_differences(rows, may_lack, missing_as_null=True), *refused):
         raise SchemaMismatchError(table=table, differences=differences)
     with session_settings(frame.sparkSession, _SETTINGS):

@@ -1,4 +1,4 @@
-"""Gates in front of a commit: SQL that must hold of the staged rows."""
+"""Expectations: SQL that must hold of the staged rows before a commit."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ def check_expectations(
 
     Raises:
         ExpectationFailedError: One does not hold.
-        ExpectationUnreadableError: One is no SQL on these rows.
+        ExpectationUnreadableError: Spark cannot analyze one on these rows.
     """
     checks = tuple(expectations)
     if not checks:
         return
     with temporary_views(spark, {**views, STAGED: staged}):
-        for each in checks:
+        for expectation in checks:
             try:
-                (_check_result if each.is_query else _check_rows)(spark, each, table, reads)
+                (_check_result if expectation.is_query else _check_rows)(spark, expectation, table, reads)
             except (AnalysisException, ParseException) as error:
-                raise ExpectationUnreadableError(expectation=each.sql, detail=first_line(error)) from error
+                raise ExpectationUnreadableError(expectation=expectation.sql, detail=first_line(error)) from error
 
 
 def _check_result(spark: SparkSession, expectation: Expectation, table: str, reads: TargetReads) -> None:

@@ -44,7 +44,7 @@ class ReadOptions:
         start, end = (_bound(given, side) for side in ("starting", "ending"))
         if not _reads_changes(given):
             if start is not None or end is not None:
-                raise _refused("a starting or ending version or time is about readChangeFeed, which is not asked for")
+                raise _refused("a starting or ending version or time is about readChangeFeed, which is not set")
             return cls(path=path, version=version, timestamp=timestamp)
         if start is None:
             raise _refused("readChangeFeed needs startingVersion or startingTimestamp")
@@ -90,10 +90,10 @@ def _path(given: Mapping[str, str]) -> str:
 
 
 def _reads_changes(given: Mapping[str, str]) -> bool:
-    asked = {given[name].lower() for name in _FEED if name in given}
-    if not asked <= {"true", "false"}:
-        raise _refused(f"readChangeFeed is {', '.join(sorted(asked))}, neither true nor false")
-    return "true" in asked
+    values = {given[name].lower() for name in _FEED if name in given}
+    if not values <= {"true", "false"}:
+        raise _refused(f"readChangeFeed is {', '.join(sorted(values))}, neither true nor false")
+    return "true" in values
 
 
 def _bound(given: Mapping[str, str], side: str) -> int | str | None:

@@ -20,7 +20,7 @@ def earlier_result(log: DeltaLog, origin: Origin, start_version: int | None) -> 
 
     Args:
         log: The table's log; there may be no table.
-        origin: The asking task.
+        origin: The run that executes the statement.
         start_version: The table's version when the token was generated (-1 for no table); None when it was not recorded:
             then only the commit itself looks for a duplicate attempt, among the commits that it conflicts with.
 
@@ -35,13 +35,13 @@ def earlier_result(log: DeltaLog, origin: Origin, start_version: int | None) -> 
 def result_of(
     table: str, commit: CommitResult, metrics: Mapping[str, int | str], retried: Iterable[Mapping[str, Any]] = ()
 ) -> OperationResult:
-    """The result of a transaction that this process committed, or found committed by its twin.
+    """The result of a transaction that this process committed, or found committed by a duplicate attempt.
 
     Args:
         table: URI of the table.
-        commit: What became of the last attempt.
+        commit: The outcome of the last attempt.
         metrics: Delta's operation metrics.
-        retried: The winners that forced earlier attempts to be retried.
+        retried: The commits that forced earlier attempts to be retried.
     """
     retried = tuple(retried)
     if commit.commit_info is None:
@@ -59,7 +59,7 @@ def result_of(
 def uncommitted(
     snapshot: Snapshot, operation: str, metrics: Mapping[str, int | str], retried: Sequence[Mapping[str, Any]] = ()
 ) -> OperationResult:
-    """The result of a statement that would change nothing, or that only says what it would do."""
+    """The result of a statement that would change nothing, or that is a dry run."""
     return OperationResult(
         table=snapshot.table_uri,
         version=snapshot.version,
@@ -75,5 +75,5 @@ def uncommitted(
 def with_sources(origin: Origin | None, pins: Iterable[Pin]) -> Origin:
     """The origin with the versions that the statement reads, so that the history shows what a commit was computed from."""
     origin = origin or Origin()
-    listed = [each.to_json() for each in pins]
+    listed = [pin.to_json() for pin in pins]
     return replace(origin, record={**origin.record, SOURCES_KEY: listed}) if listed else origin

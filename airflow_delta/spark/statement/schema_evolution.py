@@ -1,4 +1,4 @@
-"""How a table's schema grows by rows that have more columns, or wider ones: decided without Spark and without a file.
+"""Evolution of a table's schema by rows with more columns, or wider ones: decided without Spark and without a file.
 
 Follows ``SchemaMergingUtils.mergeSchemas`` of Delta Spark.
 """
@@ -42,9 +42,9 @@ def evolved(table: StructType, rows: StructType, *, widen: bool, table_uri: str)
     values of the rows are assignable to it, NOT NULL and its metadata in any case; columns that the rows lack stay.
 
     Args:
-        table: The schema to grow, ids and physical names included; new columns have none yet (``evolved_definition``).
+        table: The schema to extend, ids and physical names included; new columns have none yet (``evolved_definition``).
         rows: The schema of the rows.
-        widen: Whether the table lets types get wider; each such change is recorded as the protocol asks.
+        widen: Whether the table lets types get wider; each such change is recorded as the protocol requires.
         table_uri: For the error.
 
     Raises:
@@ -81,7 +81,7 @@ def evolved_definition(before: Definition, schema: StructType, *, table_uri: str
 
 
 def evolution(before: Definition, rows: StructType, *, table_uri: str) -> Definition:
-    """The table after rows with these columns have come in; itself where it has them all. Raises as both functions above."""
+    """The table after rows with these columns are written; itself where it has them all. Raises as both functions above."""
     widen = before.metadata.configuration.get(_TYPE_WIDENING, "").lower() == "true"
     schema = evolved(parse_schema(before.metadata.schema_string), rows, widen=widen, table_uri=table_uri)
     return evolved_definition(before, schema, table_uri=table_uri)
@@ -96,8 +96,8 @@ def as_new(schema: StructType) -> StructType:
 
 
 def _extended(table: StructType, rows: StructType) -> StructType:
-    known = [_extended_field(each, rows.find(each.name)) for each in table.fields]
-    seen = {name_key(each.name) for each in known}
+    known = [_extended_field(field, rows.find(field.name)) for field in table.fields]
+    seen = {name_key(field.name) for field in known}
     for given in rows.fields:
         if name_key(given.name) not in seen and _has_values(given.type):
             seen.add(name_key(given.name))
@@ -129,7 +129,7 @@ def _has_values(data_type: DataType) -> bool:
     """Whether a column can be of this type: not where nothing but NULL is known of it, or of a part of it."""
     match data_type:
         case StructType(fields):
-            return all(_has_values(each.type) for each in fields)
+            return all(_has_values(field.type) for field in fields)
         case ArrayType(element):
             return _has_values(element)
         case MapType(key, value):

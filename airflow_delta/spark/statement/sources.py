@@ -71,11 +71,11 @@ def open_source(spark: SparkSession, source: Source, *, target: Snapshot | None 
 
 def _open_query(spark: SparkSession, source: SqlSource, target: Snapshot | None) -> OpenSource:
     opened = {name: _open_one(spark, view, target) for name, view in source.views.items()}
-    views = {name: each.frame for name, each in opened.items()}
+    views = {name: view.frame for name, view in opened.items()}
     with temporary_views(spark, views), _readable(source.query):
         frame = spark.sql(source.query)
-    pins = tuple(pin for each in opened.values() for pin in each.pins)
-    return OpenSource(frame=frame, pins=pins, views=views, has_target=any(each.has_target for each in opened.values()))
+    pins = tuple(pin for view in opened.values() for pin in view.pins)
+    return OpenSource(frame=frame, pins=pins, views=views, has_target=any(view.has_target for view in opened.values()))
 
 
 def _open_one(spark: SparkSession, source: TableSource | FileSource, target: Snapshot | None) -> OpenSource:
@@ -98,7 +98,7 @@ def _open_table(spark: SparkSession, source: TableSource, target: Snapshot | Non
 
 @contextmanager
 def _readable(source: str) -> Iterator[None]:
-    """Turn what Spark's analyser refuses into our error."""
+    """Turn what Spark's analyzer refuses into our error."""
     try:
         yield
     except (AnalysisException, ParseException) as error:

@@ -135,7 +135,7 @@ def _write_through_sink(
     """The rows as files, and the partition values behind the names of their directories."""
     schema = schema_of(metadata)
     stored = schema.without(metadata.partition_columns)
-    transport = PartitionTransport(tuple(each for each in schema.fields if each.name in metadata.partition_columns))
+    transport = PartitionTransport(tuple(field for field in schema.fields if field.name in metadata.partition_columns))
     columns = StructType((*stored.fields, *extra.fields))
     directory = _directory_column(StructType((*schema.fields, *extra.fields))) if transport.fields else None
     aggregates = {_ROWS: F.count(F.lit(1)), **aggregates}
@@ -186,7 +186,7 @@ def _described(
         raise StagedFilesError(table=table, detail=f"the directories {sorted(unknown)} hold rows that were not observed")
     columns = {
         **{name: filled[name] for name in ("path", "size", "modification_time", "stats")},
-        "partition_values": partition_maps([partitions[each] for each in ids] if partitions else [{}] * len(filled)),
+        "partition_values": partition_maps([partitions[directory] for directory in ids] if partitions else [{}] * len(filled)),
         "data_change": pa.repeat(pa.scalar(data_change), len(filled)),
     }
-    return pa.table([columns.get(each.name, pa.nulls(len(filled), each.type)) for each in schema], schema=schema)
+    return pa.table([columns.get(field.name, pa.nulls(len(filled), field.type)) for field in schema], schema=schema)

@@ -1,14 +1,14 @@
 """Reads of the very table that a statement changes: they belong to its transaction.
 
 A source, a value or an expectation may read the target: as a table or view of the statement, through a view of the session, or
-in rows that a script hands over. Which tables a DataFrame reads stands in Spark's plan: our own scans say so (``READ_MARK``),
-as does ``format("delta")``, and files below the table's root are recognized by their paths. What a plan does not
-hold is not seen: rows that were collected, checkpointed or written elsewhere before.
+in rows that a script hands over. Spark's plan shows which tables a DataFrame reads: our own scans (``READ_MARK``) and
+``format("delta")`` are marked, and files below the table's root are recognized by their paths. What a plan does not hold is not
+seen: rows that were collected, checkpointed or written elsewhere before.
 
 Such a read is recorded with its condition as far as that is known (else the whole table), so that the commit is never a blind
-append, and faster writers that change what was read are conflicts. Then the statement reads and computes everything anew. Rows
-that are bound to a version, as ``DeltaTable.toDF`` gives them, cannot be read anew: the statement then stands on their version,
-and its conflict is the caller's. What was asked for by version or time is no such read.
+append, and concurrent commits that change what was read are conflicts. Then the statement reads and computes everything anew.
+Rows that are bound to a version, as ``DeltaTable.toDF`` gives them, cannot be read anew: the statement is then computed from
+their version, and its conflict is the caller's. A read by version or time is no such read.
 """
 
 from __future__ import annotations
@@ -84,10 +84,10 @@ class TargetReads:
             return
         target = _Target(self.spark, self.snapshot)
         plan = _analyzed(rows)
-        plans = [plan, *_each(plan.subqueriesAll())]
-        found = (target.version_read(leaf) for each in plans for leaf in _each(each.collectLeaves()))
+        plans = [plan, *_members(plan.subqueriesAll())]
+        found = (target.version_read(leaf) for plan in plans for leaf in _members(plan.collectLeaves()))
         versions = {version for version in found if version is not None}
-        if others := versions - {self.snapshot.version, *([] if self.is_retry else [_UNTOLD])}:
+        if others := versions - {self.snapshot.version, *([] if self.is_retry else [_UNKNOWN_VERSION])}:
             raise ReadAtOtherVersionError(min(others))
         if versions:
             self.predicates += [*target.predicates(plan, [])] or [TRUE]
@@ -128,7 +128,7 @@ def at_version_read(
     raise InvalidStatementError(statement="a statement that reads its own table", detail=detail)
 
 
-_UNTOLD = -1
+_UNKNOWN_VERSION = -1
 """In place of a version: files of the table are read without its log, so it is unknown whether a retry would read them anew."""
 
 
@@ -160,10 +160,10 @@ class _Target:
     def _of_files(self, relation: Any) -> int | None:
         paths = set(relation.location().rootPaths().mkString("\n").split("\n"))
         if len(paths) > _MANY_PATHS:
-            paths = {dirname(each) for each in paths}
+            paths = {dirname(path) for path in paths}
         place = self._place
         with suppress(InvalidStatementError):  # a place where no table can be
-            return _UNTOLD if any(table_place(self.spark, each).overlaps(place) for each in paths) else None
+            return _UNKNOWN_VERSION if any(table_place(self.spark, path).overlaps(place) for path in paths) else None
         return None
 
     def _of_data_source(self, leaf: Any) -> int | None:
@@ -183,12 +183,12 @@ class _Target:
         return version
 
     def predicates(self, node: Any, conditions: Sequence[Any]) -> Iterator[Expression]:
-        """For each read of the target in a plan what is read, as far as the conditions right above it tell."""
+        """For each read of the target in a plan what is read, as far as the conditions right above it show."""
         kind = node.nodeName()
         if kind == "SubqueryAlias" and node.alias() == VIEW_OF_TARGET:
             yield self._reported(conditions)
             return
-        children = _each(node.children())
+        children = _members(node.children())
         if not children and self.version_read(node) is not None:
             yield self._reported(conditions)
         if kind == "Filter":
@@ -197,15 +197,15 @@ class _Target:
             conditions = []
         for child in children:
             yield from self.predicates(child, conditions)
-        for subquery in _each(node.subqueries()):
+        for subquery in _members(node.subqueries()):
             yield from self.predicates(subquery, [])
 
     def _reported(self, conditions: Sequence[Any]) -> Expression:
-        return conjunction(each for each in map(self._parsed, conditions) if each is not None)
+        return conjunction(predicate for predicate in map(self._parsed, conditions) if predicate is not None)
 
     def _parsed(self, condition: Any) -> Expression | None:
         """A condition as the core understands it; None where it does not."""
-        qualifiers = {tuple(_each(each.qualifier())) for each in _each(condition.references().toSeq())}
+        qualifiers = {tuple(_members(attribute.qualifier())) for attribute in _members(condition.references().toSeq())}
         text = condition.sql()
         for qualifier in qualifiers:
             text = without_qualifier(text, qualifier)
@@ -237,8 +237,8 @@ def _mark_of_columns(leaf: Any) -> str | None:
     schema = leaf.schema().json()
     if READ_MARK not in schema:
         return None
-    marks = (each["metadata"].get(READ_MARK) for each in json.loads(schema)["fields"])
-    return next((each for each in marks if each), None)
+    marks = (field["metadata"].get(READ_MARK) for field in json.loads(schema)["fields"])
+    return next((mark for mark in marks if mark), None)
 
 
 def _conjuncts(condition: Any) -> list[Any]:
@@ -249,9 +249,11 @@ def _conjuncts(condition: Any) -> list[Any]:
 
 def _only_chooses(node: Any) -> bool:
     """Whether a node passes on some of the columns below it under their own names."""
-    return node.nodeName() == "Project" and all(each.nodeName() == "AttributeReference" for each in _each(node.projectList()))
+    return node.nodeName() == "Project" and all(
+        column.nodeName() == "AttributeReference" for column in _members(node.projectList())
+    )
 
 
-def _each(sequence: Any) -> list[Any]:
+def _members(sequence: Any) -> list[Any]:
     """The members of a sequence of Scala's."""
     return [sequence.apply(position) for position in range(sequence.size())]

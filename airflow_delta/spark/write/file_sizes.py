@@ -1,4 +1,4 @@
-"""How large the files of a write become, where the table says so.
+"""Sizes of the files of a write, where the table sets them.
 
 Spark's writer only counts rows, so the bytes of a row are estimated: from the files that the table has, else from the types. A
 type's width in memory is more than what a file takes for it, so that files of a new table rather stay below the bound.
@@ -25,7 +25,7 @@ _WIDE_DECIMAL = 18
 
 
 def size_settings(metadata: Metadata, snapshot: Snapshot | None) -> dict[str, str]:
-    """Settings of the session under which Spark keeps files below the size that the table asks for.
+    """Settings of the session under which Spark keeps files below the size that the table sets.
 
     Args:
         metadata: The table's, as it will be.
@@ -42,7 +42,7 @@ def size_settings(metadata: Metadata, snapshot: Snapshot | None) -> dict[str, st
 
 
 def balanced(frame: DataFrame, metadata: Metadata) -> DataFrame:
-    """The rows, spread over tasks of a good size where the table asks for it; those of partitions always are."""
+    """The rows, spread over tasks of a good size where the table sets it; those of partitions always are."""
     if metadata.partition_columns or not optimizes_writes(metadata.configuration):
         return frame
     return frame.hint("rebalance")
@@ -51,7 +51,7 @@ def balanced(frame: DataFrame, metadata: Metadata) -> DataFrame:
 def _bytes_per_row(metadata: Metadata, snapshot: Snapshot | None) -> float:
     if snapshot is not None:
         files = snapshot.files(None, ["size", "stats"])
-        rows = pc.sum(pa.chunked_array([record_counts(each) for each in files["stats"].chunks], pa.int64())).as_py()
+        rows = pc.sum(pa.chunked_array([record_counts(chunk) for chunk in files["stats"].chunks], pa.int64())).as_py()
         if rows:
             return float(max(1.0, pc.sum(files["size"]).as_py() / rows))
     return float(_width(schema_of(metadata).without(metadata.partition_columns)))
@@ -61,7 +61,7 @@ def _width(data_type: DataType) -> int:
     """Bytes of a value, more or less."""
     match data_type:
         case StructType(fields):
-            return sum(_width(each.type) for each in fields) or 1
+            return sum(_width(field.type) for field in fields) or 1
         case ArrayType(element):
             return _ITEMS * _width(element)
         case MapType(key, value):

@@ -53,9 +53,9 @@ def new_table(
 
 
 def overwritten_table(statement: WriteStatement, rows: StructType, snapshot: Snapshot) -> tuple[Definition, Domains]:
-    """The table with the columns of the rows, partitioned as the statement says, and the domains that its commit sets.
+    """The table with the columns of the rows, partitioned as the statement requests, and the domains that its commit sets.
 
-    As in Delta, properties stay, and so does the clustering unless the statement says another or partitions the table.
+    As in Delta, properties stay, and so does the clustering unless the statement names another or partitions the table.
 
     Raises:
         SchemaMismatchError: Rows that no table can hold, or partition or clustering columns that are none.

@@ -26,26 +26,26 @@ def partitions_predicate(files: pa.Table, columns: tuple[StructField, ...]) -> E
         return _among(columns[0], arrays[columns[0].name])
     chosen = pa.table(arrays).group_by(list(arrays)).aggregate([]) if len(files) else pa.table(arrays)
     if len(chosen) > _MOST_NAMED:
-        return conjunction(_among(each, arrays[each.name]) for each in columns)
-    return disjunction(conjunction(_equal(each, row[each.name]) for each in columns) for row in chosen.to_pylist())
+        return conjunction(_among(column, arrays[column.name]) for column in columns)
+    return disjunction(conjunction(_equal(column, row[column.name]) for column in columns) for row in chosen.to_pylist())
 
 
 def in_partitions_of(candidates: pa.Table, files: pa.Table, columns: tuple[StructField, ...]) -> pa.Table:
     """Those of the candidates that lie in a partition of ``files``, however their writers spelled its values."""
     wanted = set(_values(files, columns))
-    return candidates.filter(pa.array([each in wanted for each in _values(candidates, columns)], pa.bool_()))
+    return candidates.filter(pa.array([values in wanted for values in _values(candidates, columns)], pa.bool_()))
 
 
 def _values(files: pa.Table, columns: tuple[StructField, ...]) -> list[Values]:
     arrays = partition_arrays(files, columns)
-    texts = [serialized_values(arrays[each.name], each.type, column=each.name).to_pylist() for each in columns]
+    texts = [serialized_values(arrays[column.name], column.type, column=column.name).to_pylist() for column in columns]
     return list(zip(*texts, strict=True))
 
 
 def _among(column: StructField, values: pa.Array) -> Expression:
     """Whether the column has one of these values; NULL is one."""
     distinct = values.unique()
-    found = tuple(Literal(each, column.type) for each in distinct.drop_null().to_pylist())
+    found = tuple(Literal(value, column.type) for value in distinct.drop_null().to_pylist())
     nothing = [IsNull(Column(column.name))] if distinct.null_count else []
     return disjunction([*([In(Column(column.name), found)] if found else []), *nothing])
 

@@ -50,21 +50,21 @@ class ReplacedFiles:
 
     @property
     def adds(self) -> pa.Table:
-        """Files that hold rows which stay, ``ADD_FILE``."""
+        """Files that hold the rows kept, ``ADD_FILE``."""
         return NO_ADDS if self.rewritten is None else self.rewritten.adds
 
     def removes(self, now: int) -> pa.Table:
-        """All files that go, ``REMOVE_FILE``; ``now`` in milliseconds since the epoch."""
+        """All files removed, ``REMOVE_FILE``; ``now`` in milliseconds since the epoch."""
         whole = removes_of(self.files, deletion_timestamp=now, data_change=True) if len(self.files) else NO_REMOVES
         return whole if self.rewritten is None else pa.concat_tables([whole, self.rewritten.removes])
 
     def metrics(self) -> dict[str, int]:
         """By Delta's names."""
-        gone, gone_bytes = len(self.files), pc.sum(self.files["size"]).as_py() or 0
+        removed, removed_bytes = len(self.files), pc.sum(self.files["size"]).as_py() or 0
         applied = self.rewritten
         if applied is not None:
-            gone, gone_bytes = gone + applied.removed_files, gone_bytes + applied.bytes_removed
-        metrics = {"numRemovedFiles": gone, "numRemovedBytes": gone_bytes}
+            removed, removed_bytes = removed + applied.removed_files, removed_bytes + applied.bytes_removed
+        metrics = {"numRemovedFiles": removed, "numRemovedBytes": removed_bytes}
         if self.deleted is not None:
             copied = 0 if applied is None else applied.copied
             metrics |= {"numDeletedRows": self.deleted, "numCopiedRows": copied}
@@ -85,7 +85,7 @@ def plan_replacement(
     Args:
         spark: The session.
         log: The table's log.
-        statement: Says what goes.
+        statement: Names what is replaced.
         transaction: Records what is read.
         new_files: The files of the new rows, ``ADD_FILE``.
         staging: For the files that are written here.
@@ -109,7 +109,7 @@ def plan_replacement(
                 return ReplacedFiles(files=transaction.files(selection.predicate))
             return _delete_range(spark, log, selection, transaction, staging)
         case WriteMode.DYNAMIC_OVERWRITE if snapshot.partition_columns:
-            columns = tuple(each for each in snapshot.schema.fields if each.name in snapshot.partition_columns)
+            columns = tuple(field for field in snapshot.schema.fields if field.name in snapshot.partition_columns)
             predicate = partitions_predicate(new_files, columns)
             transaction.record_read(predicate)
             files = in_partitions_of(snapshot.files(predicate), new_files, columns)
@@ -123,7 +123,7 @@ def range_of(spark: SparkSession, snapshot: Snapshot, where: str) -> Selection:
     """The rows of a version that a range names.
 
     Raises:
-        InvalidPredicateError: It means nothing to Spark, or does not fit the table.
+        InvalidPredicateError: Spark cannot analyze it, or it does not fit the table.
     """
     # The core's own error comes first: it lists the table's columns.
     predicate_of(spark, unqualified(where), snapshot.schema, snapshot.table_uri)
@@ -152,7 +152,7 @@ def outside(spark: SparkSession, schema: StructType, where: str, *, table: str) 
 def _delete_range(
     spark: SparkSession, log: DeltaLog, selection: Selection, transaction: OptimisticTransaction, staging: StagingArea
 ) -> ReplacedFiles:
-    """The rows of a range that files share with others: these files are written anew, or get deletion vectors."""
+    """The rows of a range that files share with others: these files are rewritten, or get deletion vectors."""
     transaction.record_read(selection.predicate)
     files, candidates = _whole_files(selection, selection.candidates())
     deleted = delete_rows(spark, selection, candidates, staging, log.clock)

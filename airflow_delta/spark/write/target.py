@@ -30,10 +30,10 @@ class Target:
     """The table as the statement finds it, and as it will be.
 
     Attributes:
-        snapshot: The version to commit on; None when the commit makes the table.
+        snapshot: The version to commit on; None when the commit creates the table.
         definition: What the table is after the commit.
         domains: Metadata domains that the commit sets.
-        marks: The last numbers that the rows have got in identity columns.
+        marks: The last values that the rows got in identity columns.
     """
 
     snapshot: Snapshot | None
@@ -46,9 +46,9 @@ class Target:
         """The table that rows of this schema are to be written into.
 
         Raises:
-            TableExistsError: There is a table, and the statement is to make it.
+            TableExistsError: There is a table, and the statement is to create it.
             SchemaMismatchError: The rows, the partitioning or the clustering do not fit.
-            InvalidTableChangeError: A rule of the table forbids that it grows by these rows.
+            InvalidTableChangeError: A rule of the table forbids the schema evolution.
             InvalidTablePropertyError: A property of a table to be made does not exist or cannot have its value.
             UnsupportedWriterFeatureError: A constraint of the table could not be enforced.
         """
@@ -85,8 +85,8 @@ class Target:
         check_rows_writable(newest.table_uri, newest.protocol, newest.metadata)
         if self.snapshot is not None and self.definition != definition_of(self.snapshot):
             return None
-        made = {each.domain: each for each in self.domains}
-        fits = _asked_of_rows(self.metadata) == _asked_of_rows(newest.metadata) and (
+        made = {domain.domain: domain for domain in self.domains}
+        fits = _required_of_rows(self.metadata) == _required_of_rows(newest.metadata) and (
             self.snapshot is not None or made.get(CLUSTERING) == newest.domains.get(CLUSTERING)
         )
         return replace(self, snapshot=newest, definition=definition_of(newest), domains=()) if fits else None
@@ -128,20 +128,20 @@ def _described(definition: Definition, domains: Mapping[str, DomainMetadata]) ->
     return definition, domains.get(CLUSTERING)
 
 
-def _asked_of_rows(metadata: Metadata) -> tuple[object, ...]:
-    """What the table asks of rows that are written already: other properties may change meanwhile."""
+def _required_of_rows(metadata: Metadata) -> tuple[object, ...]:
+    """What the table requires of rows that are written already: other properties may change meanwhile."""
     return metadata.schema_string, metadata.partition_columns, check_constraints(metadata.configuration)
 
 
 def _check_layout(statement: WriteStatement, snapshot: Snapshot) -> None:
-    """Return if the statement says nothing of the table's layout, or what it is."""
+    """Return if the statement gives no layout, or the one that the table has."""
     differences = tuple(
-        f"the table is {verb} by ({', '.join(found)}), not by ({', '.join(asked)})"
-        for verb, asked, found in (
+        f"the table is {verb} by ({', '.join(found)}), not by ({', '.join(requested)})"
+        for verb, requested, found in (
             ("partitioned", statement.partition_by, snapshot.partition_columns),
             ("clustered", statement.cluster_by, _clustered_by(snapshot) if statement.cluster_by else ()),
         )
-        if asked and _folded(asked) != _folded(found)
+        if requested and _folded(requested) != _folded(found)
     )
     if differences:
         raise SchemaMismatchError(table=snapshot.table_uri, differences=differences)

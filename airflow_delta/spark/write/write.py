@@ -106,7 +106,7 @@ def write(
         TableExistsError: The mode is ``create``, and there is a table.
         SchemaMismatchError: The rows, the partitioning or the clustering do not fit the table.
         ConstraintViolatedError: A row violates a constraint of the table, or lies outside the replaced range.
-        InvalidPredicateError: ``replace_where`` means nothing, or does not fit the table.
+        InvalidPredicateError: ``replace_where`` cannot be analyzed, or does not fit the table.
         InvalidTablePropertyError: A property of the new table does not exist or cannot have its value.
         ExpectationFailedError: A check on the rows failed.
         CommitConflictError: Another writer changed the table so that this cannot be retried, or too often.
@@ -175,7 +175,7 @@ def _columns(frame: DataFrame, table: str) -> StructType:
 
 
 def _check_range(run: _Write, target: Target) -> None:
-    """Return if the replaced range means something, before any row is computed."""
+    """Return if the replaced range fits the table, before any row is computed."""
     if run.statement.replace_where is not None and target.snapshot is not None:
         range_of(run.spark, target.snapshot, run.statement.replace_where)
 

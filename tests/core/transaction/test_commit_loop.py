@@ -111,7 +111,7 @@ def test_to_commit_again_after_an_unknown_state_commits_once(faulty, added):
     assert versions(faulty) == [["a"]]
 
 
-def test_a_lost_answer_whose_version_somebody_else_took_first_is_a_race_like_any(faulty, added):
+def test_a_lost_answer_whose_version_another_writer_took_first_is_a_race_like_any(faulty, added):
     reader, append = faulty.start_transaction(), faulty.start_transaction()
     reader.files("day = '1'")
     faulty.start_transaction().commit(adds=added(("other", "1", None)), operation=WRITE)

@@ -146,7 +146,7 @@ def test_one_domain_set_twice_conflicts_and_two_domains_do_not(attempt):
         pytest.param(set(), False, id="written-without-asking"),
     ],
 )
-def test_progress_of_an_application_conflicts_where_it_was_asked_for(attempt, read, conflicts):
+def test_progress_of_an_application_conflicts_where_it_was_read(attempt, read, conflicts):
     written = CommitActions(transactions=(SetTransaction(app_id="app", version=2),))
     ours, theirs = attempt(read_app_ids=frozenset(read), actions=written), winner(transactions=written.transactions)
     if not conflicts:
@@ -259,7 +259,7 @@ def test_any_removed_file_conflicts_with_whoever_read_the_whole_table(attempt, r
 
 
 @pytest.mark.parametrize("data_change", [True, False])
-def test_a_file_removed_twice_conflicts_even_when_nobody_changed_data(attempt, added, removed, data_change):
+def test_a_file_removed_twice_conflicts_even_when_neither_changed_data(attempt, added, removed, data_change):
     ours = attempt(actions=CommitActions(removes=removed("f1", data_change=data_change)))
     theirs = winner(adds=added(("b", "1", None), data_change=data_change), removes=removed("f1", data_change=data_change))
     with pytest.raises(ConcurrentDeleteDeleteError) as caught:
@@ -411,7 +411,7 @@ def test_rows_that_are_gone_do_not_matter_to_a_row_wise_statement(attempt, remov
 # -- what calls itself a blind append
 
 
-def test_only_new_rows_of_somebody_who_read_nothing_are_a_blind_append(attempt, added, removed):
+def test_only_new_rows_of_an_attempt_that_read_nothing_are_a_blind_append(attempt, added, removed):
     assert attempt(actions=CommitActions(adds=added(("a", "1", None)))).is_blind_append
     assert attempt().is_blind_append
     assert not attempt(actions=CommitActions(adds=added(("a", "1", None), data_change=False))).is_blind_append

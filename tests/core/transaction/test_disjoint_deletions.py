@@ -216,7 +216,7 @@ def test_a_deleted_file_and_marked_rows_of_another_one_both_commit(table):
     assert table.numbers() == [n for n in range(100, 110) if n != 107]
 
 
-def test_marked_rows_and_a_file_that_somebody_else_deleted_both_commit(table):
+def test_marked_rows_and_a_file_that_another_writer_deleted_both_commit(table):
     late, actions = table.delete("n < 200", {"g": {7}})
     winner = table.log.start_transaction()
     winner.commit(removes=removes_of(winner.files("n < 10"), deletion_timestamp=5, data_change=True), operation=DELETE)

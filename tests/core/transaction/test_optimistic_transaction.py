@@ -145,7 +145,7 @@ def test_a_commit_with_nothing_to_say_is_not_made(table):
     assert table.refresh().version == 0
 
 
-def test_a_commit_with_nothing_to_say_is_made_when_asked_for(table):
+def test_an_empty_commit_is_made_when_allowed(table):
     operation = Operation(name="VACUUM START", changes_data=False)
     result = table.start_transaction().commit(operation=operation, allow_empty=True)
     assert (result.version, result.committed) == (1, True)
@@ -335,7 +335,7 @@ def test_a_file_with_a_vector_must_tell_its_rows(metadata, clock, added):
     log.start_transaction().commit(adds=with_vector(added(("a", "1", (0, 1)))), operation=WRITE)
 
 
-def test_rows_are_refused_where_nobody_keeps_what_the_table_asks_of_them_and_all_else_goes_through(metadata, clock, added):
+def test_rows_are_refused_where_a_constraint_is_not_enforced_and_all_else_is_committed(metadata, clock, added):
     log = modern_table(metadata, clock, "checkConstraints", **{"delta.constraints.c": "key > 0"})
     rows = added(("a", "1", (0, 1)))
     with pytest.raises(UnsupportedWriterFeatureError) as caught:

@@ -151,7 +151,7 @@ def test_no_bins_are_no_commit(filled):
     assert filled.refresh().version == 1
 
 
-def test_the_twin_of_a_rewrite_is_found_behind_a_winner_that_took_its_files(filled, bins):
+def test_the_duplicate_attempt_of_a_rewrite_is_found_behind_a_winner_that_took_its_files(filled, bins):
     attempts = [filled.start_transaction() for _ in range(2)]
     origin = Origin(token="t")
     results = [attempt.commit_rewrites(bins(attempt), operation=OPTIMIZE, origin=origin) for attempt in attempts]

@@ -74,7 +74,7 @@ def mark_of(actions):
     return [json.loads(domain.configuration)["rowIdHighWaterMark"] for domain in actions.domains if domain.domain == MARK]
 
 
-def test_the_rules_are_asked_in_the_order_of_delta_spark():
+def test_the_rules_are_applied_in_the_order_of_delta_spark():
     assert [rule.__name__ for rule in RULES] == [
         "any_winner",
         "protocol_changed",

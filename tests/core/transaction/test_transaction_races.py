@@ -228,7 +228,7 @@ def test_who_loses_too_often_gives_up(table, added):
     assert paths(table) == ["a"]
 
 
-def test_an_operation_on_the_whole_state_passes_nobody(table, added):
+def test_an_operation_on_the_whole_state_is_not_rebased(table, added):
     late = table.start_transaction()
     table.start_transaction().commit(adds=added(("a", "1", None)), operation=WRITE)
     with pytest.raises(ConcurrentWriteError) as caught:
@@ -240,14 +240,14 @@ def test_an_operation_on_the_whole_state_passes_nobody(table, added):
 # -- the same task twice
 
 
-def test_the_twin_of_a_restore_is_not_taken_for_a_conflict(table, added):
+def test_the_duplicate_attempt_of_a_restore_is_not_taken_for_a_conflict(table, added):
     attempts = [table.start_transaction() for _ in range(2)]
     restores = {"operation": Operation(name="RESTORE"), "origin": Origin(token="t1"), "resolve_conflicts": False}
     results = [attempt.commit(adds=added(("a", "1", None)), **restores) for attempt in attempts]
     assert [(result.version, result.already_committed) for result in results] == [(1, False), (1, True)]
 
 
-def test_the_twin_of_a_task_that_committed_returns_the_same_version(table, added):
+def test_the_duplicate_attempt_of_a_task_that_committed_returns_the_same_version(table, added):
     origin = Origin(token="t1")
     attempts = [table.start_transaction() for _ in range(2)]
     for attempt in attempts:

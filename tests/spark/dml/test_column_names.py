@@ -54,7 +54,7 @@ def test_a_delete_finds_its_rows(spark, log):
     assert rows(log) == [row(1), row(2), row(3)]
 
 
-def test_a_merge_tells_columns_of_both_sides_from_its_own(spark, log):
+def test_a_merge_distinguishes_columns_of_both_sides_from_its_own(spark, log):
     source = f"SELECT id, {ADDED} FROM range(3, 8)"
     clauses = (
         MatchedDelete(condition="source.__deleted = '__deleted 5'"),

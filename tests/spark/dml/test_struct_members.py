@@ -102,7 +102,7 @@ def test_a_merge_assigns_members_in_matched_and_unmatched_rows(spark, nested, ta
 
 
 @pytest.mark.parametrize("properties", [RECORDED, VECTORS], ids=["files", "vectors"])
-def test_the_change_feed_tells_the_whole_struct_before_and_after(spark, write_rows, table, properties):
+def test_the_change_feed_holds_the_whole_struct_before_and_after(spark, write_rows, table, properties):
     write_rows(ROWS, properties=properties)
     log = DeltaLog.for_table(table)
     change(spark, log, {"s.in.d": "2"}, "id = 1")
@@ -150,7 +150,7 @@ def test_a_table_that_grows_by_a_merge_gets_null_in_new_members(spark, plain, ta
         ({"s.a": "'text'"}, ["s.a: string in the source, bigint in the table"]),
     ],
 )
-def test_what_cannot_be_assigned_is_told_before_anything_runs(spark, plain, assignments, differences):
+def test_what_cannot_be_assigned_is_reported_before_anything_runs(spark, plain, assignments, differences):
     assert list(refused(spark, plain, assignments)) == differences
     assert (structs(plain), plain.refresh().version) == ({1: ONE, 2: TWO, 3: THREE}, 0)
 

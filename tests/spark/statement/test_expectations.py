@@ -49,13 +49,13 @@ def test_what_holds_lets_the_commit_pass(write_rows, airlines, reference_rows, e
         ("SELECT true WHERE false", None, "no row"),
     ],
 )
-def test_what_does_not_hold_is_told_with_an_example_and_nothing_is_committed(
+def test_what_does_not_hold_is_reported_with_an_example_and_nothing_is_committed(
     write_rows, airlines, table, expectation, rows, example
 ):
     with pytest.raises(ExpectationFailedError) as caught:
-        write_rows(flights(airlines, "AA", "UA", "XX"), expect=("n >= 0", Expectation(expectation, name="gate")))
+        write_rows(flights(airlines, "AA", "UA", "XX"), expect=("n >= 0", Expectation(expectation, name="count")))
 
-    assert caught.value.expectation == f"gate: {expectation}"
+    assert caught.value.expectation == f"count: {expectation}"
     assert caught.value.rows == rows
     assert caught.value.example.startswith(example)
     assert not Path(table).exists()

@@ -8,7 +8,7 @@ from airflow_delta.spark.errors import SourceUnreadableError
 from airflow_delta.spark.statement.sources import Pin, open_source
 
 
-def test_a_table_is_read_at_the_version_or_time_asked_for(spark, write_rows, table):
+def test_a_table_is_read_at_the_version_or_time_requested(spark, write_rows, table):
     write_rows("SELECT 1 AS id")
     write_rows("SELECT 2 AS id")
 

@@ -64,7 +64,7 @@ def test_a_number_too_large_for_its_column_fails_where_types_stay(write_rows, re
     assert reference_rows() == [(1,)]
 
 
-def test_every_difference_is_told_at_once_also_where_the_schema_may_grow(write_rows, latest):
+def test_every_difference_is_reported_at_once_also_with_schema_evolution(write_rows, latest):
     write_rows("SELECT 1 AS id, named_struct('x', 1) AS s, DATE'2013-01-01' AS day")
     with pytest.raises(SchemaMismatchError) as caught:
         write_rows("SELECT 'a' AS id, 5 AS s, true AS day, NULL AS never, 1 AS fine, 2 AS FINE", merge_schema=True)

@@ -387,7 +387,9 @@ def test_two_writers_that_make_one_table_both_write_into_it(write_rows, referenc
     assert (result.version, result.operation) == (1, "WRITE")
 
 
-def test_a_create_that_another_writer_is_faster_with_fails_and_keeps_its_rows(write_rows, reference_rows, table, during_staging):
+def test_a_create_of_a_table_that_another_writer_creates_first_fails_and_keeps_its_rows(
+    write_rows, reference_rows, table, during_staging
+):
     during_staging(lambda: write_rows("SELECT 1 AS id"))
 
     with pytest.raises(TableExistsError):

@@ -50,7 +50,7 @@ class MergeCondition:
         for text in self.others:
             tree = _parsed(text)
             columns = list(tree.find_all(exp.Column)) if tree else []
-            if tree and columns and all(_is_of(each, TARGET) for each in columns) and not tree.find(exp.Query):
+            if tree and columns and all(_is_of(column, TARGET) for column in columns) and not tree.find(exp.Query):
                 yield unqualified(text)
 
 

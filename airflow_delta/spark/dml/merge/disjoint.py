@@ -78,5 +78,5 @@ def decides_row_by_row(snapshot: Snapshot, clauses: BoundClauses) -> bool:
     """
     if not uses_deletion_vectors(snapshot) or clauses.not_matched_by_source:
         return False
-    changes_all = any(each.condition is None for each in clauses.about_matches)
+    changes_all = any(clause.condition is None for clause in clauses.about_matches)
     return changes_all or not clauses.of(ClauseKind.INSERT)

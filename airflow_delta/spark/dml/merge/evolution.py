@@ -16,7 +16,7 @@ _TYPE_WIDENING = "delta.enableTypeWidening"
 
 
 def definition_after(snapshot: Snapshot, statement: MergeStatement, source: StructType) -> Definition:
-    """What the table is after the commit: as it is, unless the statement lets it grow and the source has more.
+    """The table's definition after the commit: the same, unless the statement evolves the schema and the source has more.
 
     A column of the source counts where a clause takes every column, or assigns the column of its name. Columns that do not fit
     are left as they are; the clauses' analysis reports them.
@@ -33,17 +33,17 @@ def definition_after(snapshot: Snapshot, statement: MergeStatement, source: Stru
     before = Definition(metadata=snapshot.metadata, protocol=snapshot.protocol)
     if not statement.schema_evolution:
         return before
-    rows = _asked_for(statement.clauses, source)
+    rows = _written_columns(statement.clauses, source)
     widen = before.metadata.configuration.get(_TYPE_WIDENING, "").lower() == "true"
     schema = extended(parse_schema(before.metadata.schema_string), rows, widen=widen)
     return evolved_definition(before, schema, table_uri=snapshot.table_uri)
 
 
-def _asked_for(clauses: Iterable[Clause], source: StructType) -> StructType:
-    about_source = [each for each in clauses if isinstance(each, MatchedUpdate | NotMatchedInsert)]
-    if any(each.assignments is None for each in about_source):
+def _written_columns(clauses: Iterable[Clause], source: StructType) -> StructType:
+    about_source = [clause for clause in clauses if isinstance(clause, MatchedUpdate | NotMatchedInsert)]
+    if any(clause.assignments is None for clause in about_source):
         return source
     assigned = {
-        name_key(name.removeprefix(f"{TARGET}.").strip("`")) for each in about_source for name in each.assignments or ()
+        name_key(name.removeprefix(f"{TARGET}.").strip("`")) for clause in about_source for name in clause.assignments or ()
     }
-    return StructType(tuple(each for each in source.fields if name_key(each.name) in assigned))
+    return StructType(tuple(field for field in source.fields if name_key(field.name) in assigned))

@@ -1,4 +1,4 @@
-"""Which rows of the target match, and what becomes of each: one join over as little of the target as possible.
+"""Which rows of the target match: one join over as little of the target as possible.
 
 Python workers read the columns that the statement mentions, and keep only rows whose key the source has (a superset filter, in
 Arrow); these rows enter the JVM with their file and position, where Spark's join decides. Where clauses are about rows of the
@@ -33,7 +33,7 @@ def join(
 ) -> DataFrame:
     """The pairs of the materialized source and the rows of the candidates that it matches.
 
-    Beside them, as the clauses ask for them, rows of either side that match nothing.
+    Beside them, as the clauses require, rows of either side that match nothing.
 
     Args:
         spark: The session.

@@ -1,4 +1,4 @@
-"""Clauses that see one side of a MERGE alone, said so that they mean the same where both sides are there."""
+"""Clauses about one side of a MERGE: their columns are qualified, so that they mean the same where both sides are visible."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def about_one_side(clauses: Iterable[Clause], schema: StructType, source_columns
         source_columns: Names of the source's columns.
     """
     both = {name_key(name) for name in schema.names} & {name_key(name) for name in source_columns}
-    for each in clauses:
-        if isinstance(each, NotMatchedInsert):
-            yield _of(each, SOURCE, both)
-        elif isinstance(each, NotMatchedBySourceUpdate | NotMatchedBySourceDelete):
-            yield _of(each, TARGET, both)
+    for clause in clauses:
+        if isinstance(clause, NotMatchedInsert):
+            yield _of(clause, SOURCE, both)
+        elif isinstance(clause, NotMatchedBySourceUpdate | NotMatchedBySourceDelete):
+            yield _of(clause, TARGET, both)
         else:
-            yield each
+            yield clause
 
 
 def _of(clause: Clause, side: str, names: Collection[str]) -> Clause:

@@ -41,7 +41,7 @@ class MergeSource:
             condition equates no keys, or when there are too many to be handed to every worker.
         are_keys_unique: Whether certainly no two rows have one key, so that no target row has two matches.
         on: The condition as SQL over ``target`` and ``source``, keys as computed.
-        matched: What holds of every target row that a source row may match, as far as the keys tell.
+        matched: What holds of every target row that a source row may match, as far as the keys show.
     """
 
     frame: DataFrame
@@ -55,8 +55,8 @@ class MergeSource:
 def materialize(source: DataFrame, condition: MergeCondition, schema: StructType, reads: TargetReads) -> MergeSource:
     """Compute the source, with its keys beside its columns, and look at the keys.
 
-    The rows are kept by the executors (``localCheckpoint``), so that a source that would answer differently the second time
-    is asked once; keys are columns of it, so that what prunes files and what joins are the same values.
+    The rows are kept by the executors (``localCheckpoint``), so that a source that would give other rows the second time
+    is read once; keys are columns of it, so that what prunes files and what joins are the same values.
 
     Args:
         source: The rows.
@@ -65,15 +65,15 @@ def materialize(source: DataFrame, condition: MergeCondition, schema: StructType
         schema: The target's.
     """
     usable: dict[StructField, KeyEquality] = {}
-    for each in condition.keys:
-        field = _joinable(each, source, schema)
+    for key in condition.keys:
+        field = _joinable(key, source, schema)
         if field is not None:
-            usable.setdefault(field, each)
+            usable.setdefault(field, key)
     fields, equalities = list(usable), list(usable.values())
     names = [f"{_KEY}{position}" for position in range(len(fields))]
-    computed = [sql_expression(each.other).alias(name) for each, name in zip(equalities, names, strict=True)]
+    computed = [sql_expression(equality.other).alias(name) for equality, name in zip(equalities, names, strict=True)]
     size = sum(
-        (F.octet_length(name) for name, each in zip(names, fields, strict=True) if each.type in (STRING, BINARY)), F.lit(0)
+        (F.octet_length(name) for name, field in zip(names, fields, strict=True) if field.type in (STRING, BINARY)), F.lit(0)
     )
     count = Observation()
     frame = (
@@ -85,13 +85,13 @@ def materialize(source: DataFrame, condition: MergeCondition, schema: StructType
     frame = frame.localCheckpoint(eager=True)
     rows, key_bytes = count.get["rows"], count.get["bytes"] or 0
     equal = [f"{TARGET}.{quoted(field.name)} = {SOURCE}.{name}" for field, name in zip(fields, names, strict=True)]
-    rest = [*condition.others, *(each.text for each in condition.keys if each not in equalities)]
+    rest = [*condition.others, *(key.text for key in condition.keys if key not in equalities)]
     keys, is_unique = None, False
     if fields and rows <= _MAX_KEYS and key_bytes <= _MAX_KEY_BYTES:
         every = _renamed(frame.select(*names).dropna().toArrow(), fields)
         keys = every.group_by(every.column_names).aggregate([])
         is_unique = len(keys) == len(every)
-        matched = conjunction(_values_predicate(each, keys[each.name]) for each in fields)
+        matched = conjunction(_values_predicate(field, keys[field.name]) for field in fields)
     else:
         matched = conjunction(_range_predicates(frame, names, fields))
     return MergeSource(
@@ -99,7 +99,7 @@ def materialize(source: DataFrame, condition: MergeCondition, schema: StructType
         rows=rows,
         keys=keys,
         are_keys_unique=is_unique,
-        on=" AND ".join([*equal, *(f"({each}\n)" for each in rest)]),  # the end of a line ends a comment in it
+        on=" AND ".join([*equal, *(f"({conjunct}\n)" for conjunct in rest)]),  # the end of a line ends a comment in it
         matched=matched,
     )
 
@@ -124,14 +124,16 @@ def _joinable(key: KeyEquality, source: DataFrame, schema: StructType) -> Struct
 
 
 def _renamed(keys: pa.Table, fields: Sequence[StructField]) -> pa.Table:
-    return pa.table({each.name: column.cast(arrow_type(each.type)) for each, column in zip(fields, keys.columns, strict=True)})
+    return pa.table(
+        {field.name: column.cast(arrow_type(field.type)) for field, column in zip(fields, keys.columns, strict=True)}
+    )
 
 
 def _values_predicate(field: StructField, values: pa.ChunkedArray) -> Expression:
     """The values themselves while they are few, else their range."""
     distinct = values.unique()
     if 0 < len(distinct) <= _MAX_LISTED_VALUES:
-        return In(Column(field.name), tuple(Literal(each, field.type) for each in distinct.sort().to_pylist()))
+        return In(Column(field.name), tuple(Literal(value, field.type) for value in distinct.sort().to_pylist()))
     extremes = pc.min_max(values)
     return range_predicate(field, extremes["min"].as_py(), extremes["max"].as_py())
 

@@ -64,7 +64,7 @@ def read(duckdb_connection, table):
     return lambda: duckdb_connection.sql(f"SELECT * FROM delta_scan('{table}') ORDER BY id").fetchall()
 
 
-def redos(results):
+def retries(results):
     return [sum(conflict["rule"] is not None for conflict in result.conflicts) for result in results]
 
 
@@ -93,38 +93,38 @@ def make(table, keys, files, configuration=None):
         write_deltalake(table, pa.table({"id": part, "v": part}), mode="append", configuration=configuration)
 
 
-def test_four_merges_of_ranges_of_their_own_commit_without_a_redo(run_all, read, table):
+def test_four_merges_of_ranges_of_their_own_commit_without_a_retry(run_all, read, table):
     make(table, existing(clustered), files=JOBS)
     results = run_all([upsert(clustered(job)) for job in range(JOBS)])
     assert [result.version for result in results] == [4, 5, 6, 7]
-    assert redos(results) == [0, 0, 0, 0]
+    assert retries(results) == [0, 0, 0, 0]
     assert read() == [(key, key + 1000) for job in range(JOBS) for key in clustered(job)]
 
 
-def test_four_merges_that_rewrite_the_same_files_all_commit_and_tell_their_redos(run_all, read, table):
+def test_four_merges_that_rewrite_the_same_files_all_commit_and_report_their_retries(run_all, read, table):
     make(table, existing(hashed), files=2)
     results = run_all([upsert(hashed(job)) for job in range(JOBS)])
     assert [result.version for result in results] == [2, 3, 4, 5]
-    assert redos(results)[0] == 0
-    assert sum(redos(results)) >= JOBS - 1
+    assert retries(results)[0] == 0
+    assert sum(retries(results)) >= JOBS - 1
     assert read() == [(key, key + 1000) for key in range(JOBS * KEYS_OF_A_JOB)]
 
 
 @pytest.mark.parametrize("clauses", [NotMatchedInsert(), (MatchedUpdate(), NotMatchedInsert())], ids=["insert", "upsert"])
-def test_four_merges_that_hide_different_rows_of_the_same_files_commit_without_a_redo(run_all, read, table, clauses):
+def test_four_merges_that_hide_different_rows_of_the_same_files_commit_without_a_retry(run_all, read, table, clauses):
     make(table, existing(hashed), files=2, configuration=WITH_VECTORS)
     results = run_all([upsert(hashed(job), clauses=clauses) for job in range(JOBS)])
     assert [result.version for result in results] == [2, 3, 4, 5]
-    assert redos(results) == [0, 0, 0, 0]
+    assert retries(results) == [0, 0, 0, 0]
     new = 1000 if isinstance(clauses, tuple) else 0
     there = set(existing(hashed))
     assert read() == [(key, key + (new if key in there else 1000)) for key in range(JOBS * KEYS_OF_A_JOB)]
 
 
-def test_four_merges_that_only_insert_keys_all_over_the_range_commit_without_a_redo(run_all, read, table):
+def test_four_merges_that_only_insert_keys_all_over_the_range_commit_without_a_retry(run_all, read, table):
     make(table, [-1, 99], files=1)
     results = run_all([upsert(hashed(job)) for job in range(JOBS)])
-    assert redos(results) == [0, 0, 0, 0]
+    assert retries(results) == [0, 0, 0, 0]
     assert read() == [(-1, -1), *((key, key + 1000) for key in range(JOBS * KEYS_OF_A_JOB)), (99, 99)]
 
 
@@ -132,7 +132,7 @@ def test_a_key_that_both_have_is_found_in_what_the_winner_added(run_all, read, t
     make(table, [-1, 99], files=1, configuration=WITH_VECTORS)
     add = {"clauses": (MatchedUpdate(assignments={"v": "target.v + source.v"}), NotMatchedInsert())}
     results = run_all([upsert([1, 5, 9], **add), upsert([2, 5, 8], **add)])
-    assert redos(results) == [0, 1]
+    assert retries(results) == [0, 1]
     assert [row for row in read() if row[0] == 5] == [(5, 2010)]
     assert len(read()) == 7
 
@@ -141,18 +141,18 @@ def test_a_row_that_both_change_is_changed_by_one_after_the_other(run_all, read,
     make(table, [1, 2, 3, 4], files=1, configuration=WITH_VECTORS)
     add = {"clauses": MatchedUpdate(assignments={"v": "target.v + source.v"})}
     results = run_all([upsert([1, 2], **add), upsert([2, 3], **add)])
-    assert redos(results) == [0, 1]
+    assert retries(results) == [0, 1]
     assert read() == [(1, 1002), (2, 2006), (3, 1006), (4, 4)]
 
 
-def test_a_matched_row_that_goes_meanwhile_is_inserted_by_the_redo(run_merge, held, read, table):
+def test_a_matched_row_deleted_meanwhile_is_inserted_by_the_retry(run_merge, held, read, table):
     make(table, [1, 2, 3, 4], files=1, configuration=WITH_VECTORS)
     result = run_merge(
         "VALUES (1L, 7L), (3L, 7L) AS t(id, v)",
         clauses=[MatchedUpdate(condition="target.id > 1"), NotMatchedInsert()],
         log=held(lambda: run_merge("SELECT 1L AS id", clauses=MatchedDelete())),
     )
-    assert redos([result]) == [1]
+    assert retries([result]) == [1]
     assert read() == [(1, 7), (2, 2), (3, 7), (4, 4)]
 
 
@@ -163,7 +163,7 @@ def test_rows_without_match_that_appear_meanwhile_are_not_missed(run_merge, held
         clauses=[MatchedUpdate(), NotMatchedBySourceDelete(condition="target.id > 2")],
         log=held(lambda: run_merge("VALUES (5L, 5L), (2L, 0L) AS t(id, v)")),
     )
-    assert redos([result]) == [1]
+    assert retries([result]) == [1]
     assert read() == [(1, 7), (2, 0)]
 
 
@@ -176,7 +176,7 @@ def test_a_merge_and_an_append_during_optimize_all_commit(spark, run_merge, held
         write_deltalake(table, pa.table({"id": [5], "v": [5]}), mode="append")
 
     optimized = optimize(spark, held(others), OptimizeStatement(table=table), origin=Origin())
-    assert redos(results) == [0]
+    assert retries(results) == [0]
     assert DeltaLog.for_table(table).snapshot().version == 5 + optimized.committed
     assert read() == [(1, 1), (2, 7), (3, 3), (4, 4), (5, 5), (9, 9)]
 
@@ -187,5 +187,5 @@ def test_a_merge_that_an_optimize_overtakes_is_done_on_its_files(spark, run_merg
         "VALUES (2L, 7L), (9L, 9L) AS t(id, v)",
         log=held(lambda: optimize(spark, DeltaLog.for_table(table), OptimizeStatement(table=table), origin=Origin())),
     )
-    assert (redos([result]), result.version) == ([1], 5)
+    assert (retries([result]), result.version) == ([1], 5)
     assert read() == [(1, 1), (2, 7), (3, 3), (4, 4), (9, 9)]

@@ -58,7 +58,7 @@ INSERTS = [
     ({"id": "source.id", "v": "source.v * 2"}, lambda s: {"id": s["id"], "p": None, "v": s["v"] and s["v"] * 2}),
 ]
 KINDS = ["update", "delete", "insert", "update_alone", "delete_alone"]
-BY_SOURCE = {"update_alone", "delete_alone"}
+NOT_MATCHED_BY_SOURCE = {"update_alone", "delete_alone"}
 
 
 def rows(keys):
@@ -75,7 +75,7 @@ def clauses(draw):
     """Clauses as the statement takes them, and as (kind, condition, effect)."""
     statement, meaning = [], []
     for kind in draw(st.lists(st.sampled_from(KINDS), min_size=1, max_size=5)):
-        if kind in BY_SOURCE:
+        if kind in NOT_MATCHED_BY_SOURCE:
             (condition, holds), (values, effect) = (
                 draw(st.sampled_from(TARGET_CONDITIONS)),
                 draw(st.sampled_from(TARGET_ASSIGNMENTS)),
@@ -98,13 +98,13 @@ def clauses(draw):
 
 def about(kind):
     """Which rows a clause is about."""
-    return "insert" if kind == "insert" else "alone" if kind in BY_SOURCE else "matched"
+    return "insert" if kind == "insert" else "alone" if kind in NOT_MATCHED_BY_SOURCE else "matched"
 
 
 def merged(target, source, matches, meaning):
     """The rows afterwards; None when a row has several matches that matter."""
     matched = [clause for clause in meaning if about(clause[0]) == "matched"]
-    alone = [clause for clause in meaning if clause[0] in BY_SOURCE]
+    alone = [clause for clause in meaning if clause[0] in NOT_MATCHED_BY_SOURCE]
     inserts = [clause for clause in meaning if clause[0] == "insert"]
     only_a_delete = len(matched) == 1 and matched[0][0] == "delete" and matched[0][1] is MATCHED_CONDITIONS[0][1]
     after, met = [], set()

@@ -57,7 +57,7 @@ def rules(result):
 
 
 @pytest.mark.parametrize("partition_by", [["day"], None])
-def test_merges_of_different_days_both_commit_without_a_redo(run_both, reference_rows, table, partition_by):
+def test_merges_of_different_days_both_commit_without_a_retry(run_both, reference_rows, table, partition_by):
     for day in ("mon", "tue"):
         write_deltalake(table, DAYS.filter(pa.compute.equal(DAYS["day"], day)), partition_by=partition_by, mode="append")
     on = "target.day = source.day AND target.id = source.id"
@@ -80,7 +80,7 @@ def test_merges_of_different_days_both_commit_without_a_redo(run_both, reference
     ]
 
 
-def test_of_merges_of_the_same_rows_one_is_redone_and_no_update_is_lost(run_both, reference_rows, table):
+def test_of_merges_of_the_same_rows_one_is_retried_and_no_update_is_lost(run_both, reference_rows, table):
     write_deltalake(table, DAYS)
 
     first, second = run_both(
@@ -107,7 +107,7 @@ def test_two_merges_that_insert_one_new_key_make_one_row(run_both, reference_row
     assert second.metrics["numTargetRowsUpdated"] == 1
 
 
-def test_a_redo_uses_the_source_of_the_first_round(run_merge, interrupted, reference_rows, table):
+def test_a_retry_uses_the_source_of_the_first_attempt(run_merge, interrupted, reference_rows, table):
     write_deltalake(table, DAYS)
 
     def winner():
@@ -138,7 +138,7 @@ def test_a_source_that_a_lost_executor_kept_is_computed_again(spark, run_merge, 
     assert [row[2] for row in reference_rows()] == [111, 121, 131, 141]
 
 
-def test_a_winner_that_takes_away_what_was_matched_forces_a_redo(run_merge, interrupted, reference_rows, table):
+def test_a_winner_that_deletes_what_was_matched_forces_a_retry(run_merge, interrupted, reference_rows, table):
     write_deltalake(table, DAYS)
     result = run_merge(
         "VALUES (1L, 'mon', 5L), (8L, 'wed', 8L) AS t(id, day, v)",
@@ -189,7 +189,7 @@ def test_a_winner_that_changes_the_schema_is_for_the_next_try(run_merge, interru
     assert len({path.name for path in tmp_path.glob("table/*")} - before) == 1
 
 
-def test_files_of_a_lost_round_are_deleted(run_merge, interrupted, table, tmp_path):
+def test_files_of_a_failed_attempt_are_deleted(run_merge, interrupted, table, tmp_path):
     write_deltalake(table, DAYS)
     run_merge(
         "SELECT id, 1L AS v FROM range(10)",

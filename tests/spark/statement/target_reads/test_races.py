@@ -276,7 +276,7 @@ RACES = [
 ]
 
 
-def test_there_are_as_many_races_as_were_asked_for():
+def test_there_are_as_many_races_as_were_requested():
     assert len(RACES) >= 200
 
 

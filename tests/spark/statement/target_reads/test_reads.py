@@ -1,4 +1,4 @@
-"""Statements that read their own target: what they record, and what a faster writer does to them."""
+"""Statements that read their own target: what they record, and what a concurrent commit does to them."""
 
 import pyarrow as pa
 import pytest
@@ -129,7 +129,7 @@ def test_a_view_that_only_an_expectation_reads_is_read_again_with_the_rows(run_w
     assert rows() == [(1, "mon"), (2, "mon"), (3, "tue"), (9, "sat")]
 
 
-def test_a_merge_of_a_table_into_itself_sees_what_a_rival_adds(spark, raced, days, rows, last_commit):
+def test_a_merge_of_a_table_into_itself_sees_what_a_concurrent_commit_adds(spark, raced, days, rows, last_commit):
     statement = MergeStatement(
         table=days,
         source=of_target("SELECT max(id) + 1 AS id, 'next' AS day FROM t", days),

@@ -62,7 +62,7 @@ ALL = ["mon", "tue"]
         ("SELECT * FROM t WHERE day = 'mon' UNION ALL SELECT * FROM t WHERE id = CAST(3 AS INT)", [["mon"], ["tue"]]),
     ],
 )
-def test_a_read_is_told_by_the_conditions_right_above_it(spark, days, query, expected):
+def test_a_read_is_recorded_with_the_conditions_right_above_it(spark, days, query, expected):
     snapshot = DeltaLog.for_table(days).snapshot()
     reads = TargetReads(spark=spark, snapshot=snapshot)
     reads.look_into(open_source(spark, SqlSource(query, views={"t": TableSource(days)}), target=snapshot).frame)

@@ -119,14 +119,14 @@ def test_several_matches_of_one_row_do_not_blur_the_counts_of_rows_without_any(r
 
 
 @pytest.mark.parametrize("condition", ["target.s.a > 1", "exists(target.l, x -> x > 1)", "s.a > 1 AND rand() < 2"])
-def test_a_condition_that_only_spark_understands_is_asked_of_every_row(run_merge, reference_rows, table, condition):
+def test_a_condition_that_only_spark_understands_is_evaluated_on_every_row(run_merge, reference_rows, table, condition):
     rows = [{"id": i, "s": {"a": i}, "l": [i]} for i in range(4)]
     write_deltalake(table, pa.Table.from_pylist(rows))
     run_merge("SELECT 3L AS id, named_struct('a', 9L) AS s", clauses=NotMatchedBySourceDelete(condition=condition))
     assert [row[0] for row in reference_rows()] == [0, 1, 3]
 
 
-def test_a_condition_without_keys_tells_matched_from_unmatched_rows(run_merge, reference_rows, table):
+def test_a_condition_without_keys_separates_matched_from_unmatched_rows(run_merge, reference_rows, table):
     write_deltalake(table, FIVE)
     run_merge(
         "VALUES (2L, 'x'), (99L, 'y') AS t(low, v)",
