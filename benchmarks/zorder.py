@@ -74,8 +74,8 @@ class Skipped:
 
     def line(self, name: str) -> str:
         """The figures as text."""
-        each = ", ".join(f"{column} {share:.1%}" for column, share in self.shares.items())
-        return f"  {name:>10}: average {self.average:.1%}, worst {self.worst:.1%} of {self.files} files ({each})"
+        shares = ", ".join(f"{column} {share:.1%}" for column, share in self.shares.items())
+        return f"  {name:>10}: average {self.average:.1%}, worst {self.worst:.1%} of {self.files} files ({shares})"
 
 
 def make_table(table: Path, kind: str, rows: int) -> None:

@@ -1,4 +1,4 @@
-"""What Spark 4.0 to 4.3 do in different ways: asked for as a feature where that can be asked, else by the version."""
+"""What Spark 4.0 to 4.3 do in different ways: found as a feature where possible, else by the version."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def observe(rows: DataFrame, aggregates: Mapping[str, Column]) -> tuple[DataFram
     Spark before 4.1 hands structs, and arrays of them, to Python as objects of Java; here each is a ``Row``.
     """
     observation = Observation()
-    aggregate = F.struct(*(each.alias(name) for name, each in aggregates.items()))
+    aggregate = F.struct(*(column.alias(name) for name, column in aggregates.items()))
 
     def observed() -> Mapping[str, Any]:
         row = observation.get[_OBSERVED]

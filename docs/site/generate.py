@@ -70,7 +70,7 @@ def section(package: str, task: type[BaseOperator]) -> Iterator[str]:
     if not arguments:
         return
     yield "| argument | default | meaning |\n|---|---|---|"
-    defaults = {name: each.default for base in reversed(task.__mro__) for name, each in parameters(base).items()}
+    defaults = {name: parameter.default for base in reversed(task.__mro__) for name, parameter in parameters(base).items()}
     for argument in arguments:
         name, _, meaning = argument.partition(":")
         default = defaults.get(name, inspect.Parameter.empty)

@@ -43,7 +43,7 @@ def test_a_package_imports_without_what_it_must_not_know(package, forbidden):
 
 
 def test_the_core_works_without_numpy_and_pandas(tmp_path):
-    """Arrow converts through them when it is asked to; an Airflow worker may have neither."""
+    """Arrow converts through them when it must; an Airflow worker may have neither."""
     log = tmp_path / "_delta_log"
     log.mkdir()
     (log / f"{0:020d}.json").write_text(

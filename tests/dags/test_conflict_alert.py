@@ -27,7 +27,7 @@ def test_the_losing_task_reports_the_winner_and_tries_again(tmp_path, run_dag, x
     assert (len(history), won["airflowDelta"]["run_id"]) == (5, winner["run_id"])
 
 
-def test_nobody_is_told_where_nobody_was_in_the_way(tmp_path, run_dag):
+def test_no_alert_is_sent_without_a_conflict(tmp_path, run_dag):
     dag_run = run_dag(dag, logical_date=pendulum.datetime(2013, 1, 3), run_conf={"root": str(tmp_path)})
     assert str(dag_run.state.value) == "success"
     assert not (tmp_path / "conflicts.jsonl").exists()

@@ -86,7 +86,7 @@ def test_each_run_made_one_commit_in_each_table(month):
         assert len({token for *_, token in made}) == len(DAYS), table
 
 
-def test_runs_were_parallel_and_neighbours_conflicted(airflow, month, capsys):
+def test_runs_were_parallel_and_neighbors_conflicted(airflow, month, capsys):
     runs = airflow.runs("month")
     most = max(sum(other["start_date"] <= one["start_date"] < other["end_date"] for other in runs) for one in runs)
     assert most == 4

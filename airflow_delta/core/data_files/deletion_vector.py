@@ -18,13 +18,13 @@ from airflow_delta.core.data_files.row_bitmap import RowBitmap
 from airflow_delta.core.data_files.z85 import z85_decoded
 
 FRAME_BYTES = 8
-"""What a vector takes in a file besides its ``size_in_bytes``: its size before, its checksum behind."""
+"""What a deletion vector takes in a file besides its ``size_in_bytes``: its size before, its checksum behind."""
 
 _UUID_LENGTH = 20  # Characters of an encoded UUID; what stands before them is a directory.
 
 
 def deletion_vector_path(vector: Mapping[str, Any]) -> str | None:
-    """The file of a vector as the log spells paths (percent-encoded); None for one that is in the log itself.
+    """The file of a deletion vector as the log spells paths (percent-encoded); None for one that is in the log itself.
 
     Raises:
         ValueError: The storage type is not known, or the text is not a path of this type.
@@ -45,7 +45,7 @@ def deletion_vector_path(vector: Mapping[str, Any]) -> str | None:
 
 
 def inline_vector(vector: Mapping[str, Any]) -> RowBitmap:
-    """The deleted rows of a vector that is in the log itself (fields of ``DELETION_VECTOR``). Raises ``ValueError``."""
+    """The deleted rows of a deletion vector in the log itself (fields of ``DELETION_VECTOR``). Raises ``ValueError``."""
     size = vector["size_in_bytes"] or 0
     content = z85_decoded(vector["path_or_inline_dv"] or "")
     if not 0 <= len(content) - size < 4:  # noqa: PLR2004 - the padding
@@ -54,7 +54,7 @@ def inline_vector(vector: Mapping[str, Any]) -> RowBitmap:
 
 
 def stored_vector(vector: Mapping[str, Any], filesystem: pafs.FileSystem, path: str) -> RowBitmap:
-    """The deleted rows of a vector in a file.
+    """The deleted rows of a deletion vector in a file.
 
     Args:
         vector: Fields of ``DELETION_VECTOR``.
@@ -75,7 +75,7 @@ def stored_vector(vector: Mapping[str, Any], filesystem: pafs.FileSystem, path: 
 
 
 def framed_vector(content: bytes) -> bytes:
-    """A vector as it stands in a file: size, content, checksum."""
+    """A deletion vector as it stands in a file: size, content, checksum."""
     return struct.pack(">i", len(content)) + content + struct.pack(">I", zlib.crc32(content))
 
 

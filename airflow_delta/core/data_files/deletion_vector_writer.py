@@ -37,7 +37,7 @@ def write_deletion_vectors(
         root: The table's root, as the filesystem names it.
         deletion_vectors: For each data file the rows deleted from it: all of them, also those of an older one (``union``).
         directory: Where the files go, below the root; it must be there. The root itself when empty.
-        target_bytes: Size at which a file is full; a greater vector has a file of its own.
+        target_bytes: Size at which a file is full; a greater deletion vector has a file of its own.
 
     Returns:
         ``DELETION_VECTOR`` structs, in the order of ``deletion_vectors``. The statistics of the files they hang on must say

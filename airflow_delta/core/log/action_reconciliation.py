@@ -103,7 +103,7 @@ def file_keys(files: pa.Table) -> pa.ChunkedArray:
     )
     ids = pc.binary_join_element_wise(storage, path, "")
     ids = pc.if_else(pc.is_valid(offset), pc.binary_join_element_wise(ids, pc.cast(offset, pa.string()), "@"), ids)
-    # A line feed is never part of a percent-encoded path, so no path with a vector equals another path.
+    # A line feed is never part of a percent-encoded path, so no path with a deletion vector equals another path.
     return pc.if_else(pc.is_valid(deletion_vectors), pc.binary_join_element_wise(paths, ids, "\n"), paths)
 
 

@@ -94,7 +94,7 @@ def read_commits(store: LogStore, versions: Iterable[int], compacted: Sequence[C
         try:
             batch = _batch(store, sorted([*plain, *((compaction.end, compaction.status.path) for compaction in compacted)]))
         except CorruptLogError:
-            pass  # either a compacted file, or a commit that will be blamed again
+            pass  # either a compacted file, or a commit that will be reported again
         else:
             if _are_consistent(batch, wanted[0], [compaction.end for compaction in compacted]):
                 return batch

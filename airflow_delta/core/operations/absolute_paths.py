@@ -46,7 +46,7 @@ def absolute_vectors(deletion_vectors: pa.ChunkedArray, table_uri: str) -> pa.Ch
     """The deletion vectors (``DELETION_VECTOR``) named by absolute URIs; Python sees each file of deletion vectors once.
 
     Raises:
-        CorruptLogError: A vector cannot be located.
+        CorruptLogError: A deletion vector cannot be located.
     """
     if deletion_vectors.null_count == len(deletion_vectors):
         return deletion_vectors

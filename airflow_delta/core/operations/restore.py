@@ -34,7 +34,7 @@ from airflow_delta.core.transaction.row_tracking import ENABLED_PROPERTY, ROW_TR
 from airflow_delta.core.transaction.table_properties import is_append_only
 
 _EXAMPLES = 10  # of missing files, in the error
-_KEPT_PROMISES = ROW_FEATURES | {"rowTracking"}  # by those who wrote the rows, which keep their ids
+_KEPT_BY_WRITERS = ROW_FEATURES | {"rowTracking"}  # by those who wrote the rows, which keep their ids
 _STEP, _MARK = "delta.identity.step", "delta.identity.highWaterMark"
 
 
@@ -115,7 +115,7 @@ def restore(
     if version is None and timestamp is None:
         raise InvalidStatementError(statement="RESTORE", detail="it needs a version or a timestamp")
     target = log.snapshot(version, timestamp)
-    transaction = log.start_transaction(enforces=_KEPT_PROMISES)
+    transaction = log.start_transaction(enforces=_KEPT_BY_WRITERS)
     latest = transaction.snapshot
     if target.version == latest.version:
         detail = f"version {target.version} of {log.table_uri} is the latest one already"

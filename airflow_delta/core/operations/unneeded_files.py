@@ -72,7 +72,7 @@ def deletion_vector_files(deletion_vectors: pa.ChunkedArray, *, table: str) -> p
     """The files of these deletion vectors, as the log spells paths; Python sees each file, which holds many, once.
 
     Raises:
-        CorruptLogError: A vector cannot be located.
+        CorruptLogError: A deletion vector cannot be located.
     """
     if deletion_vectors.null_count == len(deletion_vectors):
         return pa.chunked_array([], pa.string())

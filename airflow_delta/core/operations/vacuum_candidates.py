@@ -146,7 +146,7 @@ def _newest_at(store: LogStore, times: dict[int, int], in_commit: InCommitTimest
 def removed_files(store: LogStore, commits: CommitRange) -> pa.Table:
     """The files that these commits removed, the deletion vectors that went with them, and their change data files.
 
-    A change data file and a vector count as being as old as can be: their commits are older than the retention.
+    A change data file and a deletion vector count as being as old as can be: their commits are older than the retention.
 
     Raises:
         CorruptLogError: A commit, or the place of a deletion vector, cannot be read.

@@ -11,7 +11,7 @@ trusted only as far as every known writer keeps them:
   keys and values as those of the columns ``item``, ``key`` and ``value``.
 - A column with bounds has a value, whatever the number of its NULLs is; bounds in the wrong order are ignored.
 - What a float's digits say is near the float, so near the double that a widened column makes of it.
-- Anything may be missing, or be no JSON at all. Then nothing is promised; it is never an error.
+- Anything may be missing, or be no JSON at all. Then nothing is known; it is never an error.
 
 Protocol: PROTOCOL.md, "Per-file Statistics".
 """

@@ -45,7 +45,7 @@ def schema_differences(
         table: Schema of the table.
         missing_as_null: Whether a column that the table lets be NULL may be missing in the rows.
         check_nullability: Whether a column that may be NULL in the rows and never in the table is a difference. Spark does not
-            ask so: it checks the rows.
+            do so: it checks the rows.
 
     Returns:
         Lines as ``orders.price: string in the source, decimal(10,2) in the table``; none when the rows fit.

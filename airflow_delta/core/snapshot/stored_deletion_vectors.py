@@ -27,10 +27,10 @@ class StoredDeletionVectors:
         self._locate = FileLocator.from_store(store)
 
     def read(self, deletion_vectors: pa.StructArray) -> list[RowBitmap]:
-        """For each vector (``DELETION_VECTOR``) the deleted rows; none for NULL.
+        """For each deletion vector (``DELETION_VECTOR``) the deleted rows; none for NULL.
 
         Raises:
-            CorruptDataFileError: A vector is not what the log says.
+            CorruptDataFileError: A deletion vector is not what the log says.
         """
         return [_NO_ROWS if descriptor is None else self._rows(descriptor) for descriptor in deletion_vectors.to_pylist()]
 

@@ -18,7 +18,7 @@ class RestoreStatement:
         version: The version to come back.
         timestamp: Or the time: milliseconds since the epoch, or ISO 8601 text.
         ignore_missing_files: Leave out files that are gone, instead of refusing.
-        dry_run: Tell which files would come and go, but commit nothing.
+        dry_run: Report which files would come and go, but commit nothing.
     """
 
     type_name: ClassVar[str] = "restore"

@@ -22,7 +22,7 @@ class DeletionVectorFiles(Protocol):
     """Deletion vectors, read and written; the conflict rules know no files."""
 
     def read(self, deletion_vectors: pa.StructArray) -> list[RowBitmap]:
-        """For each vector (``DELETION_VECTOR``) the deleted rows; none for NULL."""
+        """For each deletion vector (``DELETION_VECTOR``) the deleted rows; none for NULL."""
         ...
 
     def write(self, rows: Sequence[RowBitmap]) -> pa.StructArray:
@@ -33,7 +33,7 @@ class DeletionVectorFiles(Protocol):
 def rows_of_both(before: RowBitmap, theirs: RowBitmap, ours: RowBitmap) -> RowBitmap | None:
     """The rows that are deleted when both commits are made; None when that would be wrong.
 
-    As bitmaps, because a few bytes of a vector may name all rows of a large file.
+    As bitmaps, because a few bytes of a deletion vector may name all rows of a large file.
 
     Args:
         before: Rows that were deleted when both began.
@@ -51,7 +51,7 @@ def united(
 ) -> tuple[CommitActions, CommitActions]:
     """Settle what the winner did to files from which it only deleted rows, and other rows than the attempt.
 
-    Where the attempt deletes rows of such a file too, its vector becomes that of both.
+    Where the attempt deletes rows of such a file too, its deletion vector becomes that of both.
 
     Args:
         ours: What the attempt writes; it decides row by row.
@@ -62,7 +62,7 @@ def united(
         Both, so that ``theirs`` does not name those files any more; unchanged where there are none.
 
     Raises:
-        CorruptDataFileError: A vector is not what the log says.
+        CorruptDataFileError: A deletion vector is not what the log says.
     """
     files = _updated_files(ours, theirs)
     count = len(files)

@@ -150,7 +150,7 @@ class PermittedExpression:
     column: Column
     names: frozenset[str]
 
-    def check_analysed(self, frame: DataFrame, columns: Iterable[str]) -> None:
+    def check_analyzed(self, frame: DataFrame, columns: Iterable[str]) -> None:
         """Return if Spark found the names among these columns, and the value is deterministic.
 
         Args:

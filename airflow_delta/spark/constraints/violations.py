@@ -107,7 +107,7 @@ def readable(visible: DataFrame, rule: str, text: str, *, table: str, is_conditi
     try:
         expression = permitted_expression(rule, text, table=table, spark=visible.sparkSession)
         analyzed = (visible.where if is_condition else visible.select)(expression.column)
-        expression.check_analysed(analyzed, visible.columns)
+        expression.check_analyzed(analyzed, visible.columns)
     except (AnalysisException, ParseException) as error:
         raise TableRuleUnreadableError(rule=rule, detail=first_line(error)) from error
     except Py4JJavaError as error:

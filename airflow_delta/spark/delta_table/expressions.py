@@ -128,14 +128,14 @@ def _column(expression: Expression) -> Column:
 def _shown(rows: DataFrame) -> str | None:
     """The one expression of a projection as Spark writes it once it is analyzed, columns with their qualifiers."""
     try:
-        return str(_analysed(rows).projectList().head().child().sql())
+        return str(_analyzed(rows).projectList().head().child().sql())
     except Py4JError:  # an aggregate, a window function
         return None
 
 
 def _unqualified(rows: DataFrame, ids: Mapping[int, str]) -> list[tuple[str, str]]:
     """Name and side of each column that is shown without qualifier, in order: those taken from a frame that has no alias."""
-    leaves = _analysed(rows).projectList().head().child().collectLeaves()
+    leaves = _analyzed(rows).projectList().head().child().collectLeaves()
     columns = [leaf for leaf in map(leaves.apply, range(leaves.size())) if leaf.nodeName() == "AttributeReference"]
     return [
         (str(column.name()), ids[column.exprId().id()])
@@ -160,17 +160,17 @@ def _placed(text: str, columns: list[tuple[str, str]]) -> str:
 
 
 def _ids(rows: DataFrame, side: str) -> dict[int, str]:
-    output = _analysed(rows).output()
+    output = _analyzed(rows).output()
     return {output.apply(position).exprId().id(): side for position in range(output.size())}
 
 
-def _analysed(rows: DataFrame) -> Any:
+def _analyzed(rows: DataFrame) -> Any:
     return rows._jdf.queryExecution().analyzed()  # noqa: SLF001 - PySpark offers no other way
 
 
 def _sides(rows: DataFrame, side: str) -> dict[Qualifier, str]:
     """Everything that can stand before a column's name: ``spark_catalog.default.t``, ``default.t``, ``t``."""
-    output = _analysed(rows).output()
+    output = _analyzed(rows).output()
     found: dict[Qualifier, str] = {}
     for position in range(output.size()):
         parts = output.apply(position).qualifier()

@@ -89,7 +89,7 @@ class LogTail:
         Raises:
             VersionNotFoundError: The starting version does not exist (or no more).
             TimestampOutOfRangeError: No version is as late as the starting time.
-            InvalidStatementError: The starting time is none.
+            InvalidStatementError: The starting time is invalid.
         """
         options, latest = self._options, self._began.version
         version = options.starting_version

@@ -38,7 +38,7 @@ def read_stream(spark: SparkSession, table: str, *, read_change_feed: bool = Fal
 
     options |= {"readChangeFeed": True} if read_change_feed else {}
     texts = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in options.items()}
-    # Here errors come as themselves; what Spark's processes raise comes as text. Where a new stream begins is not asked yet:
+    # Here errors come as themselves; what Spark's processes raise comes as text. Where a new stream begins is not read yet:
     # for one that goes on, that version may be cleaned up.
     open_tail({**texts, "path": table})
     spark.dataSource.register(DeltaStreamSource)

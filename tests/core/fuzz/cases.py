@@ -160,8 +160,8 @@ class Case:
             "token": lambda: self._answer("token", lambda: log.find_commit("token", after=version)),
         }
         is_about_rows = any(not path.startswith("_delta_log/") for path in self.mutation.changes)
-        asked = random.choices(sorted(questions), [1, 1, 4, 1, 1, 2, 5])  # changes, history, rows, time, token, version, where
-        for question in ["rows"] if is_about_rows else asked:
+        kinds = random.choices(sorted(questions), [1, 1, 4, 1, 1, 2, 5])  # changes, history, rows, time, token, version, where
+        for question in ["rows"] if is_about_rows else kinds:
             questions[question]()
         return self.answers
 
@@ -330,7 +330,7 @@ class Case:
         pruned = self._answer(f"where {where}", lambda: snapshot.files(where)) if self._has_original_schema(snapshot) else None
         files = None if pruned is None else self._answer("files", snapshot.files)
         if files is None:
-            return  # not asked, or something outside what the predicate needed is broken
+            return  # not read, or something outside what the predicate needed is broken
         if not set(pruned["path"].to_pylist()) <= set(files["path"].to_pylist()):
             raise WrongAnswerError(f"{where} finds files that are not there")
         if where == "p = 'a'":

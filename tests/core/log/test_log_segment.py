@@ -217,7 +217,7 @@ def test_a_commit_that_comes_while_the_listing_runs_is_no_gap(monkeypatch):
     assert described(find_segment(handmade.store)) == (3, None, [0, 1, 2, 3])
 
 
-def test_a_segment_that_breaks_its_promises_cannot_be_made():
+def test_a_segment_that_breaks_its_invariants_cannot_be_made():
     segment = find_segment(handmade_log(range(4)).store)
     with pytest.raises(ValueError, match="do not make up"):
         LogSegment(table="t", version=2, checkpoint=None, commits=segment.commits, commit_of_version=segment.commit_of_version)

@@ -103,7 +103,7 @@ def test_a_rule_of_writers_goes_at_once():
         ({"delta_columnMapping.mode": "name"}, "columnMapping", "write the rows into a new table"),
     ],
 )
-def test_what_a_property_promises_is_not_taken_away(properties, feature, cure):
+def test_a_feature_that_a_property_enables_is_not_dropped(properties, feature, cure):
     table = Table(**properties)
     assert table.refused(feature).cure.startswith(cure)
     assert feature in (table.protocol.writer_features or {"appendOnly"})

@@ -265,7 +265,7 @@ def test_files_come_back_with_the_ids_of_their_rows():
     assert (row["base_row_id"], row["default_row_commit_version"], row["data_change"]) == (7, 3, True)
 
 
-def test_row_ids_that_were_taken_away_since_are_not_promised_again():
+def test_row_ids_that_were_removed_since_are_not_enabled_again():
     rows = add("f", stats='{"numRecords":2}')
     log = HandmadeLog().commit(protocol(1, 7, writerFeatures=["domainMetadata", "rowTracking"]), metadata(), rows)
     log.store.write("f", b"rows")

@@ -71,7 +71,7 @@ def test_a_column_with_bounds_is_not_all_null(condition):
 
 
 @pytest.mark.parametrize("condition", ["v = 4", "v < 4", "v > 4"])
-def test_a_minimum_above_the_maximum_promises_nothing(condition):
+def test_a_minimum_above_the_maximum_bounds_nothing(condition):
     stats = {"numRecords": 2, "minValues": {"v": 5}, "maxValues": {"v": 3}, "nullCount": {"v": 0}}
     assert verdict(condition, stats, schema_string(v="long")) == MAYBE
 

@@ -23,14 +23,14 @@ from airflow_delta.core.predicate import (
 )
 from tests.core.predicate.strategies import PARTITION_COLUMNS, SCHEMA, predicates, samples
 
-JUDGE = duckdb.connect()
+REFERENCE = duckdb.connect()
 
 
 def truth(rows, sql):
     """TRUE, FALSE or NULL for each row, as duckdb says."""
     naive = rows.set_column(rows.schema.get_field_index("ts"), "ts", rows["ts"].cast(pa.timestamp("us")))
-    JUDGE.register("sample", naive.append_column("position", pa.array(range(len(rows)), pa.int64())))
-    return [value for (value,) in JUDGE.sql(f"SELECT ({sql}) FROM sample ORDER BY position").fetchall()]
+    REFERENCE.register("sample", naive.append_column("position", pa.array(range(len(rows)), pa.int64())))
+    return [value for (value,) in REFERENCE.sql(f"SELECT ({sql}) FROM sample ORDER BY position").fetchall()]
 
 
 def by_file(sample, values):

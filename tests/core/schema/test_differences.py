@@ -1,4 +1,4 @@
-"""What keeps rows from fitting a table, in lines."""
+"""Why rows do not conform to a table, in lines."""
 
 import pytest
 

@@ -143,7 +143,7 @@ def test_one_domain_set_twice_conflicts_and_two_domains_do_not(attempt):
     [
         pytest.param({"app"}, True, id="requested-for"),
         pytest.param({"other"}, False, id="another-application"),
-        pytest.param(set(), False, id="written-without-asking"),
+        pytest.param(set(), False, id="written-without-a-request"),
     ],
 )
 def test_progress_of_an_application_conflicts_where_it_was_read(attempt, read, conflicts):

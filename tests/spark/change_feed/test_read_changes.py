@@ -49,7 +49,7 @@ def test_a_range_is_given_by_versions_or_times_and_columns_by_name(spark, record
     assert read_changes(spark, table.log, 0, 0).collect() == []
 
 
-def test_what_cannot_be_told_is_refused_before_anything_is_read(spark, recorded):
+def test_an_impossible_range_is_refused_before_anything_is_read(spark, recorded):
     table = recorded()
     table.insert("SELECT 1L AS id, 'a' AS p, 1L AS v")
     with pytest.raises(VersionNotFoundError):

@@ -97,7 +97,7 @@ def test_a_merge_that_takes_whole_files_and_changes_rows_tells_of_all_of_them(ta
     assert sum(table.check(table.by_spark, table.by_deltalake).values()) == 5 + 2 * 4 + 1
 
 
-def test_a_row_deleted_by_several_matches_is_told_once(table20):
+def test_a_row_deleted_by_several_matches_is_recorded_once(table20):
     table = table20()
     table.merge("SELECT id % 3 AS id, 'x' AS p, id AS v FROM range(9)", [MatchedDelete()])
     assert sum(table.check(table.by_spark, table.by_deltalake).values()) == 3

@@ -15,7 +15,7 @@ FEATURES = {
 }
 
 
-def test_all_promises_are_kept_beside_all_features(create, write_rows, change, put_together, seen, column, table):
+def test_all_constraints_are_enforced_beside_all_features(create, write_rows, change, put_together, seen, column, table):
     create(
         """k BIGINT GENERATED ALWAYS AS IDENTITY, id BIGINT, `odd name` INT DEFAULT 5,
            twice INT GENERATED ALWAYS AS (`odd name` * 2)""",

@@ -22,7 +22,7 @@ def example(brings):
     return caught.value.constraint, json.loads(caught.value.example)
 
 
-def test_a_write_shows_a_row_that_breaks_the_promise_that_it_names(create, write_rows):
+def test_the_error_of_a_write_shows_a_row_that_violates_the_constraint(create, write_rows):
     create(
         "id BIGINT, v INT NOT NULL, day DATE",
         partition_by=["day"],

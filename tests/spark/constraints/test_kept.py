@@ -63,7 +63,7 @@ def test_a_constraint_on_a_partition_column_and_a_member_of_a_struct(create, wri
 
 
 @pytest.mark.parametrize("properties", [{}, VECTORS])
-def test_an_update_breaks_no_promise_also_of_columns_that_it_does_not_touch(create, write_rows, change, seen, properties):
+def test_an_update_violates_no_constraint_also_of_columns_that_it_does_not_touch(create, write_rows, change, seen, properties):
     create("id BIGINT, v BIGINT, w BIGINT, z BIGINT", constraints={"sum": "v + w < 10", "z": "z >= 0"}, properties=properties)
     write_rows("SELECT id, id AS v, id AS w, 0L AS z FROM range(4)")
     with pytest.raises(ConstraintViolatedError) as caught:
@@ -94,7 +94,7 @@ def test_an_update_puts_no_null_where_there_must_be_none_at_any_depth(create, wr
 
 
 @pytest.mark.parametrize("properties", [{}, VECTORS])
-def test_a_merge_breaks_no_promise_with_updates_or_inserts(create, write_rows, put_together, seen, properties):
+def test_a_merge_violates_no_constraint_with_updates_or_inserts(create, write_rows, put_together, seen, properties):
     create("id BIGINT, v BIGINT, w BIGINT", constraints={"sum": "v + w < 10"}, properties=properties)
     write_rows("SELECT id, id AS v, id AS w FROM range(4)")
     clauses = [MatchedUpdate(assignments={"v": "source.v"}), NotMatchedInsert()]

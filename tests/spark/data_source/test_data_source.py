@@ -150,7 +150,7 @@ class TestWriting:
             delta.sql("SELECT 1L AS id, named_struct('a', 'xyz') AS s").write.format("delta").mode("append").save(table)
         assert _names(table) == ["_delta_log"]
 
-    def test_a_table_whose_promises_take_sql_is_refused(self, delta, table, write_rows):
+    def test_a_table_whose_constraints_need_sql_is_refused(self, delta, table, write_rows):
         write_rows("SELECT 1L AS id")
         DeltaLog.for_table(table).alter().add_constraint("positive", "id > 0")
         with pytest.raises(AnalysisException, match="checkConstraints"):

@@ -191,7 +191,7 @@ class TestHistory:
         assert calls == [(spark, "hdfs://lake/copy", None, ())]
 
 
-class TestUpkeep:
+class TestMaintenance:
     def test_a_vacuum_deletes_what_no_version_needs_and_answers_nothing(self, spark, table, birds, reference_rows):
         birds.delete("id = 1")
         with pytest.raises(RetentionTooShortError):
@@ -214,7 +214,7 @@ class TestUpkeep:
         assert row.metrics.filesAdded.totalSize == _size(ReferenceTable(table))
         assert reference_rows() == [*BIRDS, (4, "tit", 11)]
 
-    def test_z_order_keeps_the_rows_and_is_told_by_the_history(self, birds, write_rows, reference_rows):
+    def test_z_order_keeps_the_rows_and_is_in_the_history(self, birds, write_rows, reference_rows):
         write_rows("SELECT 4L AS id, 'tit' AS name, 11 AS grams")
         (row,) = birds.optimize().executeZOrderBy(["grams", "id"]).collect()
         assert (row.metrics.numFilesAdded, row.metrics.numFilesRemoved) == (1, 2)

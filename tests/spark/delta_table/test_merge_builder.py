@@ -92,7 +92,7 @@ def test_rows_that_the_source_lacks_are_changed_and_deleted(birds, news, referen
         lambda: (F.col("u.id") == F.col("e.id")) & (F.lit(0) < F.col("e.grams")),
     ],
 )
-def test_the_keys_of_a_condition_are_recognised_however_it_is_written(birds, news, table, condition, monkeypatch):
+def test_the_keys_of_a_condition_are_recognized_however_it_is_written(birds, news, table, condition, monkeypatch):
     found = []
     parse = merge_module.parse_condition
     monkeypatch.setattr(merge_module, "parse_condition", lambda *arguments: found.append(parse(*arguments)) or found[-1])

@@ -180,7 +180,7 @@ def test_backticks_tell_a_column_with_a_dot_from_a_member(spark, write_rows, tab
     assert (structs(log)[1], structs(log, "s.a")[1], structs(log, "t.u")[1]) == ({"a": 10, "x.y": 20}, 30, 40)
 
 
-def test_a_member_that_is_never_null_keeps_its_promise_where_a_null_struct_is_filled(spark, write_rows, table):
+def test_a_not_null_member_stays_enforced_where_a_null_struct_is_filled(spark, write_rows, table):
     write_rows("SELECT 1L AS id, CAST(NULL AS STRUCT<a: INT, b: INT>) AS s")
     log = DeltaLog.for_table(table)
     log.alter().add_constraint("b", "s IS NULL OR s.b IS NOT NULL")

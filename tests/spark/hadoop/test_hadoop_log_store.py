@@ -32,7 +32,7 @@ def test_no_path_leaves_the_table(spark, tmp_path, path):
 
 def test_a_file_where_the_log_would_be_is_no_commit(spark, tmp_path):
     (tmp_path / "_delta_log").write_bytes(b"")
-    with pytest.raises(OSError) as caught:  # noqa: PT011 - of which kind is what is asked below
+    with pytest.raises(OSError) as caught:  # noqa: PT011 - the kind is asserted below
         HadoopLogStore(spark, str(tmp_path)).write_if_absent("_delta_log/0", b"x")
     assert not isinstance(caught.value, FileExistsError)
 

@@ -69,7 +69,7 @@ def test_rows_that_vectors_hide_are_left_to_optimize_where_files_are_few(spark, 
     assert sorted(log.refresh().to_arrow().read_all()["id"].to_pylist()) == [5, 6, 7, 8, 9]
 
 
-def test_a_failure_is_told_and_leaves_the_commit(spark, log, monkeypatch):
+def test_a_failure_is_reported_and_leaves_the_commit(spark, log, monkeypatch):
     last = write_rows(spark, log, "a", range(1))
     monkeypatch.setattr(auto_compaction, "candidates", lambda *_: 1 / 0)
     assert compacted_after(spark, log, last, Origin()).details == {"autoCompaction": {"error": "ZeroDivisionError"}}

@@ -164,7 +164,7 @@ def test_nothing_is_created_before_the_first_file(table):
     ],
     ids=lambda source: type(source).__name__,
 )
-def test_entrusted_files_go_only_when_nothing_was_committed(table, error, is_left):
+def test_kept_files_are_deleted_only_when_nothing_was_committed(table, error, is_left):
     with suppress(DeltaError, KeyboardInterrupt), StagingArea(table) as staging:
         file = staged_file(staging, table)
         staging.keep()

@@ -130,7 +130,7 @@ def test_no_rows_make_no_file(spark, table, sink):
             assert not Path(table).exists()
 
 
-def test_null_where_a_value_is_promised_is_counted_over_all_rows_and_leaves_no_file(spark, table, sink):
+def test_null_in_a_not_null_column_is_counted_over_all_rows_and_leaves_no_file(spark, table, sink):
     rows = spark.sql("SELECT IF(id % 2 = 0, NULL, id) AS id, NAMED_STRUCT('u', id) AS s FROM range(10)").repartition(3)
     fields = from_spark(rows.schema).fields
     declared = StructType((StructField(fields[0].name, fields[0].type, nullable=False), *fields[1:]))

@@ -70,7 +70,7 @@ def test_a_stream_starts_where_its_options_say(table, append, stream):
     assert ids(stream(checkpoint="latest", startingVersion="latest")) == [[3]]
 
 
-def test_removed_rows_end_a_stream_unless_it_is_told_to_pass_over_them(table, append, stream):
+def test_removed_rows_end_a_stream_unless_its_options_skip_them(table, append, stream):
     append(0, 3)
     assert ids(stream()) == [[0, 1, 2]]
     append(3, 4)
@@ -195,7 +195,7 @@ def test_options_that_cannot_be_meant_are_refused_at_once(spark, table, append, 
         read_stream(spark, table, **options)
 
 
-def test_a_missing_table_is_told_at_once_and_a_missing_version_where_a_new_stream_begins(spark, table, append, stream):
+def test_a_missing_table_is_an_error_at_once_and_a_missing_version_where_a_new_stream_begins(spark, table, append, stream):
     with pytest.raises(TableNotFoundError):
         read_stream(spark, table)
     append(0, 1)

@@ -101,7 +101,7 @@ def test_rows_that_went_from_a_touched_file_meanwhile_stay_gone(spark, write_row
 
 
 @pytest.mark.parametrize("feature", ["materializePartitionColumns", "variantShredding-preview"])
-def test_a_promise_that_is_not_kept_here_and_came_meanwhile_ends_the_write_before_more_is_written(
+def test_a_feature_unsupported_here_that_came_meanwhile_ends_the_write_before_more_is_written(
     write_rows, table, during_staging, monkeypatch, feature
 ):
     write_rows(ROWS.format(0, 4))

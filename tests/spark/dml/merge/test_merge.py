@@ -409,7 +409,7 @@ def test_a_failed_expectation_leaves_nothing(run_merge, reference_rows, table):
 
 
 @pytest.mark.parametrize("clause", [MatchedUpdate(), NotMatchedInsert()])
-def test_null_where_the_table_promises_a_value_is_refused(run_merge, table, clause):
+def test_null_in_a_not_null_column_is_refused(run_merge, table, clause):
     schema = pa.schema([pa.field("id", pa.int64()), pa.field("v", pa.string(), nullable=False)])
     write_deltalake(table, pa.table({"id": [1], "v": ["a"]}, schema=schema))
     before = everything(table)
