@@ -57,7 +57,7 @@ def commit(attempt: CommitAttempt, store: LogStore, *, max_attempts: int, backof
     Raises:
         CommitConflictError: A winner forbids the attempt. Nothing was written.
         TableExistsError: The table to be created is there. Nothing was written.
-        CommitAttemptsExhaustedError: Others were faster ``max_attempts`` times. Nothing was written.
+        CommitAttemptsExhaustedError: Other commits took ``max_attempts`` versions first. Nothing was written.
         CommitStateUnknownError: The storage neither answered nor showed afterwards whether the write succeeded.
         StorageAccessError: The storage refuses, or is full. Nothing was written.
         UnfinishedCommitError: Another writer has left the next version half written. Nothing was written.

@@ -1,4 +1,4 @@
-"""THE CONFLICT RULES: may the attempt still commit, although the winner was faster?
+"""THE CONFLICT RULES: may the attempt still commit after the winner?
 
 ``RULES`` is the table of contents; its order is that of ``ConflictChecker.scala`` in Delta Spark. Each rule either raises, or
 gives the attempt as it stands after the winner (ids, times and versions move on, the winner's protocol and harmless changes of
@@ -7,7 +7,7 @@ its metadata are taken over). Four rules of Delta Spark are refined where the lo
 * an added file conflicts only if its partition values *and statistics* admit a row that the attempt looked for, and, where the
   attempt can have it read (``ConfirmConflictingFiles``), only if it holds one;
 * a winner that only rearranged rows (``dataChange`` false throughout) did not change what the attempt read. From then on the
-  attempt stands on the rearranged files instead, so a later change of these is seen;
+  attempt depends on the rearranged files instead, so a later change of these is seen;
 * a statement that decides row by row does not care about rows that others deleted, and two that delete different rows of one
   file are both made (their deletion vectors are united before the rules are applied);
 * of a rewrite in bins only those are lost of which the winner removed an input.

@@ -52,8 +52,8 @@ def added_files_the_attempt_should_have_read(attempt: CommitAttempt, winner: Win
 def removed_files_the_attempt_read(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
     """The winner must not have changed rows that the attempt used.
 
-    To a ``row_wise`` attempt, rows that are gone do not matter; where it changes the same file, the next rule looks at it.
-    After a winner that only rearranged rows, the attempt stands on the rearranged files, so that their later changes are seen.
+    To a ``row_wise`` attempt, deleted rows do not matter; where it changes the same file, the next rule looks at it.
+    After a winner that only rearranged rows, the attempt depends on the rearranged files, so that their later changes are seen.
     """
     removed = winner.actions.removes
     if winner.only_rearranges:
@@ -82,7 +82,7 @@ def removed_files_the_attempt_removes_too(attempt: CommitAttempt, winner: Winnin
 def _files_with_rows_looked_for(attempt: CommitAttempt, added: pa.Table) -> pa.Table:
     """The added files that may hold a row which the attempt looked for.
 
-    They are told apart by partition values and statistics first; then, where the statement has a way to, by reading them.
+    Partition values and statistics decide first; then, where the statement can, it reads the files that remain.
     """
     if attempt.read_whole_table:
         return added

@@ -76,7 +76,7 @@ class OptimisticTransaction:
         deletion_vectors: DeletionVectorFiles | None = None,
         backoff: Backoff = commit_loop.RETRIES,
     ) -> None:
-        """Stand on ``snapshot``, or before the first version of a table when it is None.
+        """Start from ``snapshot``, or before the first version of a table when it is None.
 
         Args:
             store: The table.
@@ -115,7 +115,7 @@ class OptimisticTransaction:
 
     @property
     def read_version(self) -> int:
-        """Version the transaction stands on; -1 for a table that is to be created."""
+        """Version the transaction was computed from; -1 for a table that is to be created."""
         return -1 if self._snapshot is None else self._snapshot.version
 
     @property
@@ -200,7 +200,7 @@ class OptimisticTransaction:
             metrics: Delta's operation metrics.
             tags: Delta's tags of a commit.
             origin: The run that requests it. Its token stands for one commit: any commit with it counts as this one.
-            max_attempts: Versions to try before giving up against faster writers.
+            max_attempts: Versions to try before giving up against concurrent writers.
             allow_empty: Commit even when there is nothing to write; otherwise nothing is committed then.
             resolve_conflicts: Whether to be rebased over winners that do not conflict; an operation that replaces
                 the table's state as a whole (restore, clone, convert) is never rebased.
@@ -212,8 +212,8 @@ class OptimisticTransaction:
 
         Raises:
             ConcurrentWriteError: Another writer committed first, and ``resolve_conflicts`` is False.
-            CommitConflictError: A faster writer made the work wrong.
-            CommitAttemptsExhaustedError: Others were faster ``max_attempts`` times.
+            CommitConflictError: A commit that won forbids this one.
+            CommitAttemptsExhaustedError: Other commits took ``max_attempts`` versions first.
             CommitStateUnknownError: The storage did not answer.
             StorageAccessError: The storage refuses.
             TableExistsError: The table to be created is there.
@@ -264,7 +264,7 @@ class OptimisticTransaction:
             operation: What the history shows.
             metrics: Gives Delta's operation metrics of what is committed.
             origin: The run that requests it.
-            max_attempts: Versions to try before giving up against faster writers.
+            max_attempts: Versions to try before giving up against concurrent writers.
 
         Returns:
             ``lost_bins`` lists those left out; ``committed`` is False when nothing was left.

@@ -38,7 +38,7 @@ class WinningCommit:
 
     @property
     def operation(self) -> str | None:
-        """Delta's name of what it did; None where the writer left no word."""
+        """Delta's name of what it did; None where the writer did not record it."""
         return self.actions.commit_info.operation if self.actions.commit_info else None
 
     @property
@@ -51,7 +51,7 @@ class WinningCommit:
 
     @property
     def is_blind_append(self) -> bool:
-        """Whether its writer said that it read nothing; silence is a no."""
+        """Whether its writer recorded that it read nothing; False where it recorded nothing."""
         return bool(self.actions.commit_info and self.actions.commit_info.is_blind_append)
 
     @property
