@@ -42,7 +42,7 @@ def reference_reader(duckdb_connection):
 
 def run(home, day):
     """Run the day to its end and return what its tasks returned."""
-    code = home.start("flights_daily", day).wait(timeout=900)
+    code = home.start("flights_daily", day).wait(timeout=1800)
     assert code == 0, home.log_file("flights_daily", day).read_text()[-8_000:]
     tasks = home.task_runs("flights_daily", day)
     assert {task.state for task in tasks} == {"success"}
@@ -56,7 +56,7 @@ def two_days(home):
     try:
         home.await_begin(watch, "flights_watch", FIRST)
         results = {day: run(home, day) for day in (FIRST, SECOND)}
-        assert watch.wait(timeout=120) == 0
+        assert watch.wait(timeout=600) == 0
     finally:
         watch.kill()
     return results

@@ -22,7 +22,7 @@ def test_a_driver_ends_with_its_jvm_but_not_with_a_shell(monkeypatch, from_jvm):
     parent.kill()
     parent.wait()
     time.sleep(0 if from_jvm else 2)
-    gone, alive = psutil.wait_procs([driver], timeout=10 if from_jvm else 0)
+    gone, alive = psutil.wait_procs([driver], timeout=60 if from_jvm else 0)
     for process in alive:
         process.kill()
     assert (len(gone), len(alive)) == ((1, 0) if from_jvm else (0, 1))

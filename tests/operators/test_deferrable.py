@@ -218,7 +218,7 @@ async def event_of(waiting, **happens):
             return event.payload["state"]
         return None
 
-    return (await asyncio.gather(asyncio.wait_for(first(), 10), meanwhile()))[0]
+    return (await asyncio.gather(asyncio.wait_for(first(), 120), meanwhile()))[0]
 
 
 def leave(base, attempt):

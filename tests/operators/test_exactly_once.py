@@ -17,7 +17,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from airflow_delta.operators import DeltaMergeOperator, DeltaWriteOperator
 
-SECONDS_OF_A_JOB = 120
+SECONDS_OF_A_JOB = 600
 
 
 @pytest.fixture

@@ -63,7 +63,7 @@ def test_a_task_that_is_killed_during_its_merge_leaves_no_half_commit_and_commit
     seen = []
 
     def look(_):
-        _, alive = psutil.wait_procs(processes_on(table), timeout=30)
+        _, alive = psutil.wait_procs(processes_on(table), timeout=120)
         documents = list((table / "_airflow_delta").rglob("*.json"))
         seen.append((alive, documents, rows(table), DeltaLog.for_table(str(table)).snapshot().version))
 

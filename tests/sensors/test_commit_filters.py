@@ -241,7 +241,7 @@ def test_the_triggerer_goes_on_where_the_worker_stopped(table, context):
         await asyncio.sleep(0.1)
         assert not waiting.done()
         table.write(rows=6)
-        return (await asyncio.wait_for(waiting, 10)).payload
+        return (await asyncio.wait_for(waiting, 120)).payload
 
     assert asyncio.run(wait()) == {"version": 2}
 
@@ -276,7 +276,7 @@ def test_a_storage_that_does_not_answer_is_waited_for_by_the_triggerer(table, mo
     trigger = DeltaCommitWaitTrigger(table=str(table.root), delta_conn_id="delta_default", wait=wait, poll_interval=0.01)
 
     async def fire():
-        return (await asyncio.wait_for(anext(trigger.run()), 10)).payload
+        return (await asyncio.wait_for(anext(trigger.run()), 120)).payload
 
     assert asyncio.run(fire()) == {"version": 0}
 
@@ -291,7 +291,7 @@ def test_a_dag_waits_for_the_run_of_another(table, run_dag, xcom, how):
             table="{{ dag_run.conf['table'] }}",
             run_of={"dag_id": "daily", "logical_date": "{{ logical_date }}"},
             poke_interval=0.2,
-            timeout=60,
+            timeout=300,
             **how,
         )
 

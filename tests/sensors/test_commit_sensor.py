@@ -121,7 +121,7 @@ def test_a_dag_waits_for_a_commit_and_returns_its_version(tmp_path, run_dag, xco
             after_version="{{ 0 }}",
             deferrable=deferrable,
             poke_interval=0.1,
-            timeout=60,
+            timeout=300,
         )
 
     def later():

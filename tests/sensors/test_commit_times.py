@@ -210,7 +210,7 @@ def first_payload(trigger_arguments):
     async def first():
         return (await anext(DeltaCommitWaitTrigger(**json.loads(json.dumps(trigger_arguments))).run())).payload
 
-    return asyncio.run(asyncio.wait_for(first(), timeout=10))
+    return asyncio.run(asyncio.wait_for(first(), timeout=120))
 
 
 @pytest.mark.parametrize("more", [{}, {"operations": "MERGE"}])

@@ -57,7 +57,7 @@ class Triggerer:
         self.unconfirmed = []
 
     async def events(self, count):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             while len(self.fired) < count:
                 await asyncio.sleep(0.005)
                 self.persist()
@@ -77,7 +77,7 @@ async def triggerer(table, store, **arguments):
 
 
 async def settled(condition):
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while not condition():  # noqa: ASYNC110 - what it waits for are files and plain values
             await asyncio.sleep(0.005)
 
@@ -201,7 +201,7 @@ def test_a_missing_table_is_waited_for(table, start):
     async def scenario():
         store = AssetStore()
         async with triggerer(table, store, start=start) as life:
-            await asyncio.sleep(0.05)
+            await settled(lambda: STATE_KEY in store)
             assert life.fired == []
             assert not table.root.exists()
             table.create()
