@@ -77,15 +77,21 @@ RUNNERS: Mapping[type, Runner] = dict(
         runner(
             VacuumStatement,
             lambda run, statement: vacuum_table(run.log, statement, origin=run.origin, executor=run.backend.vacuum_executor),
+            commits="without token",
         ),
         runner(
             CheckpointStatement,
             lambda run, statement: write_checkpoint(run.log, statement, writer=run.backend.checkpoint_writer),
+            commits="never",
         ),
-        runner(CompactLogStatement, lambda run, statement: compact_log(run.log, statement)),
-        runner(CleanUpLogStatement, lambda run, statement: clean_up_log(run.log, statement)),
-        runner(StatisticsStatement, lambda run, statement: compute_statistics(run.log, statement, origin=run.origin)),
-        runner(ManifestStatement, lambda run, _: write_manifests(run.log)),
+        runner(CompactLogStatement, lambda run, statement: compact_log(run.log, statement), commits="never"),
+        runner(CleanUpLogStatement, lambda run, statement: clean_up_log(run.log, statement), commits="never"),
+        runner(
+            StatisticsStatement,
+            lambda run, statement: compute_statistics(run.log, statement, origin=run.origin),
+            commits="without token",
+        ),
+        runner(ManifestStatement, lambda run, _: write_manifests(run.log), commits="never"),
         runner(HealthStatement, lambda run, statement: execute_health_check(run.log, statement), commits="never"),
         runner(MaintenanceStatement, _maintain, commits="in steps"),
     )

@@ -1,4 +1,4 @@
-"""Statements that maintain a table's files and log. Their commits are not searched by token: each statement may run again."""
+"""Statements that maintain a table's files and log. Their commits carry no token: a retry runs the statement again."""
 
 from __future__ import annotations
 

@@ -14,8 +14,12 @@ from airflow_delta.core.table_changes.verification import RowsCheck, check_rows
 from airflow_delta.jobs.maintenance import Optimizer
 from airflow_delta.jobs.maintenance_statements import CheckpointWriter
 
-Commits = Literal["once", "in steps", "never"]
-"""How a statement commits: its one commit carries the token and is its result; or such a commit is one step of several."""
+Commits = Literal["once", "in steps", "without token", "never"]
+"""How a statement commits.
+
+Once: its one commit carries the token and is its result, which a retry finds. In steps: such a commit is one of several.
+Without token, and never: a retry runs the statement again.
+"""
 
 S = TypeVar("S")
 

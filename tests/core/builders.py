@@ -101,7 +101,7 @@ def vector(name, offset=None):
 
 
 class HandmadeLog:
-    """A log in memory, one file after the other; its clock moves by a second with each file."""
+    """A table in memory, at no path; its log is written file by file, and its clock moves by a second with each file."""
 
     def __init__(self, *, allowed_prefixes=()):
         self.now = 0

@@ -15,7 +15,8 @@ class Operation:
     Attributes:
         name: Delta's name, such as ``MERGE``.
         parameters: Delta's parameter names; JSON values. None is left out.
-        changes_data: Whether operations of this kind change data, even when this one did not.
+        changes_data: Whether operations of this kind change rows, even when this one did not. Others commit at
+            ``SnapshotIsolation``, so that concurrent appends are no conflict.
     """
 
     name: str

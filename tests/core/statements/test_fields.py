@@ -36,6 +36,7 @@ OF_KIND = {
     ]
     for kind in (bool, int, float)
 }
+# The arguments that a statement cannot be made without, unless it is only the table.
 REQUIRED: dict[str, Any] = {
     "alter": {"table": "/t", "changes": [AddColumns("a INT")]},
     "create": {"table": "/t", "columns": "a INT"},
@@ -61,7 +62,7 @@ def make_value(owner, **values):
 
 
 def test_there_are_flags_and_numbers_to_be_checked():
-    assert [len(found) for found in OF_KIND.values()] == [34, 14, 3]
+    assert all(len(found) >= fewest for found, fewest in zip(OF_KIND.values(), (34, 14, 3), strict=True))
 
 
 @pytest.mark.parametrize(("owner", "name"), OF_KIND[bool], ids=lambda part: getattr(part, "__name__", part))
