@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
+from inspect import signature
 from typing import Any
 
+import pyarrow as pa
 import pyspark
 from pyspark.serializers import CPickleSerializer
 from pyspark.sql import Column, DataFrame, Observation, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from airflow_delta.spark.errors import SparkFeatureMissingError
 
@@ -36,6 +40,12 @@ def takes_layout_as_option(spark: SparkSession) -> bool:
     """
     major, minor = spark.version.split(".")[:2]
     return (int(major), int(minor)) >= (4, 2)
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """The schema of the batches that Spark takes for these columns; times are in UTC, which it has to be told from 4.2 on."""
+    zone = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
+    return to_arrow_schema(schema, **zone)
 
 
 def repartition_by_id(rows: DataFrame, partitions: int, column: Column) -> DataFrame:

@@ -2,14 +2,16 @@
 
 import sys
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import Row
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.dataframe import DataFrame
+from pyspark.sql.types import StructField, StructType, TimestampNTZType, TimestampType
 
 from airflow_delta.spark.errors import SparkFeatureMissingError
-from airflow_delta.spark.spark_features import check_stream_source, observe, repartition_by_id
+from airflow_delta.spark.spark_features import arrow_schema, check_stream_source, observe, repartition_by_id
 
 
 @pytest.mark.parametrize("is_new", [True, False])
@@ -29,6 +31,11 @@ def test_aggregates_arrive_as_values_of_python_whatever_their_types(spark):
     found = observed()
     assert (found["n"], found["last"]) == (2, Row(a=1, b=None))
     assert sorted(row.a for row in found["all"]) == [0, 1]
+
+
+def test_times_in_the_batches_of_a_data_source_are_in_utc():
+    columns = StructType([StructField("t", TimestampType()), StructField("n", TimestampNTZType())])
+    assert arrow_schema(columns) == pa.schema([("t", pa.timestamp("us", "UTC")), ("n", pa.timestamp("us"))])
 
 
 def test_a_stream_of_a_table_on_an_older_spark_is_refused_by_name_and_version(monkeypatch):

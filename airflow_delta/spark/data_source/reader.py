@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import types as spark_types
 from pyspark.sql.datasource import DataSourceReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from airflow_delta.core.schema import StructType
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.schema_conversion import to_spark
+from airflow_delta.spark.spark_features import arrow_schema
 
 if TYPE_CHECKING:  # workers import this module, and need no parser of predicates
     from airflow_delta.core.delta_log import DeltaLog
@@ -54,7 +54,7 @@ class RowsReader(DataSourceReader):  # type: ignore[misc] # as above
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of the files, in a worker."""
-        rows, shown = self._table.rows(self._columns), to_arrow_schema(to_spark(self._columns), timezone="UTC")
+        rows, shown = self._table.rows(self._columns), arrow_schema(to_spark(self._columns))
         for text in partition.files if isinstance(partition, FilesPartition) else ():
             file = json.loads(text)
             for batch in rows.of(file["path"], file["partition_values"], hidden_by=file["deletion_vector"]):
@@ -75,7 +75,7 @@ class ChangesReader(DataSourceReader):  # type: ignore[misc] # as above
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The changes, in a worker."""
-        shown = to_arrow_schema(self._schema, timezone="UTC")
+        shown = arrow_schema(self._schema)
         start, end = self._covered
         newest = partition.version if isinstance(partition, FilesPartition) else None
         for batch in self._log().changes(start, newest if end is None else end):
