@@ -22,11 +22,11 @@ def install_wheel(wheel, tmp_path_factory):
     """Install the wheel with extras, such as ``"[spark]"``, into an empty environment, and return its Python."""
 
     def install(extras):
-        environment = tmp_path_factory.mktemp("environment")
+        environment = tmp_path_factory.mktemp("environment") / "venv"
         python = environment / "bin" / "python"
         requirement, constraints = f"{wheel}{extras}", str(ROOT / "constraints.txt")
         if uv := shutil.which("uv"):
-            subprocess.run([uv, "venv", "--quiet", "--clear", "--python", sys.executable, environment], check=True)
+            subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, environment], check=True)
             subprocess.run([uv, "pip", "install", "--quiet", "--python", python, "-c", constraints, requirement], check=True)
         else:
             subprocess.run([sys.executable, "-m", "venv", environment], check=True)
