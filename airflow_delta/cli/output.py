@@ -147,12 +147,12 @@ def files(found: pa.Table, *, as_json: bool) -> None:
         return
     table = _table("path", "size", "partition", "deleted rows")
     for row in found.slice(0, _SHOWN).to_pylist(maps_as_pydicts="strict"):
-        vector = row["deletion_vector"]
+        descriptor = row["deletion_vector"]
         table.add_row(
             _shown(row["path"]),
             _size(row["size"]),
             _short(row["partition_values"]),
-            str(vector["cardinality"]) if vector else "",
+            str(descriptor["cardinality"]) if descriptor else "",
         )
     _print(table, f"{len(found):,} files, {_size(pc.sum(found['size']).as_py() or 0)}" + _not_shown(len(found)))
 

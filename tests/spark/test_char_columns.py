@@ -29,7 +29,7 @@ ROWS = """
 DECLARED = {"c": "char(3)", "p": "char(3)", "s": "struct<n:char(4)>"}
 PADDED = [(None, None, 3, None), ("a  ", "x  ", 1, ("x   ",)), ("b  ", "x  ", 2, ("y   ",))]
 RAW = [(None, None, 3, None), ("a", "x", 1, ("x",)), ("b  ", "x  ", 2, ("y ",))]
-VECTORS = {"delta.enableDeletionVectors": "true"}
+DELETION_VECTORS = {"delta.enableDeletionVectors": "true"}
 FEED = {"delta.enableChangeDataFeed": "true"}
 
 
@@ -91,7 +91,9 @@ def test_a_merge_on_a_constant_key_matches_as_spark_compares_it(spark, log):
     assert merge(spark, log, statement).metrics["numTargetRowsUpdated"] == 1
 
 
-@pytest.mark.parametrize("log", [pytest.param(VECTORS, marks=pytest.mark.slow), FEED], indirect=True, ids=["vectors", "feed"])
+@pytest.mark.parametrize(
+    "log", [pytest.param(DELETION_VECTORS, marks=pytest.mark.slow), FEED], indirect=True, ids=["vectors", "feed"]
+)
 def test_a_delete_and_an_update_find_their_rows(spark, log):
     update(
         spark, log, UpdateStatement(table=log.table_uri, assignments={"v": "7"}, where="c = 'a' AND p = 'x' AND s.n = 'x   '")

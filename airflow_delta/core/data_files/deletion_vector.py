@@ -23,14 +23,14 @@ FRAME_BYTES = 8
 _UUID_LENGTH = 20  # Characters of an encoded UUID; what stands before them is a directory.
 
 
-def deletion_vector_path(vector: Mapping[str, Any]) -> str | None:
+def deletion_vector_path(descriptor: Mapping[str, Any]) -> str | None:
     """The file of a deletion vector as the log spells paths (percent-encoded); None for one that is in the log itself.
 
     Raises:
         ValueError: The storage type is not known, or the text is not a path of this type.
     """
-    text = vector["path_or_inline_dv"] or ""
-    match vector["storage_type"]:
+    text = descriptor["path_or_inline_dv"] or ""
+    match descriptor["storage_type"]:
         case "i":
             return None
         case "u":
@@ -44,20 +44,20 @@ def deletion_vector_path(vector: Mapping[str, Any]) -> str | None:
             raise ValueError(f"a deletion vector of the storage type {other!r} is not known")
 
 
-def inline_vector(vector: Mapping[str, Any]) -> RowBitmap:
+def inline_deletion_vector(descriptor: Mapping[str, Any]) -> RowBitmap:
     """The deleted rows of a deletion vector in the log itself (fields of ``DELETION_VECTOR``). Raises ``ValueError``."""
-    size = vector["size_in_bytes"] or 0
-    content = z85_decoded(vector["path_or_inline_dv"] or "")
+    size = descriptor["size_in_bytes"] or 0
+    content = z85_decoded(descriptor["path_or_inline_dv"] or "")
     if not 0 <= len(content) - size < 4:  # noqa: PLR2004 - the padding
         raise ValueError(f"the deletion vector does not have the {size} bytes recorded in the log")
-    return _parsed(content[:size], vector)
+    return _parsed(content[:size], descriptor)
 
 
-def stored_vector(vector: Mapping[str, Any], filesystem: pafs.FileSystem, path: str) -> RowBitmap:
+def stored_deletion_vector(descriptor: Mapping[str, Any], filesystem: pafs.FileSystem, path: str) -> RowBitmap:
     """The deleted rows of a deletion vector in a file.
 
     Args:
-        vector: Fields of ``DELETION_VECTOR``.
+        descriptor: Fields of ``DELETION_VECTOR``.
         filesystem: Where the file lies.
         path: The file, as the filesystem names it.
 
@@ -65,13 +65,13 @@ def stored_vector(vector: Mapping[str, Any], filesystem: pafs.FileSystem, path: 
         ValueError: The content is not what the log says.
         OSError: The file cannot be read.
     """
-    size, offset = vector["size_in_bytes"] or 0, vector["offset"] or 0
+    size, offset = descriptor["size_in_bytes"] or 0, descriptor["offset"] or 0
     with filesystem.open_input_file(path) as stream:
         # What lies behind the end of the file is not requested: the log's word alone allocates no memory.
         if size < 0 or offset < 0 or offset + size + FRAME_BYTES > stream.size():
             raise ValueError(f"the deletion vector does not have the {size} bytes recorded in the log")
         framed = stream.read_at(size + FRAME_BYTES, offset)
-    return _parsed(_unframed(framed, size), vector)
+    return _parsed(_unframed(framed, size), descriptor)
 
 
 def framed_vector(content: bytes) -> bytes:
@@ -88,8 +88,8 @@ def _unframed(framed: bytes, size: int) -> bytes:
     return content
 
 
-def _parsed(content: bytes, vector: Mapping[str, Any]) -> RowBitmap:
+def _parsed(content: bytes, descriptor: Mapping[str, Any]) -> RowBitmap:
     rows = RowBitmap.parse(content)
-    if len(rows) != vector["cardinality"]:
-        raise ValueError(f"the deletion vector holds {len(rows)} rows, the log says {vector['cardinality']}")
+    if len(rows) != descriptor["cardinality"]:
+        raise ValueError(f"the deletion vector holds {len(rows)} rows, the log says {descriptor['cardinality']}")
     return rows

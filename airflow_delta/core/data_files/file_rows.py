@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_delta.core.data_files.deletion_vector import deletion_vector_path, inline_vector, stored_vector
+from airflow_delta.core.data_files.deletion_vector import deletion_vector_path, inline_deletion_vector, stored_deletion_vector
 from airflow_delta.core.data_files.reader import open_data_file
 from airflow_delta.core.data_files.row_bitmap import RowBitmap
 from airflow_delta.core.errors import CorruptDataFileError
@@ -79,7 +79,7 @@ class FileRows:
     ) -> Iterator[tuple[pa.RecordBatch, pa.BooleanArray | None]]:
         """As ``of``, but with all rows, and beside them which count; None where all do."""
         filesystem, place = self._locate(path)
-        shown, hidden = (None if vector is None else self.hidden(path, vector) for vector in (shown_by, hidden_by))
+        shown, hidden = (None if descriptor is None else self.hidden(path, descriptor) for descriptor in (shown_by, hidden_by))
         constants = {name: partition_values.get(name) for name in self._partitions}
         first = 0
         for batch in open_data_file(filesystem, place, self._schema, constants, **self._options, table=self._table):
@@ -88,18 +88,18 @@ class FileRows:
                 kept = _kept(first - rows, rows, shown, hidden)
             yield batch, kept
 
-    def hidden(self, file: str, vector: Mapping[str, Any]) -> RowBitmap:
+    def hidden(self, file: str, descriptor: Mapping[str, Any]) -> RowBitmap:
         """The rows that a deletion vector of this file names.
 
         Raises:
             CorruptDataFileError: It is not what the log says.
         """
         with self._believing_vectors(file):
-            path = deletion_vector_path(vector)
+            path = deletion_vector_path(descriptor)
             if path is None:
-                return inline_vector(vector)
+                return inline_deletion_vector(descriptor)
         place = self._locate(path)
-        return read_data(lambda: stored_vector(vector, *place), table=self._table, file=file, about=_VECTOR)
+        return read_data(lambda: stored_deletion_vector(descriptor, *place), table=self._table, file=file, about=_VECTOR)
 
     @contextmanager
     def _believing_vectors(self, file: str) -> Iterator[None]:

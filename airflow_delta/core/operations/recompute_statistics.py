@@ -174,7 +174,7 @@ class _Reader:
             for start in range(0, len(files), _READ_AT_ONCE):
                 piece = files.slice(start, _READ_AT_ONCE)
                 paths, has_vector = piece["path"].to_pylist(), pc.is_valid(piece["deletion_vector"]).to_pylist()
-                texts = pool.map(lambda path, vector: self._statistics_of(path, has_vector=vector), paths, has_vector)
+                texts = pool.map(lambda path, has: self._statistics_of(path, has_vector=has), paths, has_vector)
                 yield pa.array(list(texts), pa.string())
 
     def _statistics_of(self, path: str, *, has_vector: bool) -> str | None:

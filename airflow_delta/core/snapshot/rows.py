@@ -70,8 +70,8 @@ def read_rows(
             with_row_index=row_ids is not None,
             use_threads=True,
         )
-        for path, values, vector, base_row_id, version in _files(files):
-            for batch in rows.of(path, values, hidden_by=vector):
+        for path, values, descriptor, base_row_id, version in _files(files):
+            for batch in rows.of(path, values, hidden_by=descriptor):
                 found = batch if exact is None else batch.filter(exact)
                 if row_ids is None:
                     yield found.select(names)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from airflow_delta.core.data_files.deletion_vector import deletion_vector_path, inline_vector, stored_vector
+from airflow_delta.core.data_files.deletion_vector import deletion_vector_path, inline_deletion_vector, stored_deletion_vector
 from airflow_delta.core.data_files.deletion_vector_writer import write_deletion_vectors
 from airflow_delta.core.data_files.row_bitmap import RowBitmap
 from airflow_delta.core.errors import CorruptDataFileError
@@ -39,13 +39,15 @@ class StoredDeletionVectors:
         filesystem, root = self._store.data_filesystem()
         return write_deletion_vectors(filesystem, root, rows)
 
-    def _rows(self, vector: Mapping[str, Any]) -> RowBitmap:
-        table, path = self._store.table_uri, str(vector["path_or_inline_dv"])
+    def _rows(self, descriptor: Mapping[str, Any]) -> RowBitmap:
+        table, path = self._store.table_uri, str(descriptor["path_or_inline_dv"])
         try:
-            located = deletion_vector_path(vector)
+            located = deletion_vector_path(descriptor)
             if located is None:
-                return inline_vector(vector).checked()
+                return inline_deletion_vector(descriptor).checked()
         except (TypeError, ValueError) as error:
             raise CorruptDataFileError(table=table, file=path, detail=f"{_UNREADABLE}{error}") from error
         place = self._locate(located)
-        return read_data(lambda: stored_vector(vector, *place).checked(), table=table, file=located, about=_UNREADABLE)
+        return read_data(
+            lambda: stored_deletion_vector(descriptor, *place).checked(), table=table, file=located, about=_UNREADABLE
+        )

@@ -73,7 +73,7 @@ def detail_row(spark: SparkSession, snapshot: Snapshot) -> DataFrame:
     """What the table is, in one row."""
     metadata, protocol = snapshot.metadata, snapshot.protocol
     files = snapshot.files(columns=["size", "deletion_vector"])
-    vectors = files["deletion_vector"].drop_null()
+    descriptors = files["deletion_vector"].drop_null()
     row = (
         "delta",
         metadata.id,
@@ -91,8 +91,8 @@ def detail_row(spark: SparkSession, snapshot: Snapshot) -> DataFrame:
         protocol.min_writer_version,
         sorted(writer_features(protocol)),
         {
-            "numDeletionVectors": len(vectors),
-            "numRowsDeletedByDeletionVectors": pc.sum(pc.struct_field(vectors, "cardinality")).as_py() or 0,
+            "numDeletionVectors": len(descriptors),
+            "numRowsDeletedByDeletionVectors": pc.sum(pc.struct_field(descriptors, "cardinality")).as_py() or 0,
         },
         False,
     )

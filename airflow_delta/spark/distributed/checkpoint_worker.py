@@ -267,8 +267,8 @@ def reconciled(table: CheckpointedTable, batches: Iterable[pa.RecordBatch]) -> t
 
 def vector_ids(files: pa.Table) -> pa.Array:
     """Unique ids of the deletion vectors, null where a file has none. Protocol: PROTOCOL.md, "Derived Fields"."""
-    vectors = files["deletion_vector"].combine_chunks()
-    storage, place, offset = (pc.struct_field(vectors, name) for name in ("storage_type", "path_or_inline_dv", "offset"))
+    descriptors = files["deletion_vector"].combine_chunks()
+    storage, place, offset = (pc.struct_field(descriptors, name) for name in ("storage_type", "path_or_inline_dv", "offset"))
     at = pc.fill_null(pc.binary_join_element_wise("@", offset.cast(pa.string()), ""), "")
     return pc.binary_join_element_wise(storage, place, at, "")
 

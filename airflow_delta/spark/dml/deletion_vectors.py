@@ -15,7 +15,7 @@ from airflow_delta.core.table_features.feature import DELETION_VECTORS, reader_f
 from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.io.worker_values import to_ipc, typed_worker_errors
-from airflow_delta.spark.rewrite.deletion_vector_worker import VECTORS, VECTORS_DDL, VectorWorker
+from airflow_delta.spark.rewrite.deletion_vector_worker import RESULT, RESULT_DDL, DeletionVectorWorker
 
 _ENABLED = "delta.enableDeletionVectors"
 
@@ -27,7 +27,7 @@ def uses_deletion_vectors(snapshot: Snapshot) -> bool:
 
 
 def write_deletion_vectors(snapshot: Snapshot, files: pa.Table, deleted: DataFrame, staging: StagingArea) -> pa.Table:
-    """Write a deletion vector for each file that loses a row: ``VECTORS``, in the order of the files.
+    """Write a deletion vector for each file that loses a row: ``RESULT``, in the order of the files.
 
     Args:
         snapshot: The table.
@@ -35,17 +35,17 @@ def write_deletion_vectors(snapshot: Snapshot, files: pa.Table, deleted: DataFra
         deleted: ``FILE`` and ``ROW`` of the rows to delete, in this order; all of a file in one partition.
         staging: Where the deletion vectors are written.
     """
-    worker = VectorWorker(
+    worker = DeletionVectorWorker(
         table=TableFiles.of(snapshot),
         directory=staging.name,
         files=to_ipc(with_record_counts(files, ["path", "deletion_vector", NUM_RECORDS.name])),
     )
     with typed_worker_errors():
-        return deleted.mapInArrow(worker, VECTORS_DDL).toArrow().cast(VECTORS).sort_by("file")
+        return deleted.mapInArrow(worker, RESULT_DDL).toArrow().cast(RESULT).sort_by("file")
 
 
 def marked_files(files: pa.Table, deletion_vectors: pa.Table) -> pa.Table:
-    """The files (``ADD_FILE``) with their new deletion vectors (``VECTORS``); a file without rows left is not among them."""
+    """The files (``ADD_FILE``) with their new deletion vectors (``RESULT``); a file without rows left is not among them."""
     left = deletion_vectors.filter(pc.less(deletion_vectors["cardinality"], deletion_vectors["num_records"])).combine_chunks()
     marked = files.take(left["file"])
     members = [left[member.name].combine_chunks() for member in DELETION_VECTOR]

@@ -39,8 +39,8 @@ def arrow_scan(
         shown: The same as the DataFrame shows them.
     """
     described = [
-        json.dumps({"path": path, "partition_values": dict(values), "deletion_vector": vector})
-        for path, values, vector in zip(*(files[name].to_pylist() for name in files.column_names), strict=True)
+        json.dumps({"path": path, "partition_values": dict(values), "deletion_vector": descriptor})
+        for path, values, descriptor in zip(*(files[name].to_pylist() for name in files.column_names), strict=True)
     ]
     tasks = min(len(described), spark.sparkContext.defaultParallelism * _TASKS_PER_CORE)
     listed = spark.createDataFrame(pa.table({"file": described}), marked_listing(table))

@@ -100,9 +100,9 @@ class TableFiles:
         uri = hadoop_uri(self.table_uri)
         return FileLocator(TableFilesystems(uri, self.storage_options), uri, self.allowed_prefixes)
 
-    def hidden_rows(self, path: str, vector: Mapping[str, Any]) -> RowBitmap:
+    def hidden_rows(self, path: str, descriptor: Mapping[str, Any]) -> RowBitmap:
         """The rows of a file that its deletion vector hides. Raises ``CorruptDataFileError``."""
-        return self.rows(StructType(())).hidden(path, vector)
+        return self.rows(StructType(())).hidden(path, descriptor)
 
     def rows(self, columns: StructType, **options: Any) -> FileRows:
         """Reads these columns, partition columns among them included; options of ``FileRows``."""

@@ -21,7 +21,7 @@ from airflow_delta.core.data_files.row_bitmap import RowBitmap
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.io.worker_values import from_ipc, with_typed_errors
 
-VECTORS = pa.schema(
+RESULT = pa.schema(
     [
         ("file", pa.int32()),
         ("num_records", pa.int64()),
@@ -32,15 +32,15 @@ VECTORS = pa.schema(
         ("cardinality", pa.int64()),
     ]
 )
-VECTORS_DDL = (
+RESULT_DDL = (
     "file int, num_records bigint, storage_type string, path_or_inline_dv string, "
     "offset int, size_in_bytes int, cardinality bigint"
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VectorWorker:
-    """Turns a partition of row positions into deletion vectors, one for each file, and one ``VECTORS`` row for each.
+class DeletionVectorWorker:
+    """Turns a partition of row positions into deletion vectors, one for each file, and one ``RESULT`` row for each.
 
     Attributes:
         table: Where the files lie.
@@ -58,20 +58,20 @@ class VectorWorker:
 
     def _written(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         files = from_ipc(self.files)
-        vectors: dict[int, RowBitmap] = {}
+        deletion_vectors: dict[int, RowBitmap] = {}
         for number, rows in _by_file(batches):
-            if number in vectors:
+            if number in deletion_vectors:
                 raise ValueError(f"the rows of file {number} do not stand together")
-            vectors[number] = self._vector(files, number, rows)
-        if not vectors:
+            deletion_vectors[number] = self._vector(files, number, rows)
+        if not deletion_vectors:
             return
         filesystem, root = self.table.locate.root
         if isinstance(filesystem, pafs.LocalFileSystem):
             filesystem.create_dir(str(PurePosixPath(root) / self.directory))
-        written = write_deletion_vectors(filesystem, root, vectors.values(), directory=self.directory)
-        numbers = pa.array(list(vectors), pa.int32())
-        counts = pa.array([self._num_records(files, number) for number in vectors], pa.int64())
-        yield pa.RecordBatch.from_arrays([numbers, counts, *written.flatten()], schema=VECTORS)
+        written = write_deletion_vectors(filesystem, root, deletion_vectors.values(), directory=self.directory)
+        numbers = pa.array(list(deletion_vectors), pa.int32())
+        counts = pa.array([self._num_records(files, number) for number in deletion_vectors], pa.int64())
+        yield pa.RecordBatch.from_arrays([numbers, counts, *written.flatten()], schema=RESULT)
 
     def _vector(self, files: pa.Table, number: int, rows: pa.Int64Array) -> RowBitmap:
         """All rows of the file that are gone now."""

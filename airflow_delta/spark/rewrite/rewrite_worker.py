@@ -151,8 +151,8 @@ def copied_rows(
         inputs: ``INPUT_COLUMNS`` of the files.
     """
     rows = table.rows(stored, with_row_index=row_ids is not None)
-    for path, vector, base_row_id, version in zip(*(inputs[name].to_pylist() for name in INPUT_COLUMNS), strict=True):
-        for batch, kept in rows.masked(path, {}, hidden_by=vector):
+    for path, descriptor, base_row_id, version in zip(*(inputs[name].to_pylist() for name in INPUT_COLUMNS), strict=True):
+        for batch, kept in rows.masked(path, {}, hidden_by=descriptor):
             yield _carrying(row_ids, batch, base_row_id, version) if row_ids else batch, kept
 
 

@@ -5,7 +5,12 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pytest
 
-from airflow_delta.core.data_files.deletion_vector import deletion_vector_path, framed_vector, inline_vector, stored_vector
+from airflow_delta.core.data_files.deletion_vector import (
+    deletion_vector_path,
+    framed_vector,
+    inline_deletion_vector,
+    stored_deletion_vector,
+)
 from airflow_delta.core.data_files.row_bitmap import RowBitmap
 from airflow_delta.core.data_files.z85 import z85_encoded
 
@@ -19,7 +24,7 @@ FRAMED = struct.pack(">i", len(CONTENT)) + CONTENT + struct.pack(">I", zlib.crc3
 def stored(tmp_path, vector, content):
     path = tmp_path / "vector.bin"
     path.write_bytes(content)
-    return stored_vector(vector, pafs.LocalFileSystem(), str(path))
+    return stored_deletion_vector(vector, pafs.LocalFileSystem(), str(path))
 
 
 def test_a_vector_in_a_file_is_read(tmp_path):
@@ -36,13 +41,13 @@ def test_a_frame_is_size_content_and_checksum():
 
 def test_a_vector_in_the_log_itself_is_read():
     assert deletion_vector_path(INLINE) is None
-    assert inline_vector(INLINE).positions().to_pylist() == ROWS
+    assert inline_deletion_vector(INLINE).positions().to_pylist() == ROWS
 
 
 def test_the_inline_example_of_the_protocol_is_read():
     text = "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L"
     vector = {**VECTOR, "storage_type": "i", "path_or_inline_dv": text, "size_in_bytes": 40, "cardinality": 6}
-    assert inline_vector(vector).positions().to_pylist() == [3, 4, 7, 11, 18, 29]
+    assert inline_deletion_vector(vector).positions().to_pylist() == [3, 4, 7, 11, 18, 29]
 
 
 @pytest.mark.parametrize(
@@ -100,4 +105,4 @@ def test_a_stored_vector_that_is_not_what_the_log_says_is_never_believed(tmp_pat
 )
 def test_an_inline_vector_that_is_not_what_the_log_says_is_never_believed(vector):
     with pytest.raises(ValueError, match=r"deletion vector|Base85"):
-        inline_vector(vector)
+        inline_deletion_vector(vector)

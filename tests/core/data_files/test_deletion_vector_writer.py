@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pytest
 
-from airflow_delta.core.data_files.deletion_vector import deletion_vector_path, stored_vector
+from airflow_delta.core.data_files.deletion_vector import deletion_vector_path, stored_deletion_vector
 from airflow_delta.core.data_files.deletion_vector_writer import write_deletion_vectors
 from airflow_delta.core.data_files.row_bitmap import RowBitmap
 
@@ -14,7 +14,9 @@ def bitmap(rows):
 
 
 def read(root, vector):
-    return stored_vector(vector, pafs.LocalFileSystem(), str(root / deletion_vector_path(vector))).positions().to_pylist()
+    return (
+        stored_deletion_vector(vector, pafs.LocalFileSystem(), str(root / deletion_vector_path(vector))).positions().to_pylist()
+    )
 
 
 def test_many_vectors_share_a_file_and_come_back(tmp_path):

@@ -138,7 +138,7 @@ def _made_nonsense(action, kind, random):
                 [[], ["banana"], ["columnMapping"], ["catalogManaged"], [""], ["typeWidening", "x" * 1000]]
             )
         case _:
-            text = changed_vector(body.setdefault("deletionVector", dict(tables.VECTORS["first"])), random)
+            text = changed_vector(body.setdefault("deletionVector", dict(tables.DELETION_VECTORS["first"])), random)
     return action, f"{kind} {text!r:.80}"
 
 

@@ -257,7 +257,7 @@ BIN = uuid.UUID(int=0xDE1E7E)
 IN_FILE, LATER_IN_FILE, INLINE = bitmap(1), bitmap(0, 2), bitmap(3)
 BIN_PATH = f"deletion_vector_{BIN}.bin"
 BIN_CONTENT = b"\x01" + framed(IN_FILE) + framed(LATER_IN_FILE)
-VECTORS = {
+DELETION_VECTORS = {
     "first": vector("u", z85(BIN.bytes), len(IN_FILE), 1, 1),
     "second": vector("u", z85(BIN.bytes), len(LATER_IN_FILE), 2, 1 + len(IN_FILE) + 8),
     "inline": vector("i", z85(INLINE + bytes(-len(INLINE) % 4)), len(INLINE), 1),
@@ -271,10 +271,10 @@ def commits():
         [info(1), add(1), add(2, "b"), {"txn": {"appId": "app", "version": 3, "lastUpdated": 5}}],
         [info(2, "DELETE"), remove(0), add(3, "b", stats=None)],
         [info(3), {"domainMetadata": {"domain": "mine", "configuration": "{}", "removed": False}}, add(4, 'ö \\ "')],
-        [info(4, "DELETE"), remove(1), add(1, deletionVector=VECTORS["first"])],
+        [info(4, "DELETE"), remove(1), add(1, deletionVector=DELETION_VECTORS["first"])],
         [info(5), add(5), {"txn": {"appId": "app", "version": 4}}, {"cdc": {"path": "c", "partitionValues": {}, "size": 1}}],
-        [info(6, "DELETE"), remove(2, "b"), add(2, "b", deletionVector=VECTORS["second"])],
-        [info(7, "DELETE"), remove(5), add(5, deletionVector=VECTORS["inline"]), add(6, "b")],
+        [info(6, "DELETE"), remove(2, "b"), add(2, "b", deletionVector=DELETION_VECTORS["second"])],
+        [info(7, "DELETE"), remove(5), add(5, deletionVector=DELETION_VECTORS["inline"]), add(6, "b")],
     ]
 
 

@@ -17,7 +17,7 @@ from airflow_delta.core.operations.log_compaction import reconciled
 from tests.core.builders import HandmadeLog, add, metadata, protocol, remove, vector
 
 PATHS = st.sampled_from(["a", "b", "c"])
-VECTORS = st.sampled_from([None, vector("x"), vector("y")])
+DELETION_VECTORS = st.sampled_from([None, vector("x"), vector("y")])
 
 
 def handmade(*commits):
@@ -96,7 +96,9 @@ def test_a_range_that_is_not_there_is_refused():
 @given(
     st.lists(
         st.dictionaries(
-            st.tuples(PATHS, VECTORS.map(lambda vector: vector and vector["pathOrInlineDv"])), st.booleans(), max_size=4
+            st.tuples(PATHS, DELETION_VECTORS.map(lambda vector: vector and vector["pathOrInlineDv"])),
+            st.booleans(),
+            max_size=4,
         ),
         min_size=2,
         max_size=6,

@@ -28,7 +28,7 @@ from tests.core.builders import HandmadeLog, add, metadata, protocol, remove, sc
 
 OPERATION = Operation(name="WRITE")
 FEATURES = {"readerFeatures": ["vacuumProtocolCheck"], "writerFeatures": ["vacuumProtocolCheck"]}
-VECTORS = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+DELETION_VECTORS = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
 
 
 writes_vectors = pytest.mark.skipif("deletionVectors" not in WRITABLE, reason="deletion vectors are not written here yet")
@@ -244,7 +244,7 @@ def test_a_file_that_got_a_deletion_vector_comes_back_without_it_and_again_with_
     text, name = "R!d7:<%0gFV.CDqHrD0:", "deletion_vector_a7662111-e622-43dc-b3a2-c65286cb99a9.bin"
     deleted = vector(text, 1)
     stats = '{"numRecords":2}'
-    log = HandmadeLog().commit(protocol(3, 7, **VECTORS), metadata(), add("f", stats=stats))
+    log = HandmadeLog().commit(protocol(3, 7, **DELETION_VECTORS), metadata(), add("f", stats=stats))
     log.commit(remove("f"), add("f", stats=stats, deletionVector=deleted))
     for path in ("f", name):
         log.store.write(path, b"x")

@@ -21,7 +21,7 @@ from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.optimize.optimize import optimize
 from airflow_delta.spark.write.write import write
 
-VECTORS = {"delta.enableDeletionVectors": "true"}
+DELETION_VECTORS = {"delta.enableDeletionVectors": "true"}
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_a_row_deleted_by_several_matches_is_recorded_once(table20):
 
 
 def test_vectors_tell_of_deletes_and_change_files_of_updates(table20):
-    table = table20(VECTORS)
+    table = table20(DELETION_VECTORS)
     table.delete("id % 3 = 0")
     assert (sum(table.check(table.by_spark).values()), table.change_files()) == (7, [])
     table.update("id IN (1, 2, 13)", v="v + 100", p="'q'")
@@ -155,7 +155,7 @@ def test_a_merge_that_brings_columns_tells_of_them(spark, table20):
 
 
 def test_a_replaced_range_that_cuts_files_tells_of_old_and_new_rows(spark, table20):
-    for properties in ({}, VECTORS):
+    for properties in ({}, DELETION_VECTORS):
         table = table20(properties)
         source = SqlSource("SELECT id, 'new' AS p, id AS v FROM range(5, 30)")
         write(

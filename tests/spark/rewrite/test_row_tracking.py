@@ -29,7 +29,7 @@ from tests.golden_tables import TABLES
 
 TABLE = TABLES / "row_tracking"
 TRACKED = {"delta.enableRowTracking": "true"}
-VECTORS = {"delta.enableDeletionVectors": "true"}
+DELETION_VECTORS = {"delta.enableDeletionVectors": "true"}
 PRESERVED = "delta.rowTracking.preserved"
 
 
@@ -83,7 +83,7 @@ def test_the_statements_of_delta_leave_the_ids_that_delta_left(spark, table):
         assert (by_delta, kept(log)) == ({}, "true")
 
 
-@pytest.mark.parametrize(("properties", "order"), [({}, ("v",)), (VECTORS, ())], ids=["rewritten", "hidden"])
+@pytest.mark.parametrize(("properties", "order"), [({}, ("v",)), (DELETION_VECTORS, ())], ids=["rewritten", "hidden"])
 def test_rows_that_move_between_partitions_and_files_carry_their_ids(spark, tracked, table, properties, order):
     log = tracked(properties, partition_by=("p",))
     before = {row[0]: row[2:] for row in ids(log, ("id", "p"))}

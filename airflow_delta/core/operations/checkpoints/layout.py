@@ -111,9 +111,9 @@ def _rows(content: CheckpointContent) -> Iterator[pa.Table]:
 def _part_numbers(piece: pa.Table, parts: int) -> pa.Array:
     files = [piece[action].combine_chunks() for action in ("add", "remove")]
     path = pc.coalesce(*(pc.struct_field(action, "path") for action in files))
-    vector = [pc.struct_field(action, "deletionVector") for action in files]
+    descriptors = [pc.struct_field(action, "deletionVector") for action in files]
     storage, place, offset = (
-        pc.coalesce(*(pc.struct_field(deletion_vector, name) for deletion_vector in vector))
+        pc.coalesce(*(pc.struct_field(descriptor, name) for descriptor in descriptors))
         for name in ("storageType", "pathOrInlineDv", "offset")
     )
     at = pc.fill_null(pc.binary_join_element_wise("@", offset.cast(pa.string()), ""), "")
