@@ -26,7 +26,7 @@ from airflow_delta.spark.streaming.admission import Admission
 from airflow_delta.spark.streaming.change_tail import ChangeTail
 from airflow_delta.spark.streaming.offsets import StreamOffset
 from airflow_delta.spark.streaming.options import StreamOptions
-from tests.spark.streaming.needs import needs_stream_source
+from tests.spark.needs import needs_stream_source
 
 pytestmark = needs_stream_source
 

@@ -16,7 +16,7 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements import MatchedUpdate, NotMatchedInsert
 from airflow_delta.spark.streaming import DeltaMergeSink, DeltaSink
-from tests.spark.streaming.needs import needs_stream_source
+from tests.spark.needs import needs_stream_source
 
 
 @pytest.fixture

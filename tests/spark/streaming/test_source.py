@@ -16,7 +16,7 @@ from airflow_delta.spark.streaming import read_stream
 from airflow_delta.spark.streaming.admission import Admission
 from airflow_delta.spark.streaming.log_tail import LogTail
 from airflow_delta.spark.streaming.options import StreamOptions
-from tests.spark.streaming.needs import needs_stream_source
+from tests.spark.needs import needs_stream_source
 
 pytestmark = needs_stream_source
 
