@@ -45,7 +45,7 @@ from airflow_delta.core.storage.resolve import log_store_for
 from airflow_delta.core.table_changes import NewTable, TableChanges, TablePlace, create_table
 from airflow_delta.core.table_changes.create import PlannedTable, plan_table
 from airflow_delta.core.table_features.protocol import protocol_for
-from airflow_delta.core.transaction.commit_loop import RETRIES
+from airflow_delta.core.transaction.commit_loop import COMMIT_BACKOFF
 from airflow_delta.core.transaction.commit_result import CommitResult
 from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
 
@@ -56,7 +56,7 @@ class DeltaLog:
     Not safe between threads; make one per thread.
     """
 
-    def __init__(self, store: LogStore, *, clock: Clock = system_clock, backoff: Backoff = RETRIES) -> None:
+    def __init__(self, store: LogStore, *, clock: Clock = system_clock, backoff: Backoff = COMMIT_BACKOFF) -> None:
         self.store = store
         self.clock = clock
         self.backoff = backoff

@@ -21,7 +21,7 @@ def conflict_report(error: DeltaError) -> dict[str, Any]:
 
     A conflict has ``read_version``, ``winning_version``, ``winning_operation``, ``winning_run`` (``dag_id``, ``task_id``,
     ``run_id``, ... when the winner was a task of ours, else empty), ``winning_job`` (as the winner's engine calls it; None for
-    none), ``rule``, ``path``, ``partition``.
+    none), ``rule`` (the conflict rule that forbids the commit, as ``CommitConflictError`` says), ``path``, ``partition``.
     """
     report: dict[str, Any] = {"code": error.code, "text": str(error), **error.attributes()}
     if isinstance(error, CommitConflictError):

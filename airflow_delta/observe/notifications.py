@@ -35,7 +35,8 @@ class DeltaConflictNotifier(BaseNotifier):
 
     The delegates find ``delta_conflict`` in their context and templates: ``message`` (this notifier's text), ``code``,
     ``text``, ``table``, ``read_version``, ``winning_version``, ``winning_operation``, ``winning_run`` (``dag_id``, ``task_id``,
-    ``run_id``; empty when the winner was no task of this package), ``rule``, ``path``, ``partition``.
+    ``run_id``; empty when the winner was no task of this package), ``rule`` (the name of the conflict rule), ``path``,
+    ``partition``.
 
     Args:
         then: Notifiers, or functions that take the context; each is called, even if one before it fails.

@@ -30,7 +30,8 @@ class CommitConflictError(DeltaError):
         read_version: Version the attempt was computed from.
         winning_version: Version of the commit that won.
         winner: The winner's commit info, as in the log but for our token; see ``winning_run``.
-        rule: Name of the rule that failed, as in ``transaction.conflict_checker.RULES``; None where it was none of these.
+        rule: Name of the function in ``transaction.conflict_checker.RULES`` that found the conflict; None where it was none of
+            these. Not the ``rule`` of ``CommitResult.conflicts``, which is the error's code.
         path: File concerned, as in the log; None where the rule is not about a file.
         partition: The file's partition values; empty where there are none.
     """
@@ -53,17 +54,19 @@ class CommitConflictError(DeltaError):
         return run_of(self.winner)
 
     def claim(self) -> str:
-        """What happened and where, and who did it."""
+        """What happened and where, who did it, and which rule forbids it."""
         job = self.winner.get("job")
         where = ", ".join(f"{column} = {'NULL' if value is None else repr(value)}" for column, value in self.partition.items())
         in_partition = f", in the partition {where}" if where else ""
-        by = f" (made by {job.get('jobName')}, run {job.get('jobRunId')})" if job and isinstance(job, dict) else ""
-        return f"{super().claim()}{in_partition}{by}"
+        by = [f"made by {job.get('jobName')}, run {job.get('jobRunId')}"] if job and isinstance(job, dict) else []
+        rule = [f"rule {self.rule}"] if self.rule else []
+        notes = f" ({'; '.join(by + rule)})" if by or rule else ""
+        return f"{super().claim()}{in_partition}{notes}"
 
 
 @dataclass(kw_only=True, eq=False)
 class ConcurrentWriteError(CommitConflictError):
-    """A commit arrived during an operation that is never rebased (restore, clone, convert).
+    """A commit arrived during an operation that is never rebased; see the rule ``rebase_forbidden``.
 
     Spark: ``ConcurrentWriteException``.
     """
@@ -114,7 +117,9 @@ class ConcurrentAppendError(CommitConflictError):
     message = (
         "version {winning_version} of {table} added {path!r}, which this transaction (read at {read_version}) should have read"
     )
-    remedy = "run again from the latest snapshot; to avoid it, add the partition columns to the condition"
+    remedy = (
+        "run again from the latest snapshot; to avoid it, add the partition columns to the condition, or merge by equal keys"
+    )
 
 
 @dataclass(kw_only=True, eq=False)

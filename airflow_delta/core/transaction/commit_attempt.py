@@ -47,8 +47,9 @@ class CommitAttempt:
         read_whole_table: Whether it depends on every file there was.
         read_app_ids: Applications whose progress it requested.
         may_rebase: Whether it may be rebased over commits after the one it read.
-        row_wise: Whether the outcome for a row depends on this row alone, and always in the same way: a DELETE or UPDATE with a
-            deterministic condition and nothing like a subquery. Rows that others delete then do not matter to it.
+        row_wise: Whether rows that others delete do not matter to it: a DELETE whose condition this row's values alone decide,
+            always in the same way, or a MERGE that changes all rows that it matches, or inserts none. An UPDATE statement never
+            is: new values may come from anywhere.
         row_id_high_water_mark: The highest row id that was given out as far as it knows; -1 for none.
         confirm_conflicting_files: See ``ConfirmConflictingFiles``.
         deletion_vectors: Where deletion vectors are read and written, for a ``row_wise`` attempt.

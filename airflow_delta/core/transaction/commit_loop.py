@@ -17,8 +17,11 @@ from airflow_delta.core.transaction.in_commit_timestamps import are_enabled_afte
 from airflow_delta.core.transaction.retrying_log_writer import RetryingLogWriter
 from airflow_delta.core.transaction.winning_commit import WinningCommit
 
-RETRIES = Backoff(tries=4, first=0.02, most=1.0)
-"""For requests without an answer, and for attempts that lose to concurrent commits repeatedly."""
+COMMIT_BACKOFF = Backoff(tries=4, first=0.02, most=1.0)
+"""The pauses between requests without an answer, and between attempts that lose to concurrent commits.
+
+``tries`` bounds the requests only; attempts are bounded by ``max_attempts``.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +51,7 @@ class CommitOutcome:
     committed: bool = True
 
 
-def commit(attempt: CommitAttempt, store: LogStore, *, max_attempts: int, backoff: Backoff = RETRIES) -> CommitOutcome:
+def commit(attempt: CommitAttempt, store: LogStore, *, max_attempts: int, backoff: Backoff = COMMIT_BACKOFF) -> CommitOutcome:
     """Write ``attempt`` as the first free version after what it read.
 
     Every winner is first searched for the attempt's ``txn_id`` (our own commit, whose answer was lost) and for its token

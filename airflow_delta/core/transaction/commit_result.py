@@ -20,8 +20,9 @@ class CommitResult:
         timestamp: Time in the commit info, milliseconds since the epoch.
         read_version: Version the transaction was computed from; -1 for a new table.
         attempts: How often a version was tried.
-        conflicts: Every winner met on the way, as JSON objects: ``version``, ``operation``, ``rule`` (code of the error; None
-            for a winner that did no harm), ``job`` and ``run`` (the task run, when it was one of ours: dag_id, run_id, ...).
+        conflicts: Every winner met on the way, as JSON objects: ``version``, ``operation``, ``rule`` (the error's code, not
+            the name of a rule; None for a winner that did no harm), ``job`` and ``run`` (the task run, when it was one of ours:
+            dag_id, run_id, ...).
         committed: Whether there is a commit.
         already_committed: Whether that commit was made by another try of the same task (same token), not by this one.
         commit_info: The commit's provenance; None when there is no commit.

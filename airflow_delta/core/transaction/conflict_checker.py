@@ -30,12 +30,12 @@ from airflow_delta.core.transaction.file_rules import (
     removed_files_the_attempt_removes_too,
 )
 from airflow_delta.core.transaction.table_rules import (
-    any_winner,
     application_progressed,
     domain_set,
     dropped_feature_used,
     metadata_changed,
     protocol_changed,
+    rebase_forbidden,
     row_ids_given,
     time_taken,
     version_named,
@@ -45,7 +45,7 @@ from airflow_delta.core.transaction.winning_commit import WinningCommit
 Rule: TypeAlias = Callable[[CommitAttempt, WinningCommit], CommitAttempt]
 
 RULES: tuple[Rule, ...] = (
-    any_winner,
+    rebase_forbidden,
     protocol_changed,
     dropped_feature_used,
     metadata_changed,

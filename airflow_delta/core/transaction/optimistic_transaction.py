@@ -52,7 +52,9 @@ from airflow_delta.core.transaction.row_tracking import ROW_TRACKING, high_water
 PostCommitHook: TypeAlias = Callable[[CommitResult, CommitActions, Metadata], None]
 """Work that follows a commit of ours, such as a checkpoint; it gets what was written, and the table's metadata as committed."""
 
-MAX_ATTEMPTS = 100
+MAX_COMMIT_ATTEMPTS = 100
+"""Versions that one commit tries; a statement as a whole is attempted less often, see ``spark.statement.conflict_retry``."""
+
 ENGINE = f"airflow-delta/{__version__}"
 
 _logger = logging.getLogger(__name__)
@@ -74,7 +76,7 @@ class OptimisticTransaction:
         hooks: Iterable[PostCommitHook] = (),
         enforces: Iterable[str] = (),
         deletion_vectors: DeletionVectorFiles | None = None,
-        backoff: Backoff = commit_loop.RETRIES,
+        backoff: Backoff = commit_loop.COMMIT_BACKOFF,
     ) -> None:
         """Start from ``snapshot``, or before the first version of a table when it is None.
 
@@ -179,7 +181,7 @@ class OptimisticTransaction:
         metrics: Mapping[str, int | str] | None = None,
         tags: Mapping[str, str] | None = None,
         origin: Origin | None = None,
-        max_attempts: int = MAX_ATTEMPTS,
+        max_attempts: int = MAX_COMMIT_ATTEMPTS,
         allow_empty: bool = False,
         resolve_conflicts: bool = True,
         row_wise: bool = False,
@@ -202,11 +204,10 @@ class OptimisticTransaction:
             origin: The run that requests it. Its token stands for one commit: any commit with it counts as this one.
             max_attempts: Versions to try before giving up against concurrent writers.
             allow_empty: Commit even when there is nothing to write; otherwise nothing is committed then.
-            resolve_conflicts: Whether to be rebased over winners that do not conflict; an operation that replaces
-                the table's state as a whole (restore, clone, convert) is never rebased.
-            row_wise: Whether the outcome for a row depends on this row alone and always in the same way, as of a DELETE or
-                UPDATE with a deterministic condition without subquery: then rows that others deleted do not matter, and
-                deletion vectors of one file that mark different rows are united.
+            resolve_conflicts: Whether to be rebased over winners that do not conflict; restore, clone, convert and
+                recomputed statistics never are: see the rule ``rebase_forbidden``.
+            row_wise: Whether rows that others deleted do not matter; see ``CommitAttempt``. Then deletion vectors of one file
+                that mark different rows are united.
             confirm_conflicting_files: Reads files that a winner added and whose statistics admit rows that the transaction
                 looked for; see ``ConfirmConflictingFiles``.
 
@@ -255,7 +256,7 @@ class OptimisticTransaction:
         operation: Operation,
         metrics: RewriteMetrics | None = None,
         origin: Origin | None = None,
-        max_attempts: int = MAX_ATTEMPTS,
+        max_attempts: int = MAX_COMMIT_ATTEMPTS,
     ) -> CommitResult:
         """Make those bins one version of which no other writer removed or changed an input; rows only move.
 

@@ -41,8 +41,12 @@ _REPLACING = frozenset(
 )  # Delta's names of operations that leave nothing of the former table
 
 
-def any_winner(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
-    """An operation that replaces the table's state as a whole (restore, clone, convert) conflicts with every winner."""
+def rebase_forbidden(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
+    """An operation that must not be rebased conflicts with every winner.
+
+    Restore, clone and convert replace the table's state as a whole; recomputed statistics add files again, which would bring
+    back one that the winner removed.
+    """
     if not attempt.may_rebase:
         raise conflict(ConcurrentWriteError, attempt, winner)
     return attempt

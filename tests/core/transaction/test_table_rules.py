@@ -76,7 +76,7 @@ def mark_of(actions):
 
 def test_the_rules_are_applied_in_the_order_of_delta_spark():
     assert [rule.__name__ for rule in RULES] == [
-        "any_winner",
+        "rebase_forbidden",
         "protocol_changed",
         "dropped_feature_used",
         "metadata_changed",
@@ -100,8 +100,8 @@ def test_a_conflict_names_its_rule_and_the_task_run_that_won_and_no_token():
     with pytest.raises(ConcurrentWriteError) as caught:
         check_conflicts(make_attempt(may_rebase=False), WinningCommit(version=5, actions=CommitActions(commit_info=info)))
     error = caught.value
-    assert (error.rule, error.winning_run) == ("any_winner", record)
-    assert "made by daily.load, run r1" in str(error)
+    assert (error.rule, error.winning_run) == ("rebase_forbidden", record)
+    assert "(made by daily.load, run r1; rule rebase_forbidden)" in str(error)
     assert "our own business" not in json.dumps(error.to_json())
     assert error.winner["operation"] == "MERGE"
 
