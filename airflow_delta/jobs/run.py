@@ -28,6 +28,7 @@ from airflow_delta.jobs.table_stats import attach_table_stats
 from airflow_delta.spark.constraints.verification import check_rows
 from airflow_delta.spark.distributed.checkpoint import checkpoint
 from airflow_delta.spark.distributed.vacuum import SparkVacuumExecutor
+from airflow_delta.spark.errors import first_line
 from airflow_delta.spark.hadoop.table_log import table_log
 from airflow_delta.spark.io.worker_values import typed_worker_errors
 from airflow_delta.spark.optimize.optimize import optimize
@@ -97,7 +98,7 @@ def _typed_error(error: Exception, statement: Statement) -> DeltaError:
             return error
         case AnalysisException() | ParseException():
             condition = error.getCondition() or type(error).__name__
-            detail = redact(str(error).strip().splitlines()[0])
+            detail = redact(first_line(error)).removeprefix(f"[{condition}]").strip(" ;.")
             return SparkAnalysisError(table=statement.table, operation=operation, condition=condition, detail=detail)
         case PythonException() if missing := _MISSING_PACKAGE.search(str(error)):
             return MissingPackageError(table=statement.table, operation=operation, package=missing["package"])

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 from airflow.sdk import BaseSensorOperator, Context, PokeReturnValue, RetryPolicy, conf
 
 from airflow_delta.core.errors import DeltaError
+from airflow_delta.core.foreign_values import printable
 from airflow_delta.core.statements.fields import is_template
 from airflow_delta.hooks.checked_arguments import CheckedArguments, without_run
 from airflow_delta.hooks.delta import DeltaHook
@@ -55,7 +56,8 @@ class DeltaCommitSensor(CheckedArguments, BaseSensorOperator):
         since: ``"first_poke"`` waits for a commit after the first poke (templated), and misses what was committed before that:
             ``after_timestamp`` does not. Retries and reschedules keep that version, a cleared task takes a new one.
         run_of: Wait for the commit of a DAG run (templated): ``{"dag_id": ..., "logical_date": ...}`` or ``run_id``, and
-            ``task_id`` and ``map_index`` where it has several. All commits that the log holds are searched. A task that commits
+            ``task_id`` and ``map_index`` where it has several. All commits that the log holds are searched, from the oldest on:
+            where the run was cleared, or the logical date has several runs, the first commit is found. A task that commits
             nothing, such as a MERGE without matches, is never found.
         operations: Wait for one of these operations (templated): Delta's names, such as ``"MERGE"``.
         partitions: Wait for a commit that adds or removes files in partitions for which this predicate holds (templated), such
@@ -173,6 +175,8 @@ class DeltaCommitSensor(CheckedArguments, BaseSensorOperator):
         """Poke once: a listing of the log's end the first time, then one probe for the next file."""
         self._watch = self._watch or self._begin(context)
         version = self._poll(self._watch, context)
+        if version is not None:
+            self.log.info("Version %s of %s fulfills the wait", version, self.table)
         return PokeReturnValue(is_done=version is not None, xcom_value=version)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> int:  # noqa: ARG002 - Airflow's signature
@@ -196,7 +200,8 @@ class DeltaCommitSensor(CheckedArguments, BaseSensorOperator):
         elif self.since is not None:
             wait, thorough = replace(wait, after=head_version(store)), False
             self._store(wait, context)
-        self.log.info("Waiting for a commit after version %s of %s", wait.after, self.table)
+        requested = printable(", ".join(f"{name}={getattr(self, name)!r}" for name in self._begins))
+        self.log.info("Waiting for a commit after version %s of %s (%s)", wait.after, self.table, requested)
         return CommitWatch(store, wait, thorough=thorough)
 
     def _poll(self, watch: CommitWatch, context: Context) -> int | None:

@@ -67,7 +67,10 @@ class SchemaMismatchError(DeltaError):
 
     code = "DELTA_SCHEMA_MISMATCH"
     message = "the rows do not fit {table}: {differences}"
-    remedy = "cast, rename, drop or add these columns in the source"
+    remedy = (
+        "cast, rename, drop or add these columns in the source, or let the table change: merge_schema (write), "
+        "overwrite_schema (overwrite), schema_evolution (merge)"
+    )
     table: str
     differences: tuple[str, ...]
 
