@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -12,6 +13,7 @@ from pyspark.errors import PySparkException
 from airflow_delta.core.actions import Metadata, Origin
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import CommitConflictError, MetadataChangedError, ProtocolChangedError, TableExistsError
+from airflow_delta.core.foreign_values import printable
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OperationResult
 from airflow_delta.core.transaction.commit_result import retried_conflict
@@ -20,9 +22,10 @@ from airflow_delta.spark.statement.application_progress import done_before
 from airflow_delta.spark.statement.outcome import earlier_result
 from airflow_delta.spark.statement.target_reads import Version, at_version_read
 
-MAX_ATTEMPTS = 20
-"""Attempts before the conflict is raised to the caller."""
+MAX_STATEMENT_ATTEMPTS = 20
+"""Attempts at a statement before the conflict is raised to the caller; each commits once, rebased where possible."""
 
+_logger = logging.getLogger(__name__)
 _CACHE_LOST = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 
 Conflicts: TypeAlias = Sequence[Mapping[str, Any]]
@@ -75,7 +78,7 @@ def retry_on_conflict(
     """
     run, searched_from = _Run(steps), start_version
     failure: Exception = RuntimeError("no attempt was made")
-    for _ in range(MAX_ATTEMPTS):
+    for number in range(1, MAX_STATEMENT_ATTEMPTS + 1):
         newest = steps.read()
         if searched_from is None:
             searched_from = -1 if newest is None else newest.version
@@ -86,6 +89,7 @@ def retry_on_conflict(
             return run.attempt(log, newest)
         except (CommitConflictError, TableExistsError) as error:
             run.add_conflict(error)
+            run.log_conflict(log.table_uri, number)
             failure = error
         except (PySparkException, Py4JJavaError) as error:
             # An executor was lost with the rows that it cached: the statement starts again.
@@ -117,12 +121,12 @@ class _Run(Generic[Version, Prepared]):
         if self.conflict is not None and self.prepared is not None:
             kept = self.steps.after_conflict(self.prepared, self.conflict, newest)
 
-        def attempt(version: Version) -> OperationResult:
-            return self._attempt(version, kept if version is newest else None)
+        def on_version(version: Version) -> OperationResult:
+            return self._prepare_and_attempt(version, kept if version is newest else None)
 
-        return at_version_read(log, newest, attempt, conflict=self.conflict)
+        return at_version_read(log, newest, on_version, conflict=self.conflict)
 
-    def _attempt(self, version: Version, kept: Prepared | None) -> OperationResult:
+    def _prepare_and_attempt(self, version: Version, kept: Prepared | None) -> OperationResult:
         steps, self.prepared = self.steps, None
         done = None if version is None else done_before(version, steps.name, steps.txn)
         if done is not None:
@@ -132,10 +136,18 @@ class _Run(Generic[Version, Prepared]):
 
     def add_conflict(self, conflict: WriteConflict) -> None:
         """Take note of what ended an attempt. Raises it where the next one would end in the same way."""
-        if conflict is self.conflict or self.prepared is None:  # rows that were handed over are as old as they were
+        # ``at_version_read`` and ``after_conflict`` raise the former conflict again where the statement cannot be repeated:
+        # rows that were handed over, say, are as old as they were.
+        if conflict is self.conflict or self.prepared is None:
             raise conflict
         self.conflict = conflict
         self.conflicts.append(_listed(conflict))
+
+    def log_conflict(self, table: str, number: int) -> None:
+        """Log the last conflict, which ended the attempt of this number; the first is 1."""
+        met = self.conflicts[-1]
+        winner = printable(f"version {met['version']} ({met['operation'] or 'unknown operation'})")
+        _logger.info("%s: attempt %d of %d: %s conflicts by %s", table, number, MAX_STATEMENT_ATTEMPTS, winner, met["rule"])
 
     def with_conflicts(self, result: OperationResult) -> OperationResult:
         """The result of another run of the statement, with the conflicts of this one."""

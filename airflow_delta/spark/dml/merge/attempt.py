@@ -57,9 +57,8 @@ def attempt_merge(
     target_after = snapshot.redefined(plan.after.metadata, plan.after.protocol) if plan.evolves_schema else snapshot
     staged = stage(pairs, target_after, plan.clauses, candidates, in_source=F.col(FROM_SOURCE).isNotNull(), reads=reads)
     effects = count_effects(staged, are_matches_unique=plan.source.are_keys_unique)
-    not_matched_by_source = bool(
-        plan.clauses.not_matched_by_source
-    )  # then a row without match matters as one with a match does
+    # Then a row without match matters as one with a match does.
+    not_matched_by_source = bool(plan.clauses.not_matched_by_source)
     transaction.record_read_files(
         candidates["path"] if not_matched_by_source else candidates["path"].take(effects.matched_files)
     )

@@ -1,4 +1,4 @@
-"""Concurrent merges of different rows: what of another commit does not conflict with a MERGE."""
+"""``FilesWithKeys`` and ``decides_row_by_row``: what of a commit of other rows does not conflict with a MERGE."""
 
 from __future__ import annotations
 

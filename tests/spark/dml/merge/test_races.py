@@ -1,5 +1,6 @@
 """Concurrent merges: two that read one version, a winner in between, a duplicate attempt of the same task."""
 
+import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,6 +13,7 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import MetadataChangedError
 from airflow_delta.core.statements import MatchedDelete, MatchedUpdate, NotMatchedInsert
 from airflow_delta.core.storage.local_log_store import LocalLogStore
+from airflow_delta.spark.statement import conflict_retry
 
 ADD = MatchedUpdate(assignments={"v": "target.v + source.v"})
 DAYS = pa.table({"id": [1, 2, 3, 4], "day": ["mon", "mon", "tue", "tue"], "v": [10, 20, 30, 40]})
@@ -80,8 +82,9 @@ def test_merges_of_different_days_both_commit_without_a_retry(run_both, referenc
     ]
 
 
-def test_of_merges_of_the_same_rows_one_is_retried_and_no_update_is_lost(run_both, reference_rows, table):
+def test_of_merges_of_the_same_rows_one_is_retried_and_no_update_is_lost(run_both, reference_rows, table, caplog):
     write_deltalake(table, DAYS)
+    caplog.set_level(logging.INFO, logger=conflict_retry.__name__)
 
     first, second = run_both(
         {"source": "SELECT id, 1L AS v FROM range(10)", "clauses": ADD},
@@ -93,6 +96,8 @@ def test_of_merges_of_the_same_rows_one_is_retried_and_no_update_is_lost(run_bot
     assert (second.version, second.read_version, second.attempts) == (2, 1, 2)
     assert rules(second) == ["DELTA_CONCURRENT_APPEND"]
     assert second.conflicts[0]["version"] == 1
+    logged = [record.getMessage() for record in caplog.records if record.name == conflict_retry.__name__]
+    assert logged == [f"{table}: attempt 1 of 20: version 1 (MERGE) conflicts by DELTA_CONCURRENT_APPEND"]
     assert [commit["operation"] for commit in DeltaTable(table).history()] == ["MERGE", "MERGE", "WRITE"]
 
 
