@@ -2,6 +2,7 @@
 
 The table is partitioned by airline, and each condition names its airline: so no merge reads what another one writes, and the
 conflict with a commit that came first is resolved inside the job; it is listed in the XCom of the task under ``conflicts``.
+Without partitions, the files that the other merges added would be read for this one's keys, and conflict only if they held one.
 """
 
 from __future__ import annotations
