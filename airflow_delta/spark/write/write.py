@@ -52,7 +52,7 @@ class _Write:
     """What does not change while the statement runs.
 
     Attributes:
-        areas: Ends the directories of staged rows with the statement.
+        areas: Ends the directory of staged rows with the attempt that staged them, or with the statement.
     """
 
     spark: SparkSession
@@ -130,6 +130,7 @@ def write(
 
 def _stage(run: _Write, snapshot: Snapshot | None, conflicts: Conflicts) -> _Staged:
     """Compute the rows for a version, write and check them."""
+    run.areas.close()  # a source that reads the table's directory must not find what an earlier attempt has staged
     log, statement = run.log, run.statement
     reads = TargetReads(spark=run.spark, snapshot=snapshot, is_retry=bool(conflicts))
     source = open_source(run.spark, statement.source, target=snapshot)

@@ -10,7 +10,7 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.table_changes.create import NewTable
 from airflow_delta.core.table_changes.ddl import parse_struct
 from airflow_delta.spark import DeltaTable
-from airflow_delta.spark.dml.merge import merge as merge_module
+from airflow_delta.spark.dml.merge import plan as merge_plan
 from airflow_delta.spark.errors import ExpressionNotTextError
 
 
@@ -94,8 +94,8 @@ def test_rows_that_the_source_lacks_are_changed_and_deleted(birds, news, referen
 )
 def test_the_keys_of_a_condition_are_recognized_however_it_is_written(birds, news, table, condition, monkeypatch):
     found = []
-    parse = merge_module.parse_condition
-    monkeypatch.setattr(merge_module, "parse_condition", lambda *arguments: found.append(parse(*arguments)) or found[-1])
+    parse = merge_plan.parse_condition
+    monkeypatch.setattr(merge_plan, "parse_condition", lambda *arguments: found.append(parse(*arguments)) or found[-1])
     birds.alias("e").merge(news.alias("u"), condition()).whenMatchedUpdateAll().execute()
     assert [(key.column, key.other) for key in found[0].keys] == [("id", "source.id")]
     entry = DeltaLog.for_table(table).history(1)[0]
