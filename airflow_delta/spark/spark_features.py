@@ -43,7 +43,7 @@ def takes_layout_as_option(spark: SparkSession) -> bool:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The schema of the batches that Spark takes for these columns; times are in UTC, which it has to be told from 4.2 on."""
+    """The schema of the batches that Spark takes for these columns; times are in UTC, an argument from 4.2 on."""
     zone = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
     return to_arrow_schema(schema, **zone)
 

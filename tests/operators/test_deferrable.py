@@ -137,7 +137,7 @@ def test_when_the_time_is_over_the_driver_is_ended(empty_table, recording_submit
     assert (events, resource_manager.killed) == (["late"], ["application_1_0001"])
 
 
-def test_where_nobody_would_notice_a_dead_driver_a_time_limit_is_required(empty_table, recording_submit, run_task, plain_yarn):
+def test_where_a_dead_driver_would_go_unnoticed_a_time_limit_is_required(empty_table, recording_submit, run_task, plain_yarn):
     submit = recording_submit()
     run = run_task(lambda: merge(empty_table, submit))
     (error,) = run.errors

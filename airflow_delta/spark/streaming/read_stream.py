@@ -27,7 +27,7 @@ def read_stream(spark: SparkSession, table: str, *, read_change_feed: bool = Fal
 
     Raises:
         SparkFeatureMissingError: Spark is older than 4.2.
-        InvalidStatementError: An option is not known, or a value is none of its option.
+        InvalidStatementError: An option is unknown, or its value is invalid.
         ChangeDataNotRecordedError: Changes were requested, and the table does not record them.
         TableNotFoundError: There is no table.
         UnsupportedReaderFeatureError: Spark cannot read such a table here. Errors of the running stream end the query; their

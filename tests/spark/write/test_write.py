@@ -360,7 +360,7 @@ def test_an_append_in_between_does_not_disturb_an_append(write_rows, reference_r
     assert (result.version, result.read_version, result.attempts) == (2, 0, 2)
 
 
-def test_a_replaced_range_holds_only_its_rows_whoever_wrote_into_it_meanwhile(write_rows, reference_rows, during_staging):
+def test_a_replaced_range_holds_only_its_rows_after_concurrent_writes_into_it(write_rows, reference_rows, during_staging):
     write_rows(DAYS.format(3), partition_by="day")
     during_staging(lambda: write_rows("SELECT 50L AS id, DATE'2013-01-01' AS day"))
     result = write_rows("SELECT 60L AS id, DATE'2013-01-01' AS day", mode="replace_where", replace_where="day = '2013-01-01'")
