@@ -10,7 +10,7 @@ from airflow_delta.core.log.file_names import checkpoint_path, commit_path
 from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
 
 MAP = pa.map_(pa.string(), pa.string())
-VECTOR = pa.struct(
+DELETION_VECTOR = pa.struct(
     {
         "storageType": pa.string(),
         "pathOrInlineDv": pa.string(),
@@ -31,7 +31,7 @@ CHECKPOINT = pa.schema(
                 "modificationTime": pa.int64(),
                 "dataChange": pa.bool_(),
                 "tags": MAP,
-                "deletionVector": VECTOR,
+                "deletionVector": DELETION_VECTOR,
                 "stats": pa.string(),
             }
         ),
@@ -41,7 +41,7 @@ CHECKPOINT = pa.schema(
                 "deletionTimestamp": pa.int64(),
                 "dataChange": pa.bool_(),
                 "partitionValues": MAP,
-                "deletionVector": VECTOR,
+                "deletionVector": DELETION_VECTOR,
             }
         ),
         "metaData": pa.struct(
@@ -96,7 +96,7 @@ def remove(path, **fields):
     return {"remove": {"path": path, "deletionTimestamp": 0, "dataChange": True, **fields}}
 
 
-def vector(name, offset=None):
+def deletion_vector(name, offset=None):
     return {"storageType": "u", "pathOrInlineDv": name, "offset": offset, "sizeInBytes": 1, "cardinality": 1}
 
 

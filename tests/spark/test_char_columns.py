@@ -92,7 +92,7 @@ def test_a_merge_on_a_constant_key_matches_as_spark_compares_it(spark, log):
 
 
 @pytest.mark.parametrize(
-    "log", [pytest.param(DELETION_VECTORS, marks=pytest.mark.slow), FEED], indirect=True, ids=["vectors", "feed"]
+    "log", [pytest.param(DELETION_VECTORS, marks=pytest.mark.slow), FEED], indirect=True, ids=["deletion_vectors", "feed"]
 )
 def test_a_delete_and_an_update_find_their_rows(spark, log):
     update(

@@ -93,7 +93,7 @@ def test_a_mapped_table_is_read_written_merged_and_compacted_after_columns_were_
     assert by_spark == by_core == expected(range(10))
 
 
-def test_rows_that_vectors_hide_stay_hidden_through_merge_and_compaction(spark, table):
+def test_rows_that_deletion_vectors_hide_stay_hidden_through_merge_and_compaction(spark, table):
     shutil.copytree(TABLES / "dv_basic" / "table", table, ignore=shutil.ignore_patterns("*.crc"))
     log = DeltaLog.for_table(table)
     before = log.refresh()

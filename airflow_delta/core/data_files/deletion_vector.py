@@ -74,7 +74,7 @@ def stored_deletion_vector(descriptor: Mapping[str, Any], filesystem: pafs.FileS
     return _parsed(_unframed(framed, size), descriptor)
 
 
-def framed_vector(content: bytes) -> bytes:
+def framed_deletion_vector(content: bytes) -> bytes:
     """A deletion vector as it stands in a file: size, content, checksum."""
     return struct.pack(">i", len(content)) + content + struct.pack(">I", zlib.crc32(content))
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from airflow_delta.core.actions.file_actions import DELETION_VECTOR
-from airflow_delta.core.data_files.deletion_vector import FRAME_BYTES, framed_vector
+from airflow_delta.core.data_files.deletion_vector import FRAME_BYTES, framed_deletion_vector
 from airflow_delta.core.data_files.row_bitmap import RowBitmap
 from airflow_delta.core.data_files.z85 import z85_encoded
 
@@ -53,7 +53,7 @@ def write_deletion_vectors(
                 stream.write(_FORMAT_VERSION)
                 for content, rows in pack:
                     found.append(_descriptor(directory + z85_encoded(name.bytes), stream.tell(), len(content), rows))
-                    stream.write(framed_vector(content))
+                    stream.write(framed_deletion_vector(content))
     except BaseException:
         for path in written:
             with suppress(pa.ArrowException, OSError):

@@ -17,7 +17,7 @@ from airflow_delta.core.schema import StructType, physical_name
 from airflow_delta.core.storage.file_locator import FileLocator
 from airflow_delta.core.storage.storage_failures import read_data
 
-_VECTOR = "its deletion vector: "
+_DELETION_VECTOR = "its deletion vector: "
 
 
 class FileRows:
@@ -84,7 +84,7 @@ class FileRows:
         first = 0
         for batch in open_data_file(filesystem, place, self._schema, constants, **self._options, table=self._table):
             rows, first = batch.num_rows, first + batch.num_rows
-            with self._believing_vectors(path):
+            with self._believing_deletion_vectors(path):
                 kept = _kept(first - rows, rows, shown, hidden)
             yield batch, kept
 
@@ -94,19 +94,21 @@ class FileRows:
         Raises:
             CorruptDataFileError: It is not what the log says.
         """
-        with self._believing_vectors(file):
+        with self._believing_deletion_vectors(file):
             path = deletion_vector_path(descriptor)
             if path is None:
                 return inline_deletion_vector(descriptor)
         place = self._locate(path)
-        return read_data(lambda: stored_deletion_vector(descriptor, *place), table=self._table, file=file, about=_VECTOR)
+        return read_data(
+            lambda: stored_deletion_vector(descriptor, *place), table=self._table, file=file, about=_DELETION_VECTOR
+        )
 
     @contextmanager
-    def _believing_vectors(self, file: str) -> Iterator[None]:
+    def _believing_deletion_vectors(self, file: str) -> Iterator[None]:
         try:
             yield
         except (TypeError, ValueError) as error:
-            raise CorruptDataFileError(table=self._table, file=file, detail=f"{_VECTOR}{error}") from error
+            raise CorruptDataFileError(table=self._table, file=file, detail=f"{_DELETION_VECTOR}{error}") from error
 
 
 def _kept(first: int, rows: int, shown: RowBitmap | None, hidden: RowBitmap | None) -> pa.BooleanArray | None:

@@ -107,7 +107,7 @@ def file_keys(files: pa.Table) -> pa.ChunkedArray:
     return pc.if_else(pc.is_valid(deletion_vectors), pc.binary_join_element_wise(paths, ids, "\n"), paths)
 
 
-def path_with_two_vectors(files: pa.Table) -> str | None:
+def path_with_two_deletion_vectors(files: pa.Table) -> str | None:
     """A path that two of these live files share, which only different deletion vectors make possible; None when none is."""
     deletion_vectors = files["deletion_vector"]
     if deletion_vectors.null_count == len(deletion_vectors):

@@ -21,7 +21,7 @@ from airflow_delta.core.actions import (
     SetTransaction,
 )
 from airflow_delta.core.errors import CorruptLogError, LogGapError, VersionNotFoundError
-from airflow_delta.core.log.action_reconciliation import FileChanges, file_changes, path_with_two_vectors
+from airflow_delta.core.log.action_reconciliation import FileChanges, file_changes, path_with_two_deletion_vectors
 from airflow_delta.core.log.checkpoint_parquet import RowFilter
 from airflow_delta.core.log.checkpoint_reader import (
     CheckpointHeader,
@@ -184,7 +184,7 @@ class LogReplay:
             yield self.active_files
             return
         changes = self._tail_changes
-        self._refuse_shared(path_with_two_vectors(changes.added))
+        self._refuse_shared(path_with_two_deletion_vectors(changes.added))
         for piece in active_file_pieces(self._store, self.segment.checkpoint):
             files = changes.untouched(pa.Table.from_batches([piece]))
             named = files["path"].filter(pc.is_in(files["path"], changes.added["path"]))
@@ -204,7 +204,7 @@ class LogReplay:
             files = self._tail_changes.active_files(before)
         else:
             files = self._tail_changes.active_files(with_record_counts(NO_ADDS, columns))
-        shared = path_with_two_vectors(files)
+        shared = path_with_two_deletion_vectors(files)
         if shared is not None and self.segment.compacted:  # one of them may be wrong; the commits themselves decide
             return self._without_compacted_commits().files(columns)
         self._refuse_shared(shared)

@@ -42,7 +42,7 @@ def absolute_paths(paths: pa.ChunkedArray, table_uri: str) -> pa.ChunkedArray:
     return pc.if_else(with_scheme, paths, pc.if_else(with_slash, rooted, below))
 
 
-def absolute_vectors(deletion_vectors: pa.ChunkedArray, table_uri: str) -> pa.ChunkedArray:
+def absolute_deletion_vectors(deletion_vectors: pa.ChunkedArray, table_uri: str) -> pa.ChunkedArray:
     """The deletion vectors (``DELETION_VECTOR``) named by absolute URIs; Python sees each file of deletion vectors once.
 
     Raises:

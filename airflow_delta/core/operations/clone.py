@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from airflow_delta.core.actions import DomainMetadata, Metadata, Origin, Protocol
 from airflow_delta.core.errors import CloneTargetNotEmptyError, InvalidStatementError, TableExistsError, UnsupportedStorageError
-from airflow_delta.core.operations.absolute_paths import absolute_paths, absolute_vectors, encoded_root
+from airflow_delta.core.operations.absolute_paths import absolute_deletion_vectors, absolute_paths, encoded_root
 from airflow_delta.core.operations.clone_sources import register_clone
 from airflow_delta.core.operations.table_log import TableLog
 from airflow_delta.core.operations.unneeded_files import check_contained
@@ -207,7 +207,7 @@ def cloned_files(files: pa.Table, source_uri: str) -> pa.Table:
     """
     columns = {
         "path": absolute_paths(files["path"], source_uri),
-        "deletion_vector": absolute_vectors(files["deletion_vector"], source_uri),
+        "deletion_vector": absolute_deletion_vectors(files["deletion_vector"], source_uri),
         "data_change": pa.repeat(pa.scalar(True), len(files)),
         "base_row_id": pa.nulls(len(files), pa.int64()),
         "default_row_commit_version": pa.nulls(len(files), pa.int64()),

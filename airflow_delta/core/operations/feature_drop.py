@@ -24,7 +24,7 @@ from airflow_delta.core.operations.feature_traces import (
     PROTECTED_BEFORE,
     Leftovers,
     check_unused,
-    have_vectors,
+    have_deletion_vectors,
     is_used_by,
     is_used_in,
     leftovers,
@@ -154,7 +154,7 @@ def _version_with(log: TableLog, feature: str, snapshot: Snapshot) -> int | None
     ):
         return manifests[0]
     state = log.snapshot(oldest)
-    if is_used_by(feature, state.metadata) or (feature == DELETION_VECTORS and have_vectors(state.files())):
+    if is_used_by(feature, state.metadata) or (feature == DELETION_VECTORS and have_deletion_vectors(state.files())):
         return oldest
     later = range(oldest + 1, snapshot.version)
     return next((version for version in later if is_used_in(feature, read_commit(log.store, version))), None)
@@ -162,7 +162,7 @@ def _version_with(log: TableLog, feature: str, snapshot: Snapshot) -> int | None
 
 def _leftovers(snapshot: Snapshot, feature: str) -> Leftovers:
     with _refusals(snapshot.table_uri, feature):
-        if feature == DELETION_VECTORS and have_vectors(snapshot.files()):
+        if feature == DELETION_VECTORS and have_deletion_vectors(snapshot.files()):
             raise Refusal("files have deletion vectors", "purge them first: an OPTIMIZE of these files writes them without")
         return leftovers(feature, snapshot.metadata, snapshot.domains)
 

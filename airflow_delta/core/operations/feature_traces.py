@@ -106,14 +106,14 @@ def is_used_by(feature: str, metadata: Metadata) -> bool:
     return known.is_needed(metadata) or (known.shows_in_metadata and known.in_use(metadata))
 
 
-def have_vectors(files: pa.Table) -> bool:
+def have_deletion_vectors(files: pa.Table) -> bool:
     """Whether one of these files (``ADD_FILE``) has a deletion vector."""
     return bool(files["deletion_vector"].null_count < len(files))
 
 
 def is_used_in(feature: str, actions: CommitActions) -> bool:
     """Whether a commit uses the feature."""
-    marks = feature == DELETION_VECTORS and have_vectors(actions.adds)
+    marks = feature == DELETION_VECTORS and have_deletion_vectors(actions.adds)
     return marks or bool(actions.metadata and is_used_by(feature, actions.metadata))
 
 

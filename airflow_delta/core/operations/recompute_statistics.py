@@ -173,11 +173,13 @@ class _Reader:
         with ThreadPoolExecutor(_THREADS) as pool:
             for start in range(0, len(files), _READ_AT_ONCE):
                 piece = files.slice(start, _READ_AT_ONCE)
-                paths, has_vector = piece["path"].to_pylist(), pc.is_valid(piece["deletion_vector"]).to_pylist()
-                texts = pool.map(lambda path, has: self._statistics_of(path, has_vector=has), paths, has_vector)
+                paths, has_deletion_vector = piece["path"].to_pylist(), pc.is_valid(piece["deletion_vector"]).to_pylist()
+                texts = pool.map(
+                    lambda path, has: self._statistics_of(path, has_deletion_vector=has), paths, has_deletion_vector
+                )
                 yield pa.array(list(texts), pa.string())
 
-    def _statistics_of(self, path: str, *, has_vector: bool) -> str | None:
+    def _statistics_of(self, path: str, *, has_deletion_vector: bool) -> str | None:
         filesystem, place = self.locate(path)
         footer = read_data(lambda: read_footer(filesystem, place), table=self.store.table_uri, file=path)
         if is_in_legacy_calendar(footer.metadata or {}):
@@ -187,7 +189,7 @@ class _Reader:
         if unbounded and footer.num_rows:
             observer = self._observed(filesystem, place, unbounded)
             text = footer_statistics(footer, self.schema, self.selection, observer)
-        return f'{text[:-1]},"tightBounds":{"false" if has_vector else "true"}}}' if self.tells_tightness else text
+        return f'{text[:-1]},"tightBounds":{"false" if has_deletion_vector else "true"}}}' if self.tells_tightness else text
 
     def _observed(self, filesystem: pyarrow.fs.FileSystem, place: str, leaves: set[Path]) -> RowObserver:
         """What the rows say of these leaf columns."""

@@ -241,10 +241,10 @@ def _unreadable(target: Snapshot, files: pa.Table) -> pa.Table:
     if not len(gone):
         return files.slice(0, 0)
     lost = set(gone.to_pylist())
-    without_vector = [
+    without_deletion_vector = [
         descriptor is not None and deletion_vector_path(descriptor) in lost for descriptor in deletion_vectors.to_pylist()
     ]
-    return files.filter(pc.or_(pc.is_in(files["path"], gone), pa.chunked_array([without_vector], pa.bool_())))
+    return files.filter(pc.or_(pc.is_in(files["path"], gone), pa.chunked_array([without_deletion_vector], pa.bool_())))
 
 
 def _bytes(files: pa.Table) -> int:

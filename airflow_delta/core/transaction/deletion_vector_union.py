@@ -75,9 +75,11 @@ def united(
     settled, shared = files.filter(is_settled), files.filter(is_shared)
     if len(shared):
         united_rows = [union for union, wanted in zip(both, is_shared.to_pylist(), strict=True) if wanted and union is not None]
-        removes = _with_vectors(ours.removes, shared["our_remove"], shared["theirs"].combine_chunks())
+        removes = _with_deletion_vectors(ours.removes, shared["our_remove"], shared["theirs"].combine_chunks())
         ours = replace(
-            ours, removes=removes, adds=_with_vectors(ours.adds, shared["our_add"], deletion_vectors.write(united_rows))
+            ours,
+            removes=removes,
+            adds=_with_deletion_vectors(ours.adds, shared["our_add"], deletion_vectors.write(united_rows)),
         )
     if len(settled):
         removes = _without_rows(theirs.removes, settled["their_remove"])
@@ -86,7 +88,7 @@ def united(
 
 
 def _updated_files(ours: CommitActions, theirs: CommitActions) -> pa.Table:
-    """The files to which the winner gave another vector, and that the attempt does not name, or gives another one too.
+    """The files to which the winner gave another deletion vector, and that the attempt does not name, or gives another one too.
 
     Columns ``before``, ``theirs`` and ``ours`` are deletion vectors; ``their_*`` and ``our_*`` are
     rows of the actions, the latter two NULL where the attempt does not name the file (``ours`` is ``before`` then).
@@ -118,7 +120,7 @@ def _add_of_each(removes: pa.Table, adds: pa.Table) -> pa.ChunkedArray:
     return pc.index_in(canonical_paths(removes["path"]), canonical_paths(adds["path"]).combine_chunks())
 
 
-def _with_vectors(files: pa.Table, rows: pa.ChunkedArray, deletion_vectors: pa.StructArray) -> pa.Table:
+def _with_deletion_vectors(files: pa.Table, rows: pa.ChunkedArray, deletion_vectors: pa.StructArray) -> pa.Table:
     """The files, those in ``rows`` with these deletion vectors."""
     column = files.schema.get_field_index("deletion_vector")
     numbers = _row_numbers(files)

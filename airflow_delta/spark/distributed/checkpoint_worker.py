@@ -21,7 +21,12 @@ import pyarrow.parquet as pq
 
 from airflow_delta.core.actions import Metadata, Protocol
 from airflow_delta.core.errors import CorruptLogError
-from airflow_delta.core.log.action_reconciliation import FileChanges, canonical_paths, file_changes, path_with_two_vectors
+from airflow_delta.core.log.action_reconciliation import (
+    FileChanges,
+    canonical_paths,
+    file_changes,
+    path_with_two_deletion_vectors,
+)
 from airflow_delta.core.log.commit_reader import CommitBatch
 from airflow_delta.core.log.file_names import LOG_DIRECTORY, checkpoint_part_path, sidecar_path
 from airflow_delta.core.log.json_file_actions import VERSION
@@ -168,7 +173,7 @@ class PartShuffler:
         yield from messages(actions, self._parts)
 
     def _parts(self, actions: pa.Table) -> pa.Array:
-        return part_numbers(actions["path"].combine_chunks(), vector_ids(actions), self.parts)
+        return part_numbers(actions["path"].combine_chunks(), deletion_vector_ids(actions), self.parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,13 +264,13 @@ def reconciled(table: CheckpointedTable, batches: Iterable[pa.RecordBatch]) -> t
         for schema, some in ((REMOVES, found[False]), (ADDS, found[True]))
     )
     changes = file_changes(adds, removes)
-    if shared := path_with_two_vectors(changes.added):
+    if shared := path_with_two_deletion_vectors(changes.added):
         detail = f"two live files of version {table.version} have the path {shared!r}"
         raise CorruptLogError(table=table.table_uri, file=LOG_DIRECTORY, detail=detail)
     return bucket, changes
 
 
-def vector_ids(files: pa.Table) -> pa.Array:
+def deletion_vector_ids(files: pa.Table) -> pa.Array:
     """Unique ids of the deletion vectors, null where a file has none. Protocol: PROTOCOL.md, "Derived Fields"."""
     descriptors = files["deletion_vector"].combine_chunks()
     storage, place, offset = (pc.struct_field(descriptors, name) for name in ("storage_type", "path_or_inline_dv", "offset"))

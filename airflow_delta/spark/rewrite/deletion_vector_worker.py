@@ -62,7 +62,7 @@ class DeletionVectorWorker:
         for number, rows in _by_file(batches):
             if number in deletion_vectors:
                 raise ValueError(f"the rows of file {number} do not stand together")
-            deletion_vectors[number] = self._vector(files, number, rows)
+            deletion_vectors[number] = self._deletion_vector(files, number, rows)
         if not deletion_vectors:
             return
         filesystem, root = self.table.locate.root
@@ -73,7 +73,7 @@ class DeletionVectorWorker:
         counts = pa.array([self._num_records(files, number) for number in deletion_vectors], pa.int64())
         yield pa.RecordBatch.from_arrays([numbers, counts, *written.flatten()], schema=RESULT)
 
-    def _vector(self, files: pa.Table, number: int, rows: pa.Int64Array) -> RowBitmap:
+    def _deletion_vector(self, files: pa.Table, number: int, rows: pa.Int64Array) -> RowBitmap:
         """All rows of the file that are gone now."""
         going = RowBitmap.from_positions(rows)
         former: Any = files["deletion_vector"][number].as_py()

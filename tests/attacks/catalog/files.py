@@ -112,13 +112,13 @@ def _inline_runs(containers):
         table.create(reader=3, writer=7, features=["deletionVectors"], **{"delta.enableDeletionVectors": "true"})
         content = _runs(containers)
         text = _z85(content + b"\0" * (-len(content) % 4))
-        vector = {
+        deletion_vector = {
             "storageType": "i",
             "pathOrInlineDv": text,
             "sizeInBytes": len(content),
             "cardinality": containers << 16,
         }
-        table.commit(remove("part-0.parquet"), add("part-0.parquet", stats='{"numRecords":3}', deletionVector=vector))
+        table.commit(remove("part-0.parquet"), add("part-0.parquet", stats='{"numRecords":3}', deletionVector=deletion_vector))
 
     return attack
 
@@ -160,6 +160,6 @@ ATTACKS = {
     "data: junk": _data_file(b"PAR1" + b"\x15\x04" * 5_000 + b"\xff\xff\xff\x7fPAR1"),
     "data: footer beyond the file": _data_file(b"PAR1" + struct.pack("<I", 2**31 - 1) + b"PAR1"),
     MANY_ROWS: _data_bomb,
-    "vector: 2,300 runs": _inline_runs(2_300),
-    "vector: 65,536 runs": _inline_runs(65_536),
+    "deletion vector: 2,300 runs": _inline_runs(2_300),
+    "deletion vector: 65,536 runs": _inline_runs(65_536),
 }

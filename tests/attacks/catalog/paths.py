@@ -6,7 +6,7 @@ import json
 from tests.attacks.hostile_table import FIELDS, field
 from tests.core.builders import add, remove
 
-_VECTORS = {"reader": 3, "writer": 7, "features": ["deletionVectors"], "delta.enableDeletionVectors": "true"}
+_DELETION_VECTORS = {"reader": 3, "writer": 7, "features": ["deletionVectors"], "delta.enableDeletionVectors": "true"}
 
 
 def _added(spelling):
@@ -69,12 +69,12 @@ def _changed(spelling):
     return attack
 
 
-def _vector(kind, text, **more):
+def _deletion_vector(kind, text, **more):
     def attack(table):
-        table.create(**_VECTORS)
-        vector = {"storageType": kind, "pathOrInlineDv": text.format(outside=table.outside), "sizeInBytes": 40}
-        vector |= {"offset": 1, "cardinality": 1, **more}
-        table.commit(remove("part-0.parquet"), add("part-0.parquet", stats='{"numRecords":3}', deletionVector=vector))
+        table.create(**_DELETION_VECTORS)
+        deletion_vector = {"storageType": kind, "pathOrInlineDv": text.format(outside=table.outside), "sizeInBytes": 40}
+        deletion_vector |= {"offset": 1, "cardinality": 1, **more}
+        table.commit(remove("part-0.parquet"), add("part-0.parquet", stats='{"numRecords":3}', deletionVector=deletion_vector))
 
     return attack
 
@@ -149,12 +149,12 @@ ATTACKS = {
     "remove: encoded dots": _removed("%2e%2e/outside/secret.txt"),
     "change file: absolute": _changed("{outside}/secret.parquet"),
     "change file: dots": _changed("_change_data/../../outside/secret.parquet"),
-    "vector: absolute": _vector("p", "{outside}/secret.txt"),
-    "vector: file:": _vector("p", "file://{outside}/secret.txt"),
-    "vector: prefix of dots": _vector("u", f"../outside/{_Z85_UUID}"),
-    "vector: relative dots": _vector("r", "../outside/secret.txt"),
-    "vector: unknown kind": _vector("?", "{outside}/secret.txt"),
-    "vector: inline, absurd counts": _vector("i", "0" * 40, cardinality=2**62, sizeInBytes=2**31 - 1),
+    "deletion vector: absolute": _deletion_vector("p", "{outside}/secret.txt"),
+    "deletion vector: file:": _deletion_vector("p", "file://{outside}/secret.txt"),
+    "deletion vector: prefix of dots": _deletion_vector("u", f"../outside/{_Z85_UUID}"),
+    "deletion vector: relative dots": _deletion_vector("r", "../outside/secret.txt"),
+    "deletion vector: unknown kind": _deletion_vector("?", "{outside}/secret.txt"),
+    "deletion vector: inline, absurd counts": _deletion_vector("i", "0" * 40, cardinality=2**62, sizeInBytes=2**31 - 1),
     "sidecar: absolute": _sidecar("{outside}/secret.parquet"),
     "sidecar: dots": _sidecar("../../../outside/secret.parquet"),
     "sidecar: encoded dots": _sidecar("..%2f..%2f..%2foutside%2fsecret.parquet"),

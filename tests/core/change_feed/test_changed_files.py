@@ -1,6 +1,6 @@
 from airflow_delta.core.change_feed.changed_files import changed_files
 from airflow_delta.core.log.commit_reader import read_commit
-from tests.core.builders import HandmadeLog, add, remove, vector
+from tests.core.builders import HandmadeLog, add, deletion_vector, remove
 
 
 def changes(*actions):
@@ -13,7 +13,9 @@ def changes(*actions):
 
 
 def test_an_added_file_was_inserted_and_a_removed_one_deleted_each_without_its_deleted_rows():
-    found = changes(add("new"), add("new-with", deletionVector=vector("a")), remove("old", deletionVector=vector("b")))
+    found = changes(
+        add("new"), add("new-with", deletionVector=deletion_vector("a")), remove("old", deletionVector=deletion_vector("b"))
+    )
     assert found == [
         ("old", "delete", None, "b"),
         ("new", "insert", None, None),
@@ -22,16 +24,16 @@ def test_an_added_file_was_inserted_and_a_removed_one_deleted_each_without_its_d
 
 
 def test_a_file_that_got_a_deletion_vector_lost_the_rows_in_it():
-    assert changes(remove("f"), add("f", deletionVector=vector("v"))) == [("f", "delete", "v", None)]
+    assert changes(remove("f"), add("f", deletionVector=deletion_vector("v"))) == [("f", "delete", "v", None)]
 
 
 def test_a_file_whose_deletion_vector_changed_lost_the_rows_that_only_the_new_one_has_and_got_back_the_others():
-    found = changes(remove("f", deletionVector=vector("old")), add("f", deletionVector=vector("new")))
+    found = changes(remove("f", deletionVector=deletion_vector("old")), add("f", deletionVector=deletion_vector("new")))
     assert found == [("f", "delete", "new", "old"), ("f", "insert", "old", "new")]
 
 
 def test_a_file_that_lost_its_deletion_vector_got_back_its_rows():
-    assert changes(remove("f", deletionVector=vector("v")), add("f")) == [("f", "insert", "v", None)]
+    assert changes(remove("f", deletionVector=deletion_vector("v")), add("f")) == [("f", "insert", "v", None)]
 
 
 def test_one_path_spelled_in_two_ways_is_one_file():

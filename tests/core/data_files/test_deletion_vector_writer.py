@@ -13,13 +13,15 @@ def bitmap(rows):
     return RowBitmap.from_positions(pa.array(sorted(rows), pa.int64()))
 
 
-def read(root, vector):
+def read(root, deletion_vector):
     return (
-        stored_deletion_vector(vector, pafs.LocalFileSystem(), str(root / deletion_vector_path(vector))).positions().to_pylist()
+        stored_deletion_vector(deletion_vector, pafs.LocalFileSystem(), str(root / deletion_vector_path(deletion_vector)))
+        .positions()
+        .to_pylist()
     )
 
 
-def test_many_vectors_share_a_file_and_come_back(tmp_path):
+def test_many_deletion_vectors_share_a_file_and_come_back(tmp_path):
     rows = [[1], [0, 70_000], list(range(5_000))]
     found = write_deletion_vectors(pafs.LocalFileSystem(), str(tmp_path), map(bitmap, rows)).to_pylist()
     assert [read(tmp_path, descriptor) for descriptor in found] == rows
@@ -36,7 +38,7 @@ def test_a_full_file_is_followed_by_another(tmp_path):
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_no_vectors_make_no_file(tmp_path):
+def test_no_deletion_vectors_make_no_file(tmp_path):
     assert len(write_deletion_vectors(pafs.LocalFileSystem(), str(tmp_path), [])) == 0
     assert not list(tmp_path.iterdir())
 

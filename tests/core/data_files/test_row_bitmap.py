@@ -176,7 +176,7 @@ def test_garbage_is_refused_or_read_within_its_size(garbage, place, content):
     assert all(key >= 0 for key in found.containers)
 
 
-def test_a_vector_of_few_bytes_for_billions_of_rows_is_looked_into_row_group_by_row_group():
+def test_a_deletion_vector_of_few_bytes_for_billions_of_rows_is_looked_into_row_group_by_row_group():
     body = b"".join(struct.pack("<HHH", 1, 0, 65_535) for _ in range(65_536))
     keys = struct.pack("<131072H", *(number for key in range(65_536) for number in (key, 65_535)))
     head = struct.pack("<I", 12347 | 65_535 << 16) + b"\xff" * 8192 + keys + b"\0" * 4 * 65_536

@@ -21,7 +21,7 @@ from tests.core.fuzz.reference import (
     routes,
     versions,
 )
-from tests.core.fuzz.reference_vectors import deleted_positions
+from tests.core.fuzz.reference_deletion_vectors import deleted_positions
 
 CAMEL = {
     "path": "path",
@@ -305,8 +305,8 @@ class Case:
         if not states or any(state.files != states[0].files for state in states):
             raise UnclearError("several answers are right")
         for action in states[0].files.values():
-            vector = action.get("deletionVector")
-            deleted = deleted_positions(self.files, vector) if vector else ()
+            deletion_vector = action.get("deletionVector")
+            deleted = deleted_positions(self.files, deletion_vector) if deletion_vector else ()
             for position, row in enumerate(self._stored_rows(unquote(action["path"]))):
                 if position not in deleted:
                     values = action["partitionValues"]

@@ -16,7 +16,17 @@ from tests.core.fuzz.parquet_mutations import columns_of_other_types, parquet, p
 
 def mutation_of(table, random):
     """One mutation of the table, or two at once."""
-    kinds = [_commit_bytes, _commit_lines, _commit_fields, _commit_fields, _specific, _files, _harmless, _data_file, _vector]
+    kinds = [
+        _commit_bytes,
+        _commit_lines,
+        _commit_fields,
+        _commit_fields,
+        _specific,
+        _files,
+        _harmless,
+        _data_file,
+        _deletion_vector,
+    ]
     if table.log_files(".parquet"):
         kinds += [parquet_bytes, parquet_bytes, parquet_columns, parquet_fields]
     kinds += [_last_checkpoint] if table.log_files("_last_checkpoint") else []
@@ -102,7 +112,7 @@ def _with_changed_action(table, path, random, change, wanted=lambda action: True
 
 def _specific(table, random):
     """Values of the right type that mean nonsense."""
-    kind = random.choice(["schema", "configuration", "partitions", "values", "stats", "protocol", "vector"])
+    kind = random.choice(["schema", "configuration", "partitions", "values", "stats", "protocol", "deletion_vector"])
     actions = {"schema": "metaData", "configuration": "metaData", "partitions": "metaData", "protocol": "protocol"}
     wanted = actions.get(kind, "add")
     paths = [path for path in _json_files(table) if f'"{wanted}"'.encode() in table.files[path]]
@@ -138,11 +148,11 @@ def _made_nonsense(action, kind, random):
                 [[], ["banana"], ["columnMapping"], ["catalogManaged"], [""], ["typeWidening", "x" * 1000]]
             )
         case _:
-            text = changed_vector(body.setdefault("deletionVector", dict(tables.DELETION_VECTORS["first"])), random)
+            text = changed_deletion_vector(body.setdefault("deletionVector", dict(tables.DELETION_VECTORS["first"])), random)
     return action, f"{kind} {text!r:.80}"
 
 
-def changed_vector(vector, random):
+def changed_deletion_vector(deletion_vector, random):
     """Change a descriptor in place; what was done."""
     name, values = random.choice(
         [
@@ -156,8 +166,8 @@ def changed_vector(vector, random):
             ),
         ]
     )
-    vector[name] = random.choice(values)
-    return f"{name} {vector[name]!r}"
+    deletion_vector[name] = random.choice(values)
+    return f"{name} {deletion_vector[name]!r}"
 
 
 # -- whole files
@@ -289,7 +299,7 @@ def _data_file(table, random):
             return Mutation(f"footer of {path}", {path: content[:-footer] + bent_bytes(content[-footer:], random)})
 
 
-def _vector(table, random):
+def _deletion_vector(table, random):
     """The file of deletion vectors: raw bytes, or a bitmap that is odd under a checksum that is right."""
     path, content = tables.BIN_PATH, table.files[tables.BIN_PATH]
     kind = random.choice(["gone", "empty", "bytes", "framed", "framed"])

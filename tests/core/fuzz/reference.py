@@ -305,21 +305,21 @@ def _file_action(document, *, is_add):
     else:
         fields.number("deletionTimestamp", required=False)
     if document.get("deletionVector") is not None:
-        vector = _Fields(document["deletionVector"])
-        vector.text("storageType")
-        vector.text("pathOrInlineDv")
-        vector.number("offset", INT32, required=False)
-        vector.number("sizeInBytes", INT32)
-        vector.number("cardinality")
-        fields.clean["deletionVector"] = vector.clean
+        deletion_vector = _Fields(document["deletionVector"])
+        deletion_vector.text("storageType")
+        deletion_vector.text("pathOrInlineDv")
+        deletion_vector.number("offset", INT32, required=False)
+        deletion_vector.number("sizeInBytes", INT32)
+        deletion_vector.number("cardinality")
+        fields.clean["deletionVector"] = deletion_vector.clean
     return fields.clean
 
 
 def file_key(action):
     """Path and deletion vector, by which file actions are distinguished."""
     path = re.sub("^file:/+", "/", action["path"])
-    vector = action.get("deletionVector")
-    if not vector:
+    deletion_vector = action.get("deletionVector")
+    if not deletion_vector:
         return path, None
-    offset = f"@{vector['offset']}" if vector.get("offset") is not None else ""
-    return path, f"{vector['storageType']}{vector['pathOrInlineDv']}{offset}"
+    offset = f"@{deletion_vector['offset']}" if deletion_vector.get("offset") is not None else ""
+    return path, f"{deletion_vector['storageType']}{deletion_vector['pathOrInlineDv']}{offset}"

@@ -51,7 +51,7 @@ PROTOCOL = {
 WITH_V2 = {key: [*value, "v2Checkpoint"] if isinstance(value, list) else value for key, value in PROTOCOL.items()}
 
 MAP = pa.map_(pa.string(), pa.string())
-VECTOR = pa.struct(
+DELETION_VECTOR = pa.struct(
     [
         ("storageType", pa.string()),
         ("pathOrInlineDv", pa.string()),
@@ -70,7 +70,7 @@ ADD = [
     ("modificationTime", pa.int64()),
     ("dataChange", pa.bool_()),
     ("tags", MAP),
-    ("deletionVector", VECTOR),
+    ("deletionVector", DELETION_VECTOR),
     ("baseRowId", pa.int64()),
     ("defaultRowCommitVersion", pa.int64()),
 ]
@@ -80,7 +80,7 @@ REMOVE = [
     ("dataChange", pa.bool_()),
     ("partitionValues", MAP),
     ("size", pa.int64()),
-    ("deletionVector", VECTOR),
+    ("deletionVector", DELETION_VECTOR),
 ]
 SMALL = {
     "txn": pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())]),
@@ -178,7 +178,7 @@ def framed(content):
     return struct.pack(">i", len(content)) + content + struct.pack(">I", zlib.crc32(content))
 
 
-def vector(storage, text, size, rows, offset=None):
+def deletion_vector(storage, text, size, rows, offset=None):
     described = {"storageType": storage, "pathOrInlineDv": text, "sizeInBytes": size, "cardinality": rows}
     return described if offset is None else {**described, "offset": offset}
 
@@ -258,9 +258,9 @@ IN_FILE, LATER_IN_FILE, INLINE = bitmap(1), bitmap(0, 2), bitmap(3)
 BIN_PATH = f"deletion_vector_{BIN}.bin"
 BIN_CONTENT = b"\x01" + framed(IN_FILE) + framed(LATER_IN_FILE)
 DELETION_VECTORS = {
-    "first": vector("u", z85(BIN.bytes), len(IN_FILE), 1, 1),
-    "second": vector("u", z85(BIN.bytes), len(LATER_IN_FILE), 2, 1 + len(IN_FILE) + 8),
-    "inline": vector("i", z85(INLINE + bytes(-len(INLINE) % 4)), len(INLINE), 1),
+    "first": deletion_vector("u", z85(BIN.bytes), len(IN_FILE), 1, 1),
+    "second": deletion_vector("u", z85(BIN.bytes), len(LATER_IN_FILE), 2, 1 + len(IN_FILE) + 8),
+    "inline": deletion_vector("i", z85(INLINE + bytes(-len(INLINE) % 4)), len(INLINE), 1),
 }
 
 

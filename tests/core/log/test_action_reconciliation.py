@@ -7,15 +7,16 @@ from airflow_delta.core.log.action_reconciliation import file_changes, file_keys
 from airflow_delta.core.log.commit_reader import VERSION
 
 PATHS = st.sampled_from(["a", "b", "p=1/c%20d", "file:/x", "/x", "file:///x"])
-VECTORS = st.sampled_from([None, None, "v", "w"])
-KEYS = st.tuples(PATHS, VECTORS)
+DELETION_VECTORS = st.sampled_from([None, None, "v", "w"])
+KEYS = st.tuples(PATHS, DELETION_VECTORS)
 COMMITS = st.lists(st.lists(st.tuples(st.booleans(), KEYS), max_size=4), max_size=8)
 
 
 def table(schema, rows):
     deletion_vectors = [
-        vector and {"storage_type": "u", "path_or_inline_dv": vector, "offset": 1, "size_in_bytes": 1, "cardinality": 1}
-        for _, vector in (key for _, key in rows)
+        deletion_vector
+        and {"storage_type": "u", "path_or_inline_dv": deletion_vector, "offset": 1, "size_in_bytes": 1, "cardinality": 1}
+        for _, deletion_vector in (key for _, key in rows)
     ]
     defaults = {"partition_values": {}, "size": 0, "modification_time": 0, "data_change": True}
     columns = {field.name: [defaults.get(field.name)] * len(rows) for field in schema}
@@ -35,8 +36,8 @@ def naive(commits):
     """Live keys and tombstones by the book: commit by commit, removes first."""
     live, dead = {}, {}
     for actions in commits:
-        for is_add, (path, vector) in sorted(actions, key=lambda action: action[0]):
-            key = ("/x" if path in {"file:/x", "file:///x"} else path, vector)
+        for is_add, (path, deletion_vector) in sorted(actions, key=lambda action: action[0]):
+            key = ("/x" if path in {"file:/x", "file:///x"} else path, deletion_vector)
             (live if is_add else dead)[key] = None
             (dead if is_add else live).pop(key, None)
     return sorted(live, key=str), sorted(dead, key=str)

@@ -12,7 +12,7 @@ from airflow_delta.core.log.checkpoint_reader import read_active_files, read_hea
 from airflow_delta.core.log.file_names import checkpoint_path
 from airflow_delta.core.log.log_segment import find_segment
 from airflow_delta.core.log.parsed_statistics import statistics_json
-from tests.core.builders import CHECKPOINT, HandmadeLog, add, metadata, protocol, remove, vector
+from tests.core.builders import CHECKPOINT, HandmadeLog, add, deletion_vector, metadata, protocol, remove
 
 
 def checkpoint_of(handmade):
@@ -28,7 +28,7 @@ def test_a_checkpoint_is_read_by_kind():
             {"txn": {"appId": "x", "version": 2}},
             {"domainMetadata": {"domain": "d", "configuration": "{}", "removed": False}},
             {"domainMetadata": {"domain": "gone", "configuration": "{}", "removed": True}},
-            add("p=1/x", partitionValues={"p": "1"}, tags={"k": "v"}, stats="{}", deletionVector=vector("v", 1)),
+            add("p=1/x", partitionValues={"p": "1"}, tags={"k": "v"}, stats="{}", deletionVector=deletion_vector("v", 1)),
             remove("y", deletionTimestamp=7),
         )
     )

@@ -8,7 +8,7 @@ from airflow_delta.core.actions import ADD_FILE, REMOVE_FILE
 from airflow_delta.core.errors import CorruptLogError, LogGapError
 from airflow_delta.core.log.commit_reader import VERSION, read_commit, read_commit_info, read_commits
 from airflow_delta.core.log.file_names import commit_path
-from tests.core.builders import HandmadeLog, add, metadata, protocol, remove, vector
+from tests.core.builders import HandmadeLog, add, deletion_vector, metadata, protocol, remove
 
 
 def test_a_commit_is_read_whole():
@@ -79,7 +79,7 @@ def test_a_line_longer_than_a_block_is_read():
 
 
 def test_a_deletion_vector_keeps_its_fields():
-    handmade = HandmadeLog().commit(add("x", deletionVector={**vector("uuid", 4), "maxRowIndex": 3}))
+    handmade = HandmadeLog().commit(add("x", deletionVector={**deletion_vector("uuid", 4), "maxRowIndex": 3}))
     assert read_commit(handmade.store, 0).adds["deletion_vector"].to_pylist() == [
         {"storage_type": "u", "path_or_inline_dv": "uuid", "offset": 4, "size_in_bytes": 1, "cardinality": 1}
     ]

@@ -42,7 +42,7 @@ METADATA = Metadata(id="6e7a", schema_string=SCHEMA, partition_columns=("p",), c
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 INTEGER = st.integers(-(2**63), 2**63 - 1)
-VECTOR = st.fixed_dictionaries(
+DELETION_VECTOR = st.fixed_dictionaries(
     {
         "storage_type": st.sampled_from("uip"),
         "path_or_inline_dv": TEXT,
@@ -62,7 +62,7 @@ ADD = st.fixed_dictionaries(
         "data_change": st.booleans(),
         "stats": st.none() | TEXT,
         "tags": TAGS,
-        "deletion_vector": st.none() | VECTOR,
+        "deletion_vector": st.none() | DELETION_VECTOR,
         "base_row_id": st.none() | INTEGER,
         "default_row_commit_version": st.none() | INTEGER,
         "clustering_provider": st.none() | TEXT,

@@ -9,7 +9,7 @@ import pytest
 from airflow_delta.core.actions import ADD_FILE
 from airflow_delta.core.errors import CorruptLogError
 from airflow_delta.core.log.file_names import checkpoint_path, commit_path, compacted_path
-from tests.core.builders import CHECKPOINT, HandmadeLog, add, metadata, protocol, remove, vector
+from tests.core.builders import CHECKPOINT, HandmadeLog, add, deletion_vector, metadata, protocol, remove
 
 COUNTED = ["path", "num_records"]
 
@@ -174,8 +174,11 @@ def test_broken_compacted_commits_are_none(lines):
     "actions",
     [
         pytest.param([remove("c"), add("c"), add("a", size=7), add("z")], id="an added file that it also removes"),
-        pytest.param([add("c"), add("a", size=7), add("a", deletionVector=vector("v"))], id="a file added twice"),
-        pytest.param([add("c"), add("a", size=7), add("b", deletionVector=vector("v"))], id="another vector of a live file"),
+        pytest.param([add("c"), add("a", size=7), add("a", deletionVector=deletion_vector("v"))], id="a file added twice"),
+        pytest.param(
+            [add("c"), add("a", size=7), add("b", deletionVector=deletion_vector("v"))],
+            id="another deletion vector of a live file",
+        ),
     ],
 )
 def test_commits_serve_where_compacted_ones_contradict_themselves_or_the_log(actions):
@@ -209,12 +212,14 @@ def test_a_broken_commit_is_blamed_not_the_compacted_ones():
 
 
 def test_two_live_files_of_one_path_are_no_table():
-    handmade = HandmadeLog().create(add("a", deletionVector=vector("v")), add("b", deletionVector=vector("v")))
+    handmade = HandmadeLog().create(
+        add("a", deletionVector=deletion_vector("v")), add("b", deletionVector=deletion_vector("v"))
+    )
     assert handmade.paths() == ["a", "b"]
-    handmade.commit(add("a", deletionVector=vector("w")))
+    handmade.commit(add("a", deletionVector=deletion_vector("w")))
     with pytest.raises(CorruptLogError, match="two live files of version 1 have the path 'a'"):
         handmade.paths()
-    handmade.commit(remove("a", deletionVector=vector("v")))
+    handmade.commit(remove("a", deletionVector=deletion_vector("v")))
     assert handmade.paths() == ["a", "b"]
 
 
@@ -225,7 +230,7 @@ def test_no_checkpoint_is_written_of_two_live_files_of_one_path(last):
     for version, file in enumerate(("v", "w")):
         if version == last:
             handmade.log.checkpoint()
-        handmade.commit(add("a", deletionVector=vector(file)))
+        handmade.commit(add("a", deletionVector=deletion_vector(file)))
     with pytest.raises(CorruptLogError, match="two live files of version 2 have the path 'a'"):
         handmade.log.checkpoint()
     assert [version for version in range(3) if handmade.store.exists(checkpoint_path(version))] == [last]

@@ -32,8 +32,8 @@ def test_the_number_of_records_is_reported_or_it_is_not_known(statistics, count)
 
 def test_live_rows_are_those_that_no_deletion_vector_hides():
     stats = ['{"numRecords":5}', '{"numRecords":3}', None]
-    vectors = [{"cardinality": 2}, None, None]
-    files = pa.table({"stats": pa.array(stats, pa.string()), "deletion_vector": pa.array(vectors)})
+    deletion_vectors = [{"cardinality": 2}, None, None]
+    files = pa.table({"stats": pa.array(stats, pa.string()), "deletion_vector": pa.array(deletion_vectors)})
 
     assert live_rows(files) == 6
     assert live_rows(files.slice(0, 0)) == 0

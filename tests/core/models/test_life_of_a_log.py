@@ -56,8 +56,8 @@ class Version:
 
 
 def key_of(row):
-    vector = row["deletion_vector"]
-    return row["path"], None if vector is None else deletion_vector_path(vector)
+    deletion_vector = row["deletion_vector"]
+    return row["path"], None if deletion_vector is None else deletion_vector_path(deletion_vector)
 
 
 class Life(RuleBasedStateMachine):
@@ -118,10 +118,10 @@ class Life(RuleBasedStateMachine):
         changed = live.slice(len(gone), marked)
         rows = [self.new_file() for _ in range(added)]
         if back and self.latest.tombstones:
-            path, vector = min(self.latest.tombstones, key=str)
-            if vector is None and self.exists(path) and path not in {name for name, _ in self.latest.files}:
+            path, deletion_vector = min(self.latest.tombstones, key=str)
+            if deletion_vector is None and self.exists(path) and path not in {name for name, _ in self.latest.files}:
                 rows.append(self.row(path))
-        rows += [{**row, "data_change": True, "deletion_vector": self.vector()} for row in changed.to_pylist()]
+        rows += [{**row, "data_change": True, "deletion_vector": self.deletion_vector()} for row in changed.to_pylist()]
         removes = removes_of(pa.concat_tables([gone, changed]), deletion_timestamp=self.now, data_change=True)
         transactions = [SetTransaction(app_id=app, version=len(self.versions), last_updated=self.now)] if app else []
         removed_domain = bool(domain) and domain in self.latest.domains
@@ -170,10 +170,10 @@ class Life(RuleBasedStateMachine):
             "deletion_vector": None,
         }
 
-    def vector(self):
+    def deletion_vector(self):
         self.names += 1
         name = uuid.UUID(int=self.names)
-        self.store.write(f"deletion_vector_{name}.bin", b"vector")
+        self.store.write(f"deletion_vector_{name}.bin", b"deletion_vector")
         return {
             "storage_type": "u",
             "path_or_inline_dv": z85(name.bytes),

@@ -18,17 +18,17 @@ from airflow_delta.core.errors import (
     UnsupportedStorageError,
     VersionNotFoundError,
 )
-from airflow_delta.core.operations.absolute_paths import absolute_paths, absolute_vectors, encoded_root
+from airflow_delta.core.operations.absolute_paths import absolute_deletion_vectors, absolute_paths, encoded_root
 from airflow_delta.core.operations.clone import CloneResult, cloned_metadata
 from airflow_delta.core.schema import StructField, StructType
 from airflow_delta.core.schema.data_types import LONG
 from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
 from airflow_delta.core.table_changes import NewTable
 from airflow_delta.core.transaction.operation import Operation
-from tests.core.builders import HandmadeLog, add, vector
+from tests.core.builders import HandmadeLog, add, deletion_vector
 
 OPERATION = Operation(name="DELETE")
-VECTOR_TEXT, VECTOR_NAME = "R!d7:<%0gFV.CDqHrD0:", "deletion_vector_a7662111-e622-43dc-b3a2-c65286cb99a9.bin"
+DELETION_VECTOR_TEXT, DELETION_VECTOR_NAME = "R!d7:<%0gFV.CDqHrD0:", "deletion_vector_a7662111-e622-43dc-b3a2-c65286cb99a9.bin"
 
 
 @pytest.fixture
@@ -189,16 +189,20 @@ def test_a_path_becomes_a_uri(uri, path, absolute):
 
 
 def test_deletion_vectors_get_absolute_paths_and_inline_ones_stay():
-    inline = {**vector("^Bg9^0rr910000000000iXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L"), "storageType": "i"}
-    files = [add("a", deletionVector=vector(f"ab{VECTOR_TEXT}", 7)), add("b", deletionVector=inline), add("c")]
+    inline = {**deletion_vector("^Bg9^0rr910000000000iXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L"), "storageType": "i"}
+    files = [
+        add("a", deletionVector=deletion_vector(f"ab{DELETION_VECTOR_TEXT}", 7)),
+        add("b", deletionVector=inline),
+        add("c"),
+    ]
     deletion_vectors = HandmadeLog().create(*files).log.snapshot().files().sort_by("path")["deletion_vector"]
-    made = absolute_vectors(deletion_vectors, "/x y").to_pylist()
+    made = absolute_deletion_vectors(deletion_vectors, "/x y").to_pylist()
     assert made[0] == {
-        "storage_type": "p", "path_or_inline_dv": f"file:/x%20y/ab/{VECTOR_NAME}",
+        "storage_type": "p", "path_or_inline_dv": f"file:/x%20y/ab/{DELETION_VECTOR_NAME}",
         "offset": 7, "size_in_bytes": 1, "cardinality": 1,
     }  # fmt: skip
     assert made[1:] == [deletion_vectors[1].as_py(), None]
-    assert absolute_vectors(absolute_vectors(deletion_vectors, "/x y"), "/z").to_pylist() == made
+    assert absolute_deletion_vectors(absolute_deletion_vectors(deletion_vectors, "/x y"), "/z").to_pylist() == made
 
 
 def test_properties_may_ask_for_more_of_readers_and_writers(source, tmp_path):

@@ -25,7 +25,7 @@ from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
 
 HOUR = 3_600_000
-VECTOR = {
+DELETION_VECTOR = {
     "storage_type": "u",
     "path_or_inline_dv": "ab^-aqEH.-t@S}K{vb[*k^",
     "offset": 4,
@@ -189,7 +189,7 @@ def test_domains_of_users_keep_their_feature():
 
 def test_deletion_vectors_must_be_purged_first():
     table = Table(delta_enableDeletionVectors="true")
-    table.append("a", VECTOR)
+    table.append("a", DELETION_VECTOR)
     assert "purge" in table.refused("deletionVectors").cure
     assert table.properties == {"delta.enableDeletionVectors": "false"}  # no writer adds new ones meanwhile
 
@@ -254,7 +254,7 @@ def test_a_feature_that_is_used_again_meanwhile_is_not_dropped():
             transaction = table.log.start_transaction()
             self.started += 1
             if self.started == 2:
-                table.append("a", VECTOR)
+                table.append("a", DELETION_VECTOR)
             return transaction
 
     with pytest.raises(ProtocolChangedError):

@@ -14,10 +14,10 @@ from airflow_delta.core.log.commit_reader import read_commits
 from airflow_delta.core.log.commit_writer import commit_json
 from airflow_delta.core.log.file_names import commit_path, compacted_path
 from airflow_delta.core.operations.log_compaction import reconciled
-from tests.core.builders import HandmadeLog, add, metadata, protocol, remove, vector
+from tests.core.builders import HandmadeLog, add, deletion_vector, metadata, protocol, remove
 
 PATHS = st.sampled_from(["a", "b", "c"])
-DELETION_VECTORS = st.sampled_from([None, vector("x"), vector("y")])
+DELETION_VECTORS = st.sampled_from([None, deletion_vector("x"), deletion_vector("y")])
 
 
 def handmade(*commits):
@@ -96,7 +96,9 @@ def test_a_range_that_is_not_there_is_refused():
 @given(
     st.lists(
         st.dictionaries(
-            st.tuples(PATHS, DELETION_VECTORS.map(lambda vector: vector and vector["pathOrInlineDv"])),
+            st.tuples(
+                PATHS, DELETION_VECTORS.map(lambda deletion_vector: deletion_vector and deletion_vector["pathOrInlineDv"])
+            ),
             st.booleans(),
             max_size=4,
         ),
@@ -109,7 +111,7 @@ def test_the_state_is_the_same_with_the_compacted_file_in_the_place_of_its_commi
     log = handmade(
         *(
             [
-                (add if is_add else remove)(path, deletionVector=name and vector(name), partitionValues={})
+                (add if is_add else remove)(path, deletionVector=name and deletion_vector(name), partitionValues={})
                 for (path, name), is_add in commit.items()
             ]
             for commit in commits

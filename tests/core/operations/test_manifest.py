@@ -10,7 +10,7 @@ from airflow_delta.core.errors import ManifestUnsupportedError
 from airflow_delta.core.log.commit_reader import read_commit
 from airflow_delta.core.operations.manifest import ManifestResult, update_manifests
 from airflow_delta.core.table_changes import NewTable
-from tests.core.builders import HandmadeLog, add, metadata, protocol, remove, vector
+from tests.core.builders import HandmadeLog, add, deletion_vector, metadata, protocol, remove
 
 ENABLED = {"delta.compatibility.symlinkFormatManifest.enabled": "true"}
 
@@ -78,7 +78,7 @@ def test_an_empty_table_with_partitions_has_none():
 def test_tables_that_such_readers_would_read_wrong_are_refused(reason):
     features = {"readerFeatures": [reason], "writerFeatures": [reason]}
     properties = {"delta.columnMapping.mode": "name"} if reason == "columnMapping" else {}
-    actions = [add("f", deletionVector=vector("R!d7:<%0gFV.CDqHrD0:", 1))] if reason == "deletionVectors" else []
+    actions = [add("f", deletionVector=deletion_vector("R!d7:<%0gFV.CDqHrD0:", 1))] if reason == "deletionVectors" else []
     log = HandmadeLog().commit(protocol(3, 7, **features), metadata(**properties), *actions)
     with pytest.raises(ManifestUnsupportedError):
         log.log.generate_manifests()

@@ -24,14 +24,16 @@ from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.operations.restore import RestoreResult, file_difference, restored_metadata, restored_protocol
 from airflow_delta.core.table_features.support import WRITABLE
 from airflow_delta.core.transaction.operation import Operation
-from tests.core.builders import HandmadeLog, add, metadata, protocol, remove, schema_string, vector
+from tests.core.builders import HandmadeLog, add, deletion_vector, metadata, protocol, remove, schema_string
 
 OPERATION = Operation(name="WRITE")
 FEATURES = {"readerFeatures": ["vacuumProtocolCheck"], "writerFeatures": ["vacuumProtocolCheck"]}
 DELETION_VECTORS = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
 
 
-writes_vectors = pytest.mark.skipif("deletionVectors" not in WRITABLE, reason="deletion vectors are not written here yet")
+writes_deletion_vectors = pytest.mark.skipif(
+    "deletionVectors" not in WRITABLE, reason="deletion vectors are not written here yet"
+)
 
 
 def three_versions(table):
@@ -239,10 +241,10 @@ def test_schema_and_properties_come_back_and_the_protocol_stays():
     assert (snapshot.protocol.min_reader_version, "vacuumProtocolCheck" in snapshot.protocol.reader_features) == (3, True)
 
 
-@writes_vectors
+@writes_deletion_vectors
 def test_a_file_that_got_a_deletion_vector_comes_back_without_it_and_again_with_it():
     text, name = "R!d7:<%0gFV.CDqHrD0:", "deletion_vector_a7662111-e622-43dc-b3a2-c65286cb99a9.bin"
-    deleted = vector(text, 1)
+    deleted = deletion_vector(text, 1)
     stats = '{"numRecords":2}'
     log = HandmadeLog().commit(protocol(3, 7, **DELETION_VECTORS), metadata(), add("f", stats=stats))
     log.commit(remove("f"), add("f", stats=stats, deletionVector=deleted))
@@ -311,7 +313,7 @@ def test_a_protocol_gains_what_the_version_needs_and_loses_nothing():
 # -- Spark's table
 
 
-@writes_vectors
+@writes_deletion_vectors
 def test_a_table_that_spark_restored_is_restored_alike(golden_table):
     root = golden_table("restored")
     sparks = json.loads((root / commit_path(5)).read_text().splitlines()[0])["commitInfo"]

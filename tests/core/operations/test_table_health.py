@@ -6,7 +6,7 @@ from airflow_delta.core.errors import TableNotFoundError
 from airflow_delta.core.log.file_names import LAST_CHECKPOINT, checkpoint_path, checksum_path, commit_path
 from airflow_delta.core.log.version_checksum import VersionChecksum
 from airflow_delta.core.operations.table_health import Severity, check_health
-from tests.core.builders import HandmadeLog, add, metadata, protocol, remove, vector
+from tests.core.builders import HandmadeLog, add, deletion_vector, metadata, protocol, remove
 
 COUNTED = json.dumps({"numRecords": 1})
 WEEK = 7 * 86_400_000
@@ -105,7 +105,7 @@ def test_files_elsewhere_are_not_looked_for():
 
 
 def test_a_file_with_two_deletion_vectors_is_an_error():
-    log = handmade(file("a")).commit(remove("a"), file("a", deletionVector=vector("x"))).commit(file("a"))
+    log = handmade(file("a")).commit(remove("a"), file("a", deletionVector=deletion_vector("x"))).commit(file("a"))
     found = [finding.code for finding in check_health(log.log).findings]
     assert found[0] in {"DOUBLED_DATA_FILES", "DELTA_CORRUPT_LOG"}
     assert not check_health(log.log).is_sound

@@ -26,7 +26,7 @@ from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.spark.io.staging import StagingArea
 
 NAMED_TEXT = "R!d7:<%0gFV.CDqHrD0:"
-NAMED_VECTOR = "a7662111-e622-43dc-b3a2-c65286cb99a9"  # as that text says it
+NAMED_DELETION_VECTOR = "a7662111-e622-43dc-b3a2-c65286cb99a9"  # as that text says it
 HOUR, DAY = 3_600_000, 86_400_000
 
 
@@ -281,19 +281,25 @@ def test_a_name_that_is_no_utf_8_is_left_alone(real_table):
 
 
 def test_a_deletion_vector_is_kept_exactly_as_long_as_a_file_names_it():
-    named, stray = (f"deletion_vector_{name}.bin" for name in (NAMED_VECTOR, uuid.uuid4()))
-    vector = {"storage_type": "u", "path_or_inline_dv": f"ab{NAMED_TEXT}", "offset": 1, "size_in_bytes": 2, "cardinality": 3}
+    named, stray = (f"deletion_vector_{name}.bin" for name in (NAMED_DELETION_VECTOR, uuid.uuid4()))
+    deletion_vector = {
+        "storage_type": "u",
+        "path_or_inline_dv": f"ab{NAMED_TEXT}",
+        "offset": 1,
+        "size_in_bytes": 2,
+        "cardinality": 3,
+    }
     paths = [f"ab/{named}", named, f"ab/{stray}", "stray"]
-    assert unneeded(paths, active=["f"], vector=vector) == [named, f"ab/{stray}", "stray"]
+    assert unneeded(paths, active=["f"], deletion_vector=deletion_vector) == [named, f"ab/{stray}", "stray"]
     assert unneeded(paths, active=["f"]) == paths
-    absolute = {**vector, "storage_type": "p", "path_or_inline_dv": f"file:///somewhere/{named}"}
-    assert unneeded(paths, active=["f"], vector=absolute) == [f"ab/{stray}", "stray"]
+    absolute = {**deletion_vector, "storage_type": "p", "path_or_inline_dv": f"file:///somewhere/{named}"}
+    assert unneeded(paths, active=["f"], deletion_vector=absolute) == [f"ab/{stray}", "stray"]
 
 
 def test_nothing_is_deleted_while_nobody_knows_where_a_deletion_vector_lies():
-    vector = {"storage_type": "u", "path_or_inline_dv": "?", "offset": 1, "size_in_bytes": 2, "cardinality": 3}
+    deletion_vector = {"storage_type": "u", "path_or_inline_dv": "?", "offset": 1, "size_in_bytes": 2, "cardinality": 3}
     with pytest.raises(CorruptLogError):
-        unneeded(["stray"], active=["f"], vector=vector)
+        unneeded(["stray"], active=["f"], deletion_vector=deletion_vector)
 
 
 # -- the log
@@ -363,7 +369,7 @@ def test_a_table_that_needs_more_of_its_writers_is_not_vacuumed(real_table):
 # -- any directory
 
 
-def unneeded(paths, *, active=(), vector=None, partition_columns=()):
+def unneeded(paths, *, active=(), deletion_vector=None, partition_columns=()):
     listed = pa.table({"path": pa.array(paths, pa.string()), "size": [1] * len(paths), "modification_time": [0] * len(paths)})
     rows = [
         {
@@ -372,7 +378,7 @@ def unneeded(paths, *, active=(), vector=None, partition_columns=()):
             "size": 1,
             "modification_time": 0,
             "data_change": True,
-            "deletion_vector": vector,
+            "deletion_vector": deletion_vector,
         }
         for path in active
     ]

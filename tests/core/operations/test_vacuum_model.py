@@ -15,11 +15,17 @@ DAY = 86_400_000
 def marked(number):
     """A deletion vector as the log names it, and its file."""
     name = uuid.UUID(int=number)
-    vector = {"storageType": "u", "pathOrInlineDv": z85_encoded(name.bytes), "offset": 1, "sizeInBytes": 4, "cardinality": 1}
-    return vector, f"deletion_vector_{name}.bin"
+    deletion_vector = {
+        "storageType": "u",
+        "pathOrInlineDv": z85_encoded(name.bytes),
+        "offset": 1,
+        "sizeInBytes": 4,
+        "cardinality": 1,
+    }
+    return deletion_vector, f"deletion_vector_{name}.bin"
 
 
-def vector(number):
+def deletion_vector(number):
     return {} if number is None else {"deletionVector": marked(number)[0]}
 
 
@@ -47,18 +53,18 @@ class Model:
         self.live[f"f{number}"] = None
 
     def remove(self, path, **_):
-        self.table.commit(self.table.remove(path, **vector(self.live.pop(path))))
+        self.table.commit(self.table.remove(path, **deletion_vector(self.live.pop(path))))
 
     def mark(self, number, path, **_):
         self.table.file(marked(number)[1])
-        self.table.commit(self.table.remove(path, **vector(self.live[path])), add(path, **vector(number)))
+        self.table.commit(self.table.remove(path, **deletion_vector(self.live[path])), add(path, **deletion_vector(number)))
         self.live[path] = number
 
     def restore(self, which, **_):
         wanted = self.versions[which % len(self.versions)][1]
         back = {path: mark for path, mark in wanted.items() if path not in self.live}
         if back and files_of(back) <= self.table.files():
-            self.table.commit(*(add(path, **vector(mark)) for path, mark in back.items()))
+            self.table.commit(*(add(path, **deletion_vector(mark)) for path, mark in back.items()))
             self.live |= back
 
     def stray(self, number, **_):

@@ -143,11 +143,11 @@ def test_a_lite_vacuum_does_not_follow_links(real_table, tmp_path):
 def test_the_deletion_vectors_of_removed_files_go_with_them():
     table = AgedTable()
     text, name = "R!d7:<%0gFV.CDqHrD0:", "deletion_vector_a7662111-e622-43dc-b3a2-c65286cb99a9.bin"
-    vector = {"storageType": "u", "pathOrInlineDv": text, "offset": 1, "sizeInBytes": 4, "cardinality": 1}
+    deletion_vector = {"storageType": "u", "pathOrInlineDv": text, "offset": 1, "sizeInBytes": 4, "cardinality": 1}
     for path in ("f", name):
         table.file(path)
-    table.commit(add("f", deletionVector=vector))
-    table.commit(table.remove("f", deletionVector=vector), add("f"))
+    table.commit(add("f", deletionVector=deletion_vector))
+    table.commit(table.remove("f", deletionVector=deletion_vector), add("f"))
     table.now = 10 * DAY
     assert table.log.vacuum(lite=True).paths.to_pylist() == [name]
     assert table.files() == {"f"}

@@ -149,7 +149,7 @@ def test_partitions_of_every_type_are_read_equal(tmp_path, by_all, kind, mode):
 
 
 @pytest.mark.parametrize("mode", ["none", "name", "id"])
-def test_rows_that_our_vectors_delete_are_gone_for_all(tmp_path, by_all, mode):
+def test_rows_that_our_deletion_vectors_delete_are_gone_for_all(tmp_path, by_all, mode):
     rows = pa.table({"id": pa.array(range(6), pa.int64())})
     table = Table(tmp_path, rows.schema, mode=mode, features=("deletionVectors",))
     table.append(rows[:3], rows[3:])
@@ -158,7 +158,7 @@ def test_rows_that_our_vectors_delete_are_gone_for_all(tmp_path, by_all, mode):
     assert table.log.snapshot().files("id = 1").num_rows == 1  # bounds are wide: the file may still hold it
 
 
-def test_a_vector_of_every_kind_of_container_is_read_equal(tmp_path, by_all):
+def test_a_deletion_vector_of_every_kind_of_container_is_read_equal(tmp_path, by_all):
     rows = pa.table({"id": pa.array(range(300_000), pa.int64())})
     table = Table(tmp_path, rows.schema, features=("deletionVectors",))
     table.append(rows)

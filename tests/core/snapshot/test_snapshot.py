@@ -19,7 +19,7 @@ from airflow_delta.core.errors import (
     VersionNotFoundError,
 )
 from airflow_delta.core.log.file_names import checkpoint_path, commit_path
-from tests.core.builders import HandmadeLog, add, metadata, protocol, remove, vector
+from tests.core.builders import HandmadeLog, add, deletion_vector, metadata, protocol, remove
 
 
 def test_a_snapshot_shows_what_the_table_is():
@@ -235,7 +235,7 @@ def test_files_are_pruned_by_partition_and_statistics():
 
 
 def test_a_file_with_a_deletion_vector_of_a_table_without_the_feature_is_never_read_whole():
-    handmade = HandmadeLog().create(add("a", deletionVector=vector("v", 1)))
+    handmade = HandmadeLog().create(add("a", deletionVector=deletion_vector("v", 1)))
     with pytest.raises(UnsupportedReaderFeatureError) as caught:
         handmade.log.snapshot().to_arrow()
     assert caught.value.features == ("deletionVectors",)
@@ -266,7 +266,7 @@ def test_a_path_is_decoded_once_and_may_be_absolute(table_on_disk, tmp_path, pre
 
 
 def test_a_missing_deletion_vector_is_an_error_that_names_the_file(table_on_disk):
-    snapshot = table_on_disk(deletionVector=vector("^-aqEH.-t@S}K{vb[*k^", 1))
+    snapshot = table_on_disk(deletionVector=deletion_vector("^-aqEH.-t@S}K{vb[*k^", 1))
     with pytest.raises(CorruptDataFileError) as caught:
         snapshot.to_arrow().read_all()
     assert caught.value.file == "a%20b.parquet"

@@ -119,9 +119,9 @@ def test_a_path_that_leaves_the_table_is_refused_at_once_in_reads_clones_manifes
 def test_a_deletion_vector_outside_of_the_table_is_refused(place, storage_type):
     root = place / "table"
     text = {"p": f"file:{place}/secret/dv.bin", "u": "../secret/ab^-aqEH.-t@S}K{vb[*k^", "r": "../secret/dv.bin"}[storage_type]
-    vector = {"storageType": storage_type, "pathOrInlineDv": text, "offset": 1, "sizeInBytes": 34, "cardinality": 1}
+    deletion_vector = {"storageType": storage_type, "pathOrInlineDv": text, "offset": 1, "sizeInBytes": 34, "cardinality": 1}
     features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
-    commit(root, 1, protocol(3, 7, **features), remove("f.parquet"), add("f.parquet", size=1, deletionVector=vector))
+    commit(root, 1, protocol(3, 7, **features), remove("f.parquet"), add("f.parquet", size=1, deletionVector=deletion_vector))
     log = DeltaLog.for_table(str(root))
     for work in (lambda: log.snapshot().to_arrow().read_all(), lambda: log.shallow_clone(str(place / "clone"))):
         with pytest.raises(errors.PathOutsideTableError, match="secret"):

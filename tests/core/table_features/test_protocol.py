@@ -81,8 +81,8 @@ def test_a_new_table_has_a_legacy_protocol_only_when_that_says_all():
 def test_column_mapping_alone_leaves_readers_at_version_2():
     table = metadata(**{"delta.columnMapping.mode": "name"})
     assert protocol_for(table) == protocol(2, 7, None, {"appendOnly", "invariants", "columnMapping"})
-    with_vectors = upgraded(protocol_for(table), ["deletionVectors"])
-    assert with_vectors == protocol(
+    with_deletion_vectors = upgraded(protocol_for(table), ["deletionVectors"])
+    assert with_deletion_vectors == protocol(
         3, 7, {"columnMapping", "deletionVectors"}, {"appendOnly", "invariants", "columnMapping", "deletionVectors"}
     )
 

@@ -23,8 +23,10 @@ from tests.core.cost import assert_bounded, cost_of
 
 ROWS = 10
 SCHEMA = '{"type":"struct","fields":[{"name":"n","type":"long","nullable":true,"metadata":{}}]}'
-VECTORS = frozenset({"deletionVectors"})
-PROTOCOL = Protocol(min_reader_version=3, min_writer_version=7, reader_features=VECTORS, writer_features=VECTORS)
+DELETION_VECTORS = frozenset({"deletionVectors"})
+PROTOCOL = Protocol(
+    min_reader_version=3, min_writer_version=7, reader_features=DELETION_VECTORS, writer_features=DELETION_VECTORS
+)
 WRITE, DELETE, RESTORE = (Operation(name=name) for name in ("WRITE", "DELETE", "RESTORE"))
 
 
@@ -88,8 +90,8 @@ def all_but(*gone):
 @pytest.mark.parametrize(
     ("before", "theirs", "ours", "both"),
     [
-        pytest.param([], [1], [2], [1, 2], id="first-vectors"),
-        pytest.param([0], [0, 5], [0, 2], [0, 2, 5], id="later-vectors"),
+        pytest.param([], [1], [2], [1, 2], id="first-deletion-vectors"),
+        pytest.param([0], [0, 5], [0, 2], [0, 2, 5], id="later-deletion-vectors"),
         pytest.param([], [1, 2], [2], None, id="one-row-twice"),
         pytest.param([0], [5], [0, 2], None, id="the-winner-brought-a-row-back"),
         pytest.param([0], [0, 5], [2], None, id="the-attempt-brings-a-row-back"),
@@ -224,7 +226,7 @@ def test_marked_rows_and_a_file_that_another_writer_deleted_both_commit(table):
     assert table.numbers() == [n for n in range(100, 110) if n != 107]
 
 
-def test_a_transaction_without_access_to_vectors_takes_it_for_a_conflict(table):
+def test_a_transaction_without_access_to_deletion_vectors_takes_it_for_a_conflict(table):
     late, actions = table.delete("n < 10", {"f": {2}})
     winner, theirs = table.delete("n < 10", {"f": {7}})
     winner.commit(**theirs)
@@ -233,7 +235,7 @@ def test_a_transaction_without_access_to_vectors_takes_it_for_a_conflict(table):
         late.commit(**actions, row_wise=True)
 
 
-def test_a_united_vector_keeps_the_other_columns_of_the_file(table):
+def test_a_united_deletion_vector_keeps_the_other_columns_of_the_file(table):
     late, actions = table.delete("n < 10", {"f": {2}})
     winner, theirs = table.delete("n < 10", {"f": {7}})
     winner.commit(**theirs)
@@ -250,18 +252,18 @@ def test_metadata_is_as_it_was(table):
 
 
 def unite(content, rows):
-    vector = {
+    deletion_vector = {
         "storage_type": "i",
         "path_or_inline_dv": z85_encoded(content),
         "size_in_bytes": len(content),
         "cardinality": rows,
     }
     stored = StoredDeletionVectors(InMemoryLogStore("memory://t"))
-    before, theirs, ours = stored.read(pa.array([None, vector, None], ADD_FILE.field("deletion_vector").type))
+    before, theirs, ours = stored.read(pa.array([None, deletion_vector, None], ADD_FILE.field("deletion_vector").type))
     assert len(rows_of_both(before, theirs, ours)) == rows
 
 
-def test_a_small_vector_of_very_many_rows_is_united_at_a_bounded_cost():
+def test_a_small_deletion_vector_of_very_many_rows_is_united_at_a_bounded_cost():
     rows = 2_000 << 16
     run = struct.pack("<HHH", 1, 0, 0xFFFF)
     headers = b"".join(struct.pack("<HH", key, 0xFFFF) for key in range(2_000))

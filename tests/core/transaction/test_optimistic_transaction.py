@@ -271,11 +271,11 @@ def test_adds_and_removes_may_be_left_out(table):
 # -- what the protocol requires of a commit
 
 
-VECTOR = {"storage_type": "u", "path_or_inline_dv": "x", "offset": 1, "size_in_bytes": 1, "cardinality": 1}
+DELETION_VECTOR = {"storage_type": "u", "path_or_inline_dv": "x", "offset": 1, "size_in_bytes": 1, "cardinality": 1}
 
 
-def with_vector(files):
-    return pa.Table.from_pylist([{**row, "deletion_vector": VECTOR} for row in files.to_pylist()], schema=files.schema)
+def with_deletion_vector(files):
+    return pa.Table.from_pylist([{**row, "deletion_vector": DELETION_VECTOR} for row in files.to_pylist()], schema=files.schema)
 
 
 @pytest.mark.parametrize(
@@ -301,9 +301,9 @@ def with_vector(files):
             id="domain-without-feature",
         ),
         pytest.param(
-            lambda added, removed: {"adds": with_vector(added(("a", "1", (0, 1))))},
+            lambda added, removed: {"adds": with_deletion_vector(added(("a", "1", (0, 1))))},
             "does not have the feature deletionVectors",
-            id="vector-without-feature",
+            id="deletion-vector-without-feature",
         ),
     ],
 )
@@ -327,12 +327,12 @@ def modern_table(metadata, clock, *features, **configuration):
     return log
 
 
-def test_a_file_with_a_vector_must_tell_its_rows(metadata, clock, added):
+def test_a_file_with_a_deletion_vector_must_tell_its_rows(metadata, clock, added):
     log = modern_table(metadata, clock, "deletionVectors")
     with pytest.raises(MissingRecordCountError) as caught:
-        log.start_transaction().commit(adds=with_vector(added(("a", "1", None))), operation=WRITE)
+        log.start_transaction().commit(adds=with_deletion_vector(added(("a", "1", None))), operation=WRITE)
     assert (caught.value.path, caught.value.needed_for) == ("a", "deletion vectors")
-    log.start_transaction().commit(adds=with_vector(added(("a", "1", (0, 1)))), operation=WRITE)
+    log.start_transaction().commit(adds=with_deletion_vector(added(("a", "1", (0, 1)))), operation=WRITE)
 
 
 def test_rows_are_refused_where_a_constraint_is_not_enforced_and_all_else_is_committed(metadata, clock, added):

@@ -95,8 +95,8 @@ def test_a_deletion_vector_on_an_input_loses_its_bin(filled, bins):
     rewrites = bins(transaction)
     theirs = filled.start_transaction()
     file = theirs.files("day = '2' AND key = 0")
-    vector = {"storage_type": "u", "path_or_inline_dv": "x" * 20, "offset": 1, "size_in_bytes": 1, "cardinality": 1}
-    marked = file.set_column(7, file.schema.field(7), pa.array([vector], file.schema.field(7).type))
+    deletion_vector = {"storage_type": "u", "path_or_inline_dv": "x" * 20, "offset": 1, "size_in_bytes": 1, "cardinality": 1}
+    marked = file.set_column(7, file.schema.field(7), pa.array([deletion_vector], file.schema.field(7).type))
     marked = marked.set_column(4, file.schema.field(4), [[True]])
     theirs.set_protocol(
         Protocol(min_reader_version=3, min_writer_version=7, reader_features=frozenset({"deletionVectors"}),

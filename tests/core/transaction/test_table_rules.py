@@ -113,17 +113,17 @@ def without(*names):
     return replace(MODERN, writer_features=FEATURES - set(names), reader_features=READERS - set(names))
 
 
-def vectored(added):
-    vector = {"storage_type": "i", "path_or_inline_dv": "x", "offset": None, "size_in_bytes": 1, "cardinality": 1}
-    rows = [{**row, "deletion_vector": vector} for row in added(("f", "1", (0, 1))).to_pylist()]
+def with_deletion_vectors(added):
+    deletion_vector = {"storage_type": "i", "path_or_inline_dv": "x", "offset": None, "size_in_bytes": 1, "cardinality": 1}
+    rows = [{**row, "deletion_vector": deletion_vector} for row in added(("f", "1", (0, 1))).to_pylist()]
     return added().from_pylist(rows, schema=added().schema)
 
 
 @pytest.mark.parametrize(
     ("dropped", "winner", "conflicts"),
     [
-        pytest.param("deletionVectors", lambda added: won(adds=vectored(added)), True, id="a-vector-was-written"),
-        pytest.param("deletionVectors", lambda added: won(adds=added(("f", "1", (0, 1)))), False, id="no-vector-was-written"),
+        pytest.param("deletionVectors", lambda added: won(adds=with_deletion_vectors(added)), True, id="written"),
+        pytest.param("deletionVectors", lambda added: won(adds=added(("f", "1", (0, 1)))), False, id="not-written"),
         pytest.param(
             "domainMetadata", lambda added: won(domains=(DomainMetadata(domain="d", configuration=""),)), True, id="domain-set"
         ),

@@ -33,7 +33,7 @@ clauses = st.sampled_from(
 )
 merges = st.tuples(st.just("merge"), st.sets(st.integers(0, 20), min_size=1, max_size=8), clauses)
 tables = st.fixed_dictionaries(
-    {"vectors": st.booleans(), "partitioned": st.booleans(), "mapping": st.sampled_from(["none", "name", "id"])}
+    {"deletion_vectors": st.booleans(), "partitioned": st.booleans(), "mapping": st.sampled_from(["none", "name", "id"])}
 )
 
 
@@ -72,7 +72,7 @@ def check_ids(table, before, known):
 def check(recorded, uri, *, options, statements):
     shutil.rmtree(uri, ignore_errors=True)
     properties = {"delta.enableRowTracking": "true", "delta.columnMapping.mode": options["mapping"]}
-    if options["vectors"]:
+    if options["deletion_vectors"]:
         properties["delta.enableDeletionVectors"] = "true"
     table = recorded(properties, partitioned=options["partitioned"], uri=uri)
     for first in (0, 8):

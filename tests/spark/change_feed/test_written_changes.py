@@ -103,7 +103,7 @@ def test_a_row_deleted_by_several_matches_is_recorded_once(table20):
     assert sum(table.check(table.by_spark, table.by_deltalake).values()) == 3
 
 
-def test_vectors_tell_of_deletes_and_change_files_of_updates(table20):
+def test_deletion_vectors_tell_of_deletes_and_change_files_of_updates(table20):
     table = table20(DELETION_VECTORS)
     table.delete("id % 3 = 0")
     assert (sum(table.check(table.by_spark).values()), table.change_files()) == (7, [])

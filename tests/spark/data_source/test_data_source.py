@@ -39,7 +39,7 @@ class TestReading:
         assert shown.schema == scanned.schema
         assert sorted(map(str, shown.collect())) == sorted(map(str, scanned.collect()))
 
-    def test_partitions_vectors_and_mapped_columns_are_read_right(self, delta, table, write_rows, reference_rows):
+    def test_partitions_deletion_vectors_and_mapped_columns_are_read_right(self, delta, table, write_rows, reference_rows):
         properties = {"delta.columnMapping.mode": "name", "delta.enableDeletionVectors": "true"}
         write_rows("SELECT id, id % 2 AS part FROM range(6)", partition_by=("part",), properties=properties)
         DeltaTable.forPath(delta, table).delete("id = 3")

@@ -27,7 +27,7 @@ from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.spark.distributed import checkpoint as shared_checkpoint
 from airflow_delta.spark.distributed.checkpoint import MANY_ACTIONS_SETTING, allowed_kind, checkpoint
 from airflow_delta.spark.write.write import write
-from tests.core.builders import add, metadata, protocol, remove, schema_string, vector
+from tests.core.builders import add, deletion_vector, metadata, protocol, remove, schema_string
 from tests.core.conftest import RealTable
 from tests.core.object_stores import moto_server, s3  # noqa: F401 - fixtures
 from tests.core.operations.conftest import golden_table  # noqa: F401 - fixture
@@ -258,8 +258,8 @@ def test_two_live_files_of_one_path_are_an_error(spark, tmp_path):
     features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
     commits = [
         [protocol(3, 7, **features), metadata()],
-        [add("a", deletionVector=vector("v1"), stats='{"numRecords": 2}')],
-        [add("a", deletionVector=vector("v2"), stats='{"numRecords": 2}')],
+        [add("a", deletionVector=deletion_vector("v1"), stats='{"numRecords": 2}')],
+        [add("a", deletionVector=deletion_vector("v2"), stats='{"numRecords": 2}')],
     ]
     for version, actions in enumerate(commits):
         log.store.write(commit_path(version), "\n".join(map(json.dumps, actions)).encode())
@@ -386,7 +386,7 @@ def test_rows_that_spark_wrote_are_read_after_it(spark, tmp_path, duckdb_connect
 
 
 PATHS = st.sampled_from(["a", "b", "p=%20x/c", "file:/x/d", "/x/d", "e"])
-VECTORS = st.sampled_from([None, vector("v1"), vector("v1", 4), vector("v2", 9)])
+DELETION_VECTORS = st.sampled_from([None, deletion_vector("v1"), deletion_vector("v1", 4), deletion_vector("v2", 9)])
 TIMES = st.sampled_from([1, NOW - 8 * 86_400_000, NOW - 1])
 
 
@@ -399,7 +399,14 @@ def file_action(kind, path, deletion_vector, time, text):
 
 
 ACTIONS = st.one_of(
-    st.builds(file_action, st.sampled_from(["add", "add", "remove"]), PATHS, VECTORS, TIMES, st.sampled_from(["", "ü", "x/y"])),
+    st.builds(
+        file_action,
+        st.sampled_from(["add", "add", "remove"]),
+        PATHS,
+        DELETION_VECTORS,
+        TIMES,
+        st.sampled_from(["", "ü", "x/y"]),
+    ),
     st.builds(lambda app, version: {"txn": {"appId": app, "version": version, "lastUpdated": NOW}}, PATHS, st.integers(0, 9)),
     st.builds(
         lambda domain, removed: {"domainMetadata": {"domain": domain, "configuration": "{}", "removed": removed}},

@@ -22,7 +22,7 @@ ADDED = ", ".join(f"CONCAT('{name} ', id) AS {name}" for name in NAMES)
 RECORDED = {"delta.enableChangeDataFeed": "true", "delta.enableRowTracking": "true"}
 
 
-@pytest.fixture(params=[{}, RECORDED, {"delta.enableDeletionVectors": "true"}], ids=["plain", "recorded", "vectors"])
+@pytest.fixture(params=[{}, RECORDED, {"delta.enableDeletionVectors": "true"}], ids=["plain", "recorded", "deletion_vectors"])
 def log(request, write_rows, table):
     """Six rows, of which each column says its name and the row's id; by each of the ways in which rows change."""
     write_rows(f"SELECT /*+ COALESCE(1) */ id, {ADDED} FROM range(6)", properties=request.param)

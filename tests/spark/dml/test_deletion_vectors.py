@@ -59,11 +59,11 @@ def data_files(table):
     return sorted(path.name for path in Path(table).rglob("*.parquet") if "_delta_log" not in path.parts)
 
 
-def vectors(table):
+def deletion_vectors(table):
     return sorted(path.name for path in Path(table).rglob("*.bin"))
 
 
-def vector_metrics(result, prefix="num"):
+def deletion_vector_metrics(result, prefix="num"):
     return tuple(result.metrics[f"{prefix}DeletionVectors{name}"] for name in ("Added", "Removed", "Updated"))
 
 
@@ -74,14 +74,14 @@ def test_deleted_rows_are_hidden_and_later_ones_added_to_them(spark, log, rows, 
 
     assert rows() == [(number, number) for number in range(20) if number % 3 and number not in {1, 2, 19}]
     assert data_files(table) == before
-    assert (vector_metrics(first), vector_metrics(second)) == ((2, 0, 0), (2, 2, 2))
+    assert (deletion_vector_metrics(first), deletion_vector_metrics(second)) == ((2, 0, 0), (2, 2, 2))
     assert (first.metrics["numDeletedRows"], second.metrics["numDeletedRows"]) == (7, 3)
     assert (first.metrics["numRemovedFiles"], first.metrics["numAddedFiles"], first.metrics["numCopiedRows"]) == (0, 0, 0)
     files = log.refresh().files()
     assert sorted(files["deletion_vector"].combine_chunks().field("cardinality").to_pylist()) == [4, 6]
     assert all('"tightBounds":false' in text for text in files["stats"].to_pylist())
     DeltaLog.for_table(table).vacuum(0, enforce_retention=False)
-    assert (len(vectors(table)), len(rows())) == (2, 10)
+    assert (len(deletion_vectors(table)), len(rows())) == (2, 10)
 
 
 def test_a_file_of_which_no_row_is_left_goes(spark, log, rows, table):
@@ -89,7 +89,7 @@ def test_a_file_of_which_no_row_is_left_goes(spark, log, rows, table):
     result = delete(spark, log, DeleteStatement(table=table, where="v < 11"))
 
     assert rows() == [(number, number) for number in range(11, 20)]
-    assert (result.metrics["numRemovedFiles"], vector_metrics(result)) == (1, (1, 1, 0))
+    assert (result.metrics["numRemovedFiles"], deletion_vector_metrics(result)) == (1, (1, 1, 0))
     assert len(log.refresh().files()) == 1
 
 
@@ -99,7 +99,11 @@ def test_updated_rows_are_written_beside_and_hidden_where_they_were(spark, log, 
 
     assert rows() == sorted([*((number, number) for number in range(20) if number not in {3, 13}), (3, 103), (13, 113)])
     assert len(data_files(table)) == len(before) + 1
-    assert (vector_metrics(result), result.metrics["numUpdatedRows"], result.metrics["numAddedFiles"]) == ((2, 0, 0), 2, 1)
+    assert (deletion_vector_metrics(result), result.metrics["numUpdatedRows"], result.metrics["numAddedFiles"]) == (
+        (2, 0, 0),
+        2,
+        1,
+    )
 
 
 def test_a_merge_hides_what_it_changes_and_writes_the_new_rows(spark, log, rows, table):
@@ -112,7 +116,7 @@ def test_a_merge_hides_what_it_changes_and_writes_the_new_rows(spark, log, rows,
     changed = {8: 80, 10: 100, 11: 110, 50: 500}
     assert rows() == sorted({**{number: number for number in range(20) if number != 9}, **changed}.items())
     assert set(before) < set(data_files(table))
-    assert vector_metrics(result, "numTarget") == (2, 0, 0)
+    assert deletion_vector_metrics(result, "numTarget") == (2, 0, 0)
     counted = [result.metrics[f"numTargetRows{effect}"] for effect in ("Updated", "Deleted", "Inserted", "Copied")]
     assert counted == [3, 1, 1, 0]
 
@@ -147,5 +151,5 @@ def test_nothing_is_left_of_a_change_that_is_not_committed(spark, log, rows, tab
     before = data_files(table)
     with pytest.raises(ExpectationFailedError):
         update(spark, log, UpdateStatement(table=table, where="id < 5", assignments={"v": "-1"}, expect="v >= 0"))
-    assert (vectors(table), data_files(table)) == ([], before)
+    assert (deletion_vectors(table), data_files(table)) == ([], before)
     assert rows() == [(number, number) for number in range(20)]

@@ -35,7 +35,7 @@ RECORDED = {"delta.enableChangeDataFeed": "true"}
 DELETION_VECTORS = {"delta.enableDeletionVectors": "true", **RECORDED}
 
 
-@pytest.fixture(params=[{}, RECORDED, DELETION_VECTORS], ids=["plain", "recorded", "vectors"])
+@pytest.fixture(params=[{}, RECORDED, DELETION_VECTORS], ids=["plain", "recorded", "deletion_vectors"])
 def nested(request, write_rows, table):
     """A table of three rows whose struct ``s`` has a struct inside, by each of the ways in which rows change."""
     write_rows(ROWS, properties=request.param)
@@ -101,7 +101,7 @@ def test_a_merge_assigns_members_in_matched_and_unmatched_rows(spark, nested, ta
     }
 
 
-@pytest.mark.parametrize("properties", [RECORDED, DELETION_VECTORS], ids=["files", "vectors"])
+@pytest.mark.parametrize("properties", [RECORDED, DELETION_VECTORS], ids=["files", "deletion_vectors"])
 def test_the_change_feed_holds_the_whole_struct_before_and_after(spark, write_rows, table, properties):
     write_rows(ROWS, properties=properties)
     log = DeltaLog.for_table(table)

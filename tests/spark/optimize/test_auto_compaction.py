@@ -58,7 +58,7 @@ def test_only_partitions_that_the_commit_touched_are_compacted(spark, log, refer
     )
 
 
-def test_rows_that_vectors_hide_are_left_to_optimize_where_files_are_few(spark, log):
+def test_rows_that_deletion_vectors_hide_are_left_to_optimize_where_files_are_few(spark, log):
     log.alter().set_properties({"delta.enableDeletionVectors": "true"})
     write_rows(spark, log, "a", range(10))
     last = delete(spark, log, DeleteStatement(table=log.table_uri, where="id < 5"))

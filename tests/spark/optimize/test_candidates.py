@@ -44,14 +44,19 @@ def test_a_condition_picks_whole_partitions():
 
 
 def test_files_with_many_deleted_rows_are_taken_whatever_their_size():
-    vector = {"storageType": "u", "pathOrInlineDv": "x", "sizeInBytes": 1, "cardinality": 6}
+    deletion_vector = {"storageType": "u", "pathOrInlineDv": "x", "sizeInBytes": 1, "cardinality": 6}
     stats = '{"numRecords":100}'
     files = [
-        add("many", size=900, stats=stats, deletionVector=vector),
-        add("few", size=900, stats=stats, deletionVector=vector | {"cardinality": 5}),
-        add("unknown", size=900, deletionVector=vector),
+        add("many", size=900, stats=stats, deletionVector=deletion_vector),
+        add("few", size=900, stats=stats, deletionVector=deletion_vector | {"cardinality": 5}),
+        add("unknown", size=900, deletionVector=deletion_vector),
         add("none", size=900, stats=stats),
-        add("absurd", size=900, stats='{"numRecords":9223372036854775807}', deletionVector=vector | {"cardinality": 2**62 + 1}),
+        add(
+            "absurd",
+            size=900,
+            stats='{"numRecords":9223372036854775807}',
+            deletionVector=deletion_vector | {"cardinality": 2**62 + 1},
+        ),
     ]
     snapshot = HandmadeLog().create(*files).log.snapshot()
     found = candidates(snapshot, OptimizeStatement(table="t", target_file_size=100), None)

@@ -81,7 +81,7 @@ class TableKind:
     maker: str
     partitioned: bool
     mapping: str
-    vectors: bool
+    deletion_vectors: bool
     tracking: bool
     feed: bool
 
@@ -89,7 +89,7 @@ class TableKind:
     def properties(self):
         wanted = {
             "delta.columnMapping.mode": self.mapping if self.mapping != "none" else None,
-            "delta.enableDeletionVectors": "true" if self.vectors else None,
+            "delta.enableDeletionVectors": "true" if self.deletion_vectors else None,
             "delta.enableRowTracking": "true" if self.tracking else None,
             "delta.enableChangeDataFeed": "true" if self.feed else None,
         }
@@ -131,7 +131,7 @@ kinds = st.builds(
     maker=st.sampled_from(["spark", "deltalake", "int96"]),
     partitioned=st.booleans(),
     mapping=st.sampled_from(["none", "name", "id"]),
-    vectors=st.booleans(),
+    deletion_vectors=st.booleans(),
     tracking=st.booleans(),
     feed=st.booleans(),
 ).filter(lambda kind: kind.mapping != "id" or kind.maker == "spark")  # a table that is there cannot be mapped by id

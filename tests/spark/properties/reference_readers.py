@@ -47,7 +47,7 @@ def check_statistics(table, snapshot, foreign=frozenset()):
         assert file["size"] == place.stat().st_size
         assert stats["numRecords"] == len(rows) > 0
         is_masked = file["deletion_vector"] is not None
-        assert not (is_masked and stats.get("tightBounds", True)), "a vector loosens bounds"
+        assert not (is_masked and stats.get("tightBounds", True)), "a deletion vector loosens bounds"
         assert set(stats["minValues"]) | set(stats["maxValues"]) <= set(names)
         for physical, name in names.items():
             if physical not in rows.column_names:

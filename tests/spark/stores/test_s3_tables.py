@@ -92,7 +92,9 @@ def test_deletion_vectors_hide_rows(spark, s3_table):
     merge(spark, s3_table.log, MergeStatement(table=s3_table.uri, source=source, on="target.id = source.id", clauses=clauses))
     expected = [(n, "new" if n == 4 else f"n{n}") for n in range(3, 8)]
     assert s3_table.by_core("id", "name") == expected
-    assert any(vector is not None for vector in s3_table.log.snapshot().files()["deletion_vector"].to_pylist())
+    assert any(
+        deletion_vector is not None for deletion_vector in s3_table.log.snapshot().files()["deletion_vector"].to_pylist()
+    )
     shown = read_table(spark, s3_table.log.snapshot(), ["id", "name"]).orderBy("id").collect()
     assert [tuple(row) for row in shown] == expected
 

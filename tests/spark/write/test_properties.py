@@ -30,7 +30,7 @@ CASES = {
     "writes": st.lists(st.tuples(WRITE, st.lists(ROW, max_size=5)), min_size=1, max_size=2),
     "partitioned": st.booleans(),
     "mapping": st.sampled_from(["none", "name", "id"]),
-    "vectors": st.booleans(),
+    "deletion_vectors": st.booleans(),
     "feed": st.booleans(),
 }
 RUN = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], phases=[Phase.generate], deadline=None)
@@ -63,10 +63,10 @@ def after(held, new, mode, where, *, partitioned):
     return [row for row in held if stays(row)] + new
 
 
-def check(write_rows, table, seen, *, first, writes, partitioned, mapping, vectors, feed):
+def check(write_rows, table, seen, *, first, writes, partitioned, mapping, deletion_vectors, feed):
     shutil.rmtree(table, ignore_errors=True)
     properties = {"delta.columnMapping.mode": mapping, "delta.enableChangeDataFeed": str(feed).lower()}
-    if vectors:
+    if deletion_vectors:
         properties["delta.enableDeletionVectors"] = "true"
     write_rows(query(first), partition_by=["p"] if partitioned else (), properties=properties)
     held = first

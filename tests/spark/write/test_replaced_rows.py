@@ -49,7 +49,7 @@ def test_only_rows_of_the_range_are_replaced_and_files_that_hold_others_are_writ
     assert commit.operation_parameters == {"mode": "Overwrite", "partitionBy": "[]", "predicate": "v BETWEEN 20 AND 60"}
 
 
-def test_files_of_which_all_rows_go_are_not_opened_and_others_get_vectors_where_the_table_has_them(
+def test_files_of_which_all_rows_go_are_not_opened_and_others_get_deletion_vectors_where_the_table_has_them(
     write_rows, seen, latest, table
 ):
     write_rows(ROWS.format(0, 4), properties={"delta.enableDeletionVectors": "true"})
@@ -58,8 +58,8 @@ def test_files_of_which_all_rows_go_are_not_opened_and_others_get_vectors_where_
 
     assert seen("id") == [(0,), (1,), (2,), (99,)]
     assert (result.metrics["numDeletedRows"], result.metrics["numCopiedRows"]) == (5, 0)
-    vectors = latest().files()["deletion_vector"].drop_null()
-    assert sum(vector["cardinality"].as_py() for vector in vectors) == 1
+    deletion_vectors = latest().files()["deletion_vector"].drop_null()
+    assert sum(deletion_vector["cardinality"].as_py() for deletion_vector in deletion_vectors) == 1
 
 
 def test_rows_outside_of_a_range_of_rows_are_refused_before_anything_is_committed(write_rows, reference_rows, table):

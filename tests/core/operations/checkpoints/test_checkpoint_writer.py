@@ -62,9 +62,14 @@ def test_everything_the_commits_said_is_in_the_checkpoint():
         writer_features=frozenset({"deletionVectors", "domainMetadata"}),
     )
     log = in_memory(protocol=protocol, **{"delta.appendOnly": "false", "user key": 'a "quoted" é'})
-    vector = {"storage_type": "u", "path_or_inline_dv": "ab", "offset": 1, "size_in_bytes": 2, "cardinality": 3}
+    deletion_vector = {"storage_type": "u", "path_or_inline_dv": "ab", "offset": 1, "size_in_bytes": 2, "cardinality": 3}
     rows = [
-        {"path": "a%20b", "partition_values": [("p", None), ("q", "")], "stats": '{"numRecords":1}', "deletion_vector": vector},
+        {
+            "path": "a%20b",
+            "partition_values": [("p", None), ("q", "")],
+            "stats": '{"numRecords":1}',
+            "deletion_vector": deletion_vector,
+        },
         {"path": "c", "partition_values": [], "tags": [("k", "v")], "base_row_id": 0, "default_row_commit_version": 4},
         {"path": "d", "partition_values": [("p", "x")], "clustering_provider": "liquid"},
         {"path": "gone", "partition_values": [("p", "y")], "stats": '{"numRecords":9}'},
@@ -118,15 +123,17 @@ def test_columns_have_the_names_and_types_of_the_protocol():
         for field in schema
     }
     text_map = pa.map_(pa.string(), pa.string())
-    vector = "struct<storageType: string, pathOrInlineDv: string, offset: int32, sizeInBytes: int32, cardinality: int64>"
+    deletion_vector = (
+        "struct<storageType: string, pathOrInlineDv: string, offset: int32, sizeInBytes: int32, cardinality: int64>"
+    )
     assert fields["add"] == {
         "path": "string", "partitionValues": text_map, "size": "int64", "modificationTime": "int64", "dataChange": "bool",
-        "stats": "string", "tags": text_map, "deletionVector": vector, "baseRowId": "int64",
+        "stats": "string", "tags": text_map, "deletionVector": deletion_vector, "baseRowId": "int64",
         "defaultRowCommitVersion": "int64", "clusteringProvider": "string",
     }  # fmt: skip
     assert fields["remove"] == {
         "path": "string", "deletionTimestamp": "int64", "dataChange": "bool", "extendedFileMetadata": "bool",
-        "partitionValues": text_map, "size": "int64", "deletionVector": vector, "baseRowId": "int64",
+        "partitionValues": text_map, "size": "int64", "deletionVector": deletion_vector, "baseRowId": "int64",
         "defaultRowCommitVersion": "int64",
     }  # fmt: skip
     assert fields["txn"] == {"appId": "string", "version": "int64", "lastUpdated": "int64"}

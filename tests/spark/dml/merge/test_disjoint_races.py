@@ -21,7 +21,7 @@ from airflow_delta.spark.optimize.optimize import optimize
 
 JOBS, KEYS_OF_A_JOB = 4, 10
 HELD_SECONDS = 300
-WITH_VECTORS = {"delta.enableDeletionVectors": "true"}
+WITH_DELETION_VECTORS = {"delta.enableDeletionVectors": "true"}
 
 
 class HeldStore(LocalLogStore):
@@ -112,7 +112,7 @@ def test_four_merges_that_rewrite_the_same_files_all_commit_and_report_their_ret
 
 @pytest.mark.parametrize("clauses", [NotMatchedInsert(), (MatchedUpdate(), NotMatchedInsert())], ids=["insert", "upsert"])
 def test_four_merges_that_hide_different_rows_of_the_same_files_commit_without_a_retry(run_all, read, table, clauses):
-    make(table, existing(hashed), files=2, configuration=WITH_VECTORS)
+    make(table, existing(hashed), files=2, configuration=WITH_DELETION_VECTORS)
     results = run_all([upsert(hashed(job), clauses=clauses) for job in range(JOBS)])
     assert [result.version for result in results] == [2, 3, 4, 5]
     assert retries(results) == [0, 0, 0, 0]
@@ -129,7 +129,7 @@ def test_four_merges_that_only_insert_keys_all_over_the_range_commit_without_a_r
 
 
 def test_a_key_that_both_have_is_found_in_what_the_winner_added(run_all, read, table):
-    make(table, [-1, 99], files=1, configuration=WITH_VECTORS)
+    make(table, [-1, 99], files=1, configuration=WITH_DELETION_VECTORS)
     add = {"clauses": (MatchedUpdate(assignments={"v": "target.v + source.v"}), NotMatchedInsert())}
     results = run_all([upsert([1, 5, 9], **add), upsert([2, 5, 8], **add)])
     assert retries(results) == [0, 1]
@@ -138,7 +138,7 @@ def test_a_key_that_both_have_is_found_in_what_the_winner_added(run_all, read, t
 
 
 def test_a_row_that_both_change_is_changed_by_one_after_the_other(run_all, read, table):
-    make(table, [1, 2, 3, 4], files=1, configuration=WITH_VECTORS)
+    make(table, [1, 2, 3, 4], files=1, configuration=WITH_DELETION_VECTORS)
     add = {"clauses": MatchedUpdate(assignments={"v": "target.v + source.v"})}
     results = run_all([upsert([1, 2], **add), upsert([2, 3], **add)])
     assert retries(results) == [0, 1]
@@ -146,7 +146,7 @@ def test_a_row_that_both_change_is_changed_by_one_after_the_other(run_all, read,
 
 
 def test_a_matched_row_deleted_meanwhile_is_inserted_by_the_retry(run_merge, held, read, table):
-    make(table, [1, 2, 3, 4], files=1, configuration=WITH_VECTORS)
+    make(table, [1, 2, 3, 4], files=1, configuration=WITH_DELETION_VECTORS)
     result = run_merge(
         "VALUES (1L, 7L), (3L, 7L) AS t(id, v)",
         clauses=[MatchedUpdate(condition="target.id > 1"), NotMatchedInsert()],
@@ -157,7 +157,7 @@ def test_a_matched_row_deleted_meanwhile_is_inserted_by_the_retry(run_merge, hel
 
 
 def test_rows_without_match_that_appear_meanwhile_are_not_missed(run_merge, held, read, table):
-    make(table, [1, 2, 3, 4], files=1, configuration=WITH_VECTORS)
+    make(table, [1, 2, 3, 4], files=1, configuration=WITH_DELETION_VECTORS)
     result = run_merge(
         "VALUES (1L, 7L) AS t(id, v)",
         clauses=[MatchedUpdate(), NotMatchedBySourceDelete(condition="target.id > 2")],

@@ -48,9 +48,9 @@ def test_a_full_synchronisation_updates_inserts_and_deletes(run_merge, reference
     check_statistics()
 
 
-@pytest.mark.parametrize("vectors", ["false", "true"])
-def test_the_first_clause_whose_condition_holds_is_taken_on_either_side(run_merge, duckdb_connection, table, vectors):
-    write_deltalake(table, FIVE, configuration={"delta.enableDeletionVectors": vectors})
+@pytest.mark.parametrize("deletion_vectors", ["false", "true"])
+def test_the_first_clause_whose_condition_holds_is_taken_on_either_side(run_merge, duckdb_connection, table, deletion_vectors):
+    write_deltalake(table, FIVE, configuration={"delta.enableDeletionVectors": deletion_vectors})
     result = run_merge(
         "VALUES (2L, 'x'), (4L, 'y') AS t(id, w)",
         clauses=[

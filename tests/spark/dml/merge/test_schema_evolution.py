@@ -110,9 +110,9 @@ def test_an_assigned_struct_gets_null_where_it_lacks_a_member(evolve, reference_
     assert reference_rows() == [(1, {"x": 10, "y": None})]
 
 
-@pytest.mark.parametrize("vectors", ["false", "true"])
-def test_new_columns_of_a_mapped_table_get_ids_and_physical_names(spark, evolve, table, vectors):
-    properties = {"delta.columnMapping.mode": "name", "delta.enableDeletionVectors": vectors}
+@pytest.mark.parametrize("deletion_vectors", ["false", "true"])
+def test_new_columns_of_a_mapped_table_get_ids_and_physical_names(spark, evolve, table, deletion_vectors):
+    properties = {"delta.columnMapping.mode": "name", "delta.enableDeletionVectors": deletion_vectors}
     source = SqlSource("SELECT id, concat('v', id) AS v FROM range(1, 4)")
     write(spark, DeltaLog.for_table(table), WriteStatement(table=table, source=source, properties=properties))
     evolve(WIDER)

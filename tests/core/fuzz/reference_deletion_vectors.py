@@ -10,23 +10,23 @@ from tests.core.fuzz.tables import Z85
 DIGITS = {character: digit for digit, character in enumerate(Z85)}
 
 
-def deleted_positions(files, vector):
+def deleted_positions(files, deletion_vector):
     """The positions that a deletion vector names, byte by byte; that they are as many as the log says is not checked."""
-    text = vector["pathOrInlineDv"]
-    size = vector["sizeInBytes"]
+    text = deletion_vector["pathOrInlineDv"]
+    size = deletion_vector["sizeInBytes"]
     try:
-        is_inline = vector["storageType"] == "i"
-        content = _unz85(text)[:size] if is_inline else _content_in_file(files, vector, text, size)
+        is_inline = deletion_vector["storageType"] == "i"
+        content = _unz85(text)[:size] if is_inline else _content_in_file(files, deletion_vector, text, size)
         positions = list(_bitmap(content))
     except (KeyError, ValueError, struct.error, IndexError) as error:
         raise MalformedError(f"deletion vector: {error!r}") from error
     return set(positions)
 
 
-def _content_in_file(files, vector, text, size):
-    offset = vector.get("offset") or 0
-    if vector["storageType"] != "u" or offset < 0 or size < 0:
-        raise UnclearError("another kind of vector")
+def _content_in_file(files, deletion_vector, text, size):
+    offset = deletion_vector.get("offset") or 0
+    if deletion_vector["storageType"] != "u" or offset < 0 or size < 0:
+        raise UnclearError("another kind of deletion vector")
     name = _unz85(text[-20:])
     path = f"{text[:-20]}/deletion_vector_{name.hex()[:8]}-".lstrip("/")
     path += "-".join((name.hex()[8:12], name.hex()[12:16], name.hex()[16:20], name.hex()[20:])) + ".bin"
