@@ -5,7 +5,7 @@ RUN := .ci/setup
 help:
 	@echo "make demo         run the example DAG for three days on local Spark and show what it did"
 	@echo "make test         the tests, without the slow ones (make test-slow runs these)"
-	@echo "make test-core    those of the core and the command line: without Java, Airflow and Spark"
+	@echo "make test-core    those of the core and the command line: without Java, Airflow, Spark and emulated stores"
 	@echo "make test-spark-matrix  the tests of the data plane and the jobs on Spark 4.0 to 4.3"
 	@echo "make check        tests, linters, types, import contracts"
 	@echo "make docs         build the documentation into build/docs"
@@ -21,7 +21,7 @@ test:
 
 # The folders are those of the floor in tests/conftest.py: the others cannot be imported without Airflow.
 test-core:
-	@.ci/setup --core pytest tests/core tests/cli tests/watch -m "core and not slow" \
+	@.ci/setup --core pytest tests/core tests/cli tests/watch -m "core and not slow and not emulator" \
 		--numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 test-slow:

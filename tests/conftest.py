@@ -44,10 +44,21 @@ FLOORS = {
 }
 
 
+EMULATED_STORES = {"s3", "gcs", "azure", "moto_server"}
+
+
 def pytest_collection_modifyitems(items):
     """Mark each test with its floor: ``core``, ``spark`` or ``airflow``, each of which includes those before it."""
     for item in items:
         item.add_marker(_floor(item.path.relative_to(Path(__file__).parent), item.fixturenames))
+        if _emulated_stores(item):
+            item.add_marker("emulator")
+
+
+def _emulated_stores(item):
+    """Those that a test uses: fixtures, or what the parameter that says where its table lies names."""
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    return EMULATED_STORES.intersection([*item.fixturenames, parameters.get("place"), parameters.get("object_store")])
 
 
 def _floor(path, fixtures):

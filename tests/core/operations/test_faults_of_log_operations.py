@@ -115,6 +115,13 @@ def test_a_failure_at_any_operation_leaves_the_state_and_the_next_call_finishes(
     log = table(protocol, days=8)
     log.checkpoint(4)
     expected = [state(log, version) for version in (5, 8)]
+    checked = []  # the files of stores; the same files say the same
+
+    def check_states(store):
+        if store._files not in checked:
+            assert [state(DeltaLog(store), version) for version in (5, 8)] == expected
+            checked.append(dict(store._files))
+
     fails_at = 0
     failed = True
     while failed:
@@ -126,9 +133,9 @@ def test_a_failure_at_any_operation_leaves_the_state_and_the_next_call_finishes(
         except (OSError, CorruptLogError):
             failed = True
         store.left = -1
-        assert [state(DeltaLog(store), version) for version in (5, 8)] == expected
+        check_states(store)
         run(DeltaLog(store, clock=log.clock))
-        assert [state(DeltaLog(store), version) for version in (5, 8)] == expected
+        check_states(store)
     assert fails_at > 3
 
 

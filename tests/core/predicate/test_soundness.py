@@ -38,7 +38,7 @@ def by_file(sample, values):
     return [[next(values) for _ in range(len(rows))] for rows in sample.rows]
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=75, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(sample=samples(), predicate=predicates)
 def test_a_file_said_to_hold_no_row_holds_none_and_one_said_to_hold_only_such_rows_does(sample, predicate):
     expression = parse_predicate(predicate[0], SCHEMA, "t")
@@ -55,7 +55,7 @@ def test_a_file_said_to_hold_no_row_holds_none_and_one_said_to_hold_only_such_ro
     assert len(kept) == sum(verdict != NO for verdict in verdicts.to_pylist())
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=75, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(sample=samples(), predicate=predicates)
 def test_the_arrow_filter_selects_exactly_the_rows_that_duckdb_selects(sample, predicate):
     expression = parse_predicate(predicate[0], SCHEMA, "t")
@@ -69,7 +69,7 @@ def test_the_arrow_filter_selects_exactly_the_rows_that_duckdb_selects(sample, p
     assert found == [position for position, value in enumerate(truth(rows, predicate[1])) if value]
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(sample=samples(), predicate=predicates)
 def test_the_partition_part_holds_wherever_the_predicate_does_and_is_exact_on_partition_columns(sample, predicate):
     expression = parse_predicate(predicate[0], SCHEMA, "t")
@@ -81,7 +81,7 @@ def test_the_partition_part_holds_wherever_the_predicate_does_and_is_exact_on_pa
         assert not is_exact(part) or verdict in (NO, ALL)
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(sample=samples(), many=st.lists(predicates, max_size=3))
 def test_a_conjunction_and_a_disjunction_of_predicates_select_as_their_sql_does(sample, many):
     expressions = [parse_predicate(sql, SCHEMA, "t") for sql, _ in many]

@@ -335,5 +335,5 @@ class Races(RuleBasedStateMachine):
             assert times == sorted(set(times), reverse=True)
 
 
-Races.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+Races.TestCase.settings = settings(max_examples=30, stateful_step_count=25, deadline=None)
 TestRaces = Races.TestCase
