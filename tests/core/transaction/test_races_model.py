@@ -96,7 +96,7 @@ STATEMENT = st.builds(
 )
 
 
-class Vectors:
+class DeletionVectors:
     """Deletion vectors that are kept by their number."""
 
     def __init__(self):
@@ -108,8 +108,8 @@ class Vectors:
             for deletion_vector in deletion_vectors.to_pylist()
         ]
 
-    def of(self, vector):
-        return self.stored[vector["path_or_inline_dv"]] if vector else []
+    def of(self, deletion_vector):
+        return self.stored[deletion_vector["path_or_inline_dv"]] if deletion_vector else []
 
     def write(self, rows):
         return pa.array([self.keep(row.positions().to_pylist()) for row in rows], DELETION_VECTOR)
@@ -146,7 +146,7 @@ class Races(RuleBasedStateMachine):
     def create(self, partitioned, checkpoint_interval):
         self.ticks = 0
         self.log = DeltaLog(InMemoryLogStore(clock=self.clock), clock=self.clock)
-        self.deletion_vectors = Vectors()
+        self.deletion_vectors = DeletionVectors()
         self.partition_columns = ("day",) if partitioned else ()
         self.log.create_transaction(
             Metadata(
