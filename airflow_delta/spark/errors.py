@@ -43,19 +43,22 @@ class SourceUnreadableError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class StagedFilesError(DeltaError):
-    """What lies in the staging directory is not what Spark said that it wrote; nothing was committed."""
+    """The staged files do not hold what Spark reports to have written; nothing was committed."""
 
     code = "DELTA_STAGED_FILES_DIFFER"
     retryable = True
-    message = "the files written for {table} do not hold the rows that were written: {detail}"
-    remedy = "run again; should it stay, look for a committer or a cleaner that touches the table's directory"
+    message = "the new files of {table} do not hold exactly the rows of the statement: {detail}"
+    remedy = (
+        "run it again; if it fails again, look for a job, a lifecycle rule or a Hadoop committer that moves or deletes files "
+        "in the table's directory"
+    )
     table: str
     detail: str
 
 
 @dataclass(kw_only=True, eq=False)
 class ExpectationUnreadableError(DeltaError):
-    """A check is no SQL on the staged rows; nothing was committed."""
+    """A check is not valid SQL on the staged rows; nothing was committed."""
 
     code = "DELTA_EXPECTATION_UNREADABLE"
     message = "the expectation {expectation!r} cannot be checked: {detail}"
@@ -66,10 +69,10 @@ class ExpectationUnreadableError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class TableRuleUnreadableError(DeltaError):
-    """A constraint, invariant, default or generated column of the table is no SQL here, so no row can be written by it."""
+    """A constraint, invariant, default or generated column of the table is not valid Spark SQL, so no row can be written."""
 
     code = "DELTA_TABLE_RULE_UNREADABLE"
-    message = "the table's rule {rule} cannot be followed: {detail}"
+    message = "the table's rule {rule} cannot be evaluated: {detail}"
     remedy = "drop the constraint or correct the column; the table is unchanged"
     rule: str
     detail: str
@@ -77,10 +80,10 @@ class TableRuleUnreadableError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class TableRuleRefusedError(TableRuleUnreadableError):
-    """A rule of the table does what no rule needs, and may do harm; it was not evaluated."""
+    """A rule of the table calls what no rule needs and what may do harm; it was not evaluated."""
 
     code = "DELTA_TABLE_RULE_REFUSED"
-    message = "the rule {rule} of {table} is not followed: it holds {detail}"
+    message = "the rule {rule} of {table} was not evaluated, because it contains {detail}"
     remedy = (
         "find out who wrote it (airflow-delta history); then drop the constraint or default, or write it with built-in, "
         "deterministic functions of Spark that see one row"

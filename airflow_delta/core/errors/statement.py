@@ -181,7 +181,11 @@ class ExpectationFailedError(DeltaError):
 
     def claim(self) -> str:
         """What happened and where."""
-        found = f"its result is {self.example}" if self.rows is None else f"{self.rows} row(s), for example {self.example}"
+        found = (
+            f"expected one row with TRUE, found {self.example}"
+            if self.rows is None
+            else f"{self.rows} row(s), for example {self.example}"
+        )
         return f"{super().claim()}: {found}"
 
 

@@ -223,7 +223,7 @@ def _rewrite(
     recorded = effects.deleted + effects.updated + (effects.updated_in_place if writes else 0) if records else 0
     for kind, rows, expected in (("", rewritten.rows_written, left), (" of changes", rewritten.change_rows, recorded)):
         if rows != expected:
-            detail = f"{rows} rows{kind} were written, {expected} should have been"
+            detail = f"expected {expected} rows{kind}, but {rows} were written"
             raise StagedFilesError(table=snapshot.table_uri, detail=detail)
     return rewritten
 

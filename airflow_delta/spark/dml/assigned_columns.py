@@ -55,7 +55,7 @@ def assigned_columns(
     for position, assignment in enumerate(found):
         for earlier in found[:position]:
             if overlap(earlier.path, assignment.path):
-                differences[f"{earlier.name} and {assignment.name}: the same is assigned twice"] = None
+                differences[f"{earlier.name} and {assignment.name}: both assign the same column or member; keep one"] = None
     columns = dict.fromkeys(assignment.path[0] for assignment in found)
     return {
         name: _value(
@@ -78,9 +78,9 @@ def _found(
             differences[f"{name}: {refusal}"] = None
             continue
         if len(path) > 1 and is_insert:
-            differences[f"{name}: an insert takes whole columns, not members of structs"] = None
+            differences[f"{name}: an insert assigns whole columns, not members of structs; assign the struct as a whole"] = None
         elif len(path) > 1 and is_default(text):
-            differences[f"{name}: columns have a DEFAULT, members of structs have none"] = None
+            differences[f"{name}: only columns have a DEFAULT, members of structs do not; assign a value"] = None
         else:
             yield _Assignment(name=name, path=path, text=text)
 
@@ -98,7 +98,8 @@ def _path(name: str, schema: StructType) -> ColumnPath:
     if column is None:
         return _spelled(parts, schema)
     if len(parts) > 1 and isinstance(_type_of(parts[0], schema), StructType):
-        raise Refusal(f"the column {quoted(column.name)} or a member of {quoted(parts[0])}: say which by backticks")
+        member = ".".join(map(quoted, parts))
+        raise Refusal(f"ambiguous, write the column as {quoted(column.name)} or the member of the struct as {member}")
     return (column.name,)
 
 
@@ -108,11 +109,11 @@ def _spelled(parts: ColumnPath, schema: StructType) -> ColumnPath:
     for part in parts:
         whole = path_text(tuple(spelled))
         if not isinstance(inside, StructType):
-            raise Refusal(f"{whole} is {inside}, and only members of structs are assigned alone")
+            raise Refusal(f"{whole} is {inside}, not a struct, so it can only be assigned as a whole")
         field = inside.find(part)
         if field is None:
-            kind = f"member of {whole}" if spelled else "column of the table"
-            raise Refusal(f"no {kind}, which has {_listed(inside.names)}")
+            there = f"the members of {whole}" if spelled else "the columns of the table"
+            raise Refusal(f"not found; {there} are {_listed(inside.names)}")
         spelled.append(field.name)
         inside = field.type
     return tuple(spelled)

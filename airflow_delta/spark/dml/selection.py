@@ -59,7 +59,11 @@ class Selection:
         selected = no_rows(spark, snapshot.schema).where(sql_expression(where))
         predicate = predicate_of(spark, unqualified(where), snapshot.schema, snapshot.table_uri)
         if holds_subquery(selected):  # whatever the core takes the text for
-            raise InvalidPredicateError(table=snapshot.table_uri, predicate=where, detail="it holds a subquery")
+            raise InvalidPredicateError(
+                table=snapshot.table_uri,
+                predicate=where,
+                detail="it contains a subquery; compute that first, and write its result into the predicate",
+            )
         return cls(snapshot=snapshot, text=where, predicate=predicate)
 
     @classmethod

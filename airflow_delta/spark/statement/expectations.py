@@ -56,7 +56,7 @@ def _check_result(spark: SparkSession, expectation: Expectation, table: str, rea
     reads.look_into(result)
     rows = result.limit(2).collect()
     if len(rows) != 1 or rows[0][0] is not True:
-        raise ExpectationFailedError(table=table, expectation=_name(expectation), rows=None, example=_text(rows))
+        raise ExpectationFailedError(table=table, expectation=_name(expectation), rows=None, example=_result_text(rows))
 
 
 def _check_rows(spark: SparkSession, expectation: Expectation, table: str, reads: TargetReads) -> None:
@@ -65,12 +65,14 @@ def _check_rows(spark: SparkSession, expectation: Expectation, table: str, reads
     reads.look_into(broken)
     example = broken.limit(1).collect()
     if example:
-        raise ExpectationFailedError(table=table, expectation=_name(expectation), rows=broken.count(), example=_text(example))
+        raise ExpectationFailedError(table=table, expectation=_name(expectation), rows=broken.count(), example=str(example[0]))
 
 
 def _name(expectation: Expectation) -> str:
     return expectation.sql if expectation.name is None else f"{expectation.name}: {expectation.sql}"
 
 
-def _text(rows: list[object]) -> str:
-    return str(rows[0]) if rows else "no row"
+def _result_text(rows: list[object]) -> str:
+    """Of a result of which two rows are read at most."""
+    more = " and more rows" if len(rows) > 1 else ""
+    return f"{rows[0]}{more}" if rows else "no row"

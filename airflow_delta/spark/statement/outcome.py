@@ -45,7 +45,7 @@ def result_of(
     """
     retried = tuple(retried)
     if commit.commit_info is None:
-        raise ValueError("a transaction without a commit has no result here")
+        raise ValueError("the transaction made no commit; its result is made by `uncommitted`")
     result = result_of_commit(table, commit.version, commit.commit_info, already_committed=commit.already_committed)
     return replace(
         result,

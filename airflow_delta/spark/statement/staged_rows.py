@@ -154,7 +154,7 @@ def _counted(written: WrittenFiles, staging: StagingArea) -> int:
     """How many rows are in the files. Raises ``StagedFilesError`` if others went in."""
     in_files: int = pc.sum(written.files["num_records"]).as_py() or 0
     if in_files != written.observed[_ROWS]:
-        detail = f"Spark wrote {written.observed[_ROWS]} rows, the footers of {len(written.files)} files count {in_files}"
+        detail = f"Spark wrote {written.observed[_ROWS]} rows, but the {len(written.files)} files found hold {in_files}"
         raise StagedFilesError(table=staging.table_uri, detail=detail)
     return in_files
 
@@ -183,7 +183,8 @@ def _described(
     filled = files.filter(pc.greater(files["num_records"], 0))
     ids = filled["directory"].to_pylist() if partitions else []
     if unknown := set(ids) - partitions.keys():
-        raise StagedFilesError(table=table, detail=f"the directories {sorted(unknown)} hold rows that were not observed")
+        detail = f"files were found in the directories {', '.join(sorted(unknown))}, into which Spark wrote no rows"
+        raise StagedFilesError(table=table, detail=detail)
     columns = {
         **{name: filled[name] for name in ("path", "size", "modification_time", "stats")},
         "partition_values": partition_maps([partitions[directory] for directory in ids] if partitions else [{}] * len(filled)),

@@ -124,8 +124,11 @@ def at_version_read(
             if is_older and moved:
                 break
             snapshot, moved = log.snapshot(read.version), True
-    detail = f"its rows are read from several versions of {log.table_uri} itself; read it once, or pin it by version"
-    raise InvalidStatementError(statement="a statement that reads its own table", detail=detail)
+    detail = (
+        f"its rows come from several versions of {log.table_uri}, the table that it changes, each read as the newest one; "
+        "read the table once, or name the version of each read (version, versionAsOf)"
+    )
+    raise InvalidStatementError(statement="the statement", detail=detail)
 
 
 _UNKNOWN_VERSION = -1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -136,15 +136,20 @@ def _required_of_rows(metadata: Metadata) -> tuple[object, ...]:
 def _check_layout(statement: WriteStatement, snapshot: Snapshot) -> None:
     """Return if the statement gives no layout, or the one that the table has."""
     differences = tuple(
-        f"the table is {verb} by ({', '.join(found)}), not by ({', '.join(requested)})"
-        for verb, requested, found in (
-            ("partitioned", statement.partition_by, snapshot.partition_columns),
-            ("clustered", statement.cluster_by, _clustered_by(snapshot) if statement.cluster_by else ()),
+        f"{argument} is ({', '.join(requested)}), but the table is {_layout(verb, found)}; leave {argument} out, "
+        "or overwrite the table with overwrite_schema"
+        for argument, verb, requested, found in (
+            ("partition_by", "partitioned", statement.partition_by, snapshot.partition_columns),
+            ("cluster_by", "clustered", statement.cluster_by, _clustered_by(snapshot) if statement.cluster_by else ()),
         )
         if requested and _folded(requested) != _folded(found)
     )
     if differences:
         raise SchemaMismatchError(table=snapshot.table_uri, differences=differences)
+
+
+def _layout(verb: str, columns: Sequence[str]) -> str:
+    return f"{verb} by ({', '.join(columns)})" if columns else f"not {verb}"
 
 
 def _clustered_by(snapshot: Snapshot) -> tuple[str, ...]:

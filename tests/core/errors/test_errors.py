@@ -52,7 +52,7 @@ def test_several_features_are_reported_as_text():
 
 def test_a_check_on_the_whole_result_shows_its_answer_and_no_number_of_rows():
     error = ExpectationFailedError(table="t", expectation="SELECT false", rows=None, example="Row(false=False)")
-    assert "the commit to t: its result is Row(false=False). Remedy" in str(error)
+    assert "the commit to t: expected one row with TRUE, found Row(false=False). Remedy" in str(error)
 
 
 def test_a_winner_of_another_engine_may_call_anything_its_job():

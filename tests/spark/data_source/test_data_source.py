@@ -229,17 +229,17 @@ class TestCommitting:
     ("options", "detail"),
     [
         ({}, "no path"),
-        ({"path": "t", "versionAsOf": "x"}, "no version"),
+        ({"path": "t", "versionAsOf": "x"}, "versionAsOf must be the number of a version"),
         ({"path": "t", "versionAsOf": "1", "timestampAsOf": "2020-01-01T00:00:00Z"}, "exclude"),
-        ({"path": "t", "timestampAsOf": "2020-01-01"}, "names its zone"),
+        ({"path": "t", "timestampAsOf": "2020-01-01"}, "with its time zone"),
         ({"path": "t", "readChangeFeed": "true"}, "startingVersion"),
         ({"path": "t", "readChangeFeed": "true", "startingVersion": "0", "versionAsOf": "1"}, "excludes"),
-        ({"path": "t", "ignoreDeletes": "true"}, "ignoredeletes"),
+        ({"path": "t", "ignoreDeletes": "true"}, "ignoredeletes are not supported, only path, versionAsOf"),
         ({"path": "t", "startingVersion": "3"}, "readChangeFeed"),
-        ({"path": "t", "readChangeFeed": "yes", "startingVersion": "3"}, "neither"),
+        ({"path": "t", "readChangeFeed": "yes", "startingVersion": "3"}, "must be true or false"),
     ],
 )
-def test_options_that_cannot_be_meant_are_refused(options, detail):
+def test_invalid_options_are_refused(options, detail):
     with pytest.raises(InvalidStatementError, match=detail):
         ReadOptions.of(options)
 

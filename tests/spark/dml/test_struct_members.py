@@ -136,16 +136,16 @@ def test_a_table_that_grows_by_a_merge_gets_null_in_new_members(spark, plain, ta
 @pytest.mark.parametrize(
     ("assignments", "differences"),
     [
-        ({"s": "NULL", "s.a": "1"}, ["s and s.a: the same is assigned twice"]),
-        ({"s.in.d": "1", "S.in": "NULL"}, ["s.in.d and S.in: the same is assigned twice"]),
-        ({"s.a": "1", "target.S.A": "2"}, ["s.a and target.S.A: the same is assigned twice"]),
-        ({"s.f": "1"}, ["s.f: no member of s, which has a, B-c, in"]),
+        ({"s": "NULL", "s.a": "1"}, ["s and s.a: both assign the same column or member; keep one"]),
+        ({"s.in.d": "1", "S.in": "NULL"}, ["s.in.d and S.in: both assign the same column or member; keep one"]),
+        ({"s.a": "1", "target.S.A": "2"}, ["s.a and target.S.A: both assign the same column or member; keep one"]),
+        ({"s.f": "1"}, ["s.f: not found; the members of s are a, B-c, in"]),
         (
             {"s.in.f": "1", "t.a": "1"},
-            ["s.in.f: no member of s.in, which has d, e", "t.a: no column of the table, which has id, s"],
+            ["s.in.f: not found; the members of s.in are d, e", "t.a: not found; the columns of the table are id, s"],
         ),
-        ({"id.a": "1"}, ["id.a: id is bigint, and only members of structs are assigned alone"]),
-        ({"s.a": "DEFAULT"}, ["s.a: columns have a DEFAULT, members of structs have none"]),
+        ({"id.a": "1"}, ["id.a: id is bigint, not a struct, so it can only be assigned as a whole"]),
+        ({"s.a": "DEFAULT"}, ["s.a: only columns have a DEFAULT, members of structs do not; assign a value"]),
         ({"s..a": "1"}, ["s..a: 's..a' is not a column path"]),
         ({"s.a": "'text'"}, ["s.a: string in the source, bigint in the table"]),
     ],
@@ -159,13 +159,13 @@ def test_members_of_lists_and_maps_are_not_assigned(spark, write_rows, table):
     write_rows("SELECT 1L AS id, array(named_struct('a', 1)) AS l, map('k', named_struct('a', 1)) AS m")
     found = refused(spark, DeltaLog.for_table(table), {"l.element.a": "2", "m.value.a": "2", "m.k": "NULL"})
     assert [line.split(",")[0].rpartition(" is ")[0] for line in found] == ["l.element.a: l", "m.value.a: m", "m.k: m"]
-    assert all(line.endswith("and only members of structs are assigned alone") for line in found)
+    assert all(line.endswith("not a struct, so it can only be assigned as a whole") for line in found)
 
 
 def test_an_insert_takes_whole_columns(spark, plain, table):
     clauses = (NotMatchedInsert(assignments={"id": "source.id", "s.a": "1"}),)
     statement = MergeStatement(table=table, source=SqlSource("SELECT 9L AS id"), on="target.id = source.id", clauses=clauses)
-    with pytest.raises(SchemaMismatchError, match=r"s\.a: an insert takes whole columns, not members of structs"):
+    with pytest.raises(SchemaMismatchError, match=r"s\.a: an insert assigns whole columns, not members of structs"):
         merge(spark, plain, statement)
 
 
@@ -175,7 +175,9 @@ def test_backticks_tell_a_column_with_a_dot_from_a_member(spark, write_rows, tab
         properties={"delta.columnMapping.mode": "name"},
     )
     log = DeltaLog.for_table(table)
-    assert refused(spark, log, {"s.a": "0"}) == ("s.a: the column `s.a` or a member of `s`: say which by backticks",)
+    assert refused(spark, log, {"s.a": "0"}) == (
+        "s.a: ambiguous, write the column as `s.a` or the member of the struct as `s`.`a`",
+    )
     change(spark, log, {"`s.a`": "30", "`s`.`a`": "10", "s.`x.y`": "20", "t.u": "40"})
     assert (structs(log)[1], structs(log, "s.a")[1], structs(log, "t.u")[1]) == ({"a": 10, "x.y": 20}, 30, 40)
 

@@ -104,8 +104,8 @@ def test_no_file_is_shown_before_all_tasks_are_done_whatever_the_session_says(sp
 def test_a_file_that_is_missing_or_too_much_is_noticed(rows, table, monkeypatch):
     listed = StagingArea.list_files
     for change, detail in [
-        (lambda files: files[1:], "10 rows, the footers of 1 files count 5"),
-        (lambda files: [*files, *files], "10 rows, the footers of 4 files count 20"),
+        (lambda files: files[1:], "10 rows, but the 1 files found hold 5"),
+        (lambda files: [*files, *files], "10 rows, but the 4 files found hold 20"),
     ]:
         monkeypatch.setattr(StagingArea, "list_files", lambda self, folder, change=change: change(listed(self, folder)))
         with pytest.raises(StagedFilesError, match=detail), StagingArea(table) as staging:
@@ -121,7 +121,7 @@ def test_a_directory_that_no_row_belongs_to_is_noticed(rows, table, monkeypatch)
         return listed(self, folder)
 
     monkeypatch.setattr(StagingArea, "list_files", after_a_rename)
-    with pytest.raises(StagedFilesError, match="'1'"), StagingArea(table) as staging:
+    with pytest.raises(StagedFilesError, match="directories 1, into which Spark wrote no rows"), StagingArea(table) as staging:
         write_rows(rows, staging, metadata_of(rows, "p"))
 
 

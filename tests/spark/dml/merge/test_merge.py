@@ -381,8 +381,8 @@ def test_every_column_that_does_not_fit_is_named_before_anything_is_written(run_
     with pytest.raises(SchemaMismatchError) as raised:
         run_merge("SELECT 1L AS id", clauses=MatchedUpdate(assignments={"nope": "1", "v": "source.id", "target.V": "'x'"}))
     assert raised.value.differences == (
-        "nope: no column of the table, which has id, v, n, d",
-        "v and target.V: the same is assigned twice",
+        "nope: not found; the columns of the table are id, v, n, d",
+        "v and target.V: both assign the same column or member; keep one",
     )
     with pytest.raises(SchemaMismatchError) as raised:
         run_merge("SELECT 1L AS id", clauses=NotMatchedInsert(assignments={"id": "target.id", "n": "source.m"}))

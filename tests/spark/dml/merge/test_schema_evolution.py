@@ -65,7 +65,7 @@ def test_only_columns_that_a_clause_assigns_are_added(evolve, reference_rows, ta
     assert reference_rows() == [(1, "a", None), (2, "b", 3), (3, "c", None)]
     with pytest.raises(SchemaMismatchError) as raised:
         evolve("SELECT 2L AS id", clauses=MatchedUpdate(assignments={"three": "3"}))
-    assert raised.value.differences == ("three: no column of the table, which has id, v, two",)
+    assert raised.value.differences == ("three: not found; the columns of the table are id, v, two",)
 
 
 def test_columns_that_the_source_lacks_stay_as_they_are(evolve, reference_rows, table):
