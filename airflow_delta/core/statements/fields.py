@@ -105,7 +105,8 @@ def exclude_each_other(value: Any, *names: str) -> None:
     """Raise ``InvalidStatementError`` where more than one of these fields is given."""
     given = [name for name in names if getattr(value, name) not in (None, (), "") and getattr(value, name) is not False]
     if len(given) > 1 and is_settled(value, *given):
-        raise InvalidStatementError(statement=type(value).__name__, detail=f"{' and '.join(given)} exclude each other")
+        detail = f"{' and '.join(given)} exclude each other; give one of them"
+        raise InvalidStatementError(statement=type(value).__name__, detail=detail)
 
 
 def shortened(value: Any) -> str:

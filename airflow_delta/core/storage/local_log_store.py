@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import stat
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -63,7 +64,7 @@ class LocalLogStore:
     def exists(self, path: str) -> bool:
         """Whether the file is there now."""
         with self._refusals():
-            return self._locate(path).is_file()
+            return _is_file(self._locate(path))
 
     def status(self, path: str) -> FileStatus | None:
         """The file as a listing would show it now."""
@@ -300,6 +301,14 @@ def _sync_directory(directory: Path) -> None:
             raise
     finally:
         os.close(descriptor)
+
+
+def _is_file(path: Path) -> bool:
+    """``Path.is_file``, which since Python 3.14 takes a file that may not be seen for a missing one."""
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # of a name with a NUL
+        return False
 
 
 def _status(entry: os.DirEntry[str] | Path, path: str) -> FileStatus | None:

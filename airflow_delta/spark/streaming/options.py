@@ -62,7 +62,7 @@ class StreamOptions:
         if not texts["path"]:
             raise _invalid("it names no path")
         if texts["startingVersion"] is not None and texts["startingTimestamp"] is not None:
-            raise _invalid("startingVersion and startingTimestamp exclude each other")
+            raise _invalid("startingVersion and startingTimestamp exclude each other; set one of them")
         version = texts["startingVersion"]
         is_latest = version is not None and version.lower() == LATEST
         max_files, max_bytes = (_number(name, texts[name], least=1) for name in ("maxFilesPerTrigger", "maxBytesPerTrigger"))
