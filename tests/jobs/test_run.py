@@ -71,7 +71,7 @@ def test_a_merge_commits_once_for_one_token(spark, flights, feed):
     assert (len(history), history[0]["job"]["jobName"]) == (2, "d.t")
 
 
-def test_a_token_is_found_also_when_nobody_wrote_down_where_to_start(spark, flights, feed):
+def test_a_token_is_found_also_without_a_version_to_start_at(spark, flights, feed):
     spec = JobSpec(statement=merge_of(flights, TableSource(str(feed))), origin=Origin(token=TOKEN))
     assert run(spark, spec).outcome.version == 1
     assert run(spark, spec).outcome.already_committed

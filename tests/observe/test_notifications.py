@@ -58,7 +58,7 @@ def test_a_function_gets_the_report_and_a_text_that_can_be_sent_as_it_is():
 
 
 @pytest.mark.parametrize("error", [RuntimeError("x"), None, "a text", SchemaMismatchError(table="t", differences=())])
-def test_nobody_is_notified_of_what_is_not_a_conflict(error):
+def test_what_is_not_a_conflict_is_not_notified(error):
     seen = []
     DeltaConflictNotifier(then=seen.append, message="{{ delta_conflict.table.upper() }}")(context(error))
     assert seen == []

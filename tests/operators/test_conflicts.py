@@ -33,7 +33,7 @@ def test_a_conflict_that_fails_the_task_names_the_winning_commit_and_its_dag_run
     assert "Remedy:" in report["text"]
 
 
-def test_a_conflict_is_tried_again_soon_and_passes_once_nobody_is_in_the_way(contested, run_task, concurrent_writer):
+def test_a_conflict_is_tried_again_soon_and_passes_once_no_other_writer_is_in_the_way(contested, run_task, concurrent_writer):
     concurrent_writer(contested, "RESTORE")
     run = run_task(lambda: DeltaRestoreOperator(task_id="restore", table=str(contested), version=0, engine="worker"), retries=1)
     assert (run.state, run.version, len(run.errors)) == ("success", 3, 1)

@@ -47,7 +47,7 @@ def test_any_filesystem_will_do():
     assert fsspec.filesystem("memory").exists("/code/" + archive.rpartition("/")[2])
 
 
-def test_a_scheme_that_nobody_knows_is_an_error_that_says_so():
+def test_an_unknown_scheme_is_an_error_that_says_so():
     with pytest.raises(UnsupportedStorageError, match="moon"):
         ship("moon://code")
 

@@ -133,8 +133,8 @@ class DeltaFrameWriter:
         given = self.options_given
         merges, overwrites = (_flag(given, name) for name in ("mergeschema", "overwriteschema"))
         if merges is None:
-            may_grow = self._write_mode() is not WriteMode.CREATE and not overwrites
-            merges = may_grow and grows_schemas(self.frame.sparkSession)
+            may_evolve = self._write_mode() is not WriteMode.CREATE and not overwrites
+            merges = may_evolve and grows_schemas(self.frame.sparkSession)
         return WriteStatement(
             table=table,
             source=SqlSource(f"TABLE {view}"),

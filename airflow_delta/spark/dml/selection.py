@@ -99,7 +99,7 @@ class Selection:
     def stage(
         self, spark: SparkSession, clauses: BoundClauses, candidates: pa.Table, reads: TargetReads | None = None
     ) -> StagedChanges:
-        """Find the rows in these files, and what becomes of each; ``reads`` is as of ``stage``."""
+        """Find the rows in these files, and whether each is deleted or updated; ``reads`` is as of ``stage``."""
         columns = columns_needed(self.snapshot, clauses, self.text)
         return stage(self._found(spark, candidates, columns), self.snapshot, clauses, candidates, reads=reads)
 

@@ -66,10 +66,10 @@ class StagedChanges:
 
 
 def columns_needed(snapshot: Snapshot, clauses: BoundClauses, *texts: str) -> StructType:
-    """The columns of the target that the clauses and these texts may mention, and ``ROW_ID`` where rows take it elsewhere."""
+    """The columns of the target that the clauses and these texts may reference, and ``ROW_ID`` where rows take it elsewhere."""
     partitions = map(quoted, snapshot.partition_columns) if clauses.moves_rows else ()
-    mentioned = column_references([*texts, *clauses.texts(), *partitions], snapshot.schema)
-    return StructType((*mentioned.fields, *_carried(snapshot, clauses)))
+    referenced = column_references([*texts, *clauses.texts(), *partitions], snapshot.schema)
+    return StructType((*referenced.fields, *_carried(snapshot, clauses)))
 
 
 def _carried(snapshot: Snapshot, clauses: BoundClauses) -> tuple[StructField, ...]:
@@ -91,7 +91,7 @@ def stage(
     """Decide the change of each row, and cache the decisions.
 
     Args:
-        pairs: The rows of the candidates as ``target``, with ``FILE`` and ``ROW``, joined with what the clauses mention beside
+        pairs: The rows of the candidates as ``target``, with ``FILE`` and ``ROW``, joined with what the clauses use beside
             them; rows to be inserted have no ``FILE``.
         snapshot: The target.
         clauses: The statement's, bound to the target.

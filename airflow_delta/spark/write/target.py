@@ -118,7 +118,7 @@ def _target(log: DeltaLog, statement: WriteStatement, snapshot: Snapshot | None,
     if not statement.merge_schema:
         return Target(snapshot=snapshot, definition=before)
     widen = before.metadata.configuration.get("delta.enableTypeWidening", "").lower() == "true"
-    # What does not fit is listed with everything else, when the rows are fitted.
+    # What does not fit is listed with everything else, when the rows are cast to the schema.
     schema = extended(parse_schema(before.metadata.schema_string), rows, widen=widen)
     return Target(snapshot=snapshot, definition=evolved_definition(before, schema, table_uri=log.table_uri))
 

@@ -179,7 +179,7 @@ def _parquet_actions(content):
     except UnicodeDecodeError as error:
         raise MalformedError(str(error)) from error
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, MemoryError) as error:
-        raise UnclearError(str(error)) from error  # perhaps in a column that nobody needs
+        raise UnclearError(str(error)) from error  # perhaps in a column that is not needed
     return [{key: _without_nulls(value) for key, value in row.items() if value is not None} for row in rows]
 
 

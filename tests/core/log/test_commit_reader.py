@@ -224,7 +224,7 @@ def test_who_made_a_commit_is_read_without_its_files():
     assert (info.operation, info.origin.token) == ("MERGE", "t")
 
 
-def test_a_commit_without_commit_info_names_nobody():
+def test_a_commit_without_commit_info_names_no_author():
     assert read_commit_info(HandmadeLog().create().store, 0) is None
 
 

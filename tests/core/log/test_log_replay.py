@@ -125,7 +125,7 @@ def test_a_log_carried_on_from_a_broken_checkpoint_goes_on_without_it():
     assert sorted(log.snapshot().files()["path"].to_pylist()) == ["b", "c"]
 
 
-def test_what_is_known_is_carried_on_over_versions_that_nobody_looked_at():
+def test_what_is_known_is_carried_on_over_versions_that_were_not_looked_at():
     handmade = partitioned()
     log = handmade.log
     log.snapshot().files(columns=["path"])

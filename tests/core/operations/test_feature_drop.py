@@ -289,7 +289,7 @@ def test_history_is_truncated_when_it_is_old_enough():
     assert sorted(table.log.snapshot().files()["path"].to_pylist()) == ["a", "b"]
 
 
-def test_history_is_not_truncated_while_nobody_knows_how_much():
+def test_history_is_not_truncated_while_the_retention_is_unknown():
     table = Table(delta_enableDeletionVectors="true")
     table.append("a")
     transaction = table.log.start_transaction()

@@ -95,7 +95,7 @@ def test_the_table_says_how_long_commits_stay():
     assert table.versions() == [5, 6, 7, 8, 9, 10]
 
 
-def test_commits_stay_while_nobody_knows_for_how_long():
+def test_commits_stay_while_the_retention_is_unknown():
     table = AgingTable(**{"delta.logRetentionDuration": "interval 2 months"}).commit(100)
     table.log.checkpoint(5)
     for dry_run in (True, False):
@@ -107,7 +107,7 @@ def test_commits_stay_while_nobody_knows_for_how_long():
     assert table.log.cleanup_log().barrier == 5
 
 
-def test_the_commit_with_which_a_cleanup_is_due_stands_although_nobody_knows_how_long_commits_stay():
+def test_the_commit_with_which_a_cleanup_is_due_stands_although_the_retention_is_unknown():
     properties = {
         "delta.logRetentionDuration": "long",
         "delta.checkpointInterval": "4",
@@ -121,7 +121,7 @@ def test_the_commit_with_which_a_cleanup_is_due_stands_although_nobody_knows_how
 
 
 @pytest.mark.parametrize("text", ["soon", "", "-3"])
-def test_checkpoints_stay_while_nobody_knows_which_are_protected(text):
+def test_checkpoints_stay_while_it_is_unknown_which_are_protected(text):
     table = AgingTable(**{"delta.requireCheckpointProtectionBeforeVersion": text}).commit(100)
     table.log.checkpoint()
     assert table.commit(100).log.cleanup_log().barrier is None

@@ -328,7 +328,7 @@ def test_a_dry_run_leaves_expired_pins(table):
     assert len(read_pins(table.store)) == 1
 
 
-def test_an_expired_pin_that_cannot_be_deleted_fails_nobody(table, monkeypatch):
+def test_an_expired_pin_that_cannot_be_deleted_stops_no_pin(table, monkeypatch):
     register(table.store, pin_of(1, id="expired", expires=table.now - 1))
 
     def refuse(_):

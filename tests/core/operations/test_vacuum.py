@@ -296,7 +296,7 @@ def test_a_deletion_vector_is_kept_exactly_as_long_as_a_file_names_it():
     assert unneeded(paths, active=["f"], deletion_vector=absolute) == [f"ab/{stray}", "stray"]
 
 
-def test_nothing_is_deleted_while_nobody_knows_where_a_deletion_vector_lies():
+def test_nothing_is_deleted_while_the_place_of_a_deletion_vector_is_unknown():
     deletion_vector = {"storage_type": "u", "path_or_inline_dv": "?", "offset": 1, "size_in_bytes": 2, "cardinality": 3}
     with pytest.raises(CorruptLogError):
         unneeded(["stray"], active=["f"], deletion_vector=deletion_vector)

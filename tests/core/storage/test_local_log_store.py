@@ -72,7 +72,7 @@ LocalLogStore(sys.argv[1]).write_if_absent(sys.argv[2], sys.argv[3].encode())
 """
 
 
-def test_a_writer_killed_half_way_without_hard_links_leaves_what_nobody_takes_for_a_commit(tmp_path):
+def test_a_writer_killed_half_way_without_hard_links_leaves_what_is_not_taken_for_a_commit(tmp_path):
     path, content = "_delta_log/00000000000000000000.json", '{"commitInfo":{}}\n{"protocol":{}}\n'
     (tmp_path / "_delta_log").mkdir()
     killed = subprocess.run([sys.executable, "-c", _KILLED_HALF_WAY, str(tmp_path), path, content], check=False)

@@ -372,7 +372,7 @@ def test_a_change_does_not_pass_another_change(table):
     assert names(table) == ("id", "s", "m")
 
 
-def test_a_constraint_is_not_added_when_rows_came_that_nobody_checked(table):
+def test_a_constraint_is_not_added_when_unchecked_rows_came(table):
     table.create()
     with pytest.raises(ConcurrentAppendError):
         racing(table, lambda: table.append("a")).add_constraint("c", "id > 0")

@@ -169,7 +169,7 @@ def test_the_delete_that_delta_refused_is_refused(tmp_path):
     assert again.commit(removes=removes, operation=Operation(name="DELETE")).committed
 
 
-def test_rows_that_nobody_checked_are_refused_where_delta_refused_rows(tmp_path):
+def test_unchecked_rows_are_refused_where_delta_refused_rows(tmp_path):
     log = copied("check_constraints", tmp_path)
     files = log.refresh().files().slice(0, 1)
     adds = files.set_column(0, files.schema.field(0), pa.array(["new.parquet"]))

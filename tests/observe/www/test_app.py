@@ -66,7 +66,7 @@ def test_the_link_of_a_task_leads_to_the_history_of_its_table(client, href):
 
 
 @pytest.mark.parametrize("page", ["/delta/dags/health/tasks/vacuum/history?run_id=r", "/delta/tables"])
-def test_nobody_sees_a_page_without_a_name_or_without_a_right(client, page):
+def test_a_page_is_refused_without_a_name_or_without_a_right(client, page):
     assert client(anonymous=True).get(page).status_code == 401
     assert client(role=None).get(page).status_code == 403
 

@@ -1,6 +1,6 @@
 """Which rows of the target match: one join over as little of the target as possible.
 
-Python workers read the columns that the statement mentions, and keep only rows whose key the source has (a superset filter, in
+Python workers read the columns that the statement uses, and keep only rows whose key the source has (a superset filter, in
 Arrow); these rows enter the JVM with their file and position, where Spark's join decides. Where clauses are about rows of the
 target that no source row matches, the rows that such a clause may change enter too.
 """
