@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from airflow_delta.core.actions import CommitActions
 from airflow_delta.core.log.file_columns import log_name
 
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _FEW = 16  # files up to which Python is faster than Arrow
 _ROWS_AT_ONCE = 1 << 16  # keeps each text column far below the 2 GiB that 32-bit offsets can address
 
@@ -51,7 +52,7 @@ def _lines(actions: CommitActions) -> Iterator[bytes]:
 
 
 def _line(action: str, document: dict[str, Any]) -> bytes:
-    return json.dumps({action: document}, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    return _encode({action: document}).encode() + b"\n"
 
 
 def _file_lines(action: str, files: pa.Table) -> Iterator[bytes]:

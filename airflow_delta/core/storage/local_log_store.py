@@ -75,24 +75,24 @@ class LocalLogStore:
         """Create the file in one step; of racing writers exactly one returns."""
         is_synced = not path.endswith(_NOT_SYNCED)
         with self._refusals():
-            target = self._locate(path)
+            target = self._locate_text(path)
             temporary = _temporary_beside(target)
             try:
-                if is_synced:
-                    _write_synced(temporary, content)
-                else:
-                    temporary.write_bytes(content)
+                with open(temporary, "wb") as stream:  # noqa: PTH123 - see _locate_text
+                    stream.write(content)
+                    if is_synced:
+                        _sync(stream)
                 try:
                     os.link(temporary, target)
                 except OSError as error:
                     if error.errno not in _NO_HARD_LINKS:
                         raise
-                    _write_exclusively(target, content)
+                    _write_exclusively(Path(target), content)
             finally:
                 with suppress(OSError):  # a vacuum finds it; the file is there, or the first error is the one to be seen
-                    temporary.unlink(missing_ok=True)
+                    os.unlink(temporary)  # noqa: PTH108 - see _locate_text
         if is_synced:  # outside: whatever fails now, the file is there
-            _sync_directory(target.parent)
+            _sync_directory(Path(target).parent)
 
     def write(self, path: str, content: bytes) -> None:
         """Create or replace the file in one step."""
@@ -219,8 +219,8 @@ class _WholeFile(TemporaryFile):
     @classmethod
     def beside(cls, target: Path) -> Self:
         """Opened; nothing is left to be closed when that fails."""
-        temporary = _temporary_beside(target)
-        return cls(target, temporary, io.FileIO(temporary, "wb"))
+        temporary = _temporary_beside(str(target))
+        return cls(target, Path(temporary), io.FileIO(temporary, "wb"))
 
     def close(self) -> None:
         if self.closed:
@@ -235,10 +235,12 @@ class _WholeFile(TemporaryFile):
         _sync_directory(self._target.parent)
 
 
-def _temporary_beside(target: Path) -> Path:
+def _temporary_beside(target: str) -> str:
     """A new hidden name in the target's directory, which is made when it is missing."""
-    _make_directory(target.parent)
-    return target.with_name(f".{target.name}.{uuid.uuid4()}.tmp")
+    directory, name = os.path.split(target)
+    if not os.path.isdir(directory):  # noqa: PTH112 - see _locate_text
+        _make_directory(Path(directory))
+    return f"{directory}/.{name}.{uuid.uuid4()}.tmp"
 
 
 def _make_directory(directory: Path) -> None:
@@ -251,12 +253,6 @@ def _make_directory(directory: Path) -> None:
             raise NotADirectoryError(errno.ENOTDIR, "not a directory", str(directory)) from error
         with suppress(PermissionError):  # one may be allowed to make directories where one may not read
             _sync_directory(directory.parent)
-
-
-def _write_synced(path: Path, content: bytes) -> None:
-    with path.open("wb") as stream:
-        stream.write(content)
-        _sync(stream)
 
 
 def _sync(stream: BinaryIO) -> None:

@@ -91,7 +91,7 @@ def rewrites(actions: CommitActions) -> bool:
 
 def _broken_rules(actions: CommitActions, features: Collection[str]) -> Iterator[str]:
     adds, removes = actions.adds, actions.removes
-    changes = {value for files in (adds, removes) for value in files["data_change"].unique().to_pylist()}
+    changes = {value for files in (adds, removes) if len(files) for value in files["data_change"].unique().to_pylist()}
     if len(changes) > 1:
         yield "some of its files change data and some do not"
     if changes == {False} and actions.transactions:

@@ -65,4 +65,6 @@ def _with_exact_keys(files: pa.Table, keys: list[str]) -> pa.Table:
     if not len(files):
         return files
     index = files.schema.get_field_index("partition_values")
-    return files.set_column(index, files.schema.field(index), with_exact_keys(files.column(index), keys))
+    maps = files.column(index)
+    exact = with_exact_keys(maps, keys)
+    return files if exact is maps else files.set_column(index, files.schema.field(index), exact)

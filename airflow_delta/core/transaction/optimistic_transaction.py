@@ -325,7 +325,7 @@ class OptimisticTransaction:
         origin: Origin,
     ) -> CommitAttempt:
         read = self._predicates or self._files or self._read_whole_table
-        removes_rows = bool(pc.any(actions.removes["data_change"]).as_py())
+        removes_rows = bool(len(actions.removes) and pc.any(actions.removes["data_change"]).as_py())
         basis = self._snapshot or self
         table_level = table_isolation_level(basis.metadata.configuration)
         domains = self._snapshot.domains.values() if self._snapshot else ()
