@@ -1,9 +1,9 @@
 """A table at one version, as a DataFrame.
 
 Two readers share the work. Spark's own prunes columns and filters in the JVM, and knows the old calendar, so it is the first
-choice. Python workers read with Arrow what it does not: files on filesystems that Hadoop may lack the classes for, files whose
-rows a deletion vector hides, files whose columns are found by id, and very many files. They read for sessions whose names are
-case-sensitive, too: there Spark's reader finds columns only by the table's spelling, and shows NULL for those of another one.
+choice. Python workers read with Arrow what it does not: files that ``engines`` leaves to them, files whose rows a deletion
+vector hides, files whose columns are found by id, and very many files. They read for sessions whose names are case-sensitive,
+too: there Spark's reader finds columns only by the table's spelling, and shows NULL for those of another one.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.core.table_features.feature import DELETION_VECTORS, reader_features
 from airflow_delta.spark.io.arrow_scan import arrow_scan, no_rows
 from airflow_delta.spark.io.data_paths import file_uri
+from airflow_delta.spark.io.engines import BUILT_IN_SCHEMES, Engine, engine_for
 from airflow_delta.spark.io.jvm_scan import jvm_scan
 from airflow_delta.spark.io.predicates import predicate_of
 from airflow_delta.spark.io.table_files import TableFiles
@@ -36,7 +37,7 @@ SCANNED_COLUMNS = ("path", "partition_values", "deletion_vector")
 """The columns of ``ADD_FILE`` that a scan needs."""
 
 _JVM_FILES = 10_000
-_JVM_SCHEMES = ("file", "hdfs", "viewfs")
+_JVM_OBJECTS = 1_000
 
 
 def read_table(
@@ -96,7 +97,8 @@ def read_files(spark: SparkSession, files: pa.Table, table: TableFiles, columns:
     is_masked = files["deletion_vector"].is_valid()
     table.locate.check(files["path"])
     uris = [file_uri(table.table_uri, path) for path in files["path"].to_pylist()]
-    if table.mapping is MappingMode.ID or is_case_sensitive(spark) or not suits_jvm(uris):
+    is_for_workers = table.mapping is MappingMode.ID or is_case_sensitive(spark) or not suits_jvm(uris)
+    if is_for_workers or engine_for(spark, uris, table.storage_options) is Engine.ARROW:
         is_masked = pc.or_(is_masked, pa.scalar(True))
     natives, others = files.filter(pc.invert(is_masked)), files.filter(is_masked)
     scans = [scan(spark, part, table, read, shown) for scan, part in ((jvm_scan, natives), (arrow_scan, others)) if len(part)]
@@ -106,16 +108,14 @@ def read_files(spark: SparkSession, files: pa.Table, table: TableFiles, columns:
 
 
 def suits_jvm(uris: Sequence[str]) -> bool:
-    """Whether Spark's own reader takes files of these names.
+    """Whether Spark's own reader takes files of these names, wherever they lie.
 
-    It is not for filesystems that Hadoop may lack the classes for; for names that it takes for hidden (it would leave them out,
-    silently) or that Hadoop cannot express (colons); nor for very many files: with as many listing tasks as cores it opens
-    5,000 local files in 0.6-0.9 s (with the default of one task per file in 11-14 s), but the driver holds all paths several
-    times.
+    It is not for names that it takes for hidden (it would leave them out, silently) or that Hadoop cannot express (colons); nor
+    for very many files: with as many listing tasks as cores it opens 5,000 local files in 0.6-0.9 s (with the default of one
+    task per file in 11-14 s), but the driver holds all paths several times; and in an object store each takes three requests.
     """
+    is_object_store = any(scheme_of(uri) not in BUILT_IN_SCHEMES for uri in uris)
     names = (PurePosixPath(uri).name for uri in uris)
-    return (
-        len(uris) <= _JVM_FILES
-        and all(scheme_of(uri) in _JVM_SCHEMES for uri in uris)
-        and not any(name[0] in "_." or ":" in name for name in names)
+    return len(uris) <= (_JVM_OBJECTS if is_object_store else _JVM_FILES) and not any(
+        name[0] in "_." or ":" in name for name in names
     )

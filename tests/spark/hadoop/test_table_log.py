@@ -11,7 +11,6 @@ from airflow_delta.jobs.run import run
 from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.spark.hadoop.hadoop_log_store import HadoopLogStore
 from airflow_delta.spark.hadoop.table_log import lies_on_hadoop, table_log
-from airflow_delta.spark.io.known_filesystems import hadoop_knows
 from airflow_delta.spark.io.scan import read_table
 
 
@@ -48,13 +47,6 @@ def test_other_tables_keep_their_stores(spark, table):
 def test_a_table_on_hadoop_takes_no_storage_options(spark, view):
     with pytest.raises(UnsupportedStorageError, match="no storage options"):
         table_log(spark, f"{view}/table", {"key": "secret"})
-
-
-@pytest.mark.parametrize(
-    ("uri", "is_known"), [("file:///x", True), ("hdfs://h/x", True), ("s3://b/x", False), ("gs://b/x", False)]
-)
-def test_hadoop_knows_the_filesystems_that_it_has_the_class_of(spark, uri, is_known):
-    assert hadoop_knows(spark, uri) is is_known
 
 
 def test_a_table_that_only_hadoop_reaches_is_written_read_and_kept_up(spark, view, tmp_path, reference_rows):

@@ -18,6 +18,7 @@ from airflow_delta.core.schema.data_types import LONG
 from airflow_delta.core.storage.table_filesystems import TableFilesystems
 from airflow_delta.spark.io import row_sink
 from airflow_delta.spark.io.arrow_sink_worker import ArrowSinkWorker
+from airflow_delta.spark.io.engines import Engine
 from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.schema_conversion import from_spark
 from airflow_delta.spark.statement.staged_rows import write_rows
@@ -37,15 +38,15 @@ def metadata_of(frame, *partition_columns, **configuration):
     return Metadata(id="m", schema_string=schema, partition_columns=partition_columns, configuration=configuration)
 
 
-@pytest.fixture(params=["jvm", "workers"])
+@pytest.fixture(params=list(Engine), ids=lambda engine: engine.value)
 def sink(request, monkeypatch):
-    monkeypatch.setattr(row_sink, "suits_jvm_sink", lambda *_: request.param == "jvm")
+    monkeypatch.setattr(row_sink, "engine_for", lambda *_: request.param)
     return request.param
 
 
 @pytest.fixture
 def to_workers(monkeypatch):
-    monkeypatch.setattr(row_sink, "suits_jvm_sink", lambda *_: False)
+    monkeypatch.setattr(row_sink, "engine_for", lambda *_: Engine.ARROW)
 
 
 def described(table, staged):
@@ -64,15 +65,15 @@ def described(table, staged):
 
 def test_both_sinks_write_the_same_rows_types_and_statistics(spark, table, monkeypatch):
     rows, found = spark.sql(ROWS), {}
-    for in_jvm in (True, False):
-        monkeypatch.setattr(row_sink, "suits_jvm_sink", lambda *_, in_jvm=in_jvm: in_jvm)
+    for engine in Engine:
+        monkeypatch.setattr(row_sink, "engine_for", lambda *_, engine=engine: engine)
         with StagingArea(table) as staging:
             staged = write_rows(rows, staging, metadata_of(rows, "p"), observed={"most": F.max("id")})
             assert (staged.rows, dict(staged.observed)) == (10, {"most": 9})
-            found[in_jvm] = described(table, staged)
-    assert found[False].keys() == {"p0", "p1"}
-    for partition, (stats, *content) in found[True].items():
-        by_workers, *same = found[False][partition]
+            found[engine] = described(table, staged)
+    assert found[Engine.ARROW].keys() == {"p0", "p1"}
+    for partition, (stats, *content) in found[Engine.JVM].items():
+        by_workers, *same = found[Engine.ARROW][partition]
         assert repr(same) == repr(content)  # as text: a NaN equals itself there
         assert by_workers["numRecords"] == stats["numRecords"] == 5
         # Arrow's files also say of lists and maps how many are NULL.
