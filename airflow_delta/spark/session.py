@@ -51,6 +51,11 @@ def _is_temporary_view(spark: SparkSession, name: str) -> bool:
     return spark.catalog.tableExists(quoted(name)) and spark.catalog.getTable(quoted(name)).isTemporary
 
 
+def cores(spark: SparkSession) -> int:
+    """How many tasks can run at once, at the moment: under dynamic allocation it says nothing about the next one."""
+    return int(spark.sparkContext.defaultParallelism)
+
+
 def time_zone(spark: SparkSession) -> str:
     """The zone in which the session reads times that name none."""
     return str(spark.conf.get("spark.sql.session.timeZone"))

@@ -17,14 +17,13 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from airflow_delta.core.schema import StructType
 from airflow_delta.spark.io.table_files import TableFiles
+from airflow_delta.spark.io.tasks import UNKNOWN_CORES, file_work, in_tasks, task_count
 from airflow_delta.spark.schema_conversion import to_spark
 from airflow_delta.spark.spark_features import arrow_schema
 
 if TYPE_CHECKING:  # workers import this module, and need no parser of predicates
     from airflow_delta.core.delta_log import DeltaLog
     from airflow_delta.core.snapshot.snapshot import Snapshot
-
-_TASK_BYTES = 128 << 20
 
 
 @dataclass
@@ -44,12 +43,17 @@ class RowsReader(DataSourceReader):  # type: ignore[misc] # as above
         self._columns = StructType(tuple(field for field in snapshot.schema.fields if field.name in columns))
 
     def partitions(self) -> Sequence[InputPartition]:
-        """The files, in tasks of about 128 MiB."""
+        """The files, in the tasks that share them."""
         snapshot, self._snapshot = self._snapshot, None  # what follows travels to the workers
         if snapshot is None:
             raise RuntimeError("the files of a reader are chosen once")
         files = snapshot.files(columns=("path", "partition_values", "deletion_vector", "size"))
-        groups = [*_grouped(files)] or [[]]
+        work = file_work(files["size"])
+        described = [
+            json.dumps({**file, "partition_values": dict(file["partition_values"])})
+            for file in files.drop_columns("size").to_pylist()
+        ]
+        groups = in_tasks(described, work, task_count(work.sum(), len(files), UNKNOWN_CORES)) or [[]]
         return [FilesPartition(tuple(group), snapshot.version) for group in groups]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -85,19 +89,6 @@ class ChangesReader(DataSourceReader):  # type: ignore[misc] # as above
         from airflow_delta.core.delta_log import DeltaLog  # noqa: PLC0415 - only this reader opens a log in a worker
 
         return DeltaLog.for_table(self._path)
-
-
-def _grouped(files: pa.Table) -> Iterator[list[str]]:
-    group: list[str] = []
-    size = 0
-    for file in files.to_pylist():
-        if group and size + file["size"] > _TASK_BYTES:
-            yield group
-            group, size = [], 0
-        size += file.pop("size")
-        group.append(json.dumps({**file, "partition_values": dict(file["partition_values"])}))
-    if group:
-        yield group
 
 
 def _as_shown(batch: pa.RecordBatch, shown: pa.Schema) -> pa.RecordBatch:

@@ -47,7 +47,9 @@ from airflow_delta.spark.distributed.checkpoint_worker import (
 )
 from airflow_delta.spark.distributed.log_pieces import LogPiece, pieces_table
 from airflow_delta.spark.distributed.log_start import MANY_ACTIONS, LogStart
+from airflow_delta.spark.io.tasks import ACTION_BYTES, task_count
 from airflow_delta.spark.io.worker_values import typed_worker_errors
+from airflow_delta.spark.session import cores
 from airflow_delta.spark.spark_features import repartition_by_id
 
 MANY_ACTIONS_SETTING = "spark.airflow_delta.checkpoint.manyActions"
@@ -56,7 +58,6 @@ MANY_ACTIONS_SETTING = "spark.airflow_delta.checkpoint.manyActions"
 ACTIONS_OF_FILE = 1 << 17
 """Actions in a sidecar or part, about: a worker that reconciles and writes so many takes less than 500 MiB in all."""
 
-_TASKS_PER_CORE = 8
 _LEAST_PARTS = 2
 
 
@@ -153,7 +154,8 @@ class _SharedCheckpoint:
             now=self._now,
         )
         buckets = max(_LEAST_PARTS, -(-start.actions // self._actions_of_file))
-        messages = self._frame(start.pieces()).mapInArrow(ActionShuffler(table=table, buckets=buckets), MESSAGES_DDL)
+        shuffler = ActionShuffler(table=table, buckets=buckets)
+        messages = self._frame(start.pieces(), start.actions).mapInArrow(shuffler, MESSAGES_DDL)
         if kind.is_v2:
             return head_sidecars(content, kind, self._files(messages, buckets, FileWriter(table=table)))
         by_path = repartition_by_id(messages, buckets, F.col("bucket"))
@@ -193,8 +195,9 @@ class _SharedCheckpoint:
         if not start.segment.commits:
             return CommitBatch()
         reader = SmallLinesReader(table_uri=self._store.table_uri, storage_options=dict(self._store.storage_options))
+        pieces = self._frame(start.commits(), start.actions - sum(start.rows.values()))
         with typed_worker_errors():
-            lines = self._frame(start.commits()).mapInArrow(reader, LINES_DDL).toArrow().sort_by("version")
+            lines = pieces.mapInArrow(reader, LINES_DDL).toArrow().sort_by("version")
         commits = start.segment.commits
         texts = [LogText.from_content(commits[row["version"]].path, row["version"], row["lines"]) for row in lines.to_pylist()]
         small = NonFileActions(self._store.table_uri, texts, (PROTOCOL, METADATA, TRANSACTION, DOMAIN))
@@ -207,10 +210,10 @@ class _SharedCheckpoint:
             domains={domain.domain: domain for _, domain in small.all_of(DOMAIN, DomainMetadata.from_json)},
         )
 
-    def _frame(self, pieces: Iterable[LogPiece]) -> DataFrame:
-        """The pieces, spread over some tasks for each core."""
+    def _frame(self, pieces: Iterable[LogPiece], actions: int) -> DataFrame:
+        """The pieces, which hold so many actions, spread over tasks."""
         table = pieces_table(pieces)
-        tasks = min(len(table), self._spark.sparkContext.defaultParallelism * _TASKS_PER_CORE)
+        tasks = task_count(actions * ACTION_BYTES, len(table), cores(self._spark))
         return self._spark.createDataFrame(table).repartition(tasks)
 
 

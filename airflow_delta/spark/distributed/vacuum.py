@@ -19,12 +19,13 @@ from airflow_delta.core.storage.object_location import ObjectLocation
 from airflow_delta.core.storage.table_filesystems import TableFilesystems
 from airflow_delta.spark.distributed.vacuum_worker import FAILED, FAILED_DDL, LISTED_DDL, Deleter, Lister, listed
 from airflow_delta.spark.io.data_paths import hadoop_uri
+from airflow_delta.spark.io.tasks import DELETED_FILE_BYTES, LISTED_FILE_BYTES, task_count
 from airflow_delta.spark.io.worker_values import typed_worker_errors
+from airflow_delta.spark.session import cores
 
 MANY_FILES = 100_000
 """So many files are worth a Spark job: a listing page of an object store holds a thousand, and takes a tenth of a second."""
 
-_TASKS_PER_CORE = 8
 _MOST_LEVELS = 4
 _THREADS = 16
 
@@ -44,13 +45,14 @@ class SparkVacuumExecutor:
     def list_files(self, snapshot: Snapshot) -> pa.Table:
         """Every file below the root; each task lists some directories with all that is in them."""
         store = snapshot.store
-        if not self._is_shared(store, len(snapshot.files(columns=["size"]))):
+        live = len(snapshot.files(columns=["size"]))
+        if not self._is_shared(store, live):
             return self._local.list_files(snapshot)
         filesystems = TableFilesystems(hadoop_uri(store.table_uri), store.storage_options)
         filesystem, root = filesystems()
         if isinstance(filesystem, pafs.PyFileSystem):  # fsspec's: Arrow learns no times from it, and workers may lack it
             return self._local.list_files(snapshot)
-        tasks = self._spark.sparkContext.defaultParallelism * _TASKS_PER_CORE
+        tasks = task_count(live * LISTED_FILE_BYTES, live, cores(self._spark))
         files, directories = shared_directories(filesystem, root, tasks)
         pieces = [pa.Table.from_batches([listed(files, root)])]
         if directories:
@@ -72,7 +74,7 @@ class SparkVacuumExecutor:
         if not self._is_shared(store, len(paths)):
             self._local.delete(store, paths)
             return
-        tasks = self._spark.sparkContext.defaultParallelism
+        tasks = task_count(len(paths) * DELETED_FILE_BYTES, len(paths), cores(self._spark))
         frame = self._spark.createDataFrame(pa.table({"path": paths})).repartition(tasks)
         worker = Deleter(table_uri=store.table_uri, storage_options=dict(store.storage_options))
         try:

@@ -20,7 +20,7 @@ from airflow_delta.spark.constraints.column_references import TARGET, column_ref
 from airflow_delta.spark.dml.clauses import BoundClauses, ClauseKind
 from airflow_delta.spark.dml.deletion_vectors import uses_deletion_vectors
 from airflow_delta.spark.dml.position_scan import FILE, ROW, PositionScan
-from airflow_delta.spark.io.file_tasks import task_count
+from airflow_delta.spark.io.file_tasks import file_task_count
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.io.worker_values import to_ipc, typed_worker_errors
 from airflow_delta.spark.schema_conversion import quoted, to_spark
@@ -160,7 +160,7 @@ def scan_positions(
     schema = to_spark(without_column_mapping(columns)).add(FILE, spark_types.IntegerType()).add(ROW, spark_types.LongType())
     if not len(files):
         return spark.createDataFrame([], schema)
-    tasks = task_count(spark, files, share=len(columns.fields) / len(snapshot.schema.fields))
+    tasks = file_task_count(spark, files, share=len(columns.fields) / len(snapshot.schema.fields))
     worker = PositionScan(
         table=TableFiles.of(snapshot).in_session(spark),
         columns=columns,

@@ -14,6 +14,8 @@ from airflow_delta.core.schema import StructType
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.table_filesystems import TableFilesystems
 from airflow_delta.spark.io.data_paths import hadoop_uri
+from airflow_delta.spark.io.tasks import FOOTER_BYTES, task_count
+from airflow_delta.spark.session import cores
 
 FOOTERS = pa.schema([("path", pa.string()), ("num_records", pa.int64()), ("stats", pa.string())])
 """One row per file; ``path`` as it was given."""
@@ -38,7 +40,7 @@ def read_footers(
     if len(paths) <= _DRIVER_FILES:
         return pa.Table.from_batches([_reader(store.data_filesystem, schema, selection)(paths)], FOOTERS)
     read = _reader(TableFilesystems(hadoop_uri(store.table_uri), store.storage_options), schema, selection)
-    tasks = spark.sparkContext.defaultParallelism * 4
+    tasks = task_count(len(paths) * FOOTER_BYTES, len(paths), cores(spark))
     frame = spark.createDataFrame(pa.table({"path": paths})).repartition(tasks)
     return frame.mapInArrow(_in_worker(read), "path string, num_records long, stats string").toArrow().cast(FOOTERS)
 

@@ -24,8 +24,9 @@ from airflow_delta.core.log.record_counts import record_counts
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.spark.errors import StagedFilesError
-from airflow_delta.spark.io.file_tasks import task_count
+from airflow_delta.spark.io.file_tasks import file_task_count
 from airflow_delta.spark.io.table_files import TableFiles
+from airflow_delta.spark.io.tasks import task_count
 from airflow_delta.spark.io.worker_values import to_ipc, typed_worker_errors
 from airflow_delta.spark.optimize.partition_tree import SINGLE_LEAF, build_partition_tree
 from airflow_delta.spark.optimize.sampling import GROUP, SAMPLE_DDL, STEP, Paths, SampleWorker, unpacked
@@ -40,6 +41,7 @@ from airflow_delta.spark.optimize.shuffle import (
 )
 from airflow_delta.spark.rewrite.rewrite import Rewritten
 from airflow_delta.spark.rewrite.rewrite_worker import INPUT_COLUMNS
+from airflow_delta.spark.session import cores
 from airflow_delta.spark.spark_features import repartition_by_id
 
 _SAMPLED_FILES = 256
@@ -47,8 +49,6 @@ _SAMPLED_ROWS_PER_FILE = 1_000  # files become uneven by about 3 %
 _SAMPLED_ROWS = 20_000, 2_000_000  # at least and at most, of a group
 _BUCKET_BYTES = 64 << 20  # of a file: about a row group, so that readers skip row groups as they skip files
 _GUESSED_ROW_BYTES = 64
-_TASK_BYTES = 64 << 20
-_TASKS_PER_CORE = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -83,7 +83,7 @@ class ClusteredRewrite:
         schema = self.snapshot.schema.without(self.snapshot.partition_columns)
         configuration = self.snapshot.metadata.configuration
         columns = CopiedColumns(schema=schema, row_ids=RowIds.from_configuration(configuration))
-        tasks = task_count(spark, self.inputs)
+        tasks = file_task_count(spark, self.inputs)
         writer = ShuffleWriter(
             table=TableFiles.of(self.snapshot),
             columns=columns,
@@ -123,8 +123,7 @@ class ClusteredRewrite:
 
         Large files have a task each, which takes the messages as they come: to sort them, Spark would hold them all.
         """
-        size = pc.sum(self.inputs["size"]).as_py() or 0
-        tasks = min(outputs, max(_TASKS_PER_CORE * spark.sparkContext.defaultParallelism, size // _TASK_BYTES))
+        tasks = task_count(pc.sum(self.inputs["size"]).as_py() or 0, outputs, cores(spark))
         parted = repartition_by_id(messages, tasks, F.col("output"))
         return parted.sortWithinPartitions("output", "bucket") if tasks < outputs or is_ordered_within else parted
 
@@ -170,7 +169,7 @@ class ClusteredRewrite:
             return {}
         sampled = self._files.append_column("size", self.inputs["size"]).take(pa.array(taken))
         top = {path[0] for path in self.paths}
-        tasks = task_count(spark, sampled)
+        tasks = file_task_count(spark, sampled)
         worker = SampleWorker(
             table=TableFiles.of(self.snapshot),
             columns=StructType(tuple(field for field in self.snapshot.schema.fields if field.name in top)),

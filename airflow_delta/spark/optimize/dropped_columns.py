@@ -13,11 +13,12 @@ from pyspark.sql import SparkSession
 from airflow_delta.core.data_files.conform import find_fields
 from airflow_delta.core.storage.storage_failures import read_data
 from airflow_delta.spark.io.table_files import TableFiles
+from airflow_delta.spark.io.tasks import FOOTER_BYTES, task_count
 from airflow_delta.spark.io.worker_values import typed_worker_errors, with_typed_errors
+from airflow_delta.spark.session import cores
 
 _THREADS = 8
 _DRIVER_FILES = 2_000  # a footer takes about a millisecond, a Spark job with Python workers a second to start
-_FILES_PER_TASK = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +43,7 @@ class DroppedColumns:
         """
         if len(paths) <= _DRIVER_FILES:
             return pa.array(self._look_into(paths), pa.bool_())
-        tasks = -(-len(paths) // _FILES_PER_TASK)
+        tasks = task_count(len(paths) * FOOTER_BYTES, len(paths), cores(spark))
         frame = spark.createDataFrame(pa.table({"path": paths})).repartition(tasks)
         with typed_worker_errors():
             results = frame.mapInArrow(self, "path string, holds boolean").toArrow()

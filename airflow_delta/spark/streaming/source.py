@@ -21,6 +21,7 @@ from airflow_delta.core.schema.column_mapping import without_column_mapping
 from airflow_delta.spark.change_feed.reader import ChangeReader
 from airflow_delta.spark.errors import StreamSchemaChangedError
 from airflow_delta.spark.io.table_files import TableFiles
+from airflow_delta.spark.io.tasks import UNKNOWN_CORES, file_work, in_tasks, task_count
 from airflow_delta.spark.schema_conversion import to_spark
 from airflow_delta.spark.streaming.admission import Admission
 from airflow_delta.spark.streaming.change_tail import ChangeTail
@@ -30,11 +31,6 @@ from airflow_delta.spark.streaming.options import StreamOptions
 
 FORMAT = "delta_stream"
 """Name of the data source."""
-
-_OPENING = 4 << 20
-"""Opening a file costs as much as reading so many bytes of it."""
-_MOST_IN_A_TASK = 128 << 20
-_TASKS = 32
 
 
 class DeltaStreamSource(DataSource):  # type: ignore[misc]  # pyspark has no types here
@@ -121,7 +117,8 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             json.dumps({**file, "partition_values": dict(file["partition_values"] or ())})
             for file in files.drop_columns("size").to_pylist()
         ]
-        shares = _shares(described, files["size"].to_pylist())
+        work = file_work(files["size"])
+        shares = in_tasks(described, work, task_count(work.sum(), len(files), UNKNOWN_CORES))
         tail, of_changes = self._tail, isinstance(self._tail, ChangeTail)
         return [FilesPartition(tail.files, tail.schema, tuple(share), of_changes=of_changes) for share in shares]
 
@@ -144,19 +141,3 @@ def open_tail(options: Mapping[str, str]) -> LogTail:
 
 def _shown(schema: StructType) -> spark_types.StructType:
     return to_spark(without_column_mapping(schema))
-
-
-def _shares(files: list[str], sizes: list[int]) -> Iterator[list[str]]:
-    """The files in order, in shares for tasks: as large as Spark makes them, small enough for all to have work."""
-    weights = [size + _OPENING for size in sizes]
-    most = min(_MOST_IN_A_TASK, max(_OPENING, sum(weights) // _TASKS))
-    share: list[str] = []
-    weight = 0
-    for file, cost in zip(files, weights, strict=True):
-        if share and weight + cost > most:
-            yield share
-            share, weight = [], 0
-        share.append(file)
-        weight += cost
-    if share:
-        yield share
