@@ -31,6 +31,22 @@ class SparkFeatureMissingError(DeltaError):
 
 
 @dataclass(kw_only=True, eq=False)
+class SparkConnectUnsupportedError(DeltaError):
+    """Only a classic session can do it, whose driver is in this process's reach; found before anything was written.
+
+    Attributes:
+        feature: What was requested.
+        instead: What to do.
+    """
+
+    code = "DELTA_SPARK_CONNECT_UNSUPPORTED"
+    message = "{feature} is not possible over Spark Connect"
+    remedy = "{instead}"
+    feature: str
+    instead: str
+
+
+@dataclass(kw_only=True, eq=False)
 class SourceUnreadableError(DeltaError):
     """The source of a statement is missing, or its query does not fit what it reads."""
 

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import re
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_delta.spark.jvm import is_connect
 from airflow_delta.spark.schema_conversion import quoted
+
+_SPLITS = re.compile(r"splits=(\d+)")
+
+
+def explained(rows: DataFrame) -> str:
+    """The plans of rows of Spark Connect, from the parsed to the physical one, as Spark shows them; no job runs."""
+    return str(rows._explain_string(extended=True))  # noqa: SLF001 - explain() prints it
 
 
 @contextmanager
@@ -33,9 +43,12 @@ def session_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterat
 def temporary_views(spark: SparkSession, frames: Mapping[str, DataFrame]) -> Iterator[None]:
     """Make these rows visible to SQL under these names; views of the session that they hide come back afterwards.
 
-    A DataFrame made from SQL inside the block keeps its meaning: Spark resolves names when it is made.
+    A DataFrame that a classic session makes from SQL inside the block keeps its meaning, as Spark resolves names when it is
+    made; see ``query`` for those of Spark Connect, where it does so each time that the DataFrame is used.
     """
-    hidden = {name: spark.table(quoted(name)) for name in frames if _is_temporary_view(spark, name)}
+    hidden = {name: f"hidden_{uuid.uuid4().hex}" for name in frames if _is_temporary_view(spark, name)}
+    for name, kept in hidden.items():
+        spark.table(quoted(name)).createTempView(kept)
     try:
         for name, frame in frames.items():
             frame.createOrReplaceTempView(quoted(name))
@@ -43,8 +56,28 @@ def temporary_views(spark: SparkSession, frames: Mapping[str, DataFrame]) -> Ite
     finally:
         for name in frames:
             spark.catalog.dropTempView(name)
-        for name, frame in hidden.items():
-            frame.createOrReplaceTempView(quoted(name))
+        for name, kept in hidden.items():
+            spark.table(kept).createOrReplaceTempView(quoted(name))
+            spark.catalog.dropTempView(kept)
+
+
+def query(spark: SparkSession, text: str, views: Mapping[str, DataFrame]) -> DataFrame:
+    """The rows of an SQL query that sees these rows under these names.
+
+    Raises:
+        AnalysisException: It means nothing. Likewise ``ParseException``.
+    """
+    if not views:
+        return spark.sql(text)
+    if is_connect(spark):
+        # The query is analyzed whenever the rows are used, so it carries its views with it; braces would name arguments.
+        slots = [f"view_{position}" for position in range(len(views))]
+        named = ", ".join(f"{quoted(name)} AS (TABLE {{{slot}}})" for name, slot in zip(views, slots, strict=True))
+        body = text.rstrip("; \t\r\n").replace("{", "{{").replace("}", "}}")
+        sql = f"WITH {named} SELECT * FROM (\n{body}\n)"  # noqa: S608 - it is the user's own SQL
+        return spark.sql(sql, **dict(zip(slots, views.values(), strict=True)))
+    with temporary_views(spark, views):
+        return spark.sql(text)
 
 
 def _is_temporary_view(spark: SparkSession, name: str) -> bool:
@@ -53,7 +86,10 @@ def _is_temporary_view(spark: SparkSession, name: str) -> bool:
 
 def cores(spark: SparkSession) -> int:
     """How many tasks can run at once, at the moment: under dynamic allocation it says nothing about the next one."""
-    return int(spark.sparkContext.defaultParallelism)
+    if not is_connect(spark):
+        return int(spark.sparkContext.defaultParallelism)
+    found = _SPLITS.search(explained(spark.range(1)))
+    return int(found[1]) if found else 1
 
 
 def time_zone(spark: SparkSession) -> str:

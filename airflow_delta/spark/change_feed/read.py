@@ -20,8 +20,10 @@ from airflow_delta.core.schema import StructField, StructType, without_column_ma
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.spark.change_feed.reader import ChangeReader
 from airflow_delta.spark.io.arrow_scan import marked_listing, no_rows
+from airflow_delta.spark.io.read_marks import marked
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.schema_conversion import to_spark
+from airflow_delta.spark.session import cores
 from airflow_delta.spark.supported_features import check_scannable
 
 _TASKS_PER_CORE = 8
@@ -63,10 +65,11 @@ def read_changes(
     ]
     table = TableFiles.of(last, is_newest=end is None).in_session(spark)
     if not described:
-        return no_rows(spark, table, shown)
-    tasks = min(len(described), spark.sparkContext.defaultParallelism * _TASKS_PER_CORE)
+        return marked(no_rows(spark, table, shown), table)
+    tasks = min(len(described), cores(spark) * _TASKS_PER_CORE)
     listed = spark.createDataFrame(pa.table({"file": described}), marked_listing(table))
-    return listed.repartition(tasks).mapInArrow(ChangeReader(table=table, columns=wanted), shown)
+    rows = listed.repartition(tasks).mapInArrow(ChangeReader(table=table, columns=wanted), shown)
+    return marked(rows, table)
 
 
 def _named(snapshot: Snapshot, name: str) -> StructField:

@@ -24,8 +24,10 @@ from sqlglot import TokenType
 from airflow_delta.core.predicate.syntax import MAX_WORK_OF_TABLE
 from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.spark.constraints.column_references import tokens_of
+from airflow_delta.spark.constraints.plain_expression import NotPlainError, plain_expression
 from airflow_delta.spark.errors import TableRuleRefusedError
-from airflow_delta.spark.io.sql_expression import column_of, parsed_expression
+from airflow_delta.spark.io.sql_expression import column_of, parsed_expression, sql_expression
+from airflow_delta.spark.jvm import active_jvm, analyzed_plan, is_connect, session_state
 
 MAX_LENGTH = MAX_WORK_OF_TABLE
 """Characters of an expression; Spark's analysis takes its nested parts one inside the other."""
@@ -107,7 +109,10 @@ def permitted_expression(rule: str, text: str, *, table: str, spark: SparkSessio
     """
     if len(text) > MAX_LENGTH or _repetitions(text) > _MOST_REPETITIONS:
         raise TableRuleRefusedError(table=table, rule=rule, detail="SQL that is too long, or nested too deeply")
-    tree = parsed_expression(text)
+    jvm = active_jvm()
+    if jvm is None:
+        return _permitted_over_connect(rule, text, table=table, spark=spark)
+    tree = parsed_expression(jvm, text)
     functions: set[str] = set()
     names: set[str] = set()
     # One call for the whole tree, where every step through it would be several.
@@ -125,13 +130,13 @@ def permitted_expression(rule: str, text: str, *, table: str, spark: SparkSessio
                 raise TableRuleRefusedError(table=table, rule=rule, detail=detail)
         elif name == "UnresolvedAttribute":
             names.add(parts)
-    catalog = spark._jsparkSession.sessionState().catalog()  # noqa: SLF001 - PySpark offers no other way
+    catalog = session_state(spark).catalog()
     for called in sorted(functions):
         function = called.strip("[]")
         known = catalog.lookupBuiltinOrTempFunction(function.lower()) if function.lower() in FUNCTIONS else None
         if known is None or not known.isDefined() or known.get().getSource() != _BUILT_IN:
             raise TableRuleRefusedError(table=table, rule=rule, detail=f"the function {function}")
-    return PermittedExpression(rule=rule, table=table, column=column_of(tree), names=frozenset(names))
+    return PermittedExpression(rule=rule, table=table, column=column_of(jvm, tree), names=frozenset(names))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -166,9 +171,22 @@ class PermittedExpression:
             if not any(shown == f"[{name}]" or shown.startswith(f"[{name}, ") for name in known):
                 found = f"the name {name.strip('[]')}, which is no column"
                 raise TableRuleRefusedError(table=self.table, rule=self.rule, detail=found)
-        analyzed = frame._jdf.queryExecution().analyzed().expressions().head()  # noqa: SLF001 - PySpark offers no other way
-        if not analyzed.deterministic():
+        # Over Spark Connect only built-in functions are called, each of which is deterministic.
+        if not is_connect(frame.sparkSession) and not analyzed_plan(frame).expressions().head().deterministic():
             raise TableRuleRefusedError(table=self.table, rule=self.rule, detail="its value is not deterministic")
+
+
+def _permitted_over_connect(rule: str, text: str, *, table: str, spark: SparkSession) -> PermittedExpression:
+    """As ``permitted_expression``, from the text alone; lengths of results cannot be judged so, and no lambda."""
+    try:
+        plain = plain_expression(text, FUNCTIONS - _LENGTH_ARGUMENTS.keys())
+    except NotPlainError as error:
+        raise TableRuleRefusedError(table=table, rule=rule, detail=f"{error}, which Spark Connect cannot judge") from error
+    for function in sorted(plain.functions):
+        if not str(spark.catalog.getFunction(function).className).startswith(_CATALYST):
+            raise TableRuleRefusedError(table=table, rule=rule, detail=f"the function {function}")
+    names = frozenset(f"[{name}]" for name in plain.names)
+    return PermittedExpression(rule=rule, table=table, column=sql_expression(text), names=names)
 
 
 def _is_bounded(nodes: Sequence[Mapping[str, Any]], position: int) -> bool:

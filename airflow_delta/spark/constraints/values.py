@@ -45,9 +45,8 @@ def completed(frame: DataFrame, schema: StructType, given: Collection[str], *, t
         ConstraintViolatedError: An identity column has no numbers left.
     """
     missing = [field for field in schema.fields if field.name not in given]
-    frame = frame.withColumns(
-        {field.name: default_value(frame, field, table=table) for field in missing if default_text(field) is not None}
-    )
+    defaults = {field.name: default_value(frame, field, table=table) for field in missing if default_text(field) is not None}
+    frame = frame.withColumns(defaults) if defaults else frame
     frame = with_generated(
         frame, {field.name: None for field in missing if generation_text(field) is not None}, schema, table=table
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
@@ -17,6 +16,7 @@ from airflow_delta.spark.constraints.column_references import column_references
 from airflow_delta.spark.constraints.column_rules import conditions, generation_text
 from airflow_delta.spark.constraints.permitted import permitted_expression
 from airflow_delta.spark.errors import TableRuleUnreadableError, first_line
+from airflow_delta.spark.jvm import Py4JJavaError, analyzed
 from airflow_delta.spark.schema_conversion import quoted, to_spark
 
 _MAX_TEXT = 400
@@ -57,7 +57,8 @@ def example_of(broken: Iterable[Column], names: Iterable[str]) -> Column:
 def as_stored(rows: DataFrame, metadata: Metadata) -> DataFrame:
     """The rows as the log will record them: an empty text in a partition column is NULL."""
     kept = {field.name: F.col(quoted(field.name)) for field in _texts_that_partition(metadata)}
-    return rows.withColumns({name: F.when(F.length(column) > 0, column) for name, column in kept.items()})
+    texts = {name: F.when(F.length(column) > 0, column) for name, column in kept.items()}
+    return rows.withColumns(texts) if texts else rows
 
 
 def _texts_that_partition(metadata: Metadata) -> list[StructField]:
@@ -106,8 +107,8 @@ def readable(visible: DataFrame, rule: str, text: str, *, table: str, is_conditi
     """
     try:
         expression = permitted_expression(rule, text, table=table, spark=visible.sparkSession)
-        analyzed = (visible.where if is_condition else visible.select)(expression.column)
-        expression.check_analyzed(analyzed, visible.columns)
+        applied = analyzed((visible.where if is_condition else visible.select)(expression.column))
+        expression.check_analyzed(applied, visible.columns)
     except (AnalysisException, ParseException) as error:
         raise TableRuleUnreadableError(rule=rule, detail=first_line(error)) from error
     except Py4JJavaError as error:

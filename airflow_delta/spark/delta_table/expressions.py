@@ -10,9 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame
 from sqlglot import Token, TokenType
@@ -20,8 +19,10 @@ from sqlglot import Token, TokenType
 from airflow_delta.core.predicate.syntax import CLOSING, OPENING
 from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.spark.constraints.column_references import SOURCE, TARGET, tokens_of
+from airflow_delta.spark.delta_table.connect_messages import column_text, frame_numbers, qualifiers
 from airflow_delta.spark.errors import ExpressionNotTextError
 from airflow_delta.spark.io.sql_expression import sql_expression
+from airflow_delta.spark.jvm import Py4JError, analyzed, analyzed_plan, is_connect
 
 Expression: TypeAlias = "str | Column"
 """Spark SQL, or what ``pyspark.sql.functions`` make."""
@@ -40,7 +41,7 @@ class Names:
         theirs: Under the user's aliases.
         ours: Under ``target`` and ``source``.
         sides: The user's qualifiers of columns, each with the name of its side.
-        ids: By Spark's number of a column, the name of its side.
+        ids: By Spark's number of a column, the name of its side; over Spark Connect by that of a DataFrame.
     """
 
     theirs: DataFrame
@@ -84,7 +85,7 @@ def as_text(expression: Expression, names: Names, *, is_join: bool = False) -> s
     """
     if not isinstance(expression, str | Column):
         raise TypeError(f"a condition or value must be a Column or SQL text, not {type(expression).__name__}")
-    wanted = names.theirs.select(_column(expression).alias(_VALUE))
+    wanted = analyzed(names.theirs.select(_column(expression).alias(_VALUE)))
     for text in _candidates(expression, wanted, names, is_join=is_join):
         found = _selected(names.ours, text)
         if found is not None and found.sameSemantics(wanted):
@@ -104,11 +105,10 @@ def _candidates(expression: Expression, wanted: DataFrame, names: Names, *, is_j
         yield own
     if own is not None and "." in own:
         yield _unwrapped(own)
-    shown = _shown(wanted)
+    shown = _shown(expression, wanted, names)
     if shown is not None:
-        text = _placed(_renamed(shown, names.sides), _unqualified(wanted, names.ids))
-        plain = _LITERAL_CAST.sub(r"\1", text)
-        yield from (_unwrapped(plain), _unwrapped(text), text)
+        plain = _LITERAL_CAST.sub(r"\1", shown)
+        yield from (_unwrapped(plain), _unwrapped(shown), shown)
     if own is not None:
         yield own
 
@@ -116,7 +116,7 @@ def _candidates(expression: Expression, wanted: DataFrame, names: Names, *, is_j
 def _selected(rows: DataFrame, expression: Expression) -> DataFrame | None:
     """The one value of each row; None where it means nothing there."""
     try:
-        return rows.select(_column(expression).alias(_VALUE))
+        return analyzed(rows.select(_column(expression).alias(_VALUE)))
     except (AnalysisException, ParseException):
         return None
 
@@ -125,17 +125,27 @@ def _column(expression: Expression) -> Column:
     return sql_expression(expression) if isinstance(expression, str) else expression
 
 
-def _shown(rows: DataFrame) -> str | None:
-    """The one expression of a projection as Spark writes it once it is analyzed, columns with their qualifiers."""
+def _shown(expression: Expression, rows: DataFrame, names: Names) -> str | None:
+    """The expression as Spark writes it once it is analyzed, columns with their sides; of Spark Connect as the user made it.
+
+    Args:
+        expression: The user's.
+        rows: Of which it is the one value.
+        names: What it may name.
+    """
+    if is_connect(rows.sparkSession):
+        text = None if isinstance(expression, str) else column_text(expression, rows, names.ids)
+        return None if text is None else _renamed(text, names.sides)
     try:
-        return str(_analyzed(rows).projectList().head().child().sql())
+        text = str(analyzed_plan(rows).projectList().head().child().sql())
     except Py4JError:  # an aggregate, a window function
         return None
+    return _placed(_renamed(text, names.sides), _unqualified(rows, names.ids))
 
 
 def _unqualified(rows: DataFrame, ids: Mapping[int, str]) -> list[tuple[str, str]]:
     """Name and side of each column that is shown without qualifier, in order: those taken from a frame that has no alias."""
-    leaves = _analyzed(rows).projectList().head().child().collectLeaves()
+    leaves = analyzed_plan(rows).projectList().head().child().collectLeaves()
     columns = [leaf for leaf in map(leaves.apply, range(leaves.size())) if leaf.nodeName() == "AttributeReference"]
     return [
         (str(column.name()), ids[column.exprId().id()])
@@ -160,23 +170,23 @@ def _placed(text: str, columns: list[tuple[str, str]]) -> str:
 
 
 def _ids(rows: DataFrame, side: str) -> dict[int, str]:
-    output = _analyzed(rows).output()
+    if is_connect(rows.sparkSession):
+        return dict.fromkeys(frame_numbers(rows), side)
+    output = analyzed_plan(rows).output()
     return {output.apply(position).exprId().id(): side for position in range(output.size())}
-
-
-def _analyzed(rows: DataFrame) -> Any:
-    return rows._jdf.queryExecution().analyzed()  # noqa: SLF001 - PySpark offers no other way
 
 
 def _sides(rows: DataFrame, side: str) -> dict[Qualifier, str]:
     """Everything that can stand before a column's name: ``spark_catalog.default.t``, ``default.t``, ``t``."""
-    output = _analyzed(rows).output()
-    found: dict[Qualifier, str] = {}
+    found = qualifiers(rows) if is_connect(rows.sparkSession) else _analyzed_qualifiers(rows)
+    return {qualifier[start:]: side for qualifier in found for start in range(len(qualifier))}
+
+
+def _analyzed_qualifiers(rows: DataFrame) -> Iterator[Qualifier]:
+    output = analyzed_plan(rows).output()
     for position in range(output.size()):
         parts = output.apply(position).qualifier()
-        qualifier = tuple(name_key(str(parts.apply(position))) for position in range(parts.size()))
-        found |= {qualifier[start:]: side for start in range(len(qualifier))}
-    return found
+        yield tuple(name_key(str(parts.apply(position))) for position in range(parts.size()))
 
 
 def _renamed(text: str, sides: Mapping[Qualifier, str]) -> str:

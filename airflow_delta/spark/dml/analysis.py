@@ -18,6 +18,7 @@ from airflow_delta.spark.constraints.values import default_value
 from airflow_delta.spark.dml.clauses import BoundClauses, ClauseKind, of_source
 from airflow_delta.spark.errors import first_line
 from airflow_delta.spark.io.sql_expression import sql_expression
+from airflow_delta.spark.jvm import analyzed
 from airflow_delta.spark.schema_conversion import from_spark, to_spark
 
 
@@ -61,7 +62,7 @@ def analyze(
             not_matched_by_source if clause.not_matched_by_source else inserted if clause.kind is ClauseKind.INSERT else matched
         ) or matched
         if clause.condition is not None:
-            visible.where(sql_expression(clause.condition))
+            analyzed(visible.where(sql_expression(clause.condition)))
         missing = {name for name, text in clause.values.items() if text == of_source(name) and name_key(name) not in available}
         found = _found(visible, {name: text for name, text in clause.values.items() if name not in missing})
         for field in schema.fields:
@@ -89,18 +90,18 @@ def _found(visible: DataFrame, values: Mapping[str, str]) -> dict[str, StructFie
     All are analyzed at once, which costs as much as one does; only where one is wrong each alone, to find which.
     """
 
-    def analyzed(names: Iterable[str]) -> dict[str, StructField]:
+    def with_types(names: Iterable[str]) -> dict[str, StructField]:
         names = [*names]
         frame = visible.select(*(sql_expression(values[name]).alias(name) for name in names))
         return dict(zip(names, from_spark(frame.schema).fields, strict=True))
 
     found: dict[str, StructField | str] = {}
     try:
-        found.update(analyzed(values))
+        found.update(with_types(values))
     except AnalysisException:
         for name in values:
             try:
-                found.update(analyzed([name]))
+                found.update(with_types([name]))
             except AnalysisException as error:
                 found[name] = first_line(error)
     return found

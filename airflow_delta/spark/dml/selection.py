@@ -25,6 +25,7 @@ from airflow_delta.spark.dml.position_scan import FILE, ROW
 from airflow_delta.spark.dml.staged_changes import StagedChanges, columns_needed, scan_positions, stage
 from airflow_delta.spark.io.predicates import predicate_of
 from airflow_delta.spark.io.sql_expression import sql_expression
+from airflow_delta.spark.jvm import analyzed
 from airflow_delta.spark.statement.conflict_retry import Conflicts, WriteConflict, check_definition
 from airflow_delta.spark.statement.target_reads import TargetReads, holds_subquery
 from airflow_delta.spark.supported_features import check_rows_writable
@@ -56,7 +57,7 @@ class Selection:
         """
         if where is None:
             return cls(snapshot=snapshot, text=_ALL, predicate=TRUE)
-        selected = no_rows(spark, snapshot.schema).where(sql_expression(where))
+        selected = analyzed(no_rows(spark, snapshot.schema).where(sql_expression(where)))
         predicate = predicate_of(spark, unqualified(where), snapshot.schema, snapshot.table_uri)
         if holds_subquery(selected):  # whatever the core takes the text for
             raise InvalidPredicateError(

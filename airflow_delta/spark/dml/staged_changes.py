@@ -8,7 +8,7 @@ from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 from pyspark.sql import types as spark_types
 
@@ -24,6 +24,7 @@ from airflow_delta.spark.io.file_tasks import file_task_count
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.io.worker_values import to_ipc, typed_worker_errors
 from airflow_delta.spark.schema_conversion import quoted, to_spark
+from airflow_delta.spark.spark_features import checkpointed
 from airflow_delta.spark.statement.target_reads import TargetReads
 
 CLAUSE_INDEX = "__airflow_delta_clause"
@@ -122,16 +123,15 @@ def stage(
     rows = rows.drop(*former)
     if reads is not None:
         reads.look_into(rows)
-    count = Observation()
     with typed_worker_errors():
-        rows = rows.observe(count, F.count(F.lit(1)).alias("rows")).localCheckpoint(eager=True)
+        rows, observed = checkpointed(rows, {"rows": F.count(F.lit(1))})
     numbered = clauses.with_numbers(rows, clause_index, snapshot.schema, snapshot.table_uri)
     return StagedChanges(
         snapshot=snapshot,
         clauses=clauses,
         candidates=candidates,
         rows=numbered.frame,
-        count=count.get["rows"],
+        count=observed["rows"],
         marks=numbered.marks,
     )
 

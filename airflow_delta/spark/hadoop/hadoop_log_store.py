@@ -23,6 +23,7 @@ from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.spark.hadoop.java_files import JavaInput, JavaOutput, as_os_errors
 from airflow_delta.spark.hadoop.listed_statuses import ListedStatus, listed_statuses
 from airflow_delta.spark.io.data_paths import hadoop_uri
+from airflow_delta.spark.jvm import hadoop_configuration, hadoop_gateway
 
 HADOOP_SCHEMES = ("hdfs", "viewfs")
 """Filesystems whose rename is one step that refuses a name that is held, and that only Hadoop knows here."""
@@ -43,6 +44,7 @@ class HadoopLogStore:
 
         Raises:
             UnsupportedStorageError: No atomic create is known for the scheme, or Hadoop does not reach the filesystem.
+            SparkConnectUnsupportedError: The session's JVM is out of reach.
         """
         scheme = scheme_of(table_uri)
         if scheme not in (*HADOOP_SCHEMES, "file"):
@@ -51,9 +53,10 @@ class HadoopLogStore:
         self._table_uri = table_uri.rstrip("/")
         self._allowed_prefixes = tuple(allowed_prefixes)
         self._root = hadoop_uri(self._table_uri)
-        self._fs = spark.sparkContext._jvm.org.apache.hadoop.fs  # noqa: SLF001 - the way to Hadoop
+        jvm, self._gateway = hadoop_gateway(spark, table_uri)
+        configuration = hadoop_configuration(spark)
+        self._fs = jvm.org.apache.hadoop.fs
         self._turns = _LOCAL_TURNS if scheme == "file" else nullcontext()
-        configuration = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001 - the session's settings included
         try:
             with as_os_errors():
                 self._filesystem = self._java_path("").getFileSystem(configuration)
@@ -206,7 +209,7 @@ class HadoopLogStore:
             raise
 
     def _rename(self, temporary: str, path: str, how: Any) -> None:
-        options = self._spark.sparkContext._gateway.new_array(self._fs.Options.Rename, 1)  # noqa: SLF001 - Java's varargs
+        options = self._gateway.new_array(self._fs.Options.Rename, 1)  # Java's varargs
         options[0] = how
         with self._turns, as_os_errors(path):
             self._context.rename(self._java_path(temporary), self._java_path(path), options)

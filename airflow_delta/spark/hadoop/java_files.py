@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any
 
-from py4j.protocol import Py4JError, Py4JJavaError
+from airflow_delta.spark.jvm import Py4JError, Py4JJavaError
 
 _BUFFER = 1 << 20  # bytes that go over to the JVM at once
 _ERRORS: dict[str, type[OSError]] = {

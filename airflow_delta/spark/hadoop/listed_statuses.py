@@ -13,6 +13,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from airflow_delta.spark.jvm import hadoop_gateway
+
 _COUNT = struct.Struct(">i")
 _FILE_TYPE, _PATH, _LENGTH, _MODIFICATION_TIME = 1, 2, 3, 7  # numbers of fields in the message
 _DIRECTORY = 1
@@ -42,8 +44,7 @@ def listed_statuses(spark: SparkSession, statuses: Any) -> list[ListedStatus]:
         spark: The session whose JVM has it.
         statuses: As ``FileSystem.listStatus`` gives it.
     """
-    context = spark.sparkContext
-    jvm, gateway = context._jvm, context._gateway  # noqa: SLF001 - the way to Hadoop
+    jvm, gateway = hadoop_gateway(spark, "a directory")
     # py4j takes an array of one type for no array of another, though Java does.
     writables = gateway.new_array(jvm.org.apache.hadoop.io.Writable, len(statuses))
     jvm.java.lang.System.arraycopy(statuses, 0, writables, 0, len(statuses))

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from airflow_delta.core.delta_log import DeltaLog
@@ -15,6 +14,7 @@ from airflow_delta.core.storage.ambient_options import ambient_prefixes
 from airflow_delta.core.storage.place import Place
 from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.spark.hadoop.hadoop_log_store import HADOOP_SCHEMES, HadoopLogStore
+from airflow_delta.spark.jvm import Py4JJavaError, hadoop_configuration, hadoop_gateway
 
 
 def lies_on_hadoop(uri: str) -> bool:
@@ -30,6 +30,7 @@ def table_log(
     Raises:
         InvalidStatementError: The URI is blank, or names no bucket.
         UnsupportedStorageError: No atomic create is known for this filesystem, it is not reached, or not with these options.
+        SparkConnectUnsupportedError: A table on HDFS, and a session whose JVM is out of reach.
     """
     if not lies_on_hadoop(uri):
         return DeltaLog.for_table(uri, storage_options, allowed_prefixes=allowed_prefixes)
@@ -42,8 +43,7 @@ def table_log(
 def table_place(spark: SparkSession, uri: str) -> Place:
     """Where a table or file lies; on Hadoop as its filesystem resolves it, default names and mounts included."""
     if lies_on_hadoop(uri):
-        path = spark.sparkContext._jvm.org.apache.hadoop.fs.Path(uri)  # noqa: SLF001 - the way to Hadoop
-        configuration = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001 - as above
+        path = hadoop_gateway(spark, uri)[0].org.apache.hadoop.fs.Path(uri)
         with suppress(Py4JJavaError):
-            uri = path.getFileSystem(configuration).resolvePath(path).toString()
+            uri = path.getFileSystem(hadoop_configuration(spark)).resolvePath(path).toString()
     return Place.from_uri(uri)

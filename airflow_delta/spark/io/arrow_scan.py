@@ -17,6 +17,7 @@ from pyspark.sql import types as spark_types
 from airflow_delta.core.schema import StructType
 from airflow_delta.spark.io.table_files import READ_MARK, TableFiles
 from airflow_delta.spark.io.worker_values import with_typed_errors
+from airflow_delta.spark.session import cores
 
 _TASKS_PER_CORE = 8
 
@@ -42,7 +43,7 @@ def arrow_scan(
         json.dumps({"path": path, "partition_values": dict(values), "deletion_vector": descriptor})
         for path, values, descriptor in zip(*(files[name].to_pylist() for name in files.column_names), strict=True)
     ]
-    tasks = min(len(described), spark.sparkContext.defaultParallelism * _TASKS_PER_CORE)
+    tasks = min(len(described), cores(spark) * _TASKS_PER_CORE)
     listed = spark.createDataFrame(pa.table({"file": described}), marked_listing(table))
     return listed.repartition(tasks).mapInArrow(ArrowReader(table=table, columns=columns), shown)
 

@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.spark.io.data_paths import hadoop_uri
+from airflow_delta.spark.jvm import Py4JJavaError, hadoop_configuration, hadoop_gateway, is_connect
 
 BUILT_IN_SCHEMES = frozenset(("file", "hdfs", "viewfs"))
 """Filesystems that every Hadoop has the classes of."""
@@ -60,10 +60,15 @@ def _hadoop_scheme(uri: str) -> str:
 
 
 def _hadoop_knows(spark: SparkSession, scheme: str) -> bool:
-    """Whether the session's Hadoop has a class for the filesystem; one that it only has the name of is not known."""
-    configuration = spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001 - PySpark offers no other way
+    """Whether the session's Hadoop has a class for the filesystem; one that it only has the name of is not known.
+
+    Nor is what the server of Spark Connect has classes for.
+    """
+    if is_connect(spark):
+        return False
+    jvm, _ = hadoop_gateway(spark, f"{scheme}://")
     try:
-        spark.sparkContext._jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, configuration)  # noqa: SLF001 - as above
+        jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, hadoop_configuration(spark))
     except Py4JJavaError:
         return False
     return True

@@ -19,8 +19,9 @@ from airflow_delta.core.schema.data_types import BOOLEAN, STRING
 from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.spark.io.data_paths import file_uri
 from airflow_delta.spark.io.table_files import READ_MARK, TableFiles
+from airflow_delta.spark.jvm import analyzed
 from airflow_delta.spark.schema_conversion import quoted, to_spark
-from airflow_delta.spark.session import session_settings
+from airflow_delta.spark.session import cores, session_settings
 
 _READER_OPTIONS = {
     "recursiveFileLookup": "true",  # no partition values out of paths
@@ -58,9 +59,9 @@ def jvm_scan(
             locate(path)
     uris = [file_uri(table.table_uri, path) for path in paths]
     try:
-        with session_settings(spark, {_LISTING_TASKS: str(spark.sparkContext.defaultParallelism)}):
+        with session_settings(spark, {_LISTING_TASKS: str(cores(spark))}):
             reader = spark.read.schema(to_spark(read)).options(**_READER_OPTIONS, **{READ_MARK: table.mark})
-            rows = reader.parquet(*uris)
+            rows = analyzed(reader.parquet(*uris))
     except AnalysisException as error:
         raise _missing(table.table_uri, uris, error) from error
     if partitions:

@@ -28,6 +28,7 @@ from airflow_delta.spark.io.data_paths import file_uri
 from airflow_delta.spark.io.engines import BUILT_IN_SCHEMES, Engine, engine_for
 from airflow_delta.spark.io.jvm_scan import jvm_scan
 from airflow_delta.spark.io.predicates import predicate_of
+from airflow_delta.spark.io.read_marks import marked
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.schema_conversion import quoted, to_spark
 from airflow_delta.spark.session import is_case_sensitive
@@ -74,7 +75,8 @@ def read_table(
         filtered = referenced_columns(predicate) if predicate else ()
         wanted = {name_key(name) for name in (*columns, *filtered)}
         read = StructType(tuple(field for field in schema.fields if name_key(field.name) in wanted))
-    rows = read_files(spark, files, TableFiles.of(snapshot, is_newest=is_newest), read)
+    table = TableFiles.of(snapshot, is_newest=is_newest)
+    rows = marked(read_files(spark, files, table, read), table)
     rows = rows if where is None else rows.filter(where)
     return rows if columns is None else rows.select(*map(quoted, columns))
 

@@ -2,7 +2,8 @@
 
 ``functions.expr`` lets Spark replace ``${env:NAME}`` and ``${spark.setting}`` in a text before it is parsed
 (``spark.sql.variable.substitute``, true by default): a text of a table would read the environment, and a condition with such a
-literal would find nothing. Here Spark's parser runs without that step, whatever the session's settings.
+literal would find nothing. Here Spark's parser runs without that step, whatever the session's settings. Only the server parses
+for Spark Connect: there such a text is refused while the session replaces it.
 """
 
 from __future__ import annotations
@@ -10,24 +11,40 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from pyspark import SparkContext
-from pyspark.sql import Column
-from pyspark.sql.classic.column import Column as ClassicColumn
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+
+from airflow_delta.spark.errors import SparkConnectUnsupportedError
+from airflow_delta.spark.jvm import active_jvm
+
+_SUBSTITUTE = "spark.sql.variable.substitute"
 
 
 def sql_expression(text: str) -> Column:
-    """The expression that an SQL text says. Raises ``ParseException`` where it is none."""
-    return column_of(parsed_expression(text))
+    """The expression that an SQL text says.
+
+    Raises:
+        ParseException: It says none; over Spark Connect when the expression is used.
+        SparkConnectUnsupportedError: The session would replace a part of it.
+    """
+    if (jvm := active_jvm()) is not None:
+        return column_of(jvm, parsed_expression(jvm, text))
+    if "${" in text and str(SparkSession.active().conf.get(_SUBSTITUTE)).lower() == "true":
+        instead = f"set {_SUBSTITUTE} to false in the session"
+        raise SparkConnectUnsupportedError(feature="an SQL text with ${ that means these characters", instead=instead)
+    return F.expr(text)
 
 
-def parsed_expression(text: str) -> Any:
-    """Catalyst's tree of the text, in which no name is resolved yet. Raises as ``sql_expression``."""
-    return _parser(_jvm()).parseExpression(text)
+def parsed_expression(jvm: Any, text: str) -> Any:
+    """Catalyst's tree of the text, in which no name is resolved yet. Raises ``ParseException``."""
+    return _parser(jvm).parseExpression(text)
 
 
-def column_of(expression: Any) -> Column:
+def column_of(jvm: Any, expression: Any) -> Column:
     """Catalyst's tree as PySpark's column."""
-    return ClassicColumn(_expression_utils(_jvm()).column(expression))
+    from pyspark.sql.classic.column import Column as ClassicColumn  # noqa: PLC0415 - pyspark-client has none
+
+    return ClassicColumn(_expression_utils(jvm).column(expression))
 
 
 # Py4J calls the JVM for each part of a class's name, which takes longer than to parse a condition: once for each JVM.
@@ -39,10 +56,3 @@ def _parser(jvm: Any) -> Any:
 @lru_cache(maxsize=1)
 def _expression_utils(jvm: Any) -> Any:
     return jvm.org.apache.spark.sql.classic.ExpressionUtils
-
-
-def _jvm() -> Any:
-    context = SparkContext._active_spark_context  # noqa: SLF001 - as functions.expr finds it
-    if context is None:
-        raise RuntimeError("no Spark session is active")
-    return context._jvm  # noqa: SLF001 - PySpark offers no other way

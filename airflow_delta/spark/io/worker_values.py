@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pyarrow as pa
-from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.storage.storage_failures import storage_failure
+from airflow_delta.spark.jvm import Py4JJavaError
 
 _MARK = "airflow_delta error: "
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from airflow_delta.core.actions import Metadata, Origin
@@ -18,6 +17,7 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OperationResult
 from airflow_delta.core.transaction.commit_result import retried_conflict
 from airflow_delta.spark.constraints.identity import only_numbers_differ
+from airflow_delta.spark.jvm import Py4JJavaError
 from airflow_delta.spark.statement.application_progress import done_before
 from airflow_delta.spark.statement.outcome import earlier_result
 from airflow_delta.spark.statement.target_reads import Version, at_version_read

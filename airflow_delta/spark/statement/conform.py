@@ -14,9 +14,11 @@ from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.schema.differences import schema_differences
 from airflow_delta.spark.constraints.identity import NumberedRows
 from airflow_delta.spark.constraints.values import completed, has_value_when_missing, refused_value
+from airflow_delta.spark.errors import SparkConnectUnsupportedError
 from airflow_delta.spark.io.all_nullable import all_nullable
+from airflow_delta.spark.jvm import is_connect
 from airflow_delta.spark.schema_conversion import from_spark, to_spark
-from airflow_delta.spark.session import session_settings
+from airflow_delta.spark.session import is_case_sensitive, session_settings
 
 _SETTINGS = {"spark.sql.caseSensitive": "false"}  # otherwise a name in another case would count as missing, and become NULL
 
@@ -50,5 +52,8 @@ def conform_to_schema(frame: DataFrame, schema: StructType, *, table: str) -> Nu
     refused = (text for field in schema.fields if field.name in given and (text := refused_value(field)) is not None)
     if differences := (*repeated_names(rows), *schema_differences(rows, may_lack, missing_as_null=True), *refused):
         raise SchemaMismatchError(table=table, differences=differences)
+    if is_connect(frame.sparkSession) and is_case_sensitive(frame.sparkSession):  # they are analyzed later
+        instead = "set spark.sql.caseSensitive to false in the session"
+        raise SparkConnectUnsupportedError(feature="a write by a session that is case-sensitive", instead=instead)
     with session_settings(frame.sparkSession, _SETTINGS):
         return completed(frame.to(to_spark(all_nullable(schema))), schema, given, table=table)

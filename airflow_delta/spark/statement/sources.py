@@ -14,7 +14,8 @@ from airflow_delta.core.statements import FileSource, Source, SqlSource, TableSo
 from airflow_delta.spark.errors import SourceUnreadableError, first_line
 from airflow_delta.spark.hadoop.table_log import table_log, table_place
 from airflow_delta.spark.io.scan import read_table
-from airflow_delta.spark.session import temporary_views
+from airflow_delta.spark.jvm import analyzed
+from airflow_delta.spark.session import query
 from airflow_delta.spark.statement.target_reads import VIEW_OF_TARGET
 
 
@@ -72,8 +73,8 @@ def open_source(spark: SparkSession, source: Source, *, target: Snapshot | None 
 def _open_query(spark: SparkSession, source: SqlSource, target: Snapshot | None) -> OpenSource:
     opened = {name: _open_one(spark, view, target) for name, view in source.views.items()}
     views = {name: view.frame for name, view in opened.items()}
-    with temporary_views(spark, views), _readable(source.query):
-        frame = spark.sql(source.query)
+    with _readable(source.query):
+        frame = query(spark, source.query, views)
     pins = tuple(pin for view in opened.values() for pin in view.pins)
     return OpenSource(frame=frame, pins=pins, views=views, has_target=any(view.has_target for view in opened.values()))
 
@@ -83,7 +84,7 @@ def _open_one(spark: SparkSession, source: TableSource | FileSource, target: Sna
         return _open_table(spark, source, target)
     with _readable(source.path):
         reader = spark.read.format(source.format).options(**source.options)
-        return OpenSource(frame=(reader.schema(source.schema) if source.schema else reader).load(source.path))
+        return OpenSource(frame=analyzed((reader.schema(source.schema) if source.schema else reader).load(source.path)))
 
 
 def _open_table(spark: SparkSession, source: TableSource, target: Snapshot | None) -> OpenSource:

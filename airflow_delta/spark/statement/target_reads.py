@@ -7,6 +7,7 @@ seen: rows that were collected, checkpointed or written elsewhere before.
 
 Such a read is recorded with its condition as far as that is known (else the whole table), so that the commit is never a blind
 append, and concurrent commits that change what was read are conflicts. Then the statement reads and computes everything anew.
+Of a plan of Spark Connect only a text is to be had: there each read counts as one of the whole table.
 Rows that are bound to a version, as ``DeltaTable.toDF`` gives them, cannot be read anew: the statement is then computed from
 their version, and its conflict is the caller's. A read by version or time is no such read.
 """
@@ -15,7 +16,8 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from posixpath import dirname
@@ -30,15 +32,20 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.place import Place
 from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
 from airflow_delta.spark.constraints.column_references import without_qualifier
+from airflow_delta.spark.errors import SparkConnectUnsupportedError
 from airflow_delta.spark.hadoop.table_log import table_place
 from airflow_delta.spark.io.predicates import predicate_of
+from airflow_delta.spark.io.read_marks import MARK, shown_reads, shows_subquery
 from airflow_delta.spark.io.table_files import READ_MARK
+from airflow_delta.spark.jvm import analyzed_plan, is_connect
+from airflow_delta.spark.session import explained
 from airflow_delta.spark.statement.format_options import ReadOptions
 
 VIEW_OF_TARGET = "airflow_delta_target"
 """Alias that a statement's own view of its target has in plans: conditions right above it are about the table's columns."""
 
 _MANY_PATHS = 100
+_SHOWN_COLUMN = re.compile(r"(\w+)#\d+")
 _MAX_MOVES = 20
 _Result = TypeVar("_Result")
 
@@ -83,14 +90,15 @@ class TargetReads:
         if self.snapshot is None:
             return
         target = _Target(self.spark, self.snapshot)
-        plan = _analyzed(rows)
-        plans = [plan, *_members(plan.subqueriesAll())]
-        found = (target.version_read(leaf) for plan in plans for leaf in _members(plan.collectLeaves()))
+        plan = None if is_connect(self.spark) else analyzed_plan(rows)
+        plans = [] if plan is None else [plan, *_members(plan.subqueriesAll())]
+        leaves = (target.version_read(leaf) for plan in plans for leaf in _members(plan.collectLeaves()))
+        found = target.versions_shown(rows) if plan is None else leaves
         versions = {version for version in found if version is not None}
         if others := versions - {self.snapshot.version, *([] if self.is_retry else [_UNKNOWN_VERSION])}:
             raise ReadAtOtherVersionError(min(others))
         if versions:
-            self.predicates += [*target.predicates(plan, [])] or [TRUE]
+            self.predicates += [TRUE] if plan is None else [*target.predicates(plan, [])] or [TRUE]
 
     def record(self, transaction: OptimisticTransaction) -> None:
         """Let the transaction depend on it."""
@@ -149,19 +157,36 @@ class _Target:
                 return self._marked(_mark_of_columns(leaf))
             case "LogicalRelation" if leaf.relation().getClass().getSimpleName() == "HadoopFsRelation":
                 mark = leaf.relation().options().get(READ_MARK)
-                return self._marked(mark.get()) if mark.isDefined() else self._of_files(leaf.relation())
+                return self._marked(mark.get()) if mark.isDefined() else self._of_files(_root_paths(leaf.relation()))
             case "DataSourceV2Relation" if leaf.table().getClass().getSimpleName() == "PythonTable":
                 return self._of_data_source(leaf)
             case _:
                 return None
+
+    def versions_shown(self, rows: DataFrame) -> Iterator[int | None]:
+        """As ``version_read`` for every read of rows of Spark Connect, of whose plan there is no more than a text."""
+        for kind, text in shown_reads(explained(rows)):
+            if kind == MARK:
+                yield self._marked(text)
+            elif text.endswith(" delta") and self._may_show(text):
+                # Bound to a version, perhaps an older one, when they were first computed: by the server, which does not tell.
+                instead = "read tables by DeltaTable.forPath(spark, path).toDF(), or as a source or view of the statement"
+                feature = f"a statement on {self.snapshot.table_uri} with rows that format('delta') may have read from it"
+                raise SparkConnectUnsupportedError(feature=feature, instead=instead)
+            else:
+                yield self._of_files(rows.inputFiles())
+
+    def _may_show(self, text: str) -> bool:
+        """Whether all columns that a relation shows are columns of the table."""
+        return {*_SHOWN_COLUMN.findall(text)} <= {*self.snapshot.schema.names}
 
     def _marked(self, text: str | None) -> int | None:
         mark = json.loads(text) if text else {}
         version = mark.get("newest")
         return version if version is not None and self._is_at(mark["table"]) else None
 
-    def _of_files(self, relation: Any) -> int | None:
-        paths = set(relation.location().rootPaths().mkString("\n").split("\n"))
+    def _of_files(self, files: Iterable[str]) -> int | None:
+        paths = set(files)
         if len(paths) > _MANY_PATHS:
             paths = {dirname(path) for path in paths}
         place = self._place
@@ -227,12 +252,14 @@ class _Target:
 
 
 def holds_subquery(rows: DataFrame) -> bool:
-    """Whether a condition or value of these rows is computed by a query of its own."""
-    return bool(_analyzed(rows).subqueriesAll().nonEmpty())
+    """Whether a condition or value of these rows, which are of one relation, is computed by a query of its own."""
+    if is_connect(rows.sparkSession):
+        return shows_subquery(explained(rows))
+    return bool(analyzed_plan(rows).subqueriesAll().nonEmpty())
 
 
-def _analyzed(rows: DataFrame) -> Any:
-    return rows._jdf.queryExecution().analyzed()  # noqa: SLF001 - PySpark offers no other way
+def _root_paths(relation: Any) -> list[str]:
+    return str(relation.location().rootPaths().mkString("\n")).split("\n")
 
 
 def _mark_of_columns(leaf: Any) -> str | None:

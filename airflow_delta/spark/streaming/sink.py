@@ -28,6 +28,7 @@ from airflow_delta.core.statements import (
 )
 from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.hadoop.table_log import table_log
+from airflow_delta.spark.jvm import is_connect
 from airflow_delta.spark.session import temporary_views
 from airflow_delta.spark.write.write import write
 
@@ -130,7 +131,7 @@ def _query_id(spark: SparkSession) -> str:
     Raises:
         InvalidStatementError: There is none: the sink was called by hand.
     """
-    found = spark.sparkContext.getLocalProperty(_QUERY_ID)
+    found = None if is_connect(spark) else spark.sparkContext.getLocalProperty(_QUERY_ID)
     if not found:
         detail = "Spark gives no query id here: pass query_id"
         raise InvalidStatementError(statement="a streaming write", detail=detail)

@@ -29,6 +29,7 @@ from airflow_delta.spark.errors import first_line
 from airflow_delta.spark.io.predicates import predicate_of
 from airflow_delta.spark.io.sql_expression import sql_expression
 from airflow_delta.spark.io.staging import StagingArea
+from airflow_delta.spark.jvm import analyzed
 from airflow_delta.spark.write.partitions import in_partitions_of, partitions_predicate
 
 _CHANGE_FEED = "delta.enableChangeDataFeed"
@@ -143,7 +144,7 @@ def outside(spark: SparkSession, schema: StructType, where: str, *, table: str) 
     predicate_of(spark, text, schema, table)
     try:
         is_outside = ~F.coalesce(sql_expression(text), F.lit(False))
-        no_rows(spark, schema).agg(F.count_if(is_outside))
+        analyzed(no_rows(spark, schema).agg(F.count_if(is_outside)))
     except (AnalysisException, ParseException) as error:
         raise InvalidPredicateError(table=table, predicate=where, detail=first_line(error)) from error
     return is_outside

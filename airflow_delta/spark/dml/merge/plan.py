@@ -25,6 +25,7 @@ from airflow_delta.spark.dml.merge.single_side import about_one_side
 from airflow_delta.spark.dml.merge.source import MergeSource, materialize
 from airflow_delta.spark.io.predicates import predicate_of
 from airflow_delta.spark.io.sql_expression import sql_expression
+from airflow_delta.spark.jvm import analyzed
 from airflow_delta.spark.schema_conversion import from_spark
 from airflow_delta.spark.statement.conflict_retry import Conflicts, WriteConflict, check_definition
 from airflow_delta.spark.statement.outcome import with_sources
@@ -105,7 +106,7 @@ def plan_merge(
     )
     inserted = opened.frame.alias(SOURCE)
     target = no_rows(spark, schema)
-    matched = inserted.join(target, sql_expression(statement.on), "left")
+    matched = analyzed(inserted.join(target, sql_expression(statement.on), "left"))
     clauses = analyze(
         clauses,
         target_after.schema,

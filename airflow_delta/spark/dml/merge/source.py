@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from airflow_delta.core.predicate.expression import Column, Expression, In, Literal, conjunction, range_predicate
@@ -19,6 +19,7 @@ from airflow_delta.spark.constraints.column_references import SOURCE, TARGET
 from airflow_delta.spark.dml.merge.condition import KeyEquality, MergeCondition
 from airflow_delta.spark.io.sql_expression import sql_expression
 from airflow_delta.spark.schema_conversion import from_spark, quoted
+from airflow_delta.spark.spark_features import checkpointed
 from airflow_delta.spark.statement.target_reads import TargetReads
 
 _SIMPLE = (*INTEGERS, STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ)
@@ -75,15 +76,10 @@ def materialize(source: DataFrame, condition: MergeCondition, schema: StructType
     size = sum(
         (F.octet_length(name) for name, field in zip(names, fields, strict=True) if field.type in (STRING, BINARY)), F.lit(0)
     )
-    count = Observation()
-    frame = (
-        source.alias(SOURCE)
-        .select(f"{SOURCE}.*", *computed, F.lit(True).alias(IN_SOURCE))
-        .observe(count, F.count(F.lit(1)).alias("rows"), F.sum(size).alias("bytes"))
-    )
+    frame = source.alias(SOURCE).select(f"{SOURCE}.*", *computed, F.lit(True).alias(IN_SOURCE))
     reads.look_into(frame)
-    frame = frame.localCheckpoint(eager=True)
-    rows, key_bytes = count.get["rows"], count.get["bytes"] or 0
+    frame, observed = checkpointed(frame, {"rows": F.count(F.lit(1)), "bytes": F.sum(size)})
+    rows, key_bytes = observed["rows"], observed["bytes"] or 0
     equal = [f"{TARGET}.{quoted(field.name)} = {SOURCE}.{name}" for field, name in zip(fields, names, strict=True)]
     rest = [*condition.others, *(key.text for key in condition.keys if key not in equalities)]
     keys, is_unique = None, False

@@ -1,0 +1,102 @@
+"""What an expression of a table calls and names, read from its text: over Spark Connect no parser of Spark's is in reach.
+
+Only texts are read whose words no parser could take for others: no comments, raw strings, lambdas, parameters, and no word that
+a query begins with. So a function is a word before a parenthesis, and whatever else is neither a known word nor a literal must
+be a column. This refuses more than Spark's own tree would show to be harmless.
+
+Spark: ``SqlBaseLexer.g4``, ``SqlBaseParser.g4``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+
+MAX_TOKENS = 1_000
+"""So many words and signs nest no deeper than Spark's analysis follows."""
+
+_TOKEN = re.compile(
+    r"""[ \t\r\n]+
+    | (?P<refused>--|/\*|\*/|->|\|>|[rR]['"])
+    | (?P<text>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
+    | `(?P<quoted>(?:[^`]|``)+)`
+    | (?P<number>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?(?:[lLsSyYdDfF]|[bB][dD])?(?!\w))
+    | (?P<word>[A-Za-z_]\w*)
+    | (?P<sign>::|\|\||[-+*/%<>=!(),.\[\]|&^~])""",
+    re.VERBOSE | re.DOTALL | re.ASCII,
+)
+
+_KEYWORD_LIST = """
+    all and any as between both case cast collate date day days div else end escape false hour hours ilike in interval is
+    leading like millisecond milliseconds microsecond microseconds minute minutes month months not null or regexp rlike second
+    seconds some then time timestamp timestamp_ltz timestamp_ntz to trailing true week weeks when x year years bigint binary
+    boolean byte char character dec decimal double float int integer long numeric real short smallint string tinyint varchar
+"""
+_KEYWORDS = frozenset(_KEYWORD_LIST.split())
+_BEFORE_PARENTHESES = frozenset(
+    {"and", "between", "case", "dec", "div", "else", "in", "not", "numeric", "or", "then", "varchar", "when"}
+)
+_BEGINNINGS_OF_QUERIES = frozenset({"select", "from", "values", "table", "with", "map", "reduce", "using", "transform"})
+
+
+class NotPlainError(ValueError):
+    """The text holds something that cannot be judged here."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlainExpression:
+    """What a text calls and names.
+
+    Attributes:
+        functions: In lower case.
+        names: The first parts of names of columns and their members.
+    """
+
+    functions: frozenset[str]
+    names: frozenset[str]
+
+
+def plain_expression(text: str, permitted: Collection[str]) -> PlainExpression:
+    """What the text calls and names.
+
+    Args:
+        text: SQL of a table.
+        permitted: Functions that it may call, in lower case.
+
+    Raises:
+        NotPlainError: It calls others, or its words may mean more than meets the eye.
+    """
+    functions: set[str] = set()
+    names: set[str] = set()
+    tokens = _tokens(text)
+    follows_dot = False
+    for (kind, word), (_, following) in zip(tokens, [*tokens[1:], ("", "")], strict=True):
+        is_call, lower = following == "(", word.lower()
+        if kind == "quoted" and is_call:
+            raise NotPlainError(f"the function {word}")
+        if kind == "word" and is_call and (follows_dot or lower not in _BEFORE_PARENTHESES):
+            if follows_dot or lower not in permitted:
+                raise NotPlainError(f"the function {word}")
+            functions.add(lower)
+        elif kind == "word" and not follows_dot and lower in _BEGINNINGS_OF_QUERIES:
+            raise NotPlainError(f"the word {word}")
+        elif kind == "quoted" or (kind == "word" and lower not in _KEYWORDS and not is_call):
+            names.update(() if follows_dot else (word,))
+        follows_dot = kind == "sign" and word == "."
+    return PlainExpression(frozenset(functions), frozenset(names))
+
+
+def _tokens(text: str) -> list[tuple[str, str]]:
+    """Kind and text of each token, without spaces."""
+    found: list[tuple[str, str]] = []
+    position = 0
+    while position < len(text):
+        token = _TOKEN.match(text, position)
+        if token is None or token.lastgroup == "refused" or len(found) == MAX_TOKENS:
+            sign = text[position : position + 2] if token is None else token[0]
+            raise NotPlainError("too many words" if len(found) == MAX_TOKENS else f"the sign {sign}")
+        if token.lastgroup:
+            found.append((token.lastgroup, token[token.lastgroup].replace("``", "`")))
+        position = token.end()
+    return found

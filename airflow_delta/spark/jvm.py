@@ -1,0 +1,103 @@
+"""The JVM behind a session: in this process's reach with classic Spark, on a server with Spark Connect.
+
+What only the JVM itself answers is asked here, so that a session of Spark Connect gets another answer or a typed error, and
+nothing else imports py4j: ``pyspark-client`` comes without it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.utils import is_remote
+
+from airflow_delta.spark.errors import SparkConnectUnsupportedError
+
+try:
+    from py4j.protocol import Py4JError, Py4JJavaError
+except ModuleNotFoundError:  # nothing raises these then
+
+    class Py4JError(Exception):  # type: ignore[no-redef]
+        """As of py4j: a call of the JVM failed."""
+
+    class Py4JJavaError(Py4JError):  # type: ignore[no-redef,misc]
+        """As of py4j: Java threw."""
+
+
+__all__ = [
+    "Py4JError",
+    "Py4JJavaError",
+    "active_jvm",
+    "analyzed",
+    "analyzed_plan",
+    "hadoop_configuration",
+    "hadoop_gateway",
+    "is_connect",
+    "session_state",
+]
+
+_CONNECT = "pyspark.sql.connect."
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether this is a session of Spark Connect, whose JVM is a server's."""
+    return type(spark).__module__.startswith(_CONNECT)
+
+
+def active_jvm() -> Any:
+    """The JVM of the process's session; None with Spark Connect. Columns know no session: PySpark decides likewise.
+
+    Raises:
+        RuntimeError: No session is active.
+    """
+    if is_remote():
+        return None
+    from pyspark import SparkContext  # noqa: PLC0415 - pyspark-client has none
+
+    context = SparkContext._active_spark_context  # noqa: SLF001 - as functions.expr finds it
+    if context is None:
+        raise RuntimeError("no Spark session is active")
+    return context._jvm  # noqa: SLF001 - PySpark offers no other way
+
+
+def hadoop_gateway(spark: SparkSession, uri: str) -> tuple[Any, Any]:
+    """The JVM with its Hadoop, and its gateway.
+
+    Args:
+        spark: The session.
+        uri: What is reached through Hadoop, for the error.
+
+    Raises:
+        SparkConnectUnsupportedError: It is a session of Spark Connect.
+    """
+    if is_connect(spark):
+        instead = "keep the table in an object store or on a file system that this process mounts, or use a classic session"
+        raise SparkConnectUnsupportedError(feature=f"reaching {uri} through Hadoop", instead=instead)
+    context = spark.sparkContext
+    return context._jvm, context._gateway  # noqa: SLF001 - the way to Hadoop
+
+
+def hadoop_configuration(spark: SparkSession) -> Any:
+    """Hadoop's configuration with the settings of a classic session in it."""
+    return session_state(spark).newHadoopConf()
+
+
+def session_state(spark: SparkSession) -> Any:
+    """The ``SessionState`` of a classic session."""
+    return spark._jsparkSession.sessionState()  # noqa: SLF001 - PySpark offers no other way
+
+
+def analyzed_plan(rows: DataFrame) -> Any:
+    """The analyzed plan of a classic session's rows."""
+    return rows._jdf.queryExecution().analyzed()  # noqa: SLF001 - PySpark offers no other way
+
+
+def analyzed(rows: DataFrame) -> DataFrame:
+    """The rows, once Spark has analyzed them: a classic session did so when they were made, Spark Connect does it when asked.
+
+    Raises:
+        AnalysisException: They mean nothing. Likewise ``ParseException``.
+    """
+    if is_connect(rows.sparkSession):
+        rows.schema  # noqa: B018 - the server answers or raises
+    return rows
