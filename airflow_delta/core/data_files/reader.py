@@ -15,6 +15,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from airflow_delta.core.backoff import Backoff
+from airflow_delta.core.data_files.batch_sizes import first_batch, next_batch
 from airflow_delta.core.data_files.conform import conform, find_fields
 from airflow_delta.core.data_files.legacy_calendar import holds_ancient_values, is_in_legacy_calendar
 from airflow_delta.core.errors import LegacyCalendarError
@@ -56,7 +57,7 @@ def open_data_file(
         schema: The columns wanted, in order, partition columns included; none at all gives batches that only count rows.
         partition_values: The file's partition values, as in the log, by physical name: these columns are never read from the
             file.
-        batch_rows: Upper bound of the rows in a batch.
+        batch_rows: Upper bound of the rows in a batch, which is smaller where rows are large: see ``batch_sizes``.
         by_id: Whether columns that have an id are found by it, at every level (column mapping in mode ``id``); otherwise they
             are found by their physical name, or when they have none by their name in any case.
         with_row_index: Whether a last column ``ROW_INDEX`` holds each row's position in the file.
@@ -154,9 +155,12 @@ class _DataFile:
             names = [available.field(index).name for index in found if index is not None]
             is_legacy = bool(names) and is_in_legacy_calendar(file.metadata.metadata or {})
             read = names or _countable(available)
-            for batch in file.iter_batches(batch_size=batch_rows, columns=read, use_threads=use_threads):
+            rows = min(batch_rows, first_batch(file.metadata, read))
+            for batch in file.iter_batches(batch_size=rows, columns=read, use_threads=use_threads):
                 if is_legacy and holds_ancient_values(batch):
                     raise LegacyCalendarError(table=self.table, file=self.path)
+                rows = min(batch_rows, next_batch(batch))
+                file.reader.set_batch_size(rows)
                 yield conform(batch, self.stored, by_id=self.by_id)
 
 
