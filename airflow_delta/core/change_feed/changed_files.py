@@ -20,12 +20,13 @@ CHANGED_FILE = pa.schema(
         pa.field("change_type", pa.string()),
         pa.field("shown_by", DELETION_VECTOR),
         pa.field("hidden_by", DELETION_VECTOR),
+        pa.field("size", pa.int64()),
     ]
 )
 """Columns of files whose rows are changes.
 
 ``change_type`` is null where the rows carry their own. With ``shown_by`` only the rows in that deletion vector count; rows in
-``hidden_by`` never do.
+``hidden_by`` never do. ``size`` is in bytes; 0 where the commit does not record it.
 """
 
 _MERGED_ROWS = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
@@ -73,6 +74,7 @@ def _changes(
             pa.repeat(pa.scalar(change_type, pa.string()), len(files)),
             nothing if shown_by is None else shown_by,
             nothing if hidden_by is None else hidden_by,
+            pc.fill_null(files["size"], 0),
         ],
         schema=CHANGED_FILE,
     )

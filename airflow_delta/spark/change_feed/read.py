@@ -6,7 +6,6 @@ file (deletion vectors on both sides of a change, columns found by id). Nothing 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -18,15 +17,14 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import SchemaMismatchError
 from airflow_delta.core.schema import StructField, StructType, without_column_mapping
 from airflow_delta.core.snapshot.snapshot import Snapshot
-from airflow_delta.spark.change_feed.reader import ChangeReader
-from airflow_delta.spark.io.arrow_scan import marked_listing, no_rows
+from airflow_delta.spark.change_feed.reader import COMMITTED_FILE, ChangeReader, SharedChangeReader, committed
+from airflow_delta.spark.io.arrow_scan import estimated_size, marked_listing, no_rows
+from airflow_delta.spark.io.file_tasks import tasks_of_files
+from airflow_delta.spark.io.map_files import map_files
 from airflow_delta.spark.io.read_marks import marked
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.schema_conversion import to_spark
-from airflow_delta.spark.session import cores
 from airflow_delta.spark.supported_features import check_scannable
-
-_TASKS_PER_CORE = 8
 
 
 def read_changes(
@@ -57,18 +55,21 @@ def read_changes(
     check_scannable(last.table_uri, last.protocol, last.metadata)
     wanted = last.schema if columns is None else StructType(tuple(_named(last, name) for name in columns))
     shown = to_spark(without_column_mapping(StructType((*wanted.fields, *CHANGE_FIELDS))))
-    described = [
-        json.dumps({"version": commit.version, "time": commit.time.value, **file, "partition_values": values})
-        for commit in changed_commits(last, covered)
-        for file in commit.files.to_pylist()
-        for values in [dict(file["partition_values"] or ())]
-    ]
+    commits = [committed(commit.files, commit.version, commit.time.value) for commit in changed_commits(last, covered)]
+    files = pa.concat_tables([COMMITTED_FILE.empty_table(), *commits])
     table = TableFiles.of(last, is_newest=end is None).in_session(spark)
-    if not described:
+    if not len(files):
         return marked(no_rows(spark, table, shown), table)
-    tasks = min(len(described), cores(spark) * _TASKS_PER_CORE)
-    listed = spark.createDataFrame(pa.table({"file": described}), marked_listing(table))
-    rows = listed.repartition(tasks).mapInArrow(ChangeReader(table=table, columns=wanted), shown)
+    reader = ChangeReader(table=table, columns=wanted)
+    rows = map_files(
+        spark,
+        files,
+        tasks_of_files(spark, files, share=len(wanted.fields) / len(last.schema.fields)),
+        lambda shares: SharedChangeReader(reader=reader, shares=shares),
+        shown,
+        size=estimated_size(files, last.schema, wanted),
+        mark=marked_listing(table),
+    )
     return marked(rows, table)
 
 

@@ -5,20 +5,31 @@ Imports no SQL parser: workers need none.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
+from airflow_delta.core.change_feed.changed_files import CHANGED_FILE
 from airflow_delta.core.data_files.changed_rows import ChangedRows
 from airflow_delta.core.schema import StructType
+from airflow_delta.spark.io.map_files import FileShares
 from airflow_delta.spark.io.table_files import TableFiles
+
+COMMITTED_FILE = pa.schema([*CHANGED_FILE, pa.field("version", pa.int64()), pa.field("time", pa.int64())])
+"""``CHANGED_FILE`` with the version and the time (microseconds since the epoch) of its commit."""
+
+
+def committed(files: pa.Table, version: int, time: int) -> pa.Table:
+    """Files (``CHANGED_FILE``) of a commit as ``COMMITTED_FILE``."""
+    about = [pa.repeat(pa.scalar(value, pa.int64()), len(files)) for value in (version, time)]
+    return pa.table([*files.columns, *about], schema=COMMITTED_FILE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeReader:
-    """Turns descriptions of files into the changes that they hold.
+    """Turns files into the changes that they hold.
 
     Attributes:
         table: Where the files lie, with the columns of the last version.
@@ -28,14 +39,21 @@ class ChangeReader:
     table: TableFiles
     columns: StructType
 
+    def of(self, files: Iterable[Mapping[str, Any]]) -> Iterator[pa.RecordBatch]:
+        """The changes in files, each of the columns ``COMMITTED_FILE``."""
+        rows = ChangedRows(self.table.rows, self.columns)
+        for file in files:
+            yield from rows.of(file, file["version"], pa.scalar(file["time"], pa.timestamp("us", "UTC")))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedChangeReader:
+    """A ``ChangeReader`` of files that are dealt out to workers; ``shares`` have the columns ``COMMITTED_FILE``."""
+
+    reader: ChangeReader
+    shares: FileShares
+
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The function that Spark maps over each partition."""
-        for batch in batches:
-            yield from self.of(batch.column(0).to_pylist())
-
-    def of(self, files: Iterable[str]) -> Iterator[pa.RecordBatch]:
-        """The changes in files, which are described as JSON: ``CHANGED_FILE``, ``version``, ``time`` (microseconds)."""
-        rows = ChangedRows(self.table.rows, self.columns)
-        for text in files:
-            file = json.loads(text)
-            yield from rows.of(file, file["version"], pa.scalar(file["time"], pa.timestamp("us", "UTC")))
+        for files in self.shares.of(batches):
+            yield from self.reader.of(files.to_pylist())

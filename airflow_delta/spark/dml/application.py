@@ -175,7 +175,8 @@ def _mark_deleted(staged: StagedChanges, effects: RowEffects, staging: StagingAr
     ordered = spread_by_file(deleted, FILE, effects.touched_files, touched, share=only_positions).sortWithinPartitions(
         FILE, POSITION
     )
-    return marked_files(staged.candidates, write_deletion_vectors(staged.snapshot, staged.candidates, ordered, staging))
+    written = write_deletion_vectors(staged.snapshot, touched, effects.touched_files, ordered, staging)
+    return marked_files(staged.candidates, written)
 
 
 def _rewrite(

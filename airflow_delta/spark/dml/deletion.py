@@ -84,7 +84,8 @@ def _find(spark: SparkSession, selection: Selection, candidates: pa.Table) -> tu
 def _mark(spark: SparkSession, selection: Selection, candidates: pa.Table, staging: StagingArea, clock: Clock) -> DeletedRows:
     """One pass finds the rows and writes the deletion vectors: a task of a scan reads whole files, in order."""
     snapshot = selection.snapshot
-    written = write_deletion_vectors(snapshot, candidates, selection.positions(spark, candidates), staging)
+    numbers = pa.array(range(len(candidates)), pa.int32())
+    written = write_deletion_vectors(snapshot, candidates, numbers, selection.positions(spark, candidates), staging)
     files = candidates.take(written["file"])
     deleted_before = pc.sum(pc.struct_field(files["deletion_vector"], "cardinality")).as_py() or 0
     return DeletedRows(

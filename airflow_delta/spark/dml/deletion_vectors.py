@@ -26,19 +26,22 @@ def uses_deletion_vectors(snapshot: Snapshot) -> bool:
     return is_enabled and DELETION_VECTORS in reader_features(snapshot.protocol)
 
 
-def write_deletion_vectors(snapshot: Snapshot, files: pa.Table, deleted: DataFrame, staging: StagingArea) -> pa.Table:
+def write_deletion_vectors(
+    snapshot: Snapshot, files: pa.Table, numbers: pa.Array, deleted: DataFrame, staging: StagingArea
+) -> pa.Table:
     """Write a deletion vector for each file that loses a row: ``RESULT``, in the order of the files.
 
     Args:
         snapshot: The table.
-        files: ``ADD_FILE``; ``FILE`` is their ordinal.
+        files: ``ADD_FILE``; those that may lose rows.
+        numbers: What ``FILE`` calls them, ascending: int32.
         deleted: ``FILE`` and ``ROW`` of the rows to delete, in this order; all of a file in one partition.
         staging: Where the deletion vectors are written.
     """
     worker = DeletionVectorWorker(
         table=TableFiles.of(snapshot),
         directory=staging.name,
-        files=to_ipc(with_record_counts(files, ["path", "deletion_vector", NUM_RECORDS.name])),
+        files=to_ipc(with_record_counts(files, ["path", "deletion_vector", NUM_RECORDS.name]).append_column("file", numbers)),
     )
     with typed_worker_errors():
         return deleted.mapInArrow(worker, RESULT_DDL).toArrow().cast(RESULT).sort_by("file")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
@@ -85,30 +86,33 @@ def count_effects(staged: StagedChanges, *, are_matches_unique: bool) -> RowEffe
         ),
         *(F.count_if(F.when(is_updated, broken)).alias(f"{_BROKEN}{at}") for at, broken in enumerate(constraints.values())),
     )
-    files = counted.toArrow().to_pylist()
-    matched = [file for file in files if file[FILE] is not None]
+    files = counted.toArrow().sort_by(FILE)
+    matched = files.filter(files[FILE].is_valid())
+    deleted, surplus = matched[ClauseKind.DELETE], pc.subtract(matched["pairs"], matched["rows"])
     if staged.clauses.tolerates_several_matches:
-        for file in matched:
-            file[ClauseKind.DELETE] -= (file["pairs"] - file["rows"]) if staged.clauses.deletes_matches else 0
-    elif any(file["pairs"] > file["rows"] for file in matched):
+        deleted = pc.subtract(deleted, surplus) if staged.clauses.deletes_matches else deleted
+    elif pc.any(pc.greater(surplus, 0)).as_py():
         raise _several_matches(staged)
     for at, (constraint, broken) in enumerate(constraints.items()):
-        if broken_rows := sum(file[f"{_BROKEN}{at}"] for file in matched):
+        if broken_rows := _total(matched[f"{_BROKEN}{at}"]):
             example = staged.rows.where(is_updated & broken).select(row_text(updated.names)).first()[0]
             raise ConstraintViolatedError(table=snapshot.table_uri, constraint=constraint, rows=broken_rows, example=example)
-    touched = [file for file in matched if file[ClauseKind.UPDATE] or file[ClauseKind.DELETE]]
-    totals = {name: sum(file[name] for file in files) for name in counted.columns if name not in (FILE, "pairs", "rows")}
+    is_touched = pc.or_(pc.greater(matched[ClauseKind.UPDATE], 0), pc.greater(deleted, 0))
     return RowEffects(
-        matched_files=pa.array([file[FILE] for file in matched], pa.int32()),
-        touched_files=pa.array([file[FILE] for file in touched], pa.int32()),
-        deleted_by_file=pa.array([file[ClauseKind.DELETE] for file in touched], pa.int64()),
-        inserted=totals[ClauseKind.INSERT],
-        updated=totals[ClauseKind.UPDATE],
-        deleted=totals[ClauseKind.DELETE],
-        moved=totals["moved"],
-        updated_not_matched_by_source=totals[f"{_NOT_MATCHED_BY_SOURCE}{ClauseKind.UPDATE}"],
-        deleted_not_matched_by_source=totals[f"{_NOT_MATCHED_BY_SOURCE}{ClauseKind.DELETE}"],
+        matched_files=matched[FILE].combine_chunks(),
+        touched_files=matched[FILE].filter(is_touched).combine_chunks(),
+        deleted_by_file=deleted.filter(is_touched).combine_chunks(),
+        inserted=_total(files[ClauseKind.INSERT]),
+        updated=_total(files[ClauseKind.UPDATE]),
+        deleted=_total(deleted),
+        moved=_total(files["moved"]),
+        updated_not_matched_by_source=_total(files[f"{_NOT_MATCHED_BY_SOURCE}{ClauseKind.UPDATE}"]),
+        deleted_not_matched_by_source=_total(files[f"{_NOT_MATCHED_BY_SOURCE}{ClauseKind.DELETE}"]),
     )
+
+
+def _total(counts: pa.ChunkedArray) -> int:
+    return pc.sum(counts).as_py() or 0
 
 
 def _several_matches(staged: StagedChanges) -> MultipleSourceRowsMatchedError:

@@ -5,7 +5,7 @@ Imports no SQL parser: workers need none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from airflow_delta.core.data_files import ROW_INDEX
 from airflow_delta.core.data_files.row_ids import ROW_ID, RowIds
 from airflow_delta.core.schema import StructType, arrow_schema
+from airflow_delta.spark.io.map_files import FileShares
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.io.worker_values import from_ipc, with_typed_errors
 
@@ -22,6 +23,9 @@ FILE = "__airflow_delta_file"
 """Column of staged rows: ordinal of the target row's file among the candidates; NULL for a source row without match."""
 ROW = "__airflow_delta_row"
 """Column of staged rows: physical position of the target row in its file."""
+
+POSITIONED = ["path", "partition_values", "deletion_vector", "base_row_id", FILE]
+"""Columns that a scan needs of files: of ``ADD_FILE``, and the ordinal."""
 
 _BATCH_VALUES = 1 << 20
 _MIN_BATCH_ROWS = 1 << 16
@@ -31,10 +35,11 @@ _KEY = "__airflow_delta_key_"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionScan:
-    """Reads every ``tasks``-th file in a Python worker. Tables are held as bytes.
+    """Reads files in Python workers.
 
     Attributes:
-        keys: Rows that have none of these are left out; None leaves out none.
+        shares: Columns ``POSITIONED``.
+        keys: Rows that have none of these, a table as bytes, are left out; None leaves out none.
         where: Rows for which this is not true are left out.
         unless: Rows for which this is true stay, whatever their key.
         row_ids: How rows carry their ids; where it is given, ``ROW_ID`` is one of the columns.
@@ -42,8 +47,7 @@ class PositionScan:
 
     table: TableFiles
     columns: StructType
-    files: bytes
-    tasks: int
+    shares: FileShares
     keys: bytes | None = None
     where: pc.Expression | None = None
     unless: pc.Expression | None = None
@@ -54,37 +58,33 @@ class PositionScan:
         return with_typed_errors(self._rows(batches))
 
     def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        files = from_ipc(self.files)
         keys = None if self.keys is None else from_ipc(self.keys)
-        for batch in batches:
-            for task in batch.column(0).to_pylist():
-                numbers = range(task, len(files), self.tasks)
-                if keys is None:
-                    yield from self._read(files, numbers, most_rows=_STREAMED_ROWS)
-                elif self.unless is None and all(map(_is_plain, self._schema.types)):
-                    yield from _with_keys(keys, self._schema, self._read(files, numbers, most_rows=_STREAMED_ROWS))
-                else:
-                    for rows in self._read(files, numbers):
-                        yield rows.take(self._positions(keys, rows))
+        for files in self.shares.of(batches):
+            if keys is None:
+                yield from self._read(files, most_rows=_STREAMED_ROWS)
+            elif self.unless is None and all(map(_is_plain, self._schema.types)):
+                yield from _with_keys(keys, self._schema, self._read(files, most_rows=_STREAMED_ROWS))
+            else:
+                for rows in self._read(files):
+                    yield rows.take(self._positions(keys, rows))
 
     @property
     def _schema(self) -> pa.Schema:
         """Of the batches that leave: ``columns``, ``FILE`` and ``ROW``."""
         return pa.schema([*arrow_schema(self.columns), pa.field(FILE, pa.int32()), pa.field(ROW, pa.int64())])
 
-    def _read(self, files: pa.Table, numbers: Iterable[int], *, most_rows: int = _BATCH_VALUES) -> Iterator[pa.RecordBatch]:
+    def _read(self, files: pa.Table, *, most_rows: int = _BATCH_VALUES) -> Iterator[pa.RecordBatch]:
         """The rows of these files, whatever their keys; ``most_rows`` in a batch."""
         batch_rows = min(most_rows, max(_BATCH_VALUES // max(len(self.columns.fields), 1), _MIN_BATCH_ROWS))
         read = StructType((*self.columns.fields, *(self.row_ids.fields if self.row_ids else ())))
         reader, schema = self.table.rows(read, batch_rows=batch_rows, with_row_index=True), self._schema
-        for number in numbers:
-            file = files.slice(number, 1).to_pylist()[0]
+        for file in files.to_pylist():
             for batch in reader.of(file["path"], dict(file["partition_values"]), hidden_by=file["deletion_vector"]):
                 kept = batch if self.where is None else batch.filter(self.where)
                 if self.row_ids:
                     ids, _ = self.row_ids.columns(kept, file["base_row_id"], None)
                     kept = kept.set_column(kept.schema.get_field_index(ROW_ID), ROW_ID, ids)
-                ordinals = pa.repeat(pa.scalar(number, pa.int32()), kept.num_rows)
+                ordinals = pa.repeat(pa.scalar(file[FILE], pa.int32()), kept.num_rows)
                 columns = [*(kept.column(name) for name in self.columns.names), ordinals, kept.column(ROW_INDEX)]
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)
 

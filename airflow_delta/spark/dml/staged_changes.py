@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,8 +19,10 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.spark.constraints.column_references import TARGET, column_references
 from airflow_delta.spark.dml.clauses import BoundClauses, ClauseKind
 from airflow_delta.spark.dml.deletion_vectors import uses_deletion_vectors
-from airflow_delta.spark.dml.position_scan import FILE, ROW, PositionScan
-from airflow_delta.spark.io.file_tasks import file_task_count
+from airflow_delta.spark.dml.position_scan import FILE, POSITIONED, ROW, PositionScan
+from airflow_delta.spark.io.arrow_scan import estimated_size
+from airflow_delta.spark.io.file_tasks import tasks_of_files
+from airflow_delta.spark.io.map_files import map_files
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.io.worker_values import to_ipc, typed_worker_errors
 from airflow_delta.spark.schema_conversion import quoted, to_spark
@@ -160,15 +162,20 @@ def scan_positions(
     schema = to_spark(without_column_mapping(columns)).add(FILE, spark_types.IntegerType()).add(ROW, spark_types.LongType())
     if not len(files):
         return spark.createDataFrame([], schema)
-    tasks = file_task_count(spark, files, share=len(columns.fields) / len(snapshot.schema.fields))
-    worker = PositionScan(
+    scan = partial(
+        PositionScan,
         table=TableFiles.of(snapshot).in_session(spark),
         columns=columns,
-        files=to_ipc(files.select(["path", "partition_values", "deletion_vector", "base_row_id"])),
-        tasks=tasks,
         keys=None if keys is None else to_ipc(keys),
         where=where,
         unless=unless,
         row_ids=RowIds.from_configuration(snapshot.metadata.configuration) if columns.find(ROW_ID) else None,
     )
-    return spark.range(0, tasks, 1, tasks).mapInArrow(worker, schema)
+    return map_files(
+        spark,
+        files.append_column(FILE, pa.array(range(len(files)), pa.int32())).select(POSITIONED),
+        tasks_of_files(spark, files, share=len(columns.fields) / len(snapshot.schema.fields)),
+        lambda shares: scan(shares=shares),
+        schema,
+        size=estimated_size(files, snapshot.schema, columns),
+    )

@@ -5,47 +5,65 @@ Workers import this module: it knows no parser of predicates.
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark_types
 
+from airflow_delta.core.log.record_counts import NUM_RECORDS
 from airflow_delta.core.schema import StructType
+from airflow_delta.spark.io.file_tasks import tasks_of_files
+from airflow_delta.spark.io.map_files import FileShares, map_files
+from airflow_delta.spark.io.row_width import row_width
 from airflow_delta.spark.io.table_files import READ_MARK, TableFiles
 from airflow_delta.spark.io.worker_values import with_typed_errors
-from airflow_delta.spark.session import cores
 
-_TASKS_PER_CORE = 8
+_READ = ["path", "partition_values", "deletion_vector"]
 
 
 def marked_listing(table: TableFiles) -> spark_types.StructType:
-    """One column for descriptions of files; it names their table in the plan."""
-    return spark_types.StructType([spark_types.StructField("file", spark_types.StringType(), metadata={READ_MARK: table.mark})])
+    """One column for numbers of tasks; it names the table of their files in the plan."""
+    return spark_types.StructType([spark_types.StructField("task", spark_types.LongType(), metadata={READ_MARK: table.mark})])
 
 
 def arrow_scan(
     spark: SparkSession, files: pa.Table, table: TableFiles, columns: StructType, shown: spark_types.StructType
 ) -> DataFrame:
-    """The rows that no deletion vector hides; each task takes a like share of the files.
+    """The rows that no deletion vector hides; tasks share the files by their bytes.
 
     Args:
         spark: The session.
-        files: ``SCANNED_COLUMNS``; at least one.
+        files: ``SCANNED_COLUMNS``, and ``NUM_RECORDS`` where it is known; at least one.
         table: Where they lie.
         columns: The columns that are read, partition columns among them.
         shown: The same as the DataFrame shows them.
     """
-    described = [
-        json.dumps({"path": path, "partition_values": dict(values), "deletion_vector": descriptor})
-        for path, values, descriptor in zip(*(files[name].to_pylist() for name in files.column_names), strict=True)
-    ]
-    tasks = min(len(described), cores(spark) * _TASKS_PER_CORE)
-    listed = spark.createDataFrame(pa.table({"file": described}), marked_listing(table))
-    return listed.repartition(tasks).mapInArrow(ArrowReader(table=table, columns=columns), shown)
+    return map_files(
+        spark,
+        files.select(_READ),
+        tasks_of_files(spark, files, share=len(columns.fields) / len(table.schema.fields)),
+        lambda shares: ArrowReader(table=table, columns=columns, shares=shares),
+        shown,
+        size=estimated_size(files, table.schema, columns),
+        mark=marked_listing(table),
+    )
+
+
+def estimated_size(files: pa.Table, schema: StructType, columns: StructType) -> int:
+    """Bytes in memory of some columns of files, about.
+
+    Args:
+        files: With ``size``, and ``NUM_RECORDS`` where it is known: there may be more rows than their size lets one think.
+        schema: All columns of their table.
+        columns: Those that are read.
+    """
+    counted = files[NUM_RECORDS.name] if NUM_RECORDS.name in files.column_names else pa.array([], NUM_RECORDS.type)
+    rows = max(pc.sum(counted).as_py() or 0, (pc.sum(files["size"]).as_py() or 0) // row_width(schema))
+    return int(rows * row_width(columns))
 
 
 def no_rows(spark: SparkSession, table: TableFiles, shown: spark_types.StructType) -> DataFrame:
@@ -57,10 +75,17 @@ def no_rows(spark: SparkSession, table: TableFiles, shown: spark_types.StructTyp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrowReader:
-    """Turns descriptions of files into their rows, in a worker."""
+    """Turns files into their rows, in a worker.
+
+    Attributes:
+        table: Where they lie.
+        columns: Those that are read.
+        shares: Columns ``path``, ``partition_values`` and ``deletion_vector``.
+    """
 
     table: TableFiles
     columns: StructType
+    shares: FileShares
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The function that Spark maps over each partition."""
@@ -68,7 +93,6 @@ class ArrowReader:
 
     def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = self.table.rows(self.columns)
-        for batch in batches:
-            for text in batch.column(0).to_pylist():
-                file = json.loads(text)
-                yield from rows.of(file["path"], file["partition_values"], hidden_by=file["deletion_vector"])
+        for files in self.shares.of(batches):
+            for file in files.to_pylist():
+                yield from rows.of(file["path"], dict(file["partition_values"]), hidden_by=file["deletion_vector"])

@@ -1,12 +1,14 @@
-"""Which rows about files go to which task."""
+"""Which files, and which rows about them, go to which task."""
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
-from airflow_delta.spark.io.tasks import file_work, task_count
+from airflow_delta.spark.io.tasks import file_work, packed, task_count
 from airflow_delta.spark.session import cores
 from airflow_delta.spark.spark_features import repartition_by_id
 
@@ -17,6 +19,11 @@ _FEW_FILES = 64
 def file_task_count(spark: SparkSession, files: pa.Table, *, share: float = 1.0) -> int:
     """How many tasks share these files (``size`` in bytes), of whose bytes a part is read."""
     return task_count(file_work(files["size"], share).sum(), len(files), cores(spark))
+
+
+def tasks_of_files(spark: SparkSession, files: pa.Table, *, share: float = 1.0) -> npt.NDArray[np.int64]:
+    """For each of these files (``size`` in bytes), of whose bytes a part is read, the number of its task: see ``packed``."""
+    return packed(file_work(files["size"], share), file_task_count(spark, files, share=share))
 
 
 def spread_by_file(rows: DataFrame, column: str, numbers: pa.Array, files: pa.Table, *, share: float = 1.0) -> DataFrame:

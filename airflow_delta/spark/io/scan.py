@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_delta.core.log.record_counts import NUM_RECORDS
 from airflow_delta.core.predicate import referenced_columns
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.schema.column_mapping import MappingMode, without_column_mapping
@@ -34,7 +35,7 @@ from airflow_delta.spark.schema_conversion import quoted, to_spark
 from airflow_delta.spark.session import is_case_sensitive
 from airflow_delta.spark.supported_features import check_scannable
 
-SCANNED_COLUMNS = ("path", "partition_values", "deletion_vector")
+SCANNED_COLUMNS = ("path", "partition_values", "deletion_vector", "size")
 """The columns of ``ADD_FILE`` that a scan needs."""
 
 _JVM_FILES = 10_000
@@ -67,7 +68,7 @@ def read_table(
     schema, table_uri = snapshot.schema, snapshot.table_uri
     check_scannable(table_uri, snapshot.protocol, snapshot.metadata)
     predicate = None if where is None else predicate_of(spark, where, schema, table_uri)
-    files = snapshot.files(predicate, SCANNED_COLUMNS)
+    files = snapshot.files(predicate, (*SCANNED_COLUMNS, NUM_RECORDS.name))
     if DELETION_VECTORS not in reader_features(snapshot.protocol):
         refuse_deletion_vectors(table_uri, files)
     read = schema
@@ -86,7 +87,7 @@ def read_files(spark: SparkSession, files: pa.Table, table: TableFiles, columns:
 
     Args:
         spark: The session.
-        files: ``SCANNED_COLUMNS`` of ``ADD_FILE``.
+        files: ``SCANNED_COLUMNS`` of ``ADD_FILE``, and ``NUM_RECORDS`` where it is known.
         table: Where they lie.
         columns: Those of the table's columns that are wanted; all when None.
 

@@ -17,9 +17,9 @@ _MARK = "airflow_delta error: "
 
 
 def to_ipc(table: pa.Table) -> bytes:
-    """The table as bytes that a closure carries to the workers; Spark broadcasts closures above 1 MB."""
+    """The table as bytes, compressed, that a function carries to the workers; Spark broadcasts those above 1 MB."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
         writer.write_table(table)
     return sink.getvalue().to_pybytes()
 

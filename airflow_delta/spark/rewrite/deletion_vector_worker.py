@@ -5,7 +5,7 @@ Workers import this module: it knows no parser of predicates.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import PurePosixPath
@@ -45,7 +45,7 @@ class DeletionVectorWorker:
     Attributes:
         table: Where the files lie.
         directory: Where the deletion vectors go, below the root.
-        files: Columns ``path``, ``deletion_vector`` and ``num_records`` of all files, as bytes.
+        files: Columns ``path``, ``deletion_vector`` and ``num_records`` of files, and their numbers, ascending, as bytes.
     """
 
     table: TableFiles
@@ -58,32 +58,34 @@ class DeletionVectorWorker:
 
     def _written(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         files = from_ipc(self.files)
+        numbers = files["file"].to_numpy()
         deletion_vectors: dict[int, RowBitmap] = {}
+        counts: list[int] = []
         for number, rows in _by_file(batches):
             if number in deletion_vectors:
                 raise ValueError(f"the rows of file {number} do not stand together")
-            deletion_vectors[number] = self._deletion_vector(files, number, rows)
+            file = files.slice(np.searchsorted(numbers, number), 1).to_pylist()[0]
+            deletion_vectors[number] = self._deletion_vector(file, rows)
+            counts.append(self._num_records(file))
         if not deletion_vectors:
             return
         filesystem, root = self.table.locate.root
         if isinstance(filesystem, pafs.LocalFileSystem):
             filesystem.create_dir(str(PurePosixPath(root) / self.directory))
         written = write_deletion_vectors(filesystem, root, deletion_vectors.values(), directory=self.directory)
-        numbers = pa.array(list(deletion_vectors), pa.int32())
-        counts = pa.array([self._num_records(files, number) for number in deletion_vectors], pa.int64())
-        yield pa.RecordBatch.from_arrays([numbers, counts, *written.flatten()], schema=RESULT)
+        columns = [pa.array(list(deletion_vectors), pa.int32()), pa.array(counts, pa.int64()), *written.flatten()]
+        yield pa.RecordBatch.from_arrays(columns, schema=RESULT)
 
-    def _deletion_vector(self, files: pa.Table, number: int, rows: pa.Int64Array) -> RowBitmap:
+    def _deletion_vector(self, file: Mapping[str, Any], rows: pa.Int64Array) -> RowBitmap:
         """All rows of the file that are gone now."""
-        going = RowBitmap.from_positions(rows)
-        former: Any = files["deletion_vector"][number].as_py()
-        return going if former is None else going.union(self.table.hidden_rows(files["path"][number].as_py(), former))
+        going, former = RowBitmap.from_positions(rows), file["deletion_vector"]
+        return going if former is None else going.union(self.table.hidden_rows(file["path"], former))
 
-    def _num_records(self, files: pa.Table, number: int) -> int:
-        known: int | None = files["num_records"][number].as_py()
+    def _num_records(self, file: Mapping[str, Any]) -> int:
+        known: int | None = file["num_records"]
         if known is not None:
             return known
-        filesystem, path = self.table.locate(files["path"][number].as_py())
+        filesystem, path = self.table.locate(file["path"])
         return int(pq.read_metadata(path, filesystem=filesystem).num_rows)
 
 

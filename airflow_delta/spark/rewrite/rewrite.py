@@ -11,6 +11,7 @@ rows, every row carries its id over, and the version that last changed it; a cha
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -25,10 +26,20 @@ from airflow_delta.core.data_files.compression import codec_for_arrow
 from airflow_delta.core.data_files.row_ids import RowIds
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.spark.io.file_tasks import spread_by_file
+from airflow_delta.spark.io.map_files import map_files
 from airflow_delta.spark.io.table_files import TableFiles
+from airflow_delta.spark.io.tasks import file_work, packed, task_count
 from airflow_delta.spark.io.worker_values import to_ipc, typed_worker_errors
-from airflow_delta.spark.rewrite.rewrite_worker import INPUT_COLUMNS, RESULT, RESULT_DDL, RewriteWorker
-from airflow_delta.spark.rewrite.row_changes import DROP, MARKS, NO_ROW, OUTPUT, ROW
+from airflow_delta.spark.rewrite.rewrite_worker import (
+    INPUT_COLUMNS,
+    RESULT,
+    RESULT_DDL,
+    ChangeWorker,
+    ConcatenationWorker,
+    RewriteWorker,
+)
+from airflow_delta.spark.rewrite.row_changes import MARKS, OUTPUT, ROW
+from airflow_delta.spark.session import cores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -74,11 +85,13 @@ class FileRewrite:
 
     def concatenate(self, spark: SparkSession, *, clock: Clock = system_clock) -> Rewritten:
         """Write every output with all rows of its inputs."""
-        outputs = len(self.outputs.unique())
-        calls = spark.range(0, outputs, 1, max(outputs, 1)).select(
-            F.col("id").cast("int").alias(OUTPUT), F.lit(NO_ROW).alias(ROW), F.lit(False).alias(DROP)
-        )
-        return self._run(calls, clock)
+        if not len(self.inputs):
+            return Rewritten()
+        work = np.bincount(self.outputs, weights=file_work(self.inputs["size"])).astype(np.float64)
+        tasks = packed(work, task_count(work.sum(), len(work), cores(spark)))[self.outputs.to_numpy()]
+        inputs = self._numbered(self.inputs, self.outputs)
+        worker = partial(ConcatenationWorker, self._worker)
+        return self._rewritten(map_files(spark, inputs, tasks, worker, RESULT_DDL), clock)
 
     def change(self, changes: DataFrame, changed: pa.Array, *, clock: Clock = system_clock) -> Rewritten:
         """Write the outputs that the changes name, with the changes applied, and no others.
@@ -93,19 +106,28 @@ class FileRewrite:
         row_ids = self._row_ids
         if row_ids and row_ids.version_column and set(changes.columns) - set(MARKS):
             changes = changes.withColumn(row_ids.version_column, F.lit(None).cast("bigint"))
-        inputs = self.inputs.filter(pc.is_in(self.outputs, changed))
-        return self._run(spread_by_file(changes, OUTPUT, changed, inputs).sortWithinPartitions(OUTPUT, ROW), clock)
+        is_changed = pc.is_in(self.outputs, changed)
+        inputs = self.inputs.filter(is_changed)
+        ordered = spread_by_file(changes, OUTPUT, changed, inputs).sortWithinPartitions(OUTPUT, ROW)
+        worker = ChangeWorker(
+            rewrite=self._worker,
+            columns=tuple(ordered.columns),
+            inputs=to_ipc(self._numbered(inputs, self.outputs.filter(is_changed))),
+        )
+        # Spark parses the names of what it maps: dots and backticks would be syntax.
+        plainly_named = ordered.toDF(*map(str, range(len(ordered.columns))))
+        return self._rewritten(plainly_named.mapInArrow(worker, RESULT_DDL), clock)
 
     @property
     def _row_ids(self) -> RowIds | None:
         """How the rows carry their ids; None where they carry none, or are not written."""
         return RowIds.from_configuration(self.snapshot.metadata.configuration) if self.directory else None
 
-    def _run(self, ordered: DataFrame, clock: Clock) -> Rewritten:
+    @property
+    def _worker(self) -> RewriteWorker:
         table = TableFiles.of(self.snapshot)
         table.locate.check(self.inputs["path"])
-        worker = RewriteWorker(
-            columns=tuple(ordered.columns),
+        return RewriteWorker(
             table=table,
             directory=self.directory,
             change_directory=self.change_directory,
@@ -113,12 +135,16 @@ class FileRewrite:
             selection=StatisticsSelection.from_properties(self.snapshot.metadata.configuration),
             codec=codec_for_arrow(self.snapshot.metadata.configuration),
             row_ids=self._row_ids,
-            inputs=to_ipc(self.inputs.select(INPUT_COLUMNS).append_column(OUTPUT, self.outputs)),
         )
+
+    @staticmethod
+    def _numbered(inputs: pa.Table, outputs: pa.Array) -> pa.Table:
+        return inputs.select(INPUT_COLUMNS).append_column(OUTPUT, outputs)
+
+    def _rewritten(self, rewritten: DataFrame, clock: Clock) -> Rewritten:
+        """What the workers made, as the log takes it."""
         with typed_worker_errors():
-            # Spark parses the names of what it maps: dots and backticks would be syntax.
-            plainly_named = ordered.toDF(*map(str, range(len(ordered.columns))))
-            results = plainly_named.mapInArrow(worker, RESULT_DDL).toArrow().cast(RESULT)
+            results = rewritten.toArrow().cast(RESULT)
         read, written, changed = (sum(results[name].to_pylist()) for name in ("rows_read", "rows_written", "change_rows"))
         files, change_files = (results.filter(results[name].is_valid()).sort_by("output") for name in ("path", "change_path"))
         return Rewritten(

@@ -18,6 +18,7 @@ from airflow_delta.core.data_files.changed_rows import CHANGE_TYPE_FIELD
 from airflow_delta.core.data_files.compression import ending
 from airflow_delta.core.data_files.row_ids import RowIds
 from airflow_delta.core.schema import StructType
+from airflow_delta.spark.io.map_files import FileShares
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.io.worker_values import from_ipc, with_typed_errors
 from airflow_delta.spark.rewrite.row_changes import OUTPUT, RowChanges, changed_rows, with_changes
@@ -48,42 +49,29 @@ _NO_STATISTICS = StatisticsSelection(indexed_columns=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteWorker:
-    """Turns a partition of ordered changes into files and one ``RESULT`` row for each output.
+    """Writes new files out of existing ones, one ``RESULT`` row for each output.
 
     Attributes:
         table: Where the files lie.
         directory: Where the new ones go, below the root; None writes none.
         change_directory: Where files go that say what changed; None writes none.
-        columns: Names of the columns of changes, in the order in which they arrive.
         schema: The table's columns that data files hold.
         selection: Which columns get statistics.
         codec: How the files are compressed, as Arrow names it.
         row_ids: How rows carry their ids; None where they carry none.
-        inputs: ``INPUT_COLUMNS`` and ``OUTPUT``, ordered, as bytes.
     """
 
     table: TableFiles
     directory: str | None
     change_directory: str | None
-    columns: tuple[str, ...]
     schema: StructType
     selection: StatisticsSelection
     codec: str
     row_ids: RowIds | None
-    inputs: bytes
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The function that Spark maps over each partition."""
-        named = (batch.rename_columns(list(self.columns)) for batch in batches)
-        return with_typed_errors(self._results(RowChanges(named)))
-
-    def _results(self, changes: RowChanges) -> Iterator[pa.RecordBatch]:
-        inputs = from_ipc(self.inputs)
-        outputs = inputs[OUTPUT].to_numpy()
-        while (output := changes.next_output()) is not None:
-            first, end = np.searchsorted(outputs, [output, output + 1])
-            result = self._write(output, inputs.slice(first, end - first), changes)
-            yield pa.RecordBatch.from_pylist([result], schema=RESULT)
+    def write(self, output: int, inputs: pa.Table, changes: RowChanges) -> pa.RecordBatch:
+        """Write the output with all rows of its inputs (``INPUT_COLUMNS``), in their order, but for the changes."""
+        return pa.RecordBatch.from_pylist([self._write(output, inputs, changes)], schema=RESULT)
 
     def _write(self, output: int, inputs: pa.Table, changes: RowChanges) -> Mapping[str, object]:
         """Stream the inputs with their changes into a new file, and what changed into another; no rows make no file."""
@@ -137,6 +125,52 @@ class RewriteWorker:
 
     def _read(self, inputs: pa.Table) -> Iterator[tuple[pa.RecordBatch, pa.BooleanArray | None]]:
         return copied_rows(self.table, self._stored, self.row_ids, inputs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeWorker:
+    """Turns a partition of ordered changes into new files.
+
+    Attributes:
+        rewrite: Writes them.
+        columns: Names of the columns of changes, in the order in which they arrive.
+        inputs: ``INPUT_COLUMNS`` and ``OUTPUT``, ordered, as bytes.
+    """
+
+    rewrite: RewriteWorker
+    columns: tuple[str, ...]
+    inputs: bytes
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The function that Spark maps over each partition."""
+        named = (batch.rename_columns(list(self.columns)) for batch in batches)
+        return with_typed_errors(self._results(RowChanges(named)))
+
+    def _results(self, changes: RowChanges) -> Iterator[pa.RecordBatch]:
+        inputs = from_ipc(self.inputs)
+        outputs = inputs[OUTPUT].to_numpy()
+        while (output := changes.next_output()) is not None:
+            first, end = np.searchsorted(outputs, [output, output + 1])
+            yield self.rewrite.write(output, inputs.slice(first, end - first), changes)
+
+
+@dataclass(frozen=True, slots=True)
+class ConcatenationWorker:
+    """Writes outputs with all rows of their inputs; ``shares`` have ``INPUT_COLUMNS`` and ``OUTPUT``, ordered."""
+
+    rewrite: RewriteWorker
+    shares: FileShares
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The function that Spark maps over each partition."""
+        return with_typed_errors(self._results(batches))
+
+    def _results(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for inputs in self.shares.of(batches):
+            outputs = inputs[OUTPUT].to_numpy()
+            for output in np.unique(outputs).tolist():
+                first, end = np.searchsorted(outputs, [output, output + 1])
+                yield self.rewrite.write(output, inputs.slice(first, end - first), RowChanges(iter(())))
 
 
 def copied_rows(

@@ -14,7 +14,7 @@ from airflow_delta.core.data_files.changed_rows import DELETE, UPDATE_POSTIMAGE,
 OUTPUT = "__airflow_delta_output"
 """Column of changes: ordinal of the file that is written."""
 ROW = "__airflow_delta_row"
-"""Column of changes: position of the row in all that goes into the file; ``NO_ROW`` only requests the file."""
+"""Column of changes: position of the row in all that goes into the file."""
 DROP = "__airflow_delta_drop"
 """Column of changes: whether the row goes; else it takes the values of the remaining columns."""
 LIVES_ON = "__airflow_delta_lives_on"
@@ -22,8 +22,6 @@ LIVES_ON = "__airflow_delta_lives_on"
 
 MARKS = (OUTPUT, ROW, DROP, LIVES_ON)
 """The columns of changes that are none of the table's."""
-
-NO_ROW = -1
 
 
 class RowChanges:
@@ -66,9 +64,8 @@ class RowChanges:
             if first:
                 raise ValueError(f"changes are out of order: output {output} is requested, {self.next_output()} comes next")
             taken = int(np.searchsorted(self._rest.column(ROW)[:stop], end))
-            called = int(np.searchsorted(self._rest.column(ROW)[:taken], NO_ROW, side="right"))
-            if taken > called:
-                yield self._rest.slice(called, taken - called)
+            if taken:
+                yield self._rest.slice(0, taken)
             if taken < self._rest.num_rows:
                 self._rest = self._rest.slice(taken)
                 return

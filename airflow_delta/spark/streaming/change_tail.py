@@ -18,20 +18,16 @@ from airflow_delta.core.errors import ChangeDataNotRecordedError, InvalidStateme
 from airflow_delta.core.log.history import InCommitTimestamps, commit_timestamp, monotonic_times
 from airflow_delta.core.log.log_segment import list_log
 from airflow_delta.core.schema import StructType
+from airflow_delta.spark.change_feed.reader import COMMITTED_FILE, committed
 from airflow_delta.spark.streaming.log_tail import LogTail
 from airflow_delta.spark.streaming.offsets import StreamOffset
 from airflow_delta.spark.streaming.options import StreamOptions
-
-_STREAMED = pa.schema(
-    [*CHANGED_FILE, pa.field("size", pa.int64()), pa.field("version", pa.int64()), pa.field("time", pa.int64())]
-)
-"""``version`` and ``time`` (microseconds since the epoch) are the commit's."""
 
 
 class ChangeTail(LogTail):
     """As ``LogTail``, of changes."""
 
-    streamed = _STREAMED
+    streamed = COMMITTED_FILE
     splits_commits = False
 
     def __init__(self, log: DeltaLog, options: StreamOptions) -> None:
@@ -66,8 +62,9 @@ class ChangeTail(LogTail):
             "change_type": pa.repeat(pa.scalar(INSERT), len(files)),
             "shown_by": pa.nulls(len(files), CHANGED_FILE.field("shown_by").type),
             "hidden_by": files["deletion_vector"],
+            "size": files["size"],
         }
-        return _committed(pa.table(changes, schema=CHANGED_FILE), files["size"], version, snapshot.timestamp)
+        return committed(pa.table(changes, schema=CHANGED_FILE), version, snapshot.timestamp * 1000)
 
     def _of_commit(self, version: int) -> pa.Table:
         """The files that say what the commit of this version changed."""
@@ -77,7 +74,7 @@ class ChangeTail(LogTail):
             path = files["path"].filter(pc.is_null(files["partition_values"]))[0]
             detail = f"the removed file {path} has no partition values in the log"
             raise ChangeDataNotRecordedError(table=self._log.table_uri, version=version, detail=detail)
-        return _committed(files, _sizes(files, actions), version, self._time_of(version, actions))
+        return committed(files, version, self._time_of(version, actions) * 1000)
 
     def _time_of(self, version: int, actions: CommitActions) -> int:
         """When the commit was made, in milliseconds since the epoch."""
@@ -94,20 +91,3 @@ class ChangeTail(LogTail):
         if metadata.configuration.get(ENABLED, "").lower() != "true":
             detail = f"the property {ENABLED} was not true"
             raise ChangeDataNotRecordedError(table=self._log.table_uri, version=version, detail=detail)
-
-
-def _committed(files: pa.Table, sizes: pa.ChunkedArray, version: int, time: int) -> pa.Table:
-    """Files (``CHANGED_FILE``) of a commit as ``_STREAMED``."""
-    values = (version, time * 1000)
-    about = [pa.repeat(pa.scalar(value, pa.int64()), len(files)) for value in values]
-    return pa.table([*files.columns, sizes, *about], schema=_STREAMED)
-
-
-def _sizes(files: pa.Table, actions: CommitActions) -> pa.ChunkedArray:
-    """Bytes of the files, as the commit records them; 0 where it does not."""
-    recorded = pa.concat_tables(
-        [changed.select(["path", "size"]) for changed in (actions.adds, actions.removes, actions.changes)],
-        promote_options="permissive",
-    )
-    sizes = recorded["size"].take(pc.index_in(files["path"], value_set=recorded["path"].combine_chunks()))
-    return pc.fill_null(sizes, 0)

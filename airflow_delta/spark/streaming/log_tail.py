@@ -39,7 +39,7 @@ from airflow_delta.spark.streaming.options import LATEST, StreamOptions
 from airflow_delta.spark.streaming.stream_schema import stream_schema
 from airflow_delta.spark.supported_features import check_scannable
 
-_STREAMED = (*SCANNED_COLUMNS, "size")
+_STREAMED = SCANNED_COLUMNS
 
 _IDLE_VERSIONS = 10
 """After so many commits without a row the offset moves on nevertheless, so that cleaned up commits are not missed later.

@@ -63,7 +63,7 @@ class FilesPartition(InputPartition):  # type: ignore[misc]
     def rows(self) -> Iterator[pa.RecordBatch]:
         """The rows of the files, or the changes in them."""
         if self.of_changes:
-            yield from ChangeReader(table=self.table, columns=self.columns).of(self.value)
+            yield from ChangeReader(table=self.table, columns=self.columns).of(map(json.loads, self.value))
             return
         rows = self.table.rows(self.columns)
         for text in self.value:

@@ -12,16 +12,12 @@ from pyspark.sql import DataFrame
 
 from airflow_delta.core.actions import Metadata
 from airflow_delta.core.log.record_counts import record_counts
-from airflow_delta.core.schema import ArrayType, DataType, DecimalType, MapType, StructType
-from airflow_delta.core.schema.data_types import BINARY, BOOLEAN, BYTE, DATE, FLOAT, INTEGER, SHORT, STRING
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.transaction.table_properties import optimizes_writes, target_file_size
+from airflow_delta.spark.io.row_width import row_width
 from airflow_delta.spark.io.table_files import schema_of
 
 _BALANCED_SIZE = 128 << 20
-_WIDTHS: dict[DataType, int] = {BOOLEAN: 1, BYTE: 1, SHORT: 2, INTEGER: 4, DATE: 4, FLOAT: 4}
-_WIDTH, _TEXT_WIDTH, _ITEMS = 8, 16, 4
-_WIDE_DECIMAL = 18
 
 
 def size_settings(metadata: Metadata, snapshot: Snapshot | None) -> dict[str, str]:
@@ -54,21 +50,4 @@ def _bytes_per_row(metadata: Metadata, snapshot: Snapshot | None) -> float:
         rows = pc.sum(pa.chunked_array([record_counts(chunk) for chunk in files["stats"].chunks], pa.int64())).as_py()
         if rows:
             return float(max(1.0, pc.sum(files["size"]).as_py() / rows))
-    return float(_width(schema_of(metadata).without(metadata.partition_columns)))
-
-
-def _width(data_type: DataType) -> int:
-    """Bytes of a value, more or less."""
-    match data_type:
-        case StructType(fields):
-            return sum(_width(field.type) for field in fields) or 1
-        case ArrayType(element):
-            return _ITEMS * _width(element)
-        case MapType(key, value):
-            return _ITEMS * (_width(key) + _width(value))
-        case DecimalType(precision):
-            return _TEXT_WIDTH if precision > _WIDE_DECIMAL else _WIDTH
-        case _ if data_type in (STRING, BINARY):
-            return _TEXT_WIDTH
-        case _:
-            return _WIDTHS.get(data_type, _WIDTH)
+    return float(row_width(schema_of(metadata).without(metadata.partition_columns)))

@@ -10,7 +10,8 @@ from deltalake import write_deltalake
 
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.schema import StructType
-from airflow_delta.spark.dml.position_scan import FILE, ROW, PositionScan
+from airflow_delta.spark.dml.position_scan import FILE, POSITIONED, ROW, PositionScan
+from airflow_delta.spark.io.map_files import TASK, FileShares
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.io.worker_values import to_ipc
 
@@ -49,11 +50,11 @@ def scan(snapshot):
 
     def run(columns, keys, **options):
         files = snapshot.files().sort_by("modification_time")
+        shared = files.append_column(FILE, pa.array(range(len(FILES)), pa.int32())).select(POSITIONED)
         worker = PositionScan(
             table=TableFiles.of(snapshot),
             columns=StructType(tuple(snapshot.schema.find(name) for name in columns)),
-            files=to_ipc(files.select(["path", "partition_values", "deletion_vector", "base_row_id"])),
-            tasks=1,
+            shares=FileShares(files=to_ipc(shared.append_column(TASK, pa.array([0] * len(FILES), pa.int32()))), stride=4),
             keys=to_ipc(pa.table(keys)),
             **options,
         )

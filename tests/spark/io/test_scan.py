@@ -70,7 +70,7 @@ def reader(request, monkeypatch):
 
 def files(*paths):
     """Files as a scan takes them, of no partition and with no deletion vector."""
-    rows = [{"path": path, "partition_values": []} for path in paths]
+    rows = [{"path": path, "partition_values": [], "size": 1} for path in paths]
     return pa.Table.from_pylist(rows, schema=ADD_FILE).select(scan.SCANNED_COLUMNS)
 
 

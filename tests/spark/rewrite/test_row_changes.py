@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_delta.spark.rewrite.row_changes import DROP, NO_ROW, OUTPUT, ROW, RowChanges, with_changes
+from airflow_delta.spark.rewrite.row_changes import DROP, OUTPUT, ROW, RowChanges, with_changes
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("tags", pa.list_(pa.string()))])
 CHANGES = pa.schema(
@@ -55,15 +55,15 @@ def test_rows_change_one_by_one_however_both_streams_are_cut(decisions, row_piec
     files = [[{"id": row, "name": f"n{row}", "tags": [str(row)]} for row in range(len(decision))] for decision in decisions]
     changes, expected = [], {}
     for output, of_file in enumerate(decisions):
-        changes.append({OUTPUT: output, ROW: NO_ROW, DROP: False})
-        expected[output] = []
+        if any(of_file):
+            expected[output] = []
         for row, decision in enumerate(of_file):
             if decision == "drop":
                 changes.append({OUTPUT: output, ROW: row, DROP: True})
                 continue
             if decision is not None:
                 changes.append({OUTPUT: output, ROW: row, DROP: False, **decision})
-            expected[output].append(files[output][row] | (decision or {}))
+            expected.get(output, []).append(files[output][row] | (decision or {}))
     assert applied(files, changes, row_pieces, change_pieces) == expected
 
 
