@@ -205,6 +205,36 @@ def ship(
     output.uris(ship(destination, parsed_options(storage_option)), as_json=as_json)
 
 
+@app.command()
+def pack(
+    destination: Annotated[str, typer.Argument(metavar="FOLDER", help="URI of a folder that Spark can read.")],
+    *,
+    extra: Annotated[list[str] | None, typer.Option("--extra", help="s3, gcs or azure; may be repeated.")] = None,
+    package: Annotated[
+        list[str] | None, typer.Option("--package", help="Further package, installed here; may be repeated.")
+    ] = None,
+    python: Annotated[str | None, typer.Option("--python", help="The executors' Python, such as 3.11; default: this.")] = None,
+    platform: Annotated[
+        list[str] | None,
+        typer.Option("--platform", help="The executors' platform, such as manylinux_2_28_x86_64; default: this one."),
+    ] = None,
+    as_json: AsJson = False,
+    storage_option: StorageOptions = None,
+) -> None:
+    """Upload the Python packages that executors need, as an archive for spark.archives, and print the settings that use it."""
+    from airflow_delta.cli import output
+    from airflow_delta.cli.open_table import parsed_options
+    from airflow_delta.shipping.environment import Environment, pack
+
+    chosen = {"python": python} if python else {}
+    environment = Environment(
+        extras=tuple(extra or ()), packages=tuple(package or ()), platforms=tuple(platform or ()), **chosen
+    )
+    with output.working("Fetching packages"):
+        uri, conf = pack(destination, environment, parsed_options(storage_option))
+    output.environment(uri, conf, as_json=as_json)
+
+
 def _moment(timestamp: str | None, version: int | None) -> int | str | None:
     """What ``--timestamp`` says; a number of milliseconds is how ``history --json`` writes a time."""
     if timestamp is not None and version is not None:

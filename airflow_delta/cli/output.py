@@ -78,6 +78,14 @@ def uris(found: Iterable[str], *, as_json: bool) -> None:
         print(json_text({"uri": uri}) if as_json else uri)
 
 
+def environment(uri: str, conf: Mapping[str, str], *, as_json: bool) -> None:
+    """A packed environment, and the settings that use it."""
+    if as_json:
+        _print_json({"uri": uri, "conf": conf})
+    else:
+        _print(_pairs({"archive": uri, **conf}))
+
+
 def history(entries: Iterable[HistoryEntry], *, as_json: bool) -> None:
     """The commits, one a row."""
     if as_json:

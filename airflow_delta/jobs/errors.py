@@ -64,7 +64,10 @@ class MissingPackageError(DeltaError):
 
     code = "DELTA_MISSING_PACKAGE"
     message = "the {operation} on {table} needs the package {package}, which Spark's Python workers do not have"
-    remedy = "install it for the Python that PYSPARK_PYTHON (or spark.pyspark.python) names, on every node"
+    remedy = (
+        "install it for the Python that PYSPARK_PYTHON (or spark.pyspark.python) names, on every node; "
+        "or send it along: airflow-delta pack"
+    )
     table: str
     operation: str
     package: str

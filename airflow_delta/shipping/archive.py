@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,27 +17,41 @@ SHIPPED_PACKAGES = ("core", "spark", "jobs")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
+Member = tuple[str, Path]
+"""The name of a file in an archive, and the file."""
+
+
 @cache
 def archive_name() -> str:
     """The file name of this installation's archive, which names its content: equal sources have equal names anywhere."""
-    digest = hashlib.sha256()
-    for name, path in sorted(_members()):
-        digest.update(f"{name}\0{path.stat().st_size}\0".encode())
-        digest.update(path.read_bytes())
-    return f"airflow-delta-{digest.hexdigest()[:16]}.zip"
+    return f"airflow-delta-{content_digest(code_files())}.zip"
 
 
 def build_archive(directory: Path) -> Path:
     """Write the archive into a directory and return its path.
 
-    Equal sources give equal bytes (by one version of zlib) and an equal name, whatever the machine and the time.
-
     Args:
         directory: Must belong to this user alone: who can replace the file runs code on the cluster.
     """
-    path = directory / archive_name()
+    return write_archive(directory / archive_name(), code_files())
+
+
+def content_digest(members: Iterable[Member]) -> str:
+    """A hash of names and contents; equal ones have it on every machine."""
+    digest = hashlib.sha256()
+    for name, path in sorted(members):
+        digest.update(f"{name}\0{path.stat().st_size}\0".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def write_archive(path: Path, members: Iterable[Member]) -> Path:
+    """Write a zip file and return its path.
+
+    Equal members give equal bytes (by one version of zlib), whatever the machine and the time.
+    """
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, source in sorted(_members()):
+        for name, source in sorted(members):
             entry = zipfile.ZipInfo(name, date_time=_EPOCH)
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.external_attr = 0o644 << 16
@@ -45,7 +59,8 @@ def build_archive(directory: Path) -> Path:
     return path
 
 
-def _members() -> Iterator[tuple[str, Path]]:
+def code_files() -> Iterator[Member]:
+    """What runs on Spark, and below ``VENDOR_FOLDER`` the pure-Python packages it needs."""
     package = _package_folder("airflow_delta")
     yield "airflow_delta/__init__.py", package / "__init__.py"
     for name in SHIPPED_PACKAGES:
@@ -54,7 +69,7 @@ def _members() -> Iterator[tuple[str, Path]]:
         yield from _modules(_package_folder(vendored), f"{VENDOR_FOLDER}/{vendored}")
 
 
-def _modules(folder: Path, prefix: str) -> Iterator[tuple[str, Path]]:
+def _modules(folder: Path, prefix: str) -> Iterator[Member]:
     for path in folder.rglob("*.py"):
         below = path.relative_to(folder)
         if below.parts[0] != "tests":

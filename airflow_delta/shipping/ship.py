@@ -60,20 +60,25 @@ def ship(destination: str, storage_options: Mapping[str, Any] | None = None) -> 
         UnsupportedStorageError: No filesystem for the URI, or its package is missing.
         StorageAccessError: The storage refused.
     """
+    with TemporaryDirectory(prefix="airflow-delta-") as private:
+        archive = build_archive(Path(private))
+        files = {archive.name: archive} | {shipped_name(script): script for script in job_scripts()}
+        return upload(destination, files, storage_options)
+
+
+def upload(destination: str, files: Mapping[str, Path], storage_options: Mapping[str, Any] | None = None) -> list[str]:
+    """Put files into a folder and return their URIs; arguments, errors and what stays are those of ``ship``."""
     base = destination.rstrip("/")
     try:
         filesystem, root = url_to_fs(base, **(storage_options or {}))
     except (ValueError, ImportError) as error:
         raise UnsupportedStorageError(uri=base, detail=str(error)) from error
-    with TemporaryDirectory(prefix="airflow-delta-") as private:
-        archive = build_archive(Path(private))
-        files = {archive.name: archive} | {shipped_name(script): script for script in job_scripts()}
-        try:
-            filesystem.makedirs(root, exist_ok=True)
-            for name, path in files.items():
-                place, content = f"{root}/{name}", path.read_bytes()
-                if not (filesystem.exists(place) and filesystem.cat_file(place) == content):
-                    filesystem.pipe_file(place, content)
-        except PermissionError as error:
-            raise StorageAccessError(uri=base, detail=str(error)) from error
+    try:
+        filesystem.makedirs(root, exist_ok=True)
+        for name, path in files.items():
+            place, content = f"{root}/{name}", path.read_bytes()
+            if not (filesystem.exists(place) and filesystem.cat_file(place) == content):
+                filesystem.pipe_file(place, content)
+    except PermissionError as error:
+        raise StorageAccessError(uri=base, detail=str(error)) from error
     return [f"{base}/{name}" for name in files]

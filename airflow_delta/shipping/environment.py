@@ -1,0 +1,177 @@
+"""The environment of executors as an archive: what their Python needs, for ``spark.archives``.
+
+Not a virtual environment: that is a link to a Python at one place, with absolute paths. This is a folder for ``PYTHONPATH``,
+as ``pip install --target`` makes it, which lies anywhere and is used by any Python of its minor version.
+"""
+
+from __future__ import annotations
+
+import platform as machine
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distributions, version
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.storage.table_uri import local_path, scheme_of
+from airflow_delta.shipping.archive import Member, code_files, content_digest, write_archive
+from airflow_delta.shipping.errors import PipMissingError, WheelsNotFoundError
+from airflow_delta.shipping.ship import upload
+
+PACKAGES = ("pyarrow", "pandas")
+"""What executors need beside our code, which brings the rest."""
+
+EXTRAS = {"s3": ("s3fs",), "gcs": ("gcsfs",), "azure": ("adlfs", "azure-storage-blob")}
+"""Packages by the extras of ours that are of use to Spark: a driver on the cluster reads the log by them."""
+
+FOLDER = "airflow-delta"
+"""Where an executor finds the archive unpacked, below its working directory."""
+
+_PROGRAMS = frozenset({"bin", "Scripts"})  # their first lines name the Python that pip ran in
+_LEFT_OUT = frozenset({"tests", "include", "RECORD"})  # of each package: a tenth of the whole; RECORD lists the programs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """What an environment is packed for, and of what; the versions are those installed here.
+
+    Attributes:
+        extras: Keys of ``EXTRAS``.
+        packages: Names of further packages, which Python functions of users need.
+        python: The executors' Python, as ``3.11``.
+        platforms: Of the executors, by the names that wheels have, such as ``manylinux_2_28_x86_64``; empty for this machine's.
+
+    Raises:
+        InvalidStatementError: No such extra; a package is not installed; not a version, not a platform.
+    """
+
+    extras: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+    python: str = f"{sys.version_info.major}.{sys.version_info.minor}"
+    platforms: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for extra in self.extras:
+            if extra not in EXTRAS:
+                raise InvalidStatementError(statement=f"the extra {extra!r}", detail=f"expected one of {', '.join(EXTRAS)}")
+        if not re.fullmatch(r"3\.\d+", self.python):
+            raise InvalidStatementError(
+                statement=f"the Python {self.python!r}", detail="expected a minor version, such as 3.11"
+            )
+        for name in self.platforms:
+            if not re.fullmatch(r"\w+", name):
+                detail = "expected the name of a platform as in wheels, such as manylinux_2_28_x86_64"
+                raise InvalidStatementError(statement=f"the platform {name!r}", detail=detail)
+        self.requirements()
+
+    def requirements(self) -> list[str]:
+        """The packages with their versions; pip adds what these need."""
+        names = {*PACKAGES, *(name for extra in self.extras for name in EXTRAS[extra]), *self.packages}
+        return [f"{name}=={_installed(name)}" for name in sorted(names)]
+
+    @property
+    def platform(self) -> str:
+        """The platform's name."""
+        return ".".join(self.platforms) or f"{sys.platform}_{machine.machine()}"
+
+
+def pack(
+    destination: str, environment: Environment, storage_options: Mapping[str, Any] | None = None
+) -> tuple[str, dict[str, str]]:
+    """Put the archive into a folder on any filesystem that fsspec knows, unless it is there.
+
+    Args:
+        destination: URI of the folder. Who can write there runs code on the cluster.
+        environment: What to pack.
+        storage_options: As the filesystem takes them.
+
+    Returns:
+        The archive's URI, and the settings of Spark that make executors use it.
+
+    Raises:
+        PipMissingError: This Python has no pip.
+        WheelsNotFoundError: Pip did not find the packages.
+        UnsupportedStorageError: No filesystem for the URI, or its package is missing.
+        StorageAccessError: The storage refused.
+    """
+    with TemporaryDirectory(prefix="airflow-delta-") as private:
+        archive = build_environment(Path(private), environment)
+        [uri] = upload(destination, {archive.name: archive}, storage_options)
+    return uri, settings(uri)
+
+
+def build_environment(directory: Path, environment: Environment) -> Path:
+    """Write the archive into a directory and return its path; its name and its bytes are those of its content.
+
+    Args:
+        directory: Must belong to this user alone: who can replace a file runs code on the cluster.
+        environment: What to pack.
+
+    Raises:
+        PipMissingError: This Python has no pip.
+        WheelsNotFoundError: Pip did not find the packages.
+    """
+    packages = directory / "packages"
+    _install(packages, directory / "constraints.txt", environment)
+    members = [*code_files(), *_installed_files(packages)]
+    name = f"airflow-delta-python-{environment.python}-{environment.platform}-{content_digest(members)}.zip"
+    return write_archive(directory / name, members)
+
+
+def settings(uri: str) -> dict[str, str]:
+    """The settings that make executors unpack the archive and import from it, for ``conf``.
+
+    Args:
+        uri: The archive's, as fsspec or Hadoop names it.
+    """
+    match scheme_of(uri):
+        case "file":
+            archive = str(local_path(uri))
+        case "s3":
+            archive = f"s3a{uri[2:]}"
+        case _:
+            archive = uri
+    return {"spark.archives": f"{archive}#{FOLDER}", "spark.executorEnv.PYTHONPATH": FOLDER}
+
+
+def _install(target: Path, constraints: Path, environment: Environment) -> None:
+    if find_spec("pip") is None:
+        raise PipMissingError(executable=sys.executable)
+    # All versions of this environment: what the packages need in turn is the same here, there and the next time.
+    pins = {f"{package.name}=={package.version}" for package in distributions()}
+    requirements = environment.requirements()
+    constraints.write_text("\n".join(sorted(pins.difference(requirements))))
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
+    command += ["--no-compile", "--only-binary=:all:", "--target", str(target), "--constraint", str(constraints)]
+    command += ["--implementation", "cp", "--python-version", environment.python]
+    command += [option for name in environment.platforms for option in ("--platform", name)]
+    done = subprocess.run([*command, *requirements], capture_output=True, text=True, check=False)  # noqa: S603 - names are checked
+    if done.returncode != 0:
+        said = [line.removeprefix("ERROR: ") for line in done.stderr.splitlines() if line.startswith("ERROR: ")]
+        raise WheelsNotFoundError(
+            packages=tuple(requirements),
+            python=environment.python,
+            platform=environment.platform,
+            detail=" ".join(said) or done.stderr[-1_000:].strip(),
+        )
+
+
+def _installed_files(folder: Path) -> Iterator[Member]:
+    for path in folder.rglob("*"):
+        first, *others = path.relative_to(folder).parts
+        if path.is_file() and first not in _PROGRAMS and not _LEFT_OUT.intersection(others[:1]):
+            yield "/".join((first, *others)), path
+
+
+def _installed(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        detail = "expected an installed one, so that driver and executors have the same version; pip install it here first"
+        raise InvalidStatementError(statement=f"the package {name!r}", detail=detail) from None

@@ -1,0 +1,51 @@
+"""Errors of packing an environment, on the tree of ``airflow_delta.core.errors``.
+
+::
+
+    DeltaError
+    ├── PipMissingError      this Python has no pip
+    └── WheelsNotFoundError  pip did not find the packages
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_delta.core.errors import DeltaError
+
+
+@dataclass(kw_only=True, eq=False)
+class PipMissingError(DeltaError):
+    """This Python cannot run pip, which fetches the packages.
+
+    Attributes:
+        executable: The Python.
+    """
+
+    code = "DELTA_PIP_MISSING"
+    message = "expected pip in {executable}, found none"
+    remedy = "install it there: {executable} -m ensurepip; or, in an environment made by uv: uv pip install pip"
+    executable: str
+
+
+@dataclass(kw_only=True, eq=False)
+class WheelsNotFoundError(DeltaError):
+    """Pip did not find a wheel for each package.
+
+    Attributes:
+        packages: With their versions.
+        python: The minor version of the executors' Python.
+        platform: Of the executors.
+        detail: What pip said.
+    """
+
+    code = "DELTA_WHEELS_NOT_FOUND"
+    message = "expected wheels of {packages} for Python {python} on {platform}; pip says: {detail}"
+    remedy = (
+        "name a Python and a platform for which there are wheels of these versions, or install other versions here; "
+        "check that pip reaches its index (pip config list)"
+    )
+    packages: tuple[str, ...]
+    python: str
+    platform: str
+    detail: str
