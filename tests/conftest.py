@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
+from contextlib import nullcontext
 from importlib.resources import files
 from pathlib import Path
 
@@ -47,10 +48,18 @@ FLOORS = {
 EMULATED_STORES = {"s3", "gcs", "azure", "moto_server"}
 
 
-def pytest_collection_modifyitems(items):
+def pytest_addoption(parser):
+    told = "run the tests of `spark` over Spark Connect: a server at this address, or one of their own"
+    parser.addoption("--spark-connect", nargs="?", const="", metavar="ADDRESS", help=told)
+
+
+def pytest_collection_modifyitems(config, items):
     """Mark each test with its floor: ``core``, ``spark`` or ``airflow``, each of which includes those before it."""
+    is_over_connect = config.getoption("--spark-connect") is not None
     for item in items:
         item.add_marker(_floor(item.path.relative_to(Path(__file__).parent), item.fixturenames))
+        if is_over_connect and (classic := item.get_closest_marker("classic")):
+            item.add_marker(pytest.mark.skip(reason=classic.kwargs["reason"]))
         if _emulated_stores(item):
             item.add_marker("emulator")
 
@@ -143,8 +152,29 @@ def duckdb_connection():
 
 
 @pytest.fixture(scope="session")
-def spark():
-    """One small Spark in this process, in UTC, for all tests that need no process of its own."""
+def spark(request, tmp_path_factory):
+    """One small Spark in UTC for all tests that need no process of its own: in this process, or over Spark Connect."""
+    address = request.config.getoption("--spark-connect")
+    if address is None:
+        yield from _classic_session()
+    else:
+        yield from _connect_session(address, tmp_path_factory.mktemp("connect"))
+
+
+def _connect_session(address, folder):
+    from pyspark.sql import SparkSession
+
+    from airflow_delta.shipping.connect import add_code
+    from tests.connect_server import connect_server
+
+    with nullcontext(address) if address else connect_server(folder) as address:
+        session = SparkSession.builder.remote(address).getOrCreate()
+        add_code(session)
+        yield session
+        session.stop()
+
+
+def _classic_session():
     from pyspark.sql import SparkSession
 
     settings = {

@@ -12,3 +12,5 @@ needs_stream_source = pytest.mark.skipif(
 needs_doubled_quotes = pytest.mark.skipif(
     pyspark.__version__.startswith("4.0."), reason="Spark 4.0 reads 'it''s' as two texts, one behind the other"
 )
+
+looks_into_the_jvm = pytest.mark.classic(reason="the test looks into the JVM, which is out of reach over Spark Connect")

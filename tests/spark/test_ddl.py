@@ -6,6 +6,7 @@ import pytest
 
 from airflow_delta.core.schema import schema_json
 from airflow_delta.core.table_changes.ddl import parse_struct
+from tests.spark.needs import looks_into_the_jvm
 
 TEXTS = [
     "id BIGINT NOT NULL, day DATE COMMENT 'it''s'",
@@ -17,6 +18,7 @@ TEXTS = [
 ]
 
 
+@looks_into_the_jvm
 @pytest.mark.parametrize("text", TEXTS)
 def test_a_text_means_to_us_what_it_means_to_spark(spark, text):
     theirs = spark._jvm.org.apache.spark.sql.types.StructType.fromDDL(text).json()

@@ -20,8 +20,10 @@ from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.io.scan import read_table
 from airflow_delta.spark.session import session_settings
+from tests.spark.needs import looks_into_the_jvm
 
 
+@looks_into_the_jvm
 def test_names_are_compared_by_the_lower_case_of_java(spark):
     """Java 17 knows Unicode 13; letters that came later are the same to it in no other case."""
     from airflow_delta.core.schema.column_names import name_key  # noqa: PLC0415 - so that the other tests run on older code

@@ -6,6 +6,9 @@ from airflow_delta.core.errors import UnsupportedStorageError
 from airflow_delta.core.storage.log_store_filesystem import log_store_filesystem
 from airflow_delta.spark.hadoop.hadoop_log_store import HadoopLogStore
 from tests.core.storage.log_store_contract import LogStoreContract
+from tests.spark.needs import looks_into_the_jvm
+
+pytestmark = looks_into_the_jvm
 
 
 class TestHadoopLogStore(LogStoreContract):

@@ -12,6 +12,9 @@ from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.spark.hadoop.hadoop_log_store import HadoopLogStore
 from airflow_delta.spark.hadoop.table_log import lies_on_hadoop, table_log
 from airflow_delta.spark.io.scan import read_table
+from tests.spark.needs import looks_into_the_jvm
+
+pytestmark = looks_into_the_jvm
 
 
 @pytest.fixture

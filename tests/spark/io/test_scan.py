@@ -21,6 +21,7 @@ from airflow_delta.spark.io.scan import read_files, read_table
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.schema_conversion import from_spark
 from tests.golden_tables import TABLES
+from tests.spark.needs import looks_into_the_jvm
 
 NAMES = [
     "append_only",
@@ -179,6 +180,7 @@ def test_a_missing_file_is_named(spark, reader, write_rows, table):
     assert reader == "arrow" or isinstance(caught.value, CorruptDataFileError)
 
 
+@looks_into_the_jvm
 def test_many_files_are_listed_by_as_many_tasks_as_there_are_cores(spark, tmp_path):
     names = [f"f{number}.parquet" for number in range(100)]
     for name in names:

@@ -17,6 +17,7 @@ from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.schema_conversion import from_spark
 from airflow_delta.spark.statement import staged_rows
 from airflow_delta.spark.statement.staged_rows import write_rows
+from tests.spark.needs import looks_into_the_jvm
 
 
 def metadata_of(frame, *partition_columns, **configuration):
@@ -55,6 +56,7 @@ def test_files_lie_below_the_staging_directory_and_say_what_they_hold(rows, tabl
     assert not Path(table).exists()
 
 
+@looks_into_the_jvm
 def test_the_plan_is_computed_once(spark, rows, table):
     seen = spark.sparkContext.accumulator(0)
 

@@ -31,6 +31,7 @@ from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.optimize.optimize import optimize
 from airflow_delta.spark.statement.staged_rows import write_rows
 from airflow_delta.spark.write.write import write
+from tests.spark.needs import looks_into_the_jvm
 
 TEN = "SELECT id, CONCAT('n', id) AS name, id % 2 AS p FROM range(10)"
 
@@ -173,6 +174,7 @@ def test_of_two_writers_at_once_both_commit(spark, s3_table):
     assert s3_table.by_deltalake("id")[10:] == [(n,) for n in (*range(100, 105), *range(200, 205))]
 
 
+@looks_into_the_jvm
 def test_aggregates_are_taken_in_the_one_pass_that_writes(spark, s3_table):
     seen = spark.sparkContext.accumulator(0)
 

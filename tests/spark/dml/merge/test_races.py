@@ -14,6 +14,7 @@ from airflow_delta.core.errors import MetadataChangedError
 from airflow_delta.core.statements import MatchedDelete, MatchedUpdate, NotMatchedInsert
 from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.spark.statement import conflict_retry
+from tests.spark.needs import looks_into_the_jvm
 
 ADD = MatchedUpdate(assignments={"v": "target.v + source.v"})
 DAYS = pa.table({"id": [1, 2, 3, 4], "day": ["mon", "mon", "tue", "tue"], "v": [10, 20, 30, 40]})
@@ -130,6 +131,7 @@ def test_a_retry_uses_the_source_of_the_first_attempt(run_merge, interrupted, re
     assert result.metrics["numTargetRowsUpdated"] == 3
 
 
+@looks_into_the_jvm
 def test_a_source_that_a_lost_executor_kept_is_computed_again(spark, run_merge, interrupted, reference_rows, table):
     write_deltalake(table, DAYS)
 

@@ -1,0 +1,68 @@
+"""A Spark Connect server from pip's pyspark, as a process of the tests."""
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyspark
+
+HOME = Path(pyspark.__file__).parent
+SETTINGS = {
+    "spark.connect.grpc.binding.address": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+}
+START_SECONDS = 180
+
+
+@contextmanager
+def connect_server(folder):
+    """A server with two cores; its address. Its Python finds no code of ours, and nothing of it outlives the block."""
+    port = _free_port()
+    command = [HOME / "bin" / "spark-submit", "--master", "local[2]", "--driver-memory", "1g"]
+    for setting in (f"spark.connect.grpc.binding.port={port}", *(f"{name}={value}" for name, value in SETTINGS.items())):
+        command += ["--conf", setting]
+    command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
+    environment = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "SPARK_CONNECT_MODE_ENABLED"}}
+    environment |= {"SPARK_HOME": str(HOME), "PYSPARK_PYTHON": sys.executable}
+    log = folder / "server.log"
+    with log.open("wb") as output:
+        server = subprocess.Popen(command, cwd=folder, env=environment, stdout=output, stderr=output, preexec_fn=_end_with_tests)
+    try:
+        _wait_for(server, port, log)
+        yield f"sc://127.0.0.1:{port}"
+    finally:
+        server.kill()  # the scripts have become the JVM, which takes its Python workers with it
+        server.wait()
+
+
+def _end_with_tests():
+    """The server gets a signal when this process ends, in whatever way."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+def _wait_for(server, port, log):
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        assert server.poll() is None, log.read_text()
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+    raise TimeoutError(log.read_text())
+
+
+def _free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

@@ -1,0 +1,66 @@
+"""What a statement over Spark Connect finds in the text of a plan."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from airflow_delta.spark.io.read_marks import MARK, marked, shown_reads, shows_subquery
+
+PLAN = """== Parsed Logical Plan ==
+'SubqueryAlias not_looked_at
+
+== Analyzed Logical Plan ==
+id: bigint, name: string
+Filter (id#51L IN (list#52 []) OR (id#51L = scalar-subquery#53 []))
+:  :- Project [id#54L]
+:  :  +- SubqueryAlias {alias}
+:  :     +- Project [id#54L]
+:  :        +- Relation [id#54L] parquet
+:  +- Aggregate [max(id#55L) AS max(id)#57L]
+:     +- RelationV2[id#55L] delta
++- SubqueryAlias spark_catalog.default.foo
+   +- Relation [id#51L,name#52] csv
+
+== Optimized Logical Plan ==
+Relation [id#51L] orc
+
+== Physical Plan ==
+"""
+
+
+class Rows:
+    """Rows of a session of Spark Connect, as far as their alias."""
+
+    sparkSession = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()  # noqa: N815 - PySpark's name
+
+    def alias(self, name):
+        return name
+
+
+@pytest.fixture
+def alias():
+    return marked(Rows(), SimpleNamespace(mark=json.dumps({"table": "file:/lake/é", "newest": 3})))
+
+
+def test_reads_are_found_in_the_analyzed_plan_and_its_subqueries_and_what_is_ours_counts_once(alias):
+    marks = ("mark", '{"table": "file:/lake/\\u00e9", "newest": 3}')
+    assert [*shown_reads(PLAN.format(alias=alias))] == [
+        marks,
+        ("RelationV2", "[id#55L] delta"),
+        ("Relation", " [id#51L,name#52] csv"),
+    ]
+    assert marks[0] == MARK
+
+
+def test_rows_of_a_classic_session_stay_as_they_are():
+    rows = SimpleNamespace(sparkSession=object())
+    assert marked(rows, None) is rows
+
+
+@pytest.mark.parametrize(
+    ("inner", "is_shown"), [("", False), (":  +- Project [id#54L]\n:     +- Range (0, 3, step=1)\n", True)]
+)
+def test_a_second_branch_is_a_subquery(inner, is_shown):
+    analyzed = f"Filter (id#1L > scalar-subquery#2 [])\n{inner}+- SubqueryAlias target\n   +- LocalRelation <empty>, [id#1L]"
+    assert shows_subquery(f"== Analyzed Logical Plan ==\nid: bigint\n{analyzed}\n\n== Optimized Logical Plan ==\n") is is_shown
