@@ -76,8 +76,7 @@ def read_table(
         filtered = referenced_columns(predicate) if predicate else ()
         wanted = {name_key(name) for name in (*columns, *filtered)}
         read = StructType(tuple(field for field in schema.fields if name_key(field.name) in wanted))
-    table = TableFiles.of(snapshot, is_newest=is_newest)
-    rows = marked(read_files(spark, files, table, read), table)
+    rows = read_files(spark, files, TableFiles.of(snapshot, is_newest=is_newest), read)
     rows = rows if where is None else rows.filter(where)
     return rows if columns is None else rows.select(*map(quoted, columns))
 
@@ -106,8 +105,8 @@ def read_files(spark: SparkSession, files: pa.Table, table: TableFiles, columns:
     natives, others = files.filter(pc.invert(is_masked)), files.filter(is_masked)
     scans = [scan(spark, part, table, read, shown) for scan, part in ((jvm_scan, natives), (arrow_scan, others)) if len(part)]
     if not scans:
-        return no_rows(spark, table, shown)
-    return scans[0] if len(scans) == 1 else scans[0].unionAll(scans[1])
+        return marked(no_rows(spark, table, shown), table)
+    return marked(scans[0] if len(scans) == 1 else scans[0].unionAll(scans[1]), table)
 
 
 def suits_jvm(uris: Sequence[str]) -> bool:
