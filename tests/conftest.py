@@ -167,8 +167,8 @@ def _connect_session(address, folder):
     from airflow_delta.shipping.connect import add_code
     from tests.connect_server import connect_server
 
-    with nullcontext(address) if address else connect_server(folder) as address:
-        session = SparkSession.builder.remote(address).getOrCreate()
+    with nullcontext(address) if address else connect_server(folder) as reached:
+        session = SparkSession.builder.remote(reached).getOrCreate()
         add_code(session)
         yield session
         session.stop()

@@ -32,11 +32,20 @@ def connect_server(folder):
     for setting in (f"spark.connect.grpc.binding.port={port}", *(f"{name}={value}" for name, value in SETTINGS.items())):
         command += ["--conf", setting]
     command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
-    environment = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "SPARK_CONNECT_MODE_ENABLED"}}
+    environment = {
+        name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "SPARK_CONNECT_MODE_ENABLED"}
+    }
     environment |= {"SPARK_HOME": str(HOME), "PYSPARK_PYTHON": sys.executable}
     log = folder / "server.log"
     with log.open("wb") as output:
-        server = subprocess.Popen(command, cwd=folder, env=environment, stdout=output, stderr=output, preexec_fn=_end_with_tests)
+        server = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environment,
+            stdout=output,
+            stderr=output,
+            preexec_fn=_end_with_tests,  # noqa: PLW1509 - one call of the system, which takes no lock
+        )
     try:
         _wait_for(server, port, log)
         yield f"sc://127.0.0.1:{port}"

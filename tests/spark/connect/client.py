@@ -88,8 +88,9 @@ def workers_code(spark):
     """The folder or archive in which a worker finds this package."""
 
     def look(batches):
-        import airflow_delta  # noqa: PLC0415 - in the worker
         import pyarrow as pa  # noqa: PLC0415
+
+        import airflow_delta  # noqa: PLC0415 - in the worker
 
         for _ in batches:
             yield pa.RecordBatch.from_pydict({"place": [airflow_delta.__file__]})

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
+
 from tests.connect_server import connect_server
 
 CLIENT = Path(__file__).with_name("client.py")

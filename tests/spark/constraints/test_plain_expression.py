@@ -45,7 +45,7 @@ def test_what_a_text_calls_and_names_is_found(text, functions, names):
         ("id > 0 -- and java_method('a')", "the sign --"),
         ("id > 0 /* ' */", "the sign /*"),
         ("name = r'\\' OR java_method('a') = ''", "the sign r'"),
-        ("name = R\"\\\" OR x", 'the sign R"'),
+        ('name = R"\\" OR x', 'the sign R"'),
         ("exists(list, x -> x > java_method('a'))", "the sign ->"),
         ("name = '${env:SECRET", "the sign '$"),
         ("id > :x", "the sign :x"),

@@ -44,7 +44,7 @@ def rows(of):
         (F.lit(b"\x01\xff"), "X'01ff'"),
         (F.lit(Decimal("1.50")), "1.50BD"),
         (F.lit(1 << 40), "1099511627776L"),
-        (F.lit(True), "TRUE"),  # noqa: FBT003 - a value
+        (F.lit(True), "TRUE"),
         (F.call_function("my fn", F.col("a")), "`my fn`(a)"),
     ],
 )
