@@ -7,6 +7,7 @@
     ├── SparkAnalysisError   Spark refused the statement's SQL
     ├── AccessDeniedError    the storage refused the job
     ├── MissingPackageError  the cluster's Python lacks a package
+    ├── PythonMismatchError  driver and executors have different versions of Python
     ├── JobFailedError       internal error                         (retryable)
     ├── MaintenanceFailedError  some steps of a maintenance failed  (retryable)
     ├── TableUnhealthyError  a health check found problems
@@ -15,9 +16,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from airflow_delta.core.errors import DeltaError
+
+OTHER_PYTHON = re.compile(r"has different version: (?P<executors>[\d.]+) than that in driver: (?P<driver>[\d.]+)")
+"""How Spark says that a worker's Python is not the driver's."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -71,6 +76,24 @@ class MissingPackageError(DeltaError):
     table: str
     operation: str
     package: str
+
+
+@dataclass(kw_only=True, eq=False)
+class PythonMismatchError(DeltaError):
+    """The minor versions of Python differ between driver and executors, so that Spark runs no function there.
+
+    Attributes:
+        driver: The driver's version.
+        executors: That of the executor that was asked first.
+    """
+
+    code = "DELTA_PYTHON_MISMATCH"
+    message = "the {operation} on {table} expected the driver's Python {driver} on executors, found {executors}"
+    remedy = "name a Python {driver} there by spark.pyspark.python (or PYSPARK_PYTHON), or the executors' one for the driver"
+    table: str
+    operation: str
+    driver: str
+    executors: str
 
 
 @dataclass(kw_only=True, eq=False)

@@ -14,10 +14,18 @@ from pyspark.sql import SparkSession
 from airflow_delta.core.committed import committed_result, version_before
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import DeltaError
+from airflow_delta.core.least_versions import check_pyarrow
 from airflow_delta.core.statements import OperationResult, OptimizeStatement, Statement
 from airflow_delta.core.storage.storage_failures import storage_failure
 from airflow_delta.jobs.core_statements import commits_of, execute_in_core
-from airflow_delta.jobs.errors import AccessDeniedError, JobFailedError, MissingPackageError, SparkAnalysisError
+from airflow_delta.jobs.errors import (
+    OTHER_PYTHON,
+    AccessDeniedError,
+    JobFailedError,
+    MissingPackageError,
+    PythonMismatchError,
+    SparkAnalysisError,
+)
 from airflow_delta.jobs.outcome import with_dry_run_flag
 from airflow_delta.jobs.redaction import redact
 from airflow_delta.jobs.result import ResultDocument
@@ -40,6 +48,7 @@ def run(spark: SparkSession, spec: JobSpec) -> ResultDocument:
     """Run the spec. Never raises: errors are in the document."""
     began = time.monotonic()
     try:
+        check_pyarrow()
         log = table_log(spark, spec.statement.table)
         if commits_of(spec.statement) != "never" and spec.start_version is None and spec.earliest_commit_time is not None:
             spec = replace(spec, start_version=version_before(log, spec.earliest_commit_time))
@@ -102,6 +111,8 @@ def _typed_error(error: Exception, statement: Statement) -> DeltaError:
             return SparkAnalysisError(table=statement.table, operation=operation, condition=condition, detail=detail)
         case PythonException() if missing := _MISSING_PACKAGE.search(str(error)):
             return MissingPackageError(table=statement.table, operation=operation, package=missing["package"])
+        case PythonException() if other := OTHER_PYTHON.search(str(error)):
+            return PythonMismatchError(table=statement.table, operation=operation, **other.groupdict())
         case PermissionError():
             return AccessDeniedError(table=statement.table, detail=redact(str(error)))
         case OSError() if failure := storage_failure(error, statement.table):

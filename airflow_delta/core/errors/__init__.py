@@ -35,6 +35,7 @@
     ├── InvalidSchemaError             a schema that cannot be read
     ├── InvalidPartitionValueError     a partition value not of its column's type
     ├── UnsupportedTypeError           a type that Arrow or Delta does not have
+    ├── PackageTooOldError             a package older than the least one
     ├── SchemaMismatchError            rows that do not fit the table
     ├── ConstraintViolatedError        rows that break NOT NULL, an invariant or the replaced range
     ├── InvalidTableDefinitionError    what no table can be
@@ -149,6 +150,7 @@ from airflow_delta.core.errors.table_change import (
     InvalidTablePropertyError,
 )
 from airflow_delta.core.errors.unsupported import (
+    PackageTooOldError,
     UnsupportedFeatureError,
     UnsupportedReaderFeatureError,
     UnsupportedStorageError,
@@ -199,6 +201,7 @@ __all__ = [
     "MissingRecordCountError",
     "MultipleSourceRowsMatchedError",
     "NotConvertibleError",
+    "PackageTooOldError",
     "PathOutsideTableError",
     "PinNotRegisteredError",
     "ProtocolChangedError",

@@ -54,3 +54,22 @@ class UnsupportedTypeError(DeltaError):
     message = "values of the type {type} cannot be read or written"
     remedy = "leave the column out, or cast it to a type of Delta Lake"
     type: str
+
+
+@dataclass(kw_only=True, eq=False)
+class PackageTooOldError(DeltaError):
+    """A package is older than what the shipped code needs; found before any work is done.
+
+    Attributes:
+        found: The version.
+        needed: The least version.
+        python: Host and path of the Python that has the package.
+    """
+
+    code = "DELTA_PACKAGE_TOO_OLD"
+    message = "expected {package} {needed} or newer, found {found} ({python})"
+    remedy = "install a newer one there; executors can get it with the job: airflow-delta pack"
+    package: str
+    found: str
+    needed: str
+    python: str

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 
 from airflow_delta.core.errors import DeltaError
+from airflow_delta.core.least_versions import check_pyarrow
 from airflow_delta.core.storage.storage_failures import storage_failure
 from airflow_delta.spark.jvm import Py4JJavaError
 
@@ -32,6 +33,7 @@ def from_ipc(content: bytes) -> pa.Table:
 def with_typed_errors(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """In a worker: the batches, with a typed error in a shape that survives Spark, which makes a text of it."""
     try:
+        check_pyarrow()
         yield from batches
     except Exception as error:
         typed = error if isinstance(error, DeltaError) else storage_failure(error, "the table's data files")
