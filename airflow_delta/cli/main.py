@@ -168,19 +168,35 @@ def restore(
 @app.command()
 def doctor(
     table: Annotated[
-        str | None, typer.Argument(metavar="[TABLE]", help="The table to check; without it, this installation.")
+        str | None,
+        typer.Argument(
+            metavar="[TABLE]", help="The table to check; without it, this installation. With --spark: a folder for tables."
+        ),
     ] = None,
     *,
     log_only: Annotated[bool, typer.Option("--log-only", help="Check the log only; do not list the data files.")] = False,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="Check what a cluster has and lacks, by a job; it tries to write into the folder.")
+    ] = False,
+    master: Annotated[str | None, typer.Option("--master", help="With --spark: the cluster; default: spark-submit's.")] = None,
+    conf: Annotated[
+        list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="With --spark: setting of Spark; may be repeated.")
+    ] = None,
     as_json: AsJson = False,
     storage_option: StorageOptions = None,
 ) -> None:
-    """Check the health of a table, or of this installation. Exits with 1 if anything is wrong."""
+    """Check the health of a table, of this installation, or of a cluster. Exits with 1 if anything is wrong."""
     from airflow_delta.cli import output
     from airflow_delta.cli.installation import check_installation
     from airflow_delta.cli.open_table import open_observed_table
     from airflow_delta.core.operations.table_health import check_health
 
+    if spark:
+        from airflow_delta.cli.cluster import check_cluster
+
+        with output.working("Running the job"):
+            report = check_cluster(table, master, conf or ())
+        raise typer.Exit(0 if output.cluster(report, as_json=as_json) else 1)
     if table is None:
         health = check_installation()
     else:

@@ -226,6 +226,23 @@ def health(found: TableHealth, *, as_json: bool) -> None:
     console.print(f"[bold]{_shown(found.table)}[/bold]{version}: {verdict}, {len(found.findings)} findings. {figures}".rstrip())
 
 
+def cluster(report: Mapping[str, Any], *, as_json: bool) -> bool:
+    """What a cluster has, and what is wrong with it, the worst first; returns whether there is no error."""
+    findings = [
+        Finding(**{**found, "severity": Severity(found["severity"]), "files": tuple(found["files"])})
+        for found in report["findings"]
+    ]
+    is_sound = all(finding.severity is not Severity.ERROR for finding in findings)
+    if as_json:
+        _print_json({"facts": report["facts"], "findings": report["findings"]})
+    else:
+        rows: dict[str, list[str]] = {}
+        for name, text in report["table"]:
+            rows.setdefault(_shown(name), []).append(text)
+        _print(_pairs(rows), *map(_finding, findings), f"{'no errors' if is_sound else 'not sound'}, {len(findings)} findings")
+    return is_sound
+
+
 def error(found: DeltaError | OSError, *, as_json: bool) -> None:
     """What went wrong and what to do about it."""
     if isinstance(found, DeltaError):

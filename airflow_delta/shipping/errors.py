@@ -1,10 +1,11 @@
-"""Errors of packing an environment, on the tree of ``airflow_delta.core.errors``.
+"""Errors of packing an environment and of submitting, on the tree of ``airflow_delta.core.errors``.
 
 ::
 
     DeltaError
     ├── PipMissingError      this Python has no pip
-    └── WheelsNotFoundError  pip did not find the packages
+    ├── WheelsNotFoundError  pip did not find the packages
+    └── SubmitFailedError    spark-submit printed no report
 """
 
 from __future__ import annotations
@@ -48,4 +49,22 @@ class WheelsNotFoundError(DeltaError):
     packages: tuple[str, ...]
     python: str
     platform: str
+    detail: str
+
+
+@dataclass(kw_only=True, eq=False)
+class SubmitFailedError(DeltaError):
+    """``spark-submit`` is missing, or ended without the report it was run for.
+
+    Attributes:
+        detail: The end of what it printed.
+    """
+
+    code = "DELTA_SUBMIT_FAILED"
+    message = "expected a report of {command}, found none: {detail}"
+    remedy = (
+        "name the master and its settings as spark-submit takes them; in cluster mode the report is in the driver's log: "
+        "submit the script that airflow-delta ship uploads"
+    )
+    command: str
     detail: str

@@ -45,7 +45,7 @@ def test_help_loads_neither_arrow_nor_airflow_nor_spark():
 
 
 def test_every_command_has_help():
-    for command in ("history", "detail", "files", "diff", "checkpoint", "vacuum", "restore", "doctor", "ship"):
+    for command in ("history", "detail", "files", "diff", "checkpoint", "vacuum", "restore", "doctor", "ship", "pack"):
         assert "Usage" in run(command, "--help")
 
 
@@ -186,6 +186,55 @@ def test_the_doctor_examines_this_installation():
     (found,) = run_json("doctor")
     assert not [finding for finding in found["findings"] if finding["severity"] == "error"]
     assert re.search(r"pyarrow \d", found["table"])
+
+
+REPORT = {
+    "table": [["Spark", "4.2.0 on yarn"], ["executors", "Python 3.11"], ["executors", "Python \x1b[2J3.12"]],
+    "facts": {"spark": "4.2.0"},
+    "findings": [
+        {"severity": "error", "code": "PACKAGE_MISSING", "text": "expected pyarrow", "remedy": "send it", "files": []}
+    ],
+}
+SUBMIT = """#!{python}
+import json, sys
+assert "--conf" in sys.argv and sys.argv[-2:] == ["--json", "s3a://lake/tables"], sys.argv
+print("something that Spark prints")
+print({report!r})
+sys.exit(1)
+"""
+
+
+@pytest.fixture
+def spark_submit(tmp_path, monkeypatch):
+    """Put a program in the place of spark-submit, which prints this text."""
+
+    def put(report):
+        program = tmp_path / "spark-submit"
+        program.write_text(SUBMIT.format(python=sys.executable, report=report))
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+
+    return put
+
+
+def test_the_doctor_of_a_cluster_prints_what_its_job_reports_and_ends_with_1(spark_submit):
+    spark_submit(json.dumps(REPORT))
+    command = ("doctor", "--spark", "s3a://lake/tables", "--master", "yarn", "--conf", "spark.a=b")
+    (found,) = run_json(*command, code=1)
+    assert found == {"facts": REPORT["facts"], "findings": REPORT["findings"]}
+    shown = run(*command, code=1)
+    assert "Spark" in shown
+    assert r"Python \x1b[2J3.12" in shown
+    assert "error PACKAGE_MISSING expected pyarrow" in shown
+
+
+def test_a_job_without_a_report_is_an_error_with_what_spark_submit_printed(spark_submit, capsys):
+    spark_submit("no report")
+    with pytest.raises(SystemExit):
+        main(["doctor", "--spark", "s3a://lake/tables", "--json"])
+    found = json.loads(capsys.readouterr().err)
+    assert found["code"] == "DELTA_SUBMIT_FAILED"
+    assert "AssertionError" in found["attributes"]["detail"]
 
 
 @pytest.mark.parametrize("as_json", [True, False])

@@ -6,10 +6,12 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from airflow_delta.core import least_versions
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.errors import (
     CorruptLogError,
     ExpectationFailedError,
+    PackageTooOldError,
     SchemaMismatchError,
     TableNotFoundError,
     VersionNotFoundError,
@@ -23,11 +25,12 @@ from airflow_delta.core.statements import (
     VacuumStatement,
     WriteStatement,
 )
-from airflow_delta.jobs.errors import MissingPackageError
+from airflow_delta.jobs.errors import MissingPackageError, PythonMismatchError
 from airflow_delta.jobs.main import main
 from airflow_delta.jobs.run import run
 from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.spark.errors import ExpectationUnreadableError
+from airflow_delta.spark.io.worker_values import typed_worker_errors, with_typed_errors
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 
@@ -139,6 +142,37 @@ def test_a_package_that_the_workers_lack_is_named(spark, flights):
     found = run(spark, JobSpec(statement=WriteStatement(table=f"{flights}2", source=source))).typed_error()
     assert isinstance(found, MissingPackageError)
     assert found.package == "pandas"
+
+
+def test_executors_with_another_python_are_named_with_both_versions(spark, flights):
+    def broken(_):  # what Spark raises in a worker
+        raise RuntimeError("Python in worker has different version: 3.10 than that in driver: 3.11, PySpark cannot run")
+
+    spark.udf.register("broken", broken)
+    source = SqlSource("SELECT id, broken(delay) AS delay FROM feed", views={"feed": TableSource(str(flights))})
+    found = run(spark, JobSpec(statement=WriteStatement(table=f"{flights}2", source=source))).typed_error()
+    assert isinstance(found, PythonMismatchError)
+    assert (found.driver, found.executors) == ("3.11", "3.10")
+
+
+def test_a_driver_with_an_old_pyarrow_is_refused_before_any_work(spark, flights, feed, monkeypatch):
+    monkeypatch.setattr(least_versions, "LEAST_PYARROW", (999, 0))
+    document = run(spark, JobSpec(statement=merge_of(flights, TableSource(str(feed)))))
+    assert isinstance(document.typed_error(), PackageTooOldError)
+    assert document.exit_code == 65
+    assert rows(flights) == [(1, 10), (2, 20), (3, 30)]
+
+
+def test_a_worker_with_an_old_pyarrow_is_a_typed_error_on_the_driver(spark, flights):
+    def old(batches):
+        least, least_versions.LEAST_PYARROW = least_versions.LEAST_PYARROW, (999, 0)
+        try:
+            yield from with_typed_errors(batches)
+        finally:
+            least_versions.LEAST_PYARROW = least  # other tests get the same process
+
+    with pytest.raises(PackageTooOldError, match=r"expected pyarrow 999\.0 or newer"), typed_worker_errors():
+        spark.range(1).mapInArrow(old, "id LONG").collect()
 
 
 @pytest.mark.parametrize(

@@ -61,5 +61,6 @@ def test_of_a_new_statement_everything_is_missing():
 
 
 def test_no_script_and_no_runner_is_of_a_statement_that_is_none():
-    assert {script.stem.removeprefix("delta_") for script in job_scripts()} == {kind.type_name for kind in STATEMENTS}
+    scripts = {script.stem.removeprefix("delta_") for script in job_scripts()} - {"doctor"}  # it is about no table
+    assert scripts == {kind.type_name for kind in STATEMENTS}
     assert {*core_statements.RUNNERS, *spark_statements.RUNNERS} == {*STATEMENTS}

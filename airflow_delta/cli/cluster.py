@@ -1,0 +1,56 @@
+"""Check of the cluster that ``spark-submit`` reaches."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from airflow_delta.core.storage.table_uri import local_path, scheme_of
+from airflow_delta.shipping.errors import SubmitFailedError
+from airflow_delta.shipping.ship import local_code
+
+_LONGEST = 1_000  # characters of what spark-submit printed in an error
+
+
+def check_cluster(uri: str | None, master: str | None, conf: Iterable[str]) -> dict[str, Any]:
+    """The report of the job ``doctor``: ``table``, ``facts``, ``findings``.
+
+    Args:
+        uri: A folder for tables, where the job tries to write; None for no such test.
+        master: Spark's master URL; None for the one that is configured.
+        conf: ``KEY=VALUE`` each, as ``spark-submit`` takes them.
+
+    Raises:
+        SubmitFailedError: There is no ``spark-submit``, or it failed.
+    """
+    beside = Path(sys.executable).parent / "spark-submit"
+    program = shutil.which("spark-submit") or (str(beside) if beside.exists() else None)
+    if program is None:
+        detail = f"it is neither on the PATH nor beside {sys.executable}"
+        raise SubmitFailedError(command="spark-submit", detail=detail)
+    command = [program, *(["--master", master] if master else []), *(part for text in conf for part in ("--conf", text))]
+    folder = [] if uri is None else [str(local_path(uri)) if scheme_of(uri) == "file" else uri]
+    with TemporaryDirectory(prefix="airflow-delta-") as private:
+        code = local_code(Path(private), "doctor")
+        command += ["--py-files", code.archive, code.application, "--json", *folder]
+        environment = _driver_python(master) | os.environ
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)  # noqa: S603 - no shell
+    reports = [line for line in done.stdout.splitlines() if line.startswith('{"table"')]
+    if not reports:
+        detail = f"exit code {done.returncode}: {done.stderr.strip()[-_LONGEST:]}"
+        raise SubmitFailedError(command="spark-submit", detail=detail)
+    return dict(json.loads(reports[-1]))
+
+
+def _driver_python(master: str | None) -> dict[str, str]:
+    """This Python for the driver, as operators have it, unless the environment names one."""
+    is_local = (master or "local").startswith("local")
+    name = "PYSPARK_PYTHON" if is_local and "PYSPARK_DRIVER_PYTHON" not in os.environ else "PYSPARK_DRIVER_PYTHON"
+    return {} if "PYSPARK_PYTHON" in os.environ else {name: sys.executable}

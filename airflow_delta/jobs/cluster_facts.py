@@ -1,0 +1,201 @@
+"""What a cluster has: gathered by the driver, and by tasks on the executors that need nothing of ours."""
+
+from __future__ import annotations
+
+import platform
+import re
+import socket
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+from uuid import uuid4
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from airflow_delta.core.storage.data_filesystem import data_filesystem
+from airflow_delta.core.storage.table_uri import scheme_of
+from airflow_delta.jobs.errors import OTHER_PYTHON
+from airflow_delta.jobs.redaction import redact
+from airflow_delta.spark.errors import SparkFeatureMissingError, first_line
+from airflow_delta.spark.hadoop.table_log import table_log
+from airflow_delta.spark.io.data_paths import hadoop_uri
+from airflow_delta.spark.jvm import Py4JJavaError, hadoop_configuration, hadoop_gateway
+from airflow_delta.spark.spark_features import check_stream_source
+
+PACKAGES = ("pyarrow", "pandas", "numpy")
+
+_MOST_TASKS = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonFacts:
+    """One Python.
+
+    Attributes:
+        version: Its version.
+        executable: Its path.
+        packages: The versions of ``PACKAGES``; None where one cannot be imported.
+    """
+
+    version: str
+    executable: str
+    packages: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterFacts:
+    """What a cluster has.
+
+    Attributes:
+        spark: Spark's version.
+        master: Spark's master URL.
+        java: The version of the driver's Java.
+        driver: The driver's Python.
+        executors: The Pythons that tasks ran in, each once.
+        hosts: How many tasks ran on each host.
+        executors_failure: Why no Python function ran there; empty if one did.
+        missing_features: What this version of Spark cannot do.
+        filesystems: Hadoop's class for each scheme; None where it has none.
+        writes: For each URI, who could not write there and why: of ``driver``, ``executors`` and ``JVM`` those that were asked,
+            with an empty text where it worked.
+    """
+
+    spark: str
+    master: str
+    java: str
+    driver: PythonFacts
+    executors: tuple[PythonFacts, ...]
+    hosts: Mapping[str, int]
+    executors_failure: str
+    missing_features: tuple[str, ...]
+    filesystems: Mapping[str, str | None]
+    writes: Mapping[str, Mapping[str, str]]
+
+
+def cluster_facts(spark: SparkSession, uris: Iterable[str]) -> ClusterFacts:
+    """Gather the facts. Below each URI, where tables lie, an empty file is written and deleted; nothing else is changed.
+
+    Args:
+        spark: The session.
+        uris: Folders; also the schemes of filesystems that are looked up.
+    """
+    context, places = spark.sparkContext, [*uris]
+    look = python_facts()
+    found: list[tuple[str, PythonFacts]] = []
+    failure = ""
+    tasks = min(2 * context.defaultParallelism, _MOST_TASKS)
+    try:
+        answers = context.parallelize(range(tasks), tasks).mapPartitions(look).collect()
+        found = [(host, PythonFacts(version=v, executable=e, packages=dict(p))) for host, v, e, p in answers]
+    except (PySparkException, Py4JJavaError) as error:
+        failure = _reason(error)
+    [(_, version, executable, packages)] = look(iter(()))
+    executors = tuple({repr(facts): facts for _, facts in found}.values())
+    filesystems = {scheme: _hadoop_class(spark, scheme) for scheme in sorted({scheme_of(hadoop_uri(uri)) for uri in places})}
+    can_work = bool(executors) and all(facts.packages["pyarrow"] for facts in executors)
+    return ClusterFacts(
+        spark=spark.version,
+        master=context.master,
+        java=str(hadoop_gateway(spark, "")[0].java.lang.System.getProperty("java.version")),
+        driver=PythonFacts(version=version, executable=executable, packages=dict(packages)),
+        executors=executors,
+        hosts=dict(Counter(host for host, _ in found)),
+        executors_failure=failure,
+        missing_features=_missing_features(),
+        filesystems=filesystems,
+        writes={
+            uri: _writes(spark, uri, asks_jvm=filesystems[scheme_of(hadoop_uri(uri))] is not None, asks_executors=can_work)
+            for uri in places
+        },
+    )
+
+
+def python_facts() -> Callable[[Iterator[Any]], Iterator[tuple[str, str, str, tuple[tuple[str, str | None], ...]]]]:
+    """A function that Spark sends as code, not by its name: executors may have nothing by which to import ours."""
+    names = PACKAGES
+
+    def look(_: Iterator[Any]) -> Iterator[tuple[str, str, str, tuple[tuple[str, str | None], ...]]]:
+        packages: list[tuple[str, str | None]] = []
+        for name in names:
+            try:
+                packages.append((name, str(import_module(name).__version__)))
+            except Exception:  # noqa: BLE001 - a package that is there and broken fails in any way
+                packages.append((name, None))
+        yield socket.gethostname(), platform.python_version(), sys.executable, tuple(packages)
+
+    return look
+
+
+def _missing_features() -> tuple[str, ...]:
+    try:
+        check_stream_source()
+    except SparkFeatureMissingError as error:
+        return (error.claim(),)
+    return ()
+
+
+def _hadoop_class(spark: SparkSession, scheme: str) -> str | None:
+    jvm, _ = hadoop_gateway(spark, scheme)
+    try:
+        found = jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, hadoop_configuration(spark))
+    except Py4JJavaError:
+        return None
+    return str(found.getName())
+
+
+def _writes(spark: SparkSession, uri: str, *, asks_jvm: bool, asks_executors: bool) -> dict[str, str]:
+    name = f"_airflow_delta_probe_{uuid4().hex}"
+    probes: dict[str, Callable[[], None]] = {"driver": lambda: _write_as_log(spark, uri, name)}
+    if asks_executors:
+        probes["executors"] = lambda: _write_on_executor(spark, f"{uri.rstrip('/')}/{name}_x")
+    if asks_jvm:
+        probes["JVM"] = lambda: _write_in_jvm(spark, f"{hadoop_uri(uri).rstrip('/')}/{name}_jvm")
+    outcomes = {}
+    for who, probe in probes.items():
+        try:
+            probe()
+            outcomes[who] = ""
+        except Exception as error:  # noqa: BLE001 - whatever fails is the answer
+            outcomes[who] = _reason(error)
+    return outcomes
+
+
+def _write_as_log(spark: SparkSession, uri: str, name: str) -> None:
+    store = table_log(spark, uri).store
+    store.write(name, b"")
+    store.delete([name])
+
+
+def _write_on_executor(spark: SparkSession, uri: str) -> None:
+    def write(_: Iterator[Any]) -> Iterator[str]:
+        filesystem, path = data_filesystem(uri)
+        with filesystem.open_output_stream(path):
+            pass
+        filesystem.delete_file(path)
+        yield uri
+
+    spark.sparkContext.parallelize([0], 1).mapPartitions(write).collect()
+
+
+def _write_in_jvm(spark: SparkSession, uri: str) -> None:
+    jvm, _ = hadoop_gateway(spark, uri)
+    path = jvm.org.apache.hadoop.fs.Path(uri)
+    filesystem = path.getFileSystem(hadoop_configuration(spark))
+    filesystem.create(path).close()
+    filesystem.delete(path, False)
+
+
+def _reason(error: Exception) -> str:
+    """What a text of many lines says in the end: the error of a worker's Python, or of Java, its cause, or the first line."""
+    text = str(error)
+    if other := OTHER_PYTHON.search(text):
+        return other[0]
+    python = re.search(r"^\w[\w.]*(?:Error|Exception): .+", text, re.MULTILINE)
+    java = re.search(r"^: (.+)", text, re.MULTILINE)
+    cause = re.search(r"^Caused by: (.+)", text, re.MULTILINE) if java and "Job aborted" in java[1] else None
+    line = python[0] if python else cause[1] if cause else java[1] if java else first_line(error)
+    return redact(line)[:500]
