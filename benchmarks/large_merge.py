@@ -88,7 +88,7 @@ def main() -> int:
     options = parser.parse_args()
     rows = options.gib * _ROWS_PER_GIB
     with tempfile.TemporaryDirectory(prefix="benchmark-large-") as directory:
-        spark = _session(options.executors, directory)
+        spark = open_session(options.executors, directory)
         try:
             return 0 if all(list(_merges(spark, Path(directory), rows))) else 1
         finally:
@@ -140,7 +140,8 @@ def _is_right(table: Path, rows: int, merges: int) -> bool:
     return found == (rows, rows * (rows - 1) // 2, seen, rows)
 
 
-def _session(executors: int, directory: str) -> SparkSession:
+def open_session(executors: int, directory: str) -> SparkSession:
+    """A cluster of processes on this machine; their files lie in the directory."""
     root = str(Path(__file__).resolve().parents[1])
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))

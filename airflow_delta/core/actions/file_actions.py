@@ -72,7 +72,7 @@ NO_ADDS, NO_REMOVES, NO_CHANGES = (pa.Table.from_batches([], schema) for schema 
 
 
 def removes_of(files: pa.Table, *, deletion_timestamp: int, data_change: bool) -> pa.Table:
-    """The tombstones (``REMOVE_FILE``) of these active files (``ADD_FILE``)."""
+    """The tombstones (``REMOVE_FILE``) of these active files (``ADD_FILE``; what a tombstone need not say may lack)."""
     rows = len(files)
     columns = {
         "deletion_timestamp": pa.repeat(pa.scalar(deletion_timestamp, pa.int64()), rows),
@@ -80,6 +80,9 @@ def removes_of(files: pa.Table, *, deletion_timestamp: int, data_change: bool) -
         "extended_file_metadata": pa.repeat(pa.scalar(True), rows),
     }
     return pa.table(
-        [columns.get(field.name, files[field.name] if field.name in files.column_names else None) for field in REMOVE_FILE],
+        [
+            columns.get(field.name, files[field.name] if field.name in files.column_names else pa.nulls(rows, field.type))
+            for field in REMOVE_FILE
+        ],
         schema=REMOVE_FILE,
     )

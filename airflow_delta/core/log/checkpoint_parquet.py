@@ -20,7 +20,21 @@ from airflow_delta.core.log.parsed_statistics import statistics_json
 from airflow_delta.core.log.record_counts import NUM_RECORDS, record_counts
 
 RowFilter: TypeAlias = Callable[[pa.RecordBatch], pa.BooleanArray]
-"""Which files are wanted, by the columns ``FILTER_COLUMNS`` of some of them; without nulls."""
+"""Which files are wanted, by some columns of a number of them; without nulls."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileFilter:
+    """Chooses files before all of their columns are read.
+
+    Attributes:
+        columns: What it looks at, of ``ADD_FILE``.
+        rows: Which of them are wanted.
+    """
+
+    columns: pa.Schema
+    rows: RowFilter
+
 
 _BATCH_ROWS = 1 << 15
 _MOST_PER_BYTE = 200  # bytes of the columns for each byte of the file
@@ -56,19 +70,16 @@ class CheckpointFile:
                 found += actions.to_pylist()
         return found
 
-    def files(
-        self, action: str, schema: pa.Schema, row_filter: RowFilter | None, filter_columns: pa.Schema
-    ) -> Iterator[pa.RecordBatch]:
+    def files(self, action: str, schema: pa.Schema, file_filter: FileFilter | None) -> Iterator[pa.RecordBatch]:
         """The file actions of a kind, columns ``schema``.
 
         Args:
             action: ``add`` or ``remove``.
             schema: Fields of ``ADD_FILE`` or ``REMOVE_FILE``, and ``NUM_RECORDS``.
-            row_filter: Which ones; all when None. Of a row group without such ones nothing more is read.
-            filter_columns: The columns that ``row_filter`` is called with.
+            file_filter: Which ones; all when None. Of a row group without such ones nothing more is read.
         """
         for group in self._groups(action):
-            masks = [row_filter(batch) for batch in group.columns(filter_columns)] if row_filter else None
+            masks = [file_filter.rows(batch) for batch in group.all_columns(file_filter.columns)] if file_filter else None
             if masks is None or any(pc.any(mask).as_py() for mask in masks):
                 yield from replace(group, masks=masks).all_columns(schema)
 

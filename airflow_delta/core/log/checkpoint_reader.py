@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from airflow_delta.core.actions import ADD_FILE, REMOVE_FILE, DomainMetadata, Metadata, Protocol, SetTransaction
-from airflow_delta.core.log.checkpoint_parquet import CheckpointFile, RowFilter
+from airflow_delta.core.log.checkpoint_parquet import CheckpointFile, FileFilter
 from airflow_delta.core.log.corrupt_log_errors import corrupt_log_errors
 from airflow_delta.core.log.file_names import referenced_sidecar
 from airflow_delta.core.log.json_file_actions import file_actions
@@ -38,8 +38,9 @@ from airflow_delta.core.storage.log_store import LogStore
 _READERS = 4  # Files of one checkpoint under way at once; each is decoded by all cores.
 _HEADER = (PROTOCOL, METADATA, TRANSACTION, DOMAIN, CHECKPOINT_METADATA, SIDECAR)
 
-FILTER_COLUMNS = pa.schema([ADD_FILE.field("partition_values")])
-"""The columns by which files may be chosen before their other columns are read."""
+BY_PARTITION = pa.schema([ADD_FILE.field("partition_values")])
+BY_STATISTICS = pa.schema([ADD_FILE.field("partition_values"), ADD_FILE.field("stats")])
+"""Columns by which files may be chosen before their other columns are read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -85,7 +86,10 @@ def read_header(store: LogStore, checkpoint: Checkpoint) -> CheckpointHeader:
 
 
 def read_active_files(
-    store: LogStore, checkpoint: Checkpoint, columns: Sequence[str] | None = None, row_filter: RowFilter | None = None
+    store: LogStore,
+    checkpoint: Checkpoint,
+    columns: Sequence[str] | None = None,
+    file_filter: FileFilter | None = None,
 ) -> pa.Table:
     """The live files.
 
@@ -93,14 +97,14 @@ def read_active_files(
         store: The table.
         checkpoint: Any kind.
         columns: Names of ``ADD_FILE`` and ``NUM_RECORDS``; all of ``ADD_FILE`` when None.
-        row_filter: Which files, by their columns ``FILTER_COLUMNS``; all when None.
+        file_filter: Which files; all when None.
 
     Raises:
         CorruptLogError: A file is missing or not what its name says, or an action is not what the protocol says.
     """
     known = pa.schema([*ADD_FILE, NUM_RECORDS])
     schema = ADD_FILE if columns is None else pa.schema([known.field(name) for name in columns])
-    return _file_actions(store, checkpoint, "add", schema, row_filter)
+    return _file_actions(store, checkpoint, "add", schema, file_filter)
 
 
 def active_file_pieces(store: LogStore, checkpoint: Checkpoint) -> Iterator[pa.RecordBatch]:
@@ -110,7 +114,7 @@ def active_file_pieces(store: LogStore, checkpoint: Checkpoint) -> Iterator[pa.R
             yield from _from_json(_manifest(store, checkpoint), store.table_uri, "add", ADD_FILE, None)
         else:
             with _open(store, path) as file:
-                yield from file.files("add", ADD_FILE, None, FILTER_COLUMNS)
+                yield from file.files("add", ADD_FILE, None)
 
 
 def read_tombstones(store: LogStore, checkpoint: Checkpoint) -> pa.Table:
@@ -119,15 +123,19 @@ def read_tombstones(store: LogStore, checkpoint: Checkpoint) -> pa.Table:
 
 
 def _file_actions(
-    store: LogStore, checkpoint: Checkpoint, action: str, schema: pa.Schema, row_filter: RowFilter | None
+    store: LogStore,
+    checkpoint: Checkpoint,
+    action: str,
+    schema: pa.Schema,
+    file_filter: FileFilter | None,
 ) -> pa.Table:
     """Piece by piece: all texts together may be too long for one array."""
 
     def of(path: str) -> list[pa.RecordBatch]:
         if _is_json(path):
-            return _from_json(_manifest(store, checkpoint), store.table_uri, action, schema, row_filter)
+            return _from_json(_manifest(store, checkpoint), store.table_uri, action, schema, file_filter)
         with _open(store, path) as file:
-            return list(file.files(action, schema, row_filter, FILTER_COLUMNS))
+            return list(file.files(action, schema, file_filter))
 
     with memory_pool(), ThreadPoolExecutor(_READERS) as readers:
         paths = _paths(store, checkpoint)
@@ -145,13 +153,17 @@ def _paths(store: LogStore, checkpoint: Checkpoint) -> list[str]:
     return [*(status.path for status in checkpoint.files), *sidecars]
 
 
-def _from_json(text: LogText, table: str, action: str, schema: pa.Schema, row_filter: RowFilter | None) -> list[pa.RecordBatch]:
+def _from_json(
+    text: LogText, table: str, action: str, schema: pa.Schema, file_filter: FileFilter | None
+) -> list[pa.RecordBatch]:
     found = file_actions(table, [text])
-    files = with_record_counts(found.adds if action == "add" else found.removes, schema.names)
-    batches = files.cast(schema).to_batches()
-    return (
-        batches if row_filter is None else [batch.filter(row_filter(batch.select(FILTER_COLUMNS.names))) for batch in batches]
-    )
+    actions = found.adds if action == "add" else found.removes
+    files = with_record_counts(actions, schema.names).cast(schema)
+    if file_filter is None:
+        return files.to_batches()
+    pieces = actions.select(file_filter.columns.names).to_batches()
+    masks = pa.chunked_array([file_filter.rows(piece) for piece in pieces], pa.bool_())
+    return files.filter(masks).to_batches()
 
 
 def _documents(store: LogStore, checkpoint: Checkpoint, actions: Sequence[str]) -> dict[str, list[dict[str, Any]]]:

@@ -21,9 +21,11 @@ from airflow_delta.core.actions import (
     SetTransaction,
 )
 from airflow_delta.core.errors import CorruptLogError, LogGapError, VersionNotFoundError
-from airflow_delta.core.log.action_reconciliation import FileChanges, file_changes, path_with_two_deletion_vectors
-from airflow_delta.core.log.checkpoint_parquet import RowFilter
+from airflow_delta.core.log.action_reconciliation import FileChanges, file_changes, file_keys, path_with_two_deletion_vectors
+from airflow_delta.core.log.checkpoint_parquet import FileFilter, RowFilter
 from airflow_delta.core.log.checkpoint_reader import (
+    BY_PARTITION,
+    BY_STATISTICS,
     CheckpointHeader,
     active_file_pieces,
     read_active_files,
@@ -166,11 +168,31 @@ class LogReplay:
         The first time nothing of the other files is read but what ``row_filter`` reads; from the second time on everything is
         kept as of ``files``, which also says more about arguments and errors.
         """
-        is_cheap = self._was_chosen_from or self._known_files is not None or self._earlier_files is not None
-        if is_cheap or not self.segment.checkpoint:
+        if not self._may_forget():
             return self.files(columns)
-        self._was_chosen_from = True
-        return self._rebuilt([*dict.fromkeys((*_OF_KEYS, *columns))], row_filter).select(columns)
+        return self._rebuilt([*dict.fromkeys((*_OF_KEYS, *columns))], FileFilter(BY_PARTITION, row_filter)).select(columns)
+
+    def chosen(self, columns: Sequence[str], row_filter: RowFilter) -> pa.Table | None:
+        """The live files for which ``row_filter``, which looks at the columns ``BY_STATISTICS``, is true.
+
+        Statistics are read and forgotten piece by piece: they take more memory than all the rest. Only the first time; None
+        from the second time on, when everything is kept as of ``files``, which also says more about arguments and errors.
+        """
+        if not self._may_forget():
+            return None
+        files = self._rebuilt([*dict.fromkeys((*_OF_KEYS, *columns))], FileFilter(BY_STATISTICS, row_filter))
+        late = self._tail_changes.added  # which nobody has chosen from yet
+        is_wanted = [row_filter(piece) for piece in late.select(BY_STATISTICS.names).combine_chunks().to_batches()]
+        unwanted = file_keys(late.filter(pc.invert(pa.chunked_array(is_wanted, pa.bool_()))))
+        files = files.filter(pc.invert(pc.is_in(file_keys(files), unwanted))) if len(unwanted) else files
+        return files.select(columns)
+
+    def _may_forget(self) -> bool:
+        """Whether a choice of files costs less when what it looks at is not kept: the first one from a checkpoint."""
+        if self._was_chosen_from or self._known_files is not None or self._earlier_files is not None:
+            return False
+        self._was_chosen_from = self.segment.checkpoint is not None
+        return self._was_chosen_from
 
     def file_pieces(self) -> Iterator[pa.Table]:
         """The live files, columns ``ADD_FILE``, piece by piece; what is not known already is read and forgotten.
@@ -192,13 +214,13 @@ class LogReplay:
             yield files
         yield changes.added
 
-    def _rebuilt(self, columns: Sequence[str], row_filter: RowFilter | None) -> pa.Table:
+    def _rebuilt(self, columns: Sequence[str], file_filter: FileFilter | None) -> pa.Table:
         if self._earlier_files and {*columns} <= {*self._earlier_files[0].column_names}:
             before, news = self._earlier_files
             files = file_changes(news.adds, news.removes).active_files(before.select(columns))
         elif self.segment.checkpoint:
             try:
-                before = read_active_files(self._store, self.segment.checkpoint, columns, row_filter)
+                before = read_active_files(self._store, self.segment.checkpoint, columns, file_filter)
             except CorruptLogError as error:
                 return self._without_checkpoint(error).files(columns)
             files = self._tail_changes.active_files(before)

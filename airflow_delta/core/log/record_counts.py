@@ -11,10 +11,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_delta.core.actions.file_actions import ADD_FILE
 from airflow_delta.core.json_text import parse_json
 
 NUM_RECORDS = pa.field("num_records", pa.int64())
 """Physical rows of a file; null where its statistics lack them. Not a column of the log, but selected like one."""
+
+COUNTED_FILE = (*(name for name in ADD_FILE.names if name != "stats"), NUM_RECORDS.name)
+"""Columns of files with their number of rows instead of their statistics, which take more memory than all the rest."""
 
 _FIRST_MEMBER = r'^\s*\{\s*"numRecords"\s*:\s*(?P<count>[0-9]{1,18})\s*[,}]'
 """Where every known writer puts it; elsewhere the whole text is parsed."""

@@ -9,7 +9,7 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_delta.core.actions import ADD_FILE, CommitInfo, DomainMetadata, Metadata, Protocol, SetTransaction
+from airflow_delta.core.actions import ADD_FILE, NO_ADDS, CommitInfo, DomainMetadata, Metadata, Protocol, SetTransaction
 from airflow_delta.core.data_files.row_ids import RowIds
 from airflow_delta.core.errors import SchemaMismatchError
 from airflow_delta.core.log.history import InCommitTimestamps, commit_timestamp
@@ -168,11 +168,25 @@ class Snapshot:
         on_partitions = partition_part(predicate, partitions)
         for_predicate = ("partition_values",) if is_partition_only(predicate, partitions) else ("partition_values", "stats")
         needed = [*dict.fromkeys((*wanted, *for_predicate))]
+        if on_partitions == TRUE and "stats" in for_predicate and "stats" not in wanted:
+            chosen = self.replay.chosen(wanted, lambda batch: _may_hold(predicate, batch, schema, partitions))
+            if chosen is not None:
+                return chosen
         if on_partitions == TRUE:
             files = self.replay.files(needed)
         else:
             files = self.replay.candidates(needed, lambda batch: _may_hold(on_partitions, batch, schema, partitions))
         return filter_files(predicate, files, schema, partitions).select(wanted)
+
+    def completed(self, files: pa.Table) -> pa.Table:
+        """These live files, of which some columns are known, with all columns (``ADD_FILE``), in the same order."""
+        if not len(files):
+            return NO_ADDS
+        if {*ADD_FILE.names} <= {*files.column_names}:
+            return files
+        paths = files["path"].combine_chunks()
+        found = pa.concat_tables([piece.filter(pc.is_in(piece["path"], paths)) for piece in self.replay.file_pieces()])
+        return found.take(pc.index_in(paths, found["path"].combine_chunks()))
 
     def tombstones(self) -> pa.Table:
         """The removed files that the log still remembers (``REMOVE_FILE``)."""
@@ -222,4 +236,5 @@ class Snapshot:
 
 
 def _may_hold(predicate: Expression, files: pa.RecordBatch, schema: StructType, partitions: Sequence[str]) -> pa.BooleanArray:
-    return pc.not_equal(evaluate_files(predicate, pa.Table.from_batches([files]), schema, partitions), NO)
+    may_hold = pc.not_equal(evaluate_files(predicate, pa.Table.from_batches([files]), schema, partitions), NO)
+    return may_hold.combine_chunks() if isinstance(may_hold, pa.ChunkedArray) else may_hold

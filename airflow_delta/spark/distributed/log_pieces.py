@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from airflow_delta.core.actions import ADD_FILE, REMOVE_FILE
 from airflow_delta.core.errors import LogGapError
-from airflow_delta.core.log.checkpoint_parquet import CheckpointFile
+from airflow_delta.core.log.checkpoint_parquet import CheckpointFile, FileFilter
 from airflow_delta.core.log.corrupt_log_errors import corrupt_log_errors
 from airflow_delta.core.log.json_file_actions import VERSION, file_actions
 from airflow_delta.core.log.non_file_actions import LogText
@@ -73,7 +73,7 @@ class LogPiece:
         with corrupt_log_errors(store.table_uri, self.path), store.open_input(self.path) as stream:
             file = CheckpointFile(stream)
             for action, schema in (("add", ADD_FILE), ("remove", REMOVE_FILE)):
-                for batch in file.files(action, schema, _Range(self.start, self.stop), _BY_SIZE):
+                for batch in file.files(action, schema, FileFilter(_BY_SIZE, _Range(self.start, self.stop))):
                     if batch.num_rows:
                         versions = pa.repeat(pa.scalar(self.version, pa.int64()), batch.num_rows)
                         yield pa.Table.from_batches([batch]).append_column(VERSION, versions)

@@ -14,6 +14,7 @@ from airflow_delta.core.actions import NO_ADDS, NO_CHANGES, removes_of
 from airflow_delta.core.clock import Clock
 from airflow_delta.core.data_files.changed_rows import CHANGE_TYPE, INSERT, UPDATE_POSTIMAGE
 from airflow_delta.core.data_files.row_ids import ROW_ID
+from airflow_delta.core.log.record_counts import NUM_RECORDS
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.statements import Expectation
 from airflow_delta.spark.change_feed.recording import keep_rows, records_changes
@@ -26,15 +27,15 @@ from airflow_delta.spark.dml.staged_changes import MOVED, StagedChanges
 from airflow_delta.spark.errors import StagedFilesError
 from airflow_delta.spark.io.file_tasks import spread_by_file
 from airflow_delta.spark.io.row_tracking import row_id_column
+from airflow_delta.spark.io.row_width import stored_row_bytes
 from airflow_delta.spark.io.staging import StagingArea
+from airflow_delta.spark.io.tasks import task_count
 from airflow_delta.spark.rewrite.rewrite import FileRewrite, Rewritten
 from airflow_delta.spark.rewrite.row_changes import DROP, LIVES_ON, OUTPUT, ROW
 from airflow_delta.spark.schema_conversion import quoted, to_spark
 from airflow_delta.spark.statement.expectations import check_expectations
 from airflow_delta.spark.statement.staged_rows import StagedRows, write_change_rows, write_rows
 from airflow_delta.spark.statement.target_reads import TargetReads
-
-_INSERTED_ROWS_PER_TASK = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -83,14 +84,15 @@ def apply_changes(staged: StagedChanges, effects: RowEffects, staging: StagingAr
         ConstraintViolatedError: NULL in a column that is NOT NULL.
         StagedFilesError: Not as many rows were written as should have been.
     """
-    touched = staged.candidates.take(effects.touched_files)
+    touched = staged.snapshot.completed(staged.candidates.take(effects.touched_files))
     marks_rows = uses_deletion_vectors(staged.snapshot)
     records = _records(staged, effects, touched, marks_rows=marks_rows)
     # Updated rows that are not written in the place of their file: they have all their columns, and take their ids along.
     elsewhere = staged.of(ClauseKind.UPDATE) if marks_rows else F.col(MOVED)
     new_rows = effects.inserted + (effects.updated if marks_rows else effects.moved)
-    new = staged.rows.where(staged.of(ClauseKind.INSERT) | elsewhere).coalesce(new_rows // _INSERTED_ROWS_PER_TASK + 1)
-    marked = _mark_deleted(staged, effects, staging) if marks_rows else NO_ADDS
+    tasks = task_count(new_rows * _stored_row_bytes(staged), new_rows, 1)
+    new = staged.rows.where(staged.of(ClauseKind.INSERT) | elsewhere).coalesce(tasks)
+    marked = _mark_deleted(staged, effects, touched, staging) if marks_rows else NO_ADDS
     rewritten = _rewrite(staged, effects, staging, clock, elsewhere=elsewhere, writes=not marks_rows, records=records)
     inserted = _write(staged, new, staging) if new_rows else StagedRows()
     change_files = _write_new_row_changes(staged, new, staging) if new_rows and records else NO_CHANGES
@@ -123,6 +125,13 @@ def apply_deletion_vectors(touched: pa.Table, marked: pa.Table, clock: Clock) ->
         written=0,
         **_deletion_vector_counts(touched, marked),
     )
+
+
+def _stored_row_bytes(staged: StagedChanges) -> float:
+    """As of ``stored_row_bytes``, by files that are known already where there are any."""
+    snapshot, files = staged.snapshot, staged.candidates
+    files = files if len(files) else snapshot.files(columns=["size", NUM_RECORDS.name])
+    return stored_row_bytes(files, snapshot.schema.without(snapshot.partition_columns))
 
 
 def _deletion_vector_counts(touched: pa.Table, marked: pa.Table) -> dict[str, int]:
@@ -165,18 +174,17 @@ def check_new_rows(
     check_expectations(spark, expectations, new, views, table=staged.snapshot.table_uri, reads=reads)
 
 
-def _mark_deleted(staged: StagedChanges, effects: RowEffects, staging: StagingArea) -> pa.Table:
+def _mark_deleted(staged: StagedChanges, effects: RowEffects, touched: pa.Table, staging: StagingArea) -> pa.Table:
     """The touched files (``ADD_FILE``) with deletion vectors that also mark the deleted rows; none that keeps no row."""
     if not len(effects.touched_files):
         return NO_ADDS
     deleted = staged.rows.where(staged.of(ClauseKind.UPDATE, ClauseKind.DELETE)).select(FILE, POSITION)
-    touched = staged.candidates.take(effects.touched_files)
     only_positions = 1 / len(staged.snapshot.schema.fields)
     ordered = spread_by_file(deleted, FILE, effects.touched_files, touched, share=only_positions).sortWithinPartitions(
         FILE, POSITION
     )
     written = write_deletion_vectors(staged.snapshot, touched, effects.touched_files, ordered, staging)
-    return marked_files(staged.candidates, written)
+    return marked_files(touched, effects.touched_files, written)
 
 
 def _rewrite(

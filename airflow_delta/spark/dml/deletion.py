@@ -86,11 +86,12 @@ def _mark(spark: SparkSession, selection: Selection, candidates: pa.Table, stagi
     snapshot = selection.snapshot
     numbers = pa.array(range(len(candidates)), pa.int32())
     written = write_deletion_vectors(snapshot, candidates, numbers, selection.positions(spark, candidates), staging)
-    files = candidates.take(written["file"])
+    found = written["file"].combine_chunks()
+    files = candidates.take(found)
     deleted_before = pc.sum(pc.struct_field(files["deletion_vector"], "cardinality")).as_py() or 0
     return DeletedRows(
         files=files,
         rows=(pc.sum(written["cardinality"]).as_py() or 0) - deleted_before,
         scanned=time.monotonic(),
-        applied=apply_deletion_vectors(files, marked_files(candidates, written), clock) if len(files) else None,
+        applied=apply_deletion_vectors(files, marked_files(files, found, written), clock) if len(files) else None,
     )

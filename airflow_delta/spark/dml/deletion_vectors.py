@@ -47,10 +47,16 @@ def write_deletion_vectors(
         return deleted.mapInArrow(worker, RESULT_DDL).toArrow().cast(RESULT).sort_by("file")
 
 
-def marked_files(files: pa.Table, deletion_vectors: pa.Table) -> pa.Table:
-    """The files (``ADD_FILE``) with their new deletion vectors (``RESULT``); a file without rows left is not among them."""
+def marked_files(files: pa.Table, numbers: pa.Array, deletion_vectors: pa.Table) -> pa.Table:
+    """The files (``ADD_FILE``) with their new deletion vectors (``RESULT``); a file without rows left is not among them.
+
+    Args:
+        files: As they were.
+        numbers: What ``RESULT`` calls them: int32.
+        deletion_vectors: The new ones.
+    """
     left = deletion_vectors.filter(pc.less(deletion_vectors["cardinality"], deletion_vectors["num_records"])).combine_chunks()
-    marked = files.take(left["file"])
+    marked = files.take(pc.index_in(left["file"], numbers))
     members = [left[member.name].combine_chunks() for member in DELETION_VECTOR]
     stats = map(with_wide_bounds, marked["stats"].to_pylist(), left["num_records"].to_pylist())
     columns = {

@@ -89,8 +89,8 @@ class Selection:
         return is_exact(self.predicate) and is_partition_only(self.predicate, self.snapshot.partition_columns)
 
     def candidates(self) -> pa.Table:
-        """The files (``ADD_FILE``) that may hold such rows, the large ones first."""
-        return self.snapshot.files(self.predicate).sort_by([("size", "descending")])
+        """The files (``ADD_FILE``) that may hold such rows."""
+        return self.snapshot.files(self.predicate)
 
     def positions(self, spark: SparkSession, candidates: pa.Table) -> DataFrame:
         """``FILE`` and ``ROW`` of the rows in these files, in this order; all of a file in one partition."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial, reduce
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -43,7 +44,7 @@ class StagedChanges:
     Attributes:
         snapshot: The target.
         clauses: The statement's, bound to the target.
-        candidates: The files (``ADD_FILE``) that may hold matches; ``FILE`` counts them.
+        candidates: The files (``COUNTED_FILE`` at least) that may hold matches; ``FILE`` counts them.
         rows: One row for each pair that matches, each source row that a clause inserts and each target row without match that a
             clause changes: ``FILE``, ``ROW``, ``CLAUSE_INDEX``, ``MOVED`` and new values; of all columns where rows are
             inserted, else of those that updated rows have. ``ROW_ID`` where updated rows take their ids elsewhere; inserted
@@ -171,10 +172,12 @@ def scan_positions(
         unless=unless,
         row_ids=RowIds.from_configuration(snapshot.metadata.configuration) if columns.find(ROW_ID) else None,
     )
+    numbered = files.append_column(FILE, pa.array(np.arange(len(files)), pa.int32())).select([*POSITIONED, "size"])
+    large_first = numbered.sort_by([("size", "descending")])  # that no large one is begun when all others are done
     return map_files(
         spark,
-        files.append_column(FILE, pa.array(range(len(files)), pa.int32())).select(POSITIONED),
-        tasks_of_files(spark, files, share=len(columns.fields) / len(snapshot.schema.fields)),
+        large_first.select(POSITIONED),
+        tasks_of_files(spark, large_first, share=len(columns.fields) / len(snapshot.schema.fields)),
         lambda shares: scan(shares=shares),
         schema,
         size=estimated_size(files, snapshot.schema, columns),

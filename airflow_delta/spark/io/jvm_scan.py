@@ -19,6 +19,7 @@ from airflow_delta.core.schema.data_types import BOOLEAN, STRING
 from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.spark.io.data_paths import file_uri
 from airflow_delta.spark.io.table_files import READ_MARK, TableFiles
+from airflow_delta.spark.io.tasks import FOOTER_BYTES, task_count
 from airflow_delta.spark.jvm import analyzed
 from airflow_delta.spark.schema_conversion import quoted, to_spark
 from airflow_delta.spark.session import cores, session_settings
@@ -59,7 +60,8 @@ def jvm_scan(
             locate(path)
     uris = [file_uri(table.table_uri, path) for path in paths]
     try:
-        with session_settings(spark, {_LISTING_TASKS: str(cores(spark))}):
+        tasks = task_count(len(paths) * FOOTER_BYTES, len(paths), cores(spark))
+        with session_settings(spark, {_LISTING_TASKS: str(tasks)}):
             reader = spark.read.schema(to_spark(read)).options(**_READER_OPTIONS, **{READ_MARK: table.mark})
             rows = analyzed(reader.parquet(*uris))
     except AnalysisException as error:

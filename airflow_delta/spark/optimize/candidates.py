@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_delta.core.errors import InvalidPredicateError
-from airflow_delta.core.log.record_counts import record_counts
+from airflow_delta.core.log.record_counts import COUNTED_FILE, NUM_RECORDS, with_record_counts
 from airflow_delta.core.predicate import Expression, is_partition_only
 from airflow_delta.core.schema import StructField, StructType, partition_arrays
 from airflow_delta.core.snapshot.snapshot import Snapshot
@@ -33,14 +33,14 @@ def partition_fields(snapshot: Snapshot) -> list[StructField]:
 
 
 def candidates(snapshot: Snapshot, statement: OptimizeStatement, predicate: Expression | None) -> pa.Table:
-    """The small files (``ADD_FILE``), and those with many deleted rows, of the partitions that have enough of them.
+    """The small files (``COUNTED_FILE``), and those with many deleted rows, of the partitions that have enough of them.
 
     Args:
         snapshot: The table.
         statement: What to compact.
         predicate: As of ``named_partitions``.
     """
-    files = snapshot.files(predicate)
+    files = snapshot.files(predicate, COUNTED_FILE)
     target = target_file_size(snapshot, statement)
     is_small = pc.less(files["size"], min(statement.small_file_size or target, target))
     small = files.filter(pc.or_(is_small, hides_many_rows(files)))
@@ -52,7 +52,7 @@ def candidates(snapshot: Snapshot, statement: OptimizeStatement, predicate: Expr
 
 def hides_many_rows(files: pa.Table) -> pa.Array:
     """Which files are worth a rewrite just for the rows that their deletion vectors hide."""
-    rows = pa.chunked_array([record_counts(chunk) for chunk in files["stats"].chunks], pa.int64())
+    rows = with_record_counts(files, [NUM_RECORDS.name])[NUM_RECORDS.name]
     hidden = pc.struct_field(files["deletion_vector"], "cardinality")
     # Not safe: a file may claim more rows than a double counts exactly.
     hidden, rows_in_file = (counts.cast(pa.float64(), safe=False) for counts in (hidden, rows))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -20,16 +21,17 @@ from airflow_delta.core.clock import Clock, system_clock
 from airflow_delta.core.data_files import StatisticsSelection
 from airflow_delta.core.data_files.compression import codec_for_arrow
 from airflow_delta.core.data_files.row_ids import RowIds
-from airflow_delta.core.log.record_counts import record_counts
+from airflow_delta.core.log.record_counts import NUM_RECORDS, with_record_counts
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.spark.errors import StagedFilesError
-from airflow_delta.spark.io.file_tasks import file_task_count
+from airflow_delta.spark.io.file_tasks import tasks_of_files
+from airflow_delta.spark.io.map_files import map_files
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.io.tasks import task_count
-from airflow_delta.spark.io.worker_values import to_ipc, typed_worker_errors
+from airflow_delta.spark.io.worker_values import typed_worker_errors
 from airflow_delta.spark.optimize.partition_tree import SINGLE_LEAF, build_partition_tree
-from airflow_delta.spark.optimize.sampling import GROUP, SAMPLE_DDL, STEP, Paths, SampleWorker, unpacked
+from airflow_delta.spark.optimize.sampling import GROUP, SAMPLE_DDL, SEED, STEP, Paths, SampleWorker, unpacked
 from airflow_delta.spark.optimize.shuffle import (
     MESSAGES_DDL,
     WRITTEN,
@@ -83,14 +85,8 @@ class ClusteredRewrite:
         schema = self.snapshot.schema.without(self.snapshot.partition_columns)
         configuration = self.snapshot.metadata.configuration
         columns = CopiedColumns(schema=schema, row_ids=RowIds.from_configuration(configuration))
-        tasks = file_task_count(spark, self.inputs)
-        writer = ShuffleWriter(
-            table=TableFiles.of(self.snapshot),
-            columns=columns,
-            paths=self.paths,
-            placements=placements,
-            files=to_ipc(self._files),
-            tasks=tasks,
+        writer = partial(
+            ShuffleWriter, table=TableFiles.of(self.snapshot), columns=columns, paths=self.paths, placements=placements
         )
         output_writer = OutputWriter(
             table=TableFiles.of(self.snapshot),
@@ -100,7 +96,8 @@ class ClusteredRewrite:
             codec=codec_for_arrow(configuration),
         )
         with typed_worker_errors():
-            messages = _numbers(spark, tasks).mapInArrow(writer, MESSAGES_DDL)
+            tasks = tasks_of_files(spark, self.inputs)
+            messages = map_files(spark, self._files, tasks, lambda shares: writer(shares=shares), MESSAGES_DDL)
             buckets_per_file = max(placement.buckets_per_file for placement in placements.values())
             by_output = self._by_output(spark, messages, outputs, is_ordered_within=buckets_per_file > 1)
             results = by_output.mapInArrow(output_writer, WRITTEN_DDL).toArrow().cast(WRITTEN)
@@ -152,7 +149,7 @@ class ClusteredRewrite:
     def _samples(self, spark: SparkSession, files: np.ndarray) -> dict[int, list[bytes]]:
         """By group what ``SampleWorker`` found of the rows; only of groups that become some ``files``."""
         groups = self.groups.to_numpy()
-        counted = pa.chunked_array([record_counts(chunk) for chunk in self.inputs["stats"].chunks], pa.int64())
+        counted = with_record_counts(self.inputs, [NUM_RECORDS.name])[NUM_RECORDS.name]
         guessed = pc.divide(self.inputs["size"], _GUESSED_ROW_BYTES)
         rows = np.maximum(pc.coalesce(counted, guessed).to_numpy(), 1)
         share = min(1.0, _SAMPLED_FILES / max(1, int(np.sum(files[groups] > 0))))
@@ -169,16 +166,17 @@ class ClusteredRewrite:
             return {}
         sampled = self._files.append_column("size", self.inputs["size"]).take(pa.array(taken))
         top = {path[0] for path in self.paths}
-        tasks = file_task_count(spark, sampled)
-        worker = SampleWorker(
+        worker = partial(
+            SampleWorker,
             table=TableFiles.of(self.snapshot),
             columns=StructType(tuple(field for field in self.snapshot.schema.fields if field.name in top)),
             paths=self.paths,
-            files=to_ipc(sampled.drop_columns(["size"]).append_column(STEP, pa.array(steps, pa.int64()))),
-            tasks=tasks,
         )
+        drawn = sampled.drop_columns(["size"]).append_column(STEP, pa.array(steps, pa.int64()))
+        drawn = drawn.append_column(SEED, pa.array(range(len(taken)), pa.int64()))
+        tasks = tasks_of_files(spark, sampled)
         with typed_worker_errors():
-            results = _numbers(spark, tasks).mapInArrow(worker, SAMPLE_DDL).toArrow()
+            results = map_files(spark, drawn, tasks, lambda shares: worker(shares=shares), SAMPLE_DDL).toArrow()
         samples: dict[int, list[bytes]] = {}
         for group, content in zip(results["group"].to_pylist(), results["content"].to_pylist(), strict=True):
             samples.setdefault(group, []).append(content)
@@ -197,8 +195,3 @@ class ClusteredRewrite:
             "stats": written["stats"],
         }
         return pa.table([columns.get(field.name, pa.nulls(rows, field.type)) for field in ADD_FILE], schema=ADD_FILE)
-
-
-def _numbers(spark: SparkSession, tasks: int) -> DataFrame:
-    """The numbers of so many tasks, one for each."""
-    return spark.range(0, tasks, 1, tasks)

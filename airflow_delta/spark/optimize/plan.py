@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_delta.core.log.record_counts import COUNTED_FILE
 from airflow_delta.core.predicate import Expression
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OptimizeStatement
@@ -25,7 +26,7 @@ class OptimizePlan:
     """Which files are rewritten, and how.
 
     Attributes:
-        inputs: The files (``ADD_FILE``), group by group.
+        inputs: The files (``COUNTED_FILE``), group by group.
         groups: For each of them the ordinal of its group (int32), ascending without gaps. Each group is committed or lost as
             a whole; each lies in one partition.
         columns: By what the rows of a group are clustered; without columns, each group becomes one file.
@@ -81,7 +82,7 @@ def plan_of(snapshot: Snapshot, statement: OptimizeStatement, predicate: Express
     is_clustered = bool(clustered_by(snapshot))
     file_size = target_file_size(snapshot, statement)
     if is_clustered:
-        files = snapshot.files(predicate)
+        files = snapshot.files(predicate, COUNTED_FILE)
         inputs, groups = cubes_to_make(files, [path_text(path) for path in columns], full=statement.full)
     elif columns:
         inputs, groups = _whole_partitions(snapshot, statement, file_size, predicate)
@@ -95,7 +96,7 @@ def _whole_partitions(
     snapshot: Snapshot, statement: OptimizeStatement, file_size: int, predicate: Expression | None
 ) -> tuple[pa.Table, pa.Array]:
     """All files of the partitions in which an order of rows means anything: those of some files, and of one that is large."""
-    files = snapshot.files(predicate)
+    files = snapshot.files(predicate, COUNTED_FILE)
     if not len(files):
         return files, pa.array([], pa.int32())
     codes = partition_codes(files, partition_fields(snapshot)).to_numpy()

@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from airflow_delta.core.schema import StructType
+from airflow_delta.spark.io.map_files import FileShares
 from airflow_delta.spark.io.table_files import TableFiles
-from airflow_delta.spark.io.worker_values import from_ipc, with_typed_errors
+from airflow_delta.spark.io.worker_values import with_typed_errors
 from airflow_delta.spark.optimize.ordered_values import OrderedColumn
 from airflow_delta.spark.rewrite.rewrite_worker import INPUT_COLUMNS, copied_rows
 
@@ -22,6 +23,8 @@ GROUP = "group"
 """Column of files: those of one number are put in order together."""
 STEP = "step"
 """Column of files: one of so many rows is sampled."""
+SEED = "seed"
+"""Column of files: a number of its own, by which the rows of a file are drawn."""
 
 SAMPLE = pa.schema([("group", pa.int32()), ("content", pa.binary())])
 SAMPLE_DDL = "group int, content binary"
@@ -32,36 +35,31 @@ Paths = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleWorker:
-    """Reads every ``tasks``-th file, and gives one ``SAMPLE`` row for each piece of it.
+    """Reads files, and gives one ``SAMPLE`` row for each piece of one.
 
     Attributes:
         table: Where the files lie.
         columns: The table's columns that the paths lead into.
         paths: The columns that rows are compared by.
-        files: ``INPUT_COLUMNS``, ``GROUP`` and ``STEP``, as bytes.
-        tasks: How many workers share the files.
+        shares: ``INPUT_COLUMNS``, ``GROUP``, ``STEP`` and ``SEED``.
     """
 
     table: TableFiles
     columns: StructType
     paths: Paths
-    files: bytes
-    tasks: int
+    shares: FileShares
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The function that Spark maps over each partition of task numbers."""
         return with_typed_errors(self._sampled(batches))
 
     def _sampled(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        files = from_ipc(self.files)
-        for batch in batches:
-            for task in batch.column(0).to_pylist():
-                for number in range(task, len(files), self.tasks):
-                    file = files.slice(number, 1)
-                    group = file[GROUP][0].as_py()
-                    pieces = self._pieces(file, np.random.default_rng(number))
-                    samples = [{"group": group, "content": packed(piece)} for piece in pieces]
-                    yield pa.RecordBatch.from_pylist(samples, SAMPLE)
+        for files in self.shares.of(batches):
+            for number in range(len(files)):
+                file = files.slice(number, 1)
+                pieces = self._pieces(file, np.random.default_rng(file[SEED][0].as_py()))
+                samples = [{"group": file[GROUP][0].as_py(), "content": packed(piece)} for piece in pieces]
+                yield pa.RecordBatch.from_pylist(samples, SAMPLE)
 
     def _pieces(self, file: pa.Table, random: np.random.Generator) -> Iterator[list[OrderedColumn]]:
         step = file[STEP][0].as_py()

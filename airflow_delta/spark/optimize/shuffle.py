@@ -21,8 +21,9 @@ from airflow_delta.core.data_files import DataFileWriter, StatisticsSelection
 from airflow_delta.core.data_files.compression import ending
 from airflow_delta.core.data_files.row_ids import RowIds
 from airflow_delta.core.schema import StructType, arrow_schema
+from airflow_delta.spark.io.map_files import FileShares
 from airflow_delta.spark.io.table_files import TableFiles
-from airflow_delta.spark.io.worker_values import from_ipc, with_typed_errors
+from airflow_delta.spark.io.worker_values import with_typed_errors
 from airflow_delta.spark.optimize.ordered_values import OrderedColumn, Values
 from airflow_delta.spark.optimize.partition_tree import PartitionTree
 from airflow_delta.spark.optimize.sampling import GROUP, Paths
@@ -91,39 +92,34 @@ class CopiedColumns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShuffleWriter:
-    """Reads every ``tasks``-th file and gives its rows, bucket by bucket.
+    """Reads files and gives their rows, bucket by bucket.
 
     Attributes:
         table: Where the files lie.
         columns: What is read of them.
         paths: The columns that rows are compared by.
         placements: By group.
-        files: ``INPUT_COLUMNS`` and ``GROUP``, by group, as bytes.
-        tasks: How many workers share the files.
+        shares: ``INPUT_COLUMNS`` and ``GROUP``, by group.
     """
 
     table: TableFiles
     columns: CopiedColumns
     paths: Paths
     placements: Mapping[int, Placement]
-    files: bytes
-    tasks: int
+    shares: FileShares
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The function that Spark maps over each partition of task numbers."""
         return with_typed_errors(self._messages(batches))
 
     def _messages(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        files = from_ipc(self.files)
-        for batch in batches:
-            for task in batch.column(0).to_pylist():
-                of_task = files.take(pa.array(np.arange(task, len(files), self.tasks)))
-                groups = of_task[GROUP].to_numpy()
-                bounds = [0, *(np.flatnonzero(np.diff(groups)) + 1).tolist(), len(groups)]
-                for first, end in pairwise(bounds):
-                    placement = self.placements[int(groups[first])]
-                    for rows in self._pieces(of_task.slice(first, end - first)):
-                        yield self._in_buckets(rows, placement)
+        for files in self.shares.of(batches):
+            groups = files[GROUP].to_numpy()
+            bounds = [0, *(np.flatnonzero(np.diff(groups)) + 1).tolist(), len(groups)]
+            for first, end in pairwise(bounds):
+                placement = self.placements[int(groups[first])]
+                for rows in self._pieces(files.slice(first, end - first)):
+                    yield self._in_buckets(rows, placement)
 
     def _pieces(self, files: pa.Table) -> Iterator[pa.RecordBatch]:
         """The rows of these files, many at a time: the more, the fewer and larger are the messages."""

@@ -242,3 +242,25 @@ def test_two_of_an_action_that_a_commit_may_hold_once_are_reported_with_their_li
     with pytest.raises(CorruptLogError, match="line 3: a second") as caught:
         handmade.paths()
     assert caught.value.file == commit_path(1)
+
+
+@pytest.mark.parametrize("where", ["id = 2 OR id = 6", "id > 100", "id >= 0", "p = '1' AND id > 2", "id < 3 OR p = '2'"])
+def test_the_same_files_are_chosen_whether_their_statistics_are_kept_or_not(where):
+    handmade = partitioned()
+    kept = sorted(handmade.log.snapshot().files(where)["path"].to_pylist())
+    snapshot = handmade.log.snapshot()
+    for _ in range(3):
+        found = snapshot.files(where, COUNTED)
+        assert found.column_names == COUNTED
+        assert sorted(found["path"].to_pylist()) == kept
+
+
+def test_chosen_files_are_completed_in_their_order():
+    snapshot = partitioned().log.snapshot()
+    found = snapshot.files("id >= 3", ["path", "size"]).sort_by([("path", "descending")])
+    completed = snapshot.completed(found)
+    assert completed.schema == ADD_FILE
+    assert completed["path"].to_pylist() == found["path"].to_pylist() == ["p=2/6", "p=2/3", "p=1/5"]
+    assert completed["stats"].to_pylist() == [stats(6), stats(3), stats(5)]
+    assert snapshot.completed(completed) is completed
+    assert snapshot.completed(found.slice(0, 0)).equals(ADD_FILE.empty_table())

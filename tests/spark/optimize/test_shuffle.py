@@ -8,10 +8,11 @@ from deltalake import write_deltalake
 
 from airflow_delta.core.data_files import StatisticsSelection
 from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.spark.io.map_files import TASK, FileShares
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.io.worker_values import to_ipc
 from airflow_delta.spark.optimize.partition_tree import build_partition_tree
-from airflow_delta.spark.optimize.sampling import GROUP, STEP, SampleWorker, unpacked
+from airflow_delta.spark.optimize.sampling import GROUP, SEED, STEP, SampleWorker, unpacked
 from airflow_delta.spark.optimize.shuffle import CopiedColumns, OutputWriter, Placement, ShuffleWriter
 from airflow_delta.spark.rewrite.rewrite_worker import INPUT_COLUMNS
 
@@ -25,9 +26,10 @@ def test_rows_are_sampled_and_shuffled_into_their_files(tmp_path):
     files = snapshot.files().select(INPUT_COLUMNS).append_column(GROUP, pa.array([0, 0, 1], pa.int32()))
     tasks = [pa.RecordBatch.from_pydict({"id": [0]}), pa.RecordBatch.from_pydict({"id": [1]})]
 
-    sampler = SampleWorker(
-        table=table, columns=schema, paths=(("s",),), files=to_ipc(files.append_column(STEP, pa.array([2, 2, 2]))), tasks=2
-    )
+    shared = files.append_column(TASK, pa.array([0, 1, 1], pa.int32()))
+    sampled = shared.append_column(STEP, pa.array([2, 2, 2])).append_column(SEED, pa.array([0, 1, 2]))
+    shares = FileShares(files=to_ipc(sampled), stride=1)
+    sampler = SampleWorker(table=table, columns=schema, paths=(("s",),), shares=shares)
     samples = pa.Table.from_batches(sampler(iter(tasks)))
     (column,) = unpacked([sample["content"] for sample in samples.to_pylist() if sample["group"] == 0])
     assert 800 < len(column.values) < 1_200
@@ -40,7 +42,8 @@ def test_rows_are_sampled_and_shuffled_into_their_files(tmp_path):
         1: Placement(tree=build_partition_tree([codes], 1), begins=(), buckets_per_file=1, first_output=5),
     }
     columns = CopiedColumns(schema=schema, row_ids=None)
-    writer = ShuffleWriter(table=table, columns=columns, paths=(("s",),), placements=placements, files=to_ipc(files), tasks=2)
+    shares = FileShares(files=to_ipc(shared), stride=1)
+    writer = ShuffleWriter(table=table, columns=columns, paths=(("s",),), placements=placements, shares=shares)
     messages = pa.Table.from_batches(writer(iter(tasks))).sort_by([("output", "ascending"), ("bucket", "ascending")])
     output_writer = OutputWriter(table=table, directory="new", columns=columns, selection=StatisticsSelection(), codec="snappy")
     written = pa.Table.from_batches(output_writer(iter(messages.to_batches()))).to_pylist()

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 
 from airflow_delta.core.committed import SOURCES_KEY
 from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.log.record_counts import COUNTED_FILE
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OperationResult
 from airflow_delta.spark.constraints.identity import identity_tags, with_marks
@@ -52,7 +53,7 @@ def attempt_merge(
     transaction = log.start_transaction(snapshot, enforces=ENFORCED)
     # Before anything is pruned: a concurrent insert of one of these keys must conflict.
     transaction.record_read(plan.predicate)
-    candidates = snapshot.files(plan.predicate).sort_by([("size", "descending")])
+    candidates = snapshot.files(plan.predicate, COUNTED_FILE)
     pairs = join(spark, snapshot, plan.source, plan.clauses, candidates, unmatched=plan.unmatched)
     target_after = snapshot.redefined(plan.after.metadata, plan.after.protocol) if plan.evolves_schema else snapshot
     staged = stage(pairs, target_after, plan.clauses, candidates, in_source=F.col(FROM_SOURCE).isNotNull(), reads=reads)

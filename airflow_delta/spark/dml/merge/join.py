@@ -51,12 +51,14 @@ def join(
         unless = to_arrow_expression(may_change, table=snapshot.table_uri)
     target = scan_positions(spark, snapshot, candidates, columns, keys=keys, unless=unless)
     how = _JOINS[bool(clauses.of(ClauseKind.INSERT)), bool(clauses.not_matched_by_source)]
-    if how != _ALL_OF_TARGET:
-        # What comes out of Python is sized by Spark as what went in: next to nothing. It would broadcast the whole target.
-        target = target.hint("merge")
-    return source.frame.alias(SOURCE).join(target.alias(TARGET), sql_expression(source.on), how)
+    # What Spark guesses of their sizes decides nothing: the source's is known, and nobody knows how much of the target is left.
+    broadcasts = how in _MAY_BROADCAST_SOURCE and source.size is not None and source.size <= _BROADCAST_BYTES
+    rows = source.frame.hint("broadcast" if broadcasts else "merge").alias(SOURCE)
+    return rows.join(target.alias(TARGET), sql_expression(source.on), how)
 
 
-_ALL_OF_TARGET = "right"
-_JOINS = {(False, False): "inner", (True, False): "left", (False, True): _ALL_OF_TARGET, (True, True): "full"}
+_BROADCAST_BYTES = 10 << 20
+"""As Spark's default."""
+_MAY_BROADCAST_SOURCE = ("inner", "right")
+_JOINS = {(False, False): "inner", (True, False): "left", (False, True): "right", (True, True): "full"}
 """By whether rows of the source, and rows of the target, matter that match nothing."""

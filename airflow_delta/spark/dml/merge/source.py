@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.errors import AnalysisException
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from airflow_delta.core.predicate.expression import Column, Expression, In, Literal, conjunction, range_predicate
 from airflow_delta.core.schema import DecimalType, StructField, StructType, arrow_type
 from airflow_delta.core.schema.char_columns import has_char
-from airflow_delta.core.schema.data_types import BINARY, DATE, INTEGERS, LONG, STRING, TIMESTAMP, TIMESTAMP_NTZ
+from airflow_delta.core.schema.column_names import name_key
+from airflow_delta.core.schema.data_types import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGERS,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+)
 from airflow_delta.spark.constraints.column_references import SOURCE, TARGET
 from airflow_delta.spark.dml.merge.condition import KeyEquality, MergeCondition
+from airflow_delta.spark.io.row_width import row_width
 from airflow_delta.spark.io.sql_expression import sql_expression
 from airflow_delta.spark.schema_conversion import from_spark, quoted
 from airflow_delta.spark.spark_features import checkpointed
@@ -26,6 +40,8 @@ _SIMPLE = (*INTEGERS, STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ)
 _MAX_KEYS = 1_000_000
 _MAX_KEY_BYTES = 64 << 20
 _MAX_LISTED_VALUES = 64
+_SIZED = (*_SIMPLE, BOOLEAN, FLOAT, DOUBLE)
+_MAX_TEXTS = 64
 _KEY = "__airflow_delta_key_"
 IN_SOURCE = "__airflow_delta_in_source"
 """Column of the source's rows that is never NULL."""
@@ -38,6 +54,7 @@ class MergeSource:
     Attributes:
         frame: The source's columns, one for each key, and ``IN_SOURCE``.
         rows: How many there are.
+        size: Their bytes in memory, about; None where that is not known.
         keys: The distinct keys that can match (no NULLs), columns named as the target's; integers are int64. None when the
             condition equates no keys, or when there are too many to be handed to every worker.
         are_keys_unique: Whether certainly no two rows have one key, so that no target row has two matches.
@@ -47,6 +64,7 @@ class MergeSource:
 
     frame: DataFrame
     rows: int
+    size: int | None
     keys: pa.Table | None
     are_keys_unique: bool
     on: str
@@ -78,7 +96,10 @@ def materialize(source: DataFrame, condition: MergeCondition, schema: StructType
     )
     frame = source.alias(SOURCE).select(f"{SOURCE}.*", *computed, F.lit(True).alias(IN_SOURCE))
     reads.look_into(frame)
-    frame, observed = checkpointed(frame, {"rows": F.count(F.lit(1)), "bytes": F.sum(size)})
+    columns = from_spark(source.schema)
+    texts = _texts(columns)
+    counted = {"rows": F.count(F.lit(1)), "bytes": F.sum(size), "texts": F.sum(_length(texts or ()))}
+    frame, observed = checkpointed(frame, counted)
     rows, key_bytes = observed["rows"], observed["bytes"] or 0
     equal = [f"{TARGET}.{quoted(field.name)} = {SOURCE}.{name}" for field, name in zip(fields, names, strict=True)]
     rest = [*condition.others, *(key.text for key in condition.keys if key not in equalities)]
@@ -93,11 +114,25 @@ def materialize(source: DataFrame, condition: MergeCondition, schema: StructType
     return MergeSource(
         frame=frame,
         rows=rows,
+        size=None if texts is None else rows * row_width(columns) + (observed["texts"] or 0),
         keys=keys,
         are_keys_unique=is_unique,
         on=" AND ".join([*equal, *(f"({conjunct}\n)" for conjunct in rest)]),  # the end of a line ends a comment in it
         matched=matched,
     )
+
+
+def _texts(columns: StructType) -> list[str] | None:
+    """Names of the columns whose values may be of any length; None where others are, too, or where these are very many."""
+    is_known = all(field.type in _SIZED or isinstance(field.type, DecimalType) for field in columns.fields)
+    texts = [field.name for field in columns.fields if field.type in (STRING, BINARY)]
+    is_known &= len(texts) <= _MAX_TEXTS and len({name_key(name) for name in columns.names}) == len(columns.names)
+    return texts if is_known else None
+
+
+def _length(texts: Iterable[str]) -> SparkColumn:
+    """Bytes of these columns of a row."""
+    return sum((F.coalesce(F.octet_length(quoted(name)), F.lit(0)) for name in texts), F.lit(0))
 
 
 def _joinable(key: KeyEquality, source: DataFrame, schema: StructType) -> StructField | None:

@@ -1,0 +1,39 @@
+"""How the source of a MERGE is joined: as its size, which is known, allows, whatever Spark guesses."""
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from airflow_delta.core.actions import Origin
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.statements import MatchedUpdate, MergeStatement, NotMatchedBySourceDelete, NotMatchedInsert, SqlSource
+from airflow_delta.spark.dml.merge.join import join
+from airflow_delta.spark.dml.merge.plan import plan_merge
+
+UPDATE, INSERT, DELETE = MatchedUpdate(assignments={"v": "source.v"}), NotMatchedInsert(), NotMatchedBySourceDelete()
+SMALL = "SELECT id, 'x' AS v FROM range(100)"
+LONG_TEXTS = "SELECT id, repeat('x', 1000) AS v FROM range(20000)"
+NESTED = "SELECT id, 'x' AS v, array(id) AS more FROM range(100)"
+
+
+@pytest.mark.parametrize(
+    ("query", "clauses", "expected"),
+    [
+        (SMALL, [UPDATE, DELETE], "BroadcastHashJoin"),
+        (SMALL, [UPDATE], "BroadcastHashJoin"),
+        (SMALL, [UPDATE, INSERT], "SortMergeJoin"),
+        (SMALL, [UPDATE, INSERT, DELETE], "SortMergeJoin"),
+        (LONG_TEXTS, [UPDATE, DELETE], "SortMergeJoin"),
+        (NESTED, [UPDATE, DELETE], "SortMergeJoin"),
+    ],
+    ids=["small", "small, matches alone", "with inserts", "with both", "large", "of unknown size"],
+)
+def test_only_a_source_that_is_known_to_be_small_is_broadcast(spark, table, query, clauses, expected):
+    write_deltalake(table, pa.table({"id": pa.array(range(5), pa.int64()), "v": ["a"] * 5}))
+    snapshot = DeltaLog.for_table(table).snapshot()
+    statement = MergeStatement(table=table, source=SqlSource(query), on="target.id = source.id", clauses=clauses)
+    plan = plan_merge(snapshot, (), spark=spark, statement=statement, origin=Origin())
+    pairs = join(spark, snapshot, plan.source, plan.clauses, snapshot.files(), unmatched=plan.unmatched)
+
+    executed = pairs._jdf.queryExecution().executedPlan().toString()
+    assert {kind for kind in ("SortMergeJoin", "BroadcastHashJoin") if kind in executed} == {expected}
