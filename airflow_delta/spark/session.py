@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -61,23 +62,25 @@ def temporary_views(spark: SparkSession, frames: Mapping[str, DataFrame]) -> Ite
             spark.catalog.dropTempView(kept)
 
 
-def query(spark: SparkSession, text: str, views: Mapping[str, DataFrame]) -> DataFrame:
-    """The rows of an SQL query that sees these rows under these names.
+def query(
+    spark: SparkSession, text: str, views: Mapping[str, DataFrame], args: Mapping[str, Any] | Sequence[Any] | None = None
+) -> DataFrame:
+    """The rows of an SQL query that sees these rows under these names; ``args`` as of ``spark.sql``.
 
     Raises:
         AnalysisException: It means nothing. Likewise ``ParseException``.
     """
     if not views:
-        return spark.sql(text)
+        return spark.sql(text, args=args)
     if is_connect(spark):
         # The query is analyzed whenever the rows are used, so it carries its views with it; braces would name arguments.
         slots = [f"view_{position}" for position in range(len(views))]
         named = ", ".join(f"{quoted(name)} AS (TABLE {{{slot}}})" for name, slot in zip(views, slots, strict=True))
         body = text.rstrip("; \t\r\n").replace("{", "{{").replace("}", "}}")
         sql = f"WITH {named} SELECT * FROM (\n{body}\n)"  # noqa: S608 - it is the user's own SQL
-        return spark.sql(sql, **dict(zip(slots, views.values(), strict=True)))
+        return spark.sql(sql, args=args, **dict(zip(slots, views.values(), strict=True)))
     with temporary_views(spark, views):
-        return spark.sql(text)
+        return spark.sql(text, args=args)
 
 
 def _is_temporary_view(spark: SparkSession, name: str) -> bool:

@@ -30,7 +30,7 @@ PAGES = {
     for path in (*(ROOT / name for name in FIRST), *sorted((ROOT / "docs").glob("*.md")))
 }
 BASES = {"DeltaError", "CommitConflictError", "UnsupportedFeatureError"}
-NOT_IN_A_DAG = ("DeltaLog", "read_stream")  # executed below, and in tests/spark/streaming
+NOT_IN_A_DAG = ("DeltaLog", "read_stream", "delta_reader")  # executed below, and in tests/spark
 
 
 def blocks(language, page=None):

@@ -18,7 +18,6 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from airflow_delta.core.schema import StructType
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.io.tasks import UNKNOWN_CORES, file_work, in_tasks, task_count
-from airflow_delta.spark.schema_conversion import to_spark
 from airflow_delta.spark.spark_features import arrow_schema
 
 if TYPE_CHECKING:  # workers import this module, and need no parser of predicates
@@ -35,12 +34,13 @@ class FilesPartition(InputPartition):  # type: ignore[misc] # PySpark is not typ
 
 
 class RowsReader(DataSourceReader):  # type: ignore[misc] # as above
-    """The rows of a table's version."""
+    """The rows of a table's version; of its columns those that Spark was told to read (``spark.read.schema``), or all."""
 
-    def __init__(self, snapshot: Snapshot, columns: Sequence[str]) -> None:
+    def __init__(self, snapshot: Snapshot, schema: spark_types.StructType) -> None:
         self._snapshot: Snapshot | None = snapshot
         self._table = TableFiles.of(snapshot)
-        self._columns = StructType(tuple(field for field in snapshot.schema.fields if field.name in columns))
+        self._schema = schema
+        self._columns = StructType(tuple(field for field in snapshot.schema.fields if field.name in schema.names))
 
     def partitions(self) -> Sequence[InputPartition]:
         """The files, in the tasks that share them."""
@@ -58,7 +58,7 @@ class RowsReader(DataSourceReader):  # type: ignore[misc] # as above
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of the files, in a worker."""
-        rows, shown = self._table.rows(self._columns), arrow_schema(to_spark(self._columns))
+        rows, shown = self._table.rows(self._columns), arrow_schema(self._schema)
         for text in partition.files if isinstance(partition, FilesPartition) else ():
             file = json.loads(text)
             for batch in rows.of(file["path"], file["partition_values"], hidden_by=file["deletion_vector"]):

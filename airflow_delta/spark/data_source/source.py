@@ -45,7 +45,7 @@ class DeltaDataSource(DataSource):  # type: ignore[misc] # PySpark is not typed 
         options = ReadOptions.of(self.options)
         if options.changes is not None:
             return ChangesReader(options.path, options.changes, schema)
-        return RowsReader(_snapshot(options), from_spark(schema).names)
+        return RowsReader(_snapshot(options), schema)
 
     def writer(self, schema: spark_types.StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - Spark's signature
         """Writes rows, and commits them once. Raises as ``plan_write``."""

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 from pyspark.sql import types as spark_types
 
 from airflow_delta.core.log.record_counts import NUM_RECORDS
@@ -21,6 +23,7 @@ from airflow_delta.spark.io.map_files import FileShares, map_files
 from airflow_delta.spark.io.row_width import row_width
 from airflow_delta.spark.io.table_files import READ_MARK, TableFiles
 from airflow_delta.spark.io.worker_values import with_typed_errors
+from airflow_delta.spark.schema_conversion import quoted
 
 _READ = ["path", "partition_values", "deletion_vector"]
 
@@ -31,7 +34,13 @@ def marked_listing(table: TableFiles) -> spark_types.StructType:
 
 
 def arrow_scan(
-    spark: SparkSession, files: pa.Table, table: TableFiles, columns: StructType, shown: spark_types.StructType
+    spark: SparkSession,
+    files: pa.Table,
+    table: TableFiles,
+    columns: StructType,
+    shown: spark_types.StructType,
+    *,
+    needed: AbstractSet[str] | None = None,
 ) -> DataFrame:
     """The rows that no deletion vector hides; tasks share the files by their bytes.
 
@@ -41,7 +50,13 @@ def arrow_scan(
         table: Where they lie.
         columns: The columns that are read, partition columns among them.
         shown: The same as the DataFrame shows them.
+        needed: Names of those that are read; the others are NULL. All when None.
     """
+    if needed is not None and not needed >= set(columns.names):
+        read = [position for position, name in enumerate(columns.names) if name in needed] or [0]
+        kept, kept_shown = ([schema.fields[position] for position in read] for schema in (columns, shown))
+        rows = arrow_scan(spark, files, table, StructType(tuple(kept)), spark_types.StructType(kept_shown))
+        return rows.select(*(_column_or_null(column, rows.columns) for column in shown.fields))
     return map_files(
         spark,
         files.select(_READ),
@@ -64,6 +79,12 @@ def estimated_size(files: pa.Table, schema: StructType, columns: StructType) -> 
     counted = files[NUM_RECORDS.name] if NUM_RECORDS.name in files.column_names else pa.array([], NUM_RECORDS.type)
     rows = max(pc.sum(counted).as_py() or 0, (pc.sum(files["size"]).as_py() or 0) // row_width(schema))
     return int(rows * row_width(columns))
+
+
+def _column_or_null(column: spark_types.StructField, names: list[str]) -> Column:
+    if column.name in names:
+        return F.col(quoted(column.name))
+    return F.lit(None).cast(column.dataType).alias(column.name, metadata=column.metadata)
 
 
 def no_rows(spark: SparkSession, table: TableFiles, shown: spark_types.StructType) -> DataFrame:

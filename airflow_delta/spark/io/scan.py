@@ -9,6 +9,8 @@ too: there Spark's reader finds columns only by the table's spelling, and shows 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from functools import partial
 from pathlib import PurePosixPath
 
 import pyarrow as pa
@@ -16,7 +18,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_delta.core.log.record_counts import NUM_RECORDS
-from airflow_delta.core.predicate import referenced_columns
+from airflow_delta.core.predicate import TRUE, conjunction, referenced_columns
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.schema.column_mapping import MappingMode, without_column_mapping
 from airflow_delta.core.schema.column_names import name_key
@@ -29,6 +31,7 @@ from airflow_delta.spark.io.data_paths import file_uri
 from airflow_delta.spark.io.engines import BUILT_IN_SCHEMES, Engine, engine_for
 from airflow_delta.spark.io.jvm_scan import jvm_scan
 from airflow_delta.spark.io.predicates import predicate_of
+from airflow_delta.spark.io.pushdown import EVERYTHING, Pushdown
 from airflow_delta.spark.io.read_marks import marked
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.schema_conversion import quoted, to_spark
@@ -49,6 +52,7 @@ def read_table(
     where: str | None = None,
     *,
     is_newest: bool = False,
+    pushdown: Pushdown = EVERYTHING,
 ) -> DataFrame:
     """The rows of a table's version, with the table's columns, types and column metadata.
 
@@ -59,6 +63,7 @@ def read_table(
         where: Spark SQL; files that hold no such row are not opened.
         is_newest: Whether this version is read because it is the newest one. A statement on the table that is given the rows
             then depends on there being no newer one; see ``target_reads``.
+        pushdown: What is needed of the rows: others may be missing, and other columns NULL.
 
     Raises:
         CorruptDataFileError: A file of the version is missing.
@@ -68,7 +73,8 @@ def read_table(
     schema, table_uri = snapshot.schema, snapshot.table_uri
     check_scannable(table_uri, snapshot.protocol, snapshot.metadata)
     predicate = None if where is None else predicate_of(spark, where, schema, table_uri)
-    files = snapshot.files(predicate, (*SCANNED_COLUMNS, NUM_RECORDS.name))
+    needed = conjunction([TRUE if predicate is None else predicate, pushdown.predicate])
+    files = snapshot.files(None if needed == TRUE else needed, (*SCANNED_COLUMNS, NUM_RECORDS.name))
     if DELETION_VECTORS not in reader_features(snapshot.protocol):
         refuse_deletion_vectors(table_uri, files)
     read = schema
@@ -76,12 +82,19 @@ def read_table(
         filtered = referenced_columns(predicate) if predicate else ()
         wanted = {name_key(name) for name in (*columns, *filtered)}
         read = StructType(tuple(field for field in schema.fields if name_key(field.name) in wanted))
-    rows = read_files(spark, files, TableFiles.of(snapshot, is_newest=is_newest), read)
+    rows = read_files(spark, files, TableFiles.of(snapshot, is_newest=is_newest), read, needed=pushdown.columns)
     rows = rows if where is None else rows.filter(where)
     return rows if columns is None else rows.select(*map(quoted, columns))
 
 
-def read_files(spark: SparkSession, files: pa.Table, table: TableFiles, columns: StructType | None = None) -> DataFrame:
+def read_files(
+    spark: SparkSession,
+    files: pa.Table,
+    table: TableFiles,
+    columns: StructType | None = None,
+    *,
+    needed: AbstractSet[str] | None = None,
+) -> DataFrame:
     """The rows of files of a table: active ones of a version, or staged ones.
 
     Args:
@@ -89,6 +102,7 @@ def read_files(spark: SparkSession, files: pa.Table, table: TableFiles, columns:
         files: ``SCANNED_COLUMNS`` of ``ADD_FILE``, and ``NUM_RECORDS`` where it is known.
         table: Where they lie.
         columns: Those of the table's columns that are wanted; all when None.
+        needed: Names of those that must not be NULL instead; all when None.
 
     Raises:
         CorruptDataFileError: A file is missing.
@@ -103,7 +117,8 @@ def read_files(spark: SparkSession, files: pa.Table, table: TableFiles, columns:
     if is_for_workers or engine_for(spark, uris, table.storage_options) is Engine.ARROW:
         is_masked = pc.or_(is_masked, pa.scalar(True))
     natives, others = files.filter(pc.invert(is_masked)), files.filter(is_masked)
-    scans = [scan(spark, part, table, read, shown) for scan, part in ((jvm_scan, natives), (arrow_scan, others)) if len(part)]
+    parts = ((jvm_scan, natives), (partial(arrow_scan, needed=needed), others))
+    scans = [scan(spark, part, table, read, shown) for scan, part in parts if len(part)]
     if not scans:
         return marked(no_rows(spark, table, shown), table)
     return marked(scans[0] if len(scans) == 1 else scans[0].unionAll(scans[1]), table)

@@ -13,10 +13,8 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import FileSource, Source, SqlSource, TableSource
 from airflow_delta.spark.errors import SourceUnreadableError, first_line
 from airflow_delta.spark.hadoop.table_log import table_log, table_place
-from airflow_delta.spark.io.scan import read_table
 from airflow_delta.spark.jvm import analyzed
-from airflow_delta.spark.session import query
-from airflow_delta.spark.statement.target_reads import VIEW_OF_TARGET
+from airflow_delta.spark.statement.query import QueryViews, TableAtVersion, query_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +40,7 @@ class OpenSource:
     Attributes:
         frame: The rows.
         pins: Tables that were read, in the order of their views.
-        views: What the source's SQL sees beside Spark's own tables, by name.
+        views: What the source's SQL sees beside Spark's own tables, by name; each whole.
         has_target: Whether one of the tables and views is the statement's target, so that all this is of one version of it.
     """
 
@@ -64,37 +62,44 @@ def open_source(spark: SparkSession, source: Source, *, target: Snapshot | None 
         TableNotFoundError: A table of the source does not exist; likewise the errors of reading its version.
         SourceUnreadableError: A file is missing, or the SQL does not fit.
     """
-    if isinstance(source, SqlSource):
-        return _open_query(spark, source, target)
-    opened = _open_one(spark, source, target)
-    return OpenSource(frame=opened.frame, pins=opened.pins, has_target=opened.has_target)
+    match source:
+        case SqlSource():
+            return _open_query(spark, source, target)
+        case TableSource():
+            return _open_table(spark, source, target)
+        case FileSource():
+            return OpenSource(frame=_open_files(spark, source))
 
 
 def _open_query(spark: SparkSession, source: SqlSource, target: Snapshot | None) -> OpenSource:
-    opened = {name: _open_one(spark, view, target) for name, view in source.views.items()}
-    views = {name: view.frame for name, view in opened.items()}
+    named = {name: view for name, view in source.views.items() if isinstance(view, TableSource)}
+    tables = {name: _at_version(spark, view, target) for name, view in named.items()}
+    files = {name: _open_files(spark, view) for name, view in source.views.items() if isinstance(view, FileSource)}
+    views = QueryViews(spark=spark, tables=tables, others=files)
     with _readable(source.query):
-        frame = query(spark, source.query, views)
-    pins = tuple(pin for view in opened.values() for pin in view.pins)
-    return OpenSource(frame=frame, pins=pins, views=views, has_target=any(view.has_target for view in opened.values()))
+        frame = query_rows(source.query, views)
+    pins = tuple(Pin(table=named[name].table, version=table.snapshot.version) for name, table in tables.items())
+    return OpenSource(frame=frame, pins=pins, views=views, has_target=any(table.is_target for table in tables.values()))
 
 
-def _open_one(spark: SparkSession, source: TableSource | FileSource, target: Snapshot | None) -> OpenSource:
-    if isinstance(source, TableSource):
-        return _open_table(spark, source, target)
+def _open_files(spark: SparkSession, source: FileSource) -> DataFrame:
     with _readable(source.path):
         reader = spark.read.format(source.format).options(**source.options)
-        return OpenSource(frame=analyzed((reader.schema(source.schema) if source.schema else reader).load(source.path)))
+        return analyzed((reader.schema(source.schema) if source.schema else reader).load(source.path))
 
 
 def _open_table(spark: SparkSession, source: TableSource, target: Snapshot | None) -> OpenSource:
+    table = _at_version(spark, source, target)
+    pin = Pin(table=source.table, version=table.snapshot.version)
+    return OpenSource(frame=table.rows(spark), pins=(pin,), has_target=table.is_target)
+
+
+def _at_version(spark: SparkSession, source: TableSource, target: Snapshot | None) -> TableAtVersion:
     is_newest = source.version is None and source.timestamp is None
     if is_newest and target is not None and table_place(spark, source.table) == table_place(spark, target.table_uri):
-        frame = read_table(spark, target, is_newest=True).alias(VIEW_OF_TARGET)
-        return OpenSource(frame=frame, pins=(Pin(table=source.table, version=target.version),), has_target=True)
+        return TableAtVersion(snapshot=target, is_newest=True, is_target=True)
     snapshot = table_log(spark, source.table).snapshot(version=source.version_number, timestamp=source.timestamp)
-    frame = read_table(spark, snapshot, is_newest=is_newest)
-    return OpenSource(frame=frame, pins=(Pin(table=source.table, version=snapshot.version),))
+    return TableAtVersion(snapshot=snapshot, is_newest=is_newest)
 
 
 @contextmanager

@@ -26,20 +26,19 @@ from typing import Any, TypeVar
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.errors import DeltaError, InvalidPredicateError, InvalidStatementError
-from airflow_delta.core.predicate import TRUE, Expression, conjunction
+from airflow_delta.core.errors import DeltaError, InvalidStatementError
+from airflow_delta.core.predicate import TRUE, Expression
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.place import Place
 from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
-from airflow_delta.spark.constraints.column_references import without_qualifier
 from airflow_delta.spark.errors import SparkConnectUnsupportedError
 from airflow_delta.spark.hadoop.table_log import table_place
-from airflow_delta.spark.io.predicates import predicate_of
 from airflow_delta.spark.io.read_marks import MARK, shown_reads, shows_subquery
 from airflow_delta.spark.io.table_files import READ_MARK
 from airflow_delta.spark.jvm import analyzed_plan, is_connect
 from airflow_delta.spark.session import explained
 from airflow_delta.spark.statement.format_options import ReadOptions
+from airflow_delta.spark.statement.plan_conditions import conjuncts, members, predicate_in
 
 VIEW_OF_TARGET = "airflow_delta_target"
 """Alias that a statement's own view of its target has in plans: conditions right above it are about the table's columns."""
@@ -91,8 +90,8 @@ class TargetReads:
             return
         target = _Target(self.spark, self.snapshot)
         plan = None if is_connect(self.spark) else analyzed_plan(rows)
-        plans = [] if plan is None else [plan, *_members(plan.subqueriesAll())]
-        leaves = (target.version_read(leaf) for plan in plans for leaf in _members(plan.collectLeaves()))
+        plans = [] if plan is None else [plan, *members(plan.subqueriesAll())]
+        leaves = (target.version_read(leaf) for plan in plans for leaf in members(plan.collectLeaves()))
         found = target.versions_shown(rows) if plan is None else leaves
         versions = {version for version in found if version is not None}
         if others := versions - {self.snapshot.version, *([] if self.is_retry else [_UNKNOWN_VERSION])}:
@@ -216,32 +215,20 @@ class _Target:
         if kind == "SubqueryAlias" and node.alias() == VIEW_OF_TARGET:
             yield self._reported(conditions)
             return
-        children = _members(node.children())
+        children = members(node.children())
         if not children and self.version_read(node) is not None:
             yield self._reported(conditions)
         if kind == "Filter":
-            conditions = [*conditions, *_conjuncts(node.condition())]
+            conditions = [*conditions, *conjuncts(node.condition())]
         elif kind not in ("SubqueryAlias", "View") and not _only_chooses(node):
             conditions = []
         for child in children:
             yield from self.predicates(child, conditions)
-        for subquery in _members(node.subqueries()):
+        for subquery in members(node.subqueries()):
             yield from self.predicates(subquery, [])
 
     def _reported(self, conditions: Sequence[Any]) -> Expression:
-        return conjunction(predicate for predicate in map(self._parsed, conditions) if predicate is not None)
-
-    def _parsed(self, condition: Any) -> Expression | None:
-        """A condition as the core understands it; None where it does not."""
-        qualifiers = {tuple(_members(attribute.qualifier())) for attribute in _members(condition.references().toSeq())}
-        text = condition.sql()
-        for qualifier in qualifiers:
-            text = without_qualifier(text, qualifier)
-        snapshot = self.snapshot
-        try:
-            return predicate_of(self.spark, text, snapshot.schema, snapshot.table_uri)
-        except InvalidPredicateError:
-            return None
+        return predicate_in(self.spark, conditions, self.snapshot.schema, self.snapshot.table_uri)
 
     @property
     def _place(self) -> Place:
@@ -271,19 +258,8 @@ def _mark_of_columns(leaf: Any) -> str | None:
     return next((mark for mark in marks if mark), None)
 
 
-def _conjuncts(condition: Any) -> list[Any]:
-    if condition.nodeName() != "And":
-        return [condition]
-    return [*_conjuncts(condition.left()), *_conjuncts(condition.right())]
-
-
 def _only_chooses(node: Any) -> bool:
     """Whether a node passes on some of the columns below it under their own names."""
     return node.nodeName() == "Project" and all(
-        column.nodeName() == "AttributeReference" for column in _members(node.projectList())
+        column.nodeName() == "AttributeReference" for column in members(node.projectList())
     )
-
-
-def _members(sequence: Any) -> list[Any]:
-    """The members of a sequence of Scala's."""
-    return [sequence.apply(position) for position in range(sequence.size())]

@@ -47,6 +47,11 @@ class TestReading:
         rows = delta.read.format("delta").load(table).where("part = 1").sort("number").collect()
         assert [tuple(row) for row in rows] == [(1, 1), (5, 1)]
 
+    def test_of_a_schema_only_its_columns_are_read_in_its_order(self, delta, table, write_rows):
+        write_rows("SELECT id, id * 2 AS x, CONCAT('n', id) AS name FROM range(3)")
+        shown = delta.read.format("delta").schema("name STRING, id BIGINT").load(table)
+        assert [tuple(row) for row in shown.sort("id").collect()] == [("n0", 0), ("n1", 1), ("n2", 2)]
+
     def test_older_versions_are_read_by_number_and_by_time(self, delta, table, write_rows):
         write_rows("SELECT 1L AS id")
         write_rows("SELECT 2L AS id")

@@ -1,0 +1,68 @@
+"""Conditions in Spark's plans, which are objects of the JVM, as the core understands them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Sequence
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pyspark.sql import SparkSession
+
+from airflow_delta.core.errors import InvalidPredicateError
+from airflow_delta.core.predicate import Expression, conjunction
+from airflow_delta.core.schema import StructType
+from airflow_delta.spark.constraints.column_references import without_qualifier
+from airflow_delta.spark.io.predicates import predicate_of
+from airflow_delta.spark.session import time_zone
+
+_INSTANT = re.compile(r"TIMESTAMP '([^']*)'")
+
+
+def members(sequence: Any) -> list[Any]:
+    """The members of a sequence of Scala's."""
+    return [sequence.apply(position) for position in range(sequence.size())]
+
+
+def conjuncts(condition: Any) -> list[Any]:
+    """The conditions that must all hold for this one to hold."""
+    if condition.nodeName() != "And":
+        return [condition]
+    return [*conjuncts(condition.left()), *conjuncts(condition.right())]
+
+
+def predicate_in(spark: SparkSession, conditions: Sequence[Any], schema: StructType, table: str) -> Expression:
+    """What these conditions say of a table's rows together, as far as the core understands it.
+
+    Args:
+        spark: The session.
+        conditions: About columns of the table alone.
+        schema: The table's.
+        table: Its URI.
+    """
+    found = (_parsed(spark, condition, schema, table) for condition in conditions)
+    return conjunction(predicate for predicate in found if predicate is not None)
+
+
+def _parsed(spark: SparkSession, condition: Any, schema: StructType, table: str) -> Expression | None:
+    """A condition as the core understands it; None where it does not."""
+    qualifiers = {tuple(members(attribute.qualifier())) for attribute in members(condition.references().toSeq())}
+    text = condition.sql()
+    for qualifier in qualifiers:
+        text = without_qualifier(text, qualifier)
+    if any(_is_ambiguous(instant, time_zone(spark)) for instant in _INSTANT.findall(text)):
+        return None
+    try:
+        return predicate_of(spark, text, schema, table)
+    except InvalidPredicateError:
+        return None
+
+
+def _is_ambiguous(instant: str, zone: str) -> bool:
+    """Whether there are two such times, as when a clock is set back: Spark shows an instant without its offset."""
+    try:
+        local = dt.datetime.fromisoformat(instant).replace(tzinfo=ZoneInfo(zone))
+    except (ZoneInfoNotFoundError, ValueError):  # an offset instead of a zone; a time that the core understands no more
+        return False
+    return local.utcoffset() != local.replace(fold=1).utcoffset()
