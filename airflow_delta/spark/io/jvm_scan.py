@@ -15,9 +15,9 @@ from airflow_delta.core.errors import CorruptDataFileError
 from airflow_delta.core.schema import StructField, StructType, partition_arrays
 from airflow_delta.core.schema.char_columns import without_char
 from airflow_delta.core.schema.column_mapping import MappingMode, physical_name, physical_schema, without_column_mapping
-from airflow_delta.core.schema.data_types import BOOLEAN, STRING
 from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.spark.io.data_paths import file_uri
+from airflow_delta.spark.io.partition_columns import partition_columns
 from airflow_delta.spark.io.table_files import READ_MARK, TableFiles
 from airflow_delta.spark.io.tasks import FOOTER_BYTES, task_count
 from airflow_delta.spark.jvm import analyzed
@@ -66,49 +66,29 @@ def jvm_scan(
             rows = analyzed(reader.parquet(*uris))
     except AnalysisException as error:
         raise _missing(table.table_uri, uris, error) from error
+    by_name = dict(zip(columns.names, shown.fields, strict=True))
+    selected = {field.name: _stored(field, by_name[field.name], table.mapping) for field in stored.fields}
     if partitions:
         in_log = StructType(tuple(partitions))
-        rows = _with_partitions(spark, rows, files, uris, (in_log if table.pads_char else without_char(in_log)).fields)
-    if table.mapping is MappingMode.NONE:
-        return rows.select(*map(quoted, columns.names)) if partitions else rows
-    return rows.select(*(_renamed(column, field) for column, field in zip(columns.fields, shown.fields, strict=True)))
+        values = partition_arrays(files, (in_log if table.pads_char else without_char(in_log)).fields)
+        path, keys = rows.metadataColumn("_metadata")["file_path"], _metadata_paths(rows, uris)
+        selected |= dict(zip(values, partition_columns(path, keys, values, by_name), strict=True))
+    elif table.mapping is MappingMode.NONE:
+        return rows
+    return rows.select(*(selected[name] for name in columns.names))
 
 
-def _renamed(field: StructField, shown: spark_types.StructField) -> Column:
+def _stored(field: StructField, shown: spark_types.StructField, mapping: MappingMode) -> Column:
     """The column under its logical name; a cast renames what is inside of it, by position."""
     column = F.col(quoted(physical_name(field)))
-    return column.cast(shown.dataType).alias(shown.name, metadata=shown.metadata)
+    return column if mapping is MappingMode.NONE else column.cast(shown.dataType).alias(shown.name, metadata=shown.metadata)
 
 
-def _with_partitions(
-    spark: SparkSession, rows: DataFrame, files: pa.Table, uris: Sequence[str], partitions: Sequence[StructField]
-) -> DataFrame:
-    """The rows with their files' partition values, under physical names, which no two columns share."""
+def _metadata_paths(rows: DataFrame, uris: Sequence[str]) -> list[str]:
+    """The files as the column ``_metadata`` of the rows names them."""
     # Spark spells a file its own way; decoding is unambiguous where encoding is not.
     spelled = {_place(unquote(uri)): uri for uri in rows.inputFiles()}
-    keys = pa.array([_as_metadata_path(spelled[_place(uri)]) for uri in uris], pa.string())
-    physical = physical_schema(StructType(tuple(partitions)))
-    file_name, known_name = _unused_names([*rows.columns, *physical.names])
-    columns = StructType((StructField(file_name, STRING), StructField(known_name, BOOLEAN), *physical.fields))
-    known = pa.repeat(pa.scalar(True), len(keys))
-    values = partition_arrays(files, partitions).values()
-    by_file = spark.createDataFrame(
-        pa.table([keys, known, *values], names=columns.names), to_spark(without_column_mapping(columns))
-    )
-    located = rows.withColumn(file_name, rows.metadataColumn("_metadata")["file_path"]).join(
-        F.broadcast(by_file), file_name, "left"
-    )
-    # Should Spark ever spell a file in a third way, its rows must not just be missing.
-    unknown = F.raise_error(F.concat(F.lit("no partition values are known for "), file_name)).cast("boolean")
-    return located.filter(F.coalesce(known_name, unknown)).drop(file_name, known_name)
-
-
-def _unused_names(names: Sequence[str]) -> tuple[str, str]:
-    """Names for the columns of files and of known files that no column of the table has."""
-    prefix = "_"
-    while any(name.startswith(prefix) for name in names):
-        prefix += "_"
-    return f"{prefix}file", f"{prefix}known"
+    return [_as_metadata_path(spelled[_place(uri)]) for uri in uris]
 
 
 def _place(uri: str) -> tuple[str, str]:
