@@ -26,8 +26,9 @@ def test_tables_stand_wherever_a_table_may_and_texts_and_comments_stay_as_they_a
     monkeypatch.setattr(query, "_LARGE_BYTES", 0)
     name = f"delta.`{table}`"
     assert ids(sql(spark, f"SELECT id FROM {name} WHERE p = 1")) == [1, 3, 5, 7]
-    snapshot = DeltaLog.for_table(table).snapshot()
-    assert len(sql(spark, f"SELECT id FROM {name} WHERE p = 1").inputFiles()) == len(snapshot.files("p = 1")) < len(snapshot.files())
+    odd = DeltaLog.for_table(table).snapshot().files("p = 1")
+    assert len(sql(spark, f"SELECT id FROM {name} WHERE p = 1").inputFiles()) == len(odd)
+    assert len(sql(spark, f"SELECT id FROM {name}").inputFiles()) > len(odd)
     assert ids(sql(spark, f"SELECT a.id FROM Delta . `{table}` a, {name} AS delta WHERE a.id = delta.`id` + 6")) == [6, 7]
     assert ids(sql(spark, f"WITH t AS (TABLE {name}) SELECT max(id) FROM t -- delta.`/no/table`")) == [7]
     assert ids(sql(spark, f"SELECT 'delta.`/no/table`' FROM {name} LIMIT 1")) == ["delta.`/no/table`"]
