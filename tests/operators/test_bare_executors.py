@@ -1,4 +1,4 @@
-"""Executors of their own processes, whose Python holds the documented packages and nothing of ours."""
+"""Executors of their own processes, whose Python holds the documented packages and nothing of ours, or nothing at all."""
 
 import os
 import subprocess
@@ -10,11 +10,14 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from airflow_delta.cli.cluster import check_cluster
 from airflow_delta.operators import DeltaMergeOperator, DeltaOptimizeOperator
 
 pytestmark = pytest.mark.slow
 
 DOCUMENTED = ("pyarrow", "pandas")
+CLUSTER = "local-cluster[2,1,1024]"
+LACKS = "import importlib.util as u; print([n for n in ('airflow_delta', 'pyarrow', 'pandas', 'numpy') if u.find_spec(n)])"
 NEEDED_BY_THEM = ("numpy", "dateutil", "pytz", "tzdata", "six.py", "numpy.libs", "pandas.libs", "pyarrow.libs")
 
 
@@ -66,3 +69,25 @@ def test_a_bare_executor_merges_and_compacts_with_the_code_that_arrives_with_the
     assert (len(rows["id"]), rows["name"].count("new"), len(DeltaTable(table).file_uris())) == (401, 3, 1)
     workers = (tmp_path / "started").read_text().splitlines()[started:]
     assert any("pyspark" in line for line in workers)
+
+
+@pytest.fixture
+def no_packages(monkeypatch, tmp_path):
+    """Settings by which executors have a Python without packages, and the driver ours."""
+    home = tmp_path / "bare"
+    venv.create(home, symlinks=True)
+    monkeypatch.delenv("PYTHONPATH", raising=False)  # executors of a local cluster get all that the driver has
+    command = [home / "bin" / "python", "-c", LACKS]
+    assert subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout.strip() == "[]"
+    return {"spark.pyspark.python": str(home / "bin" / "python"), "spark.pyspark.driver.python": sys.executable}
+
+
+def test_the_doctor_names_what_executors_without_a_package_lack(tmp_path, no_packages):
+    report = check_cluster(str(tmp_path), CLUSTER, [f"{name}={value}" for name, value in no_packages.items()])
+    assert [(finding["code"], finding["text"].split()[1]) for finding in report["findings"]] == [
+        ("PACKAGE_MISSING", "pyarrow,"),
+        ("PACKAGE_MISSING", "pandas,"),
+    ]
+    [executors] = report["facts"]["executors"]
+    assert executors["executable"] == no_packages["spark.pyspark.python"]
+    assert report["facts"]["writes"] == {str(tmp_path): {"driver": "", "JVM": ""}}
