@@ -215,7 +215,6 @@ def test_what_spark_refuses_and_commands_push_nothing_down_and_run_nothing(spark
             {"spark.sql.ansi.enabled": "true", "spark.sql.ansi.doubleQuotedIdentifiers": "true"},
             """SELECT id FROM sales WHERE "note" > 'n' AND "id" > 8""",
         ),
-        ({"spark.sql.parser.escapedStringLiterals": "true"}, r"""SELECT id FROM sales WHERE note = "n'3\""""),
         ({"spark.sql.parser.escapedStringLiterals": "true"}, r"SELECT id FROM sales WHERE note LIKE 'n_3\\'"),
         ({"spark.sql.caseSensitive": "true"}, "SELECT id FROM sales WHERE note > 'n' AND id > 8"),
         ({"spark.sql.ansi.enabled": "false"}, "SELECT id FROM sales WHERE shop = '3' OR id < '2.5'"),
