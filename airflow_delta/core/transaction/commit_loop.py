@@ -83,10 +83,10 @@ def commit(attempt: CommitAttempt, store: LogStore, *, max_attempts: int, backof
         )
 
     for attempts in range(1, max_attempts + 1):
-        log.wait_before(attempts)
         try:
             written = log.write(version, content)
-            winners = [] if written else log.winners(version, with_time=are_enabled_after(attempt.metadata, attempt.actions))
+            with_time = are_enabled_after(attempt.metadata, attempt.actions)
+            winners = [] if written else log.winners(version, attempts=attempts, with_time=with_time)
         except OSError as error:
             raise _unknown(attempt, version, info, repr(error)) from error
         if written:

@@ -17,8 +17,6 @@ from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.transaction.commit_checks import is_empty
 from airflow_delta.core.transaction.winning_commit import WinningCommit
 
-_LOST_ONCE = 2  # the number of the attempt
-
 Answer = TypeVar("Answer")
 
 
@@ -33,11 +31,6 @@ class RetryingLogWriter:
 
     store: LogStore
     backoff: Backoff
-
-    def wait_before(self, attempt: int) -> None:
-        """Pause before the attempt of this number; the second attempt starts at once."""
-        if attempt > _LOST_ONCE:
-            self.backoff.pause(attempt - _LOST_ONCE - 1)
 
     def write(self, version: int, content: bytes) -> bool:
         """Try to create the commit of this version; False when it exists already, perhaps with this very content.
@@ -57,13 +50,18 @@ class RetryingLogWriter:
             raise
         return True
 
-    def winners(self, version: int, *, with_time: bool) -> list[WinningCommit]:
+    def winners(self, version: int, *, attempts: int, with_time: bool) -> list[WinningCommit]:
         """All commits from ``version`` on, and when their files were written where that matters.
+
+        From the second lost attempt on there is a pause first: the commits that come during it would win the next one, too, if
+        they were not read.
 
         Raises:
             OSError: No answer, or a refusal.
             UnfinishedCommitError: The first of them is only half written.
         """
+        if attempts > 1:
+            self.backoff.pause(attempts - 2)
         winners = self._read_back(lambda: list(_commits_from(self.store, version)))
         if not with_time:
             return winners

@@ -286,3 +286,28 @@ def test_pauses_grow_between_requests_without_answer_and_between_lost_races(meta
     result = late.start_transaction().commit(adds=added(("b", "1", None)), operation=WRITE)
     assert (result.version, result.attempts) == (6, 5)
     assert pauses == [0.5, 1.0, 2.0]
+
+
+def test_commits_that_come_while_a_writer_waits_do_not_cost_it_the_next_attempt(metadata, clock, added):
+    """A writer that waits longer than others take for a commit would lose for ever."""
+    log = DeltaLog(InMemoryLogStore(clock=clock), clock=clock)
+    log.create_transaction(metadata).commit(operation=WRITE)
+
+    def commit_another(*_):
+        number = log.refresh().version
+        log.start_transaction().commit(adds=added((f"r{number}", "1", None)), operation=WRITE)
+
+    class Overtaken(InMemoryLogStore):
+        concurrent_writers = 2
+
+        def write_if_absent(self, path, content):
+            if self.concurrent_writers:
+                self.concurrent_writers -= 1
+                commit_another()
+            log.store.write_if_absent(path, content)
+
+    overtaken = Overtaken(clock=clock)
+    overtaken._files = log.store._files
+    late = DeltaLog(overtaken, clock=clock, backoff=Backoff(tries=4, sleep=commit_another))
+    result = late.start_transaction().commit(adds=added(("b", "1", None)), operation=WRITE)
+    assert (result.version, result.attempts, len(result.conflicts)) == (4, 3, 3)
