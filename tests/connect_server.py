@@ -27,7 +27,7 @@ START_SECONDS = 180
 @contextmanager
 def connect_server(folder):
     """A server with two cores; its address. Its Python finds no code of ours, and nothing of it outlives the block."""
-    port = _free_port()
+    port = free_port()
     command = [HOME / "bin" / "spark-submit", "--master", "local[2]", "--driver-memory", "1g"]
     for setting in (f"spark.connect.grpc.binding.port={port}", *(f"{name}={value}" for name, value in SETTINGS.items())):
         command += ["--conf", setting]
@@ -44,7 +44,7 @@ def connect_server(folder):
             env=environment,
             stdout=output,
             stderr=output,
-            preexec_fn=_end_with_tests,  # noqa: PLW1509 - one call of the system, which takes no lock
+            preexec_fn=end_with_tests,  # noqa: PLW1509 - one call of the system, which takes no lock
         )
     try:
         _wait_for(server, port, log)
@@ -54,7 +54,7 @@ def connect_server(folder):
         server.wait()
 
 
-def _end_with_tests():
+def end_with_tests():
     """The server gets a signal when this process ends, in whatever way."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
@@ -71,7 +71,8 @@ def _wait_for(server, port, log):
     raise TimeoutError(log.read_text())
 
 
-def _free_port():
+def free_port():
+    """A port that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

@@ -7,6 +7,7 @@ comes with a table, have no business with them.
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -61,6 +62,14 @@ class DriverSubmitHook(SparkSubmitHook):
         made = cls.__new__(cls)
         made.__dict__.update(hook.__dict__)
         return made
+
+    @property
+    def ending(self) -> str | None:
+        """How ``spark-submit`` ended; None when it ended well, or was not started."""
+        code = None if self._submit_sp is None else self._submit_sp.returncode
+        if not code:
+            return None
+        return f"exit code {code}" if code > 0 else f"it was killed by {signal.Signals(-code).name}"
 
     def submit(self, application: str = "", **kwargs: Any) -> str | None:
         """Run ``spark-submit`` to its end. The arguments are upstream's."""

@@ -9,7 +9,7 @@
     ├── SparkTargetError       the Spark connection cannot run the job
     ├── ScratchUriNeededError  the job has no location for its result
     ├── JobNotSubmittedError   the job whose result is expected was not submitted
-    └── DriverLostError        the driver on the cluster ended, or was ended, without a result   (retryable)
+    └── DriverLostError        the driver ended, or was ended, without a result   (retryable)
 """
 
 from __future__ import annotations
@@ -94,12 +94,12 @@ class ScratchUriNeededError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class DriverLostError(DeltaError):
-    """The driver on the cluster left no result, and the log holds no commit of its task."""
+    """The driver, on the cluster or beside the worker, left no result, and the log holds no commit of its task."""
 
     code = "DELTA_DRIVER_LOST"
     retryable = True
     message = "the job of {table} left no result: {detail}"
-    remedy = "read the driver's log on the cluster; a retry is safe: it commits once, also when that driver still runs"
+    remedy = "read the driver's log; a retry is safe: it commits once, also when that driver still runs"
     table: str
     detail: str
 

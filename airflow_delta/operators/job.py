@@ -266,7 +266,12 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
             with credentials_for_the_driver(self.hook, target):
                 super().execute(scoped)
         except Exception as failure:  # noqa: BLE001 - upstream raises whatever it likes
-            return failure
+            ending = self._hook.ending if isinstance(self._hook, DriverSubmitHook) else None
+            if target.is_cluster_mode or ending is None:
+                return failure
+            lost = DriverLostError(table=spec.statement.table, detail=f"spark-submit failed ({ending})")
+            lost.__cause__ = failure
+            return lost
         return None
 
     def _get_hook(self) -> SparkSubmitHook:

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_delta.core.errors import ConcurrentAppendError, SchemaMismatchError, TableNotFoundError
 from airflow_delta.core.statements import OperationResult
-from airflow_delta.hooks.errors import ScratchUriNeededError, SparkTargetError
+from airflow_delta.hooks.errors import DriverLostError, ScratchUriNeededError, SparkTargetError
 from airflow_delta.jobs.errors import JobFailedError, ResultMissingError
 from airflow_delta.jobs.result import ResultDocument, newest_document, result_uri, write_result
 from airflow_delta.operators import (
@@ -144,10 +144,19 @@ def test_a_retry_returns_the_commit_of_an_orphan_and_submits_nothing(empty_table
     assert len(submit.calls) == 1
 
 
-def test_a_job_that_fails_without_a_word_raises_what_upstream_raised(empty_table, recording_submit, run_task):
-    submit = recording_submit("sys.exit(3)")
-    run = run_task(lambda: merge(empty_table, submit))
-    assert "Error code is: 3" in str(run.errors[0])
+@pytest.mark.parametrize(
+    ("end", "ending"),
+    [("sys.exit(3)", "exit code 3"), ("os.kill(os.getpid(), 9)", "it was killed by SIGKILL")],
+    ids=["exits", "killed"],
+)
+def test_a_driver_that_ends_without_a_word_is_lost_and_what_upstream_raised_is_the_cause(
+    empty_table, recording_submit, run_task, end, ending
+):
+    run = run_task(lambda: merge(empty_table, recording_submit(end)))
+    (error,) = run.errors
+    assert isinstance(error, DriverLostError)
+    assert (error.table, error.detail) == (str(empty_table), f"spark-submit failed ({ending})")
+    assert "Error code is: " in str(error.__cause__)
 
 
 def test_a_job_that_ends_well_without_a_result_says_where_it_should_be(empty_table, recording_submit, run_task):
