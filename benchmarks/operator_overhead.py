@@ -4,7 +4,10 @@ Both append the same feed to a copy of the same table, with the same script, arc
 DAG runs of one task in this process; they take turns in going first. What ours does beside: the connection, the token, a look
 at the log, the archive, the result, XComs.
 
-    python -m benchmarks.operator_overhead [--rounds 5]
+    python -m benchmarks.operator_overhead [--rounds 5] [--connect]
+
+With ``--connect``: a MERGE of ``MERGED`` rows by ``DeltaMergeOperator`` over Spark Connect on a server that has run one, and by
+spark-submit; beside an empty task of Python. The first may take ``CONNECT_TARGET`` seconds more than the empty task.
 
 Printed are wall-clock and CPU seconds of each side, with the medians; "worker" is the CPU of this process alone, without the
 job's. The exit code is 1 when the medians differ by more than ``TARGET``, or when a table does not hold the rows of both.
@@ -15,6 +18,7 @@ job's. The exit code is 1 when the medians differ by more than ``TARGET``, or wh
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import statistics
@@ -40,7 +44,11 @@ from benchmarks.process_tree import Meter
 TARGET = 1.5
 """Seconds that the operator may add."""
 
+CONNECT_TARGET = 2.0
+"""Seconds that a MERGE over Spark Connect may take beside an empty task."""
+
 ROWS = 10_000
+MERGED = 100
 CONF = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.sql.shuffle.partitions": "2"}
 WARM_UP_ROUNDS = 1
 
@@ -64,9 +72,10 @@ def main() -> int:
     """Run it and print its result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--connect", action="store_true", help="a MERGE over Spark Connect instead")
+    given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="operator-overhead-") as directory:
-        return run(Path(directory), rounds)
+        return (run_over_connect if given.connect else run)(Path(directory), given.rounds)
 
 
 def run(directory: Path, rounds: int) -> int:
@@ -90,6 +99,52 @@ def run(directory: Path, rounds: int) -> int:
     added = _report("ours", measured["ours"]) - _report("bare", measured["bare"])
     print(f"the operator adds {added:.2f} s (target: at most {TARGET} s); tables with wrong rows: {wrong}")
     return int(added > TARGET or wrong > 0)
+
+
+def run_over_connect(directory: Path, rounds: int) -> int:
+    """Measure in ``directory``; see ``main``."""
+    from tests.connect_server import connect_server
+
+    _make_airflow(directory / "home")
+    base, feed = directory / "base", directory / "feed"
+    write_deltalake(base, pa.table({"id": list(range(ROWS))}))
+    write_deltalake(feed, pa.table({"id": list(range(ROWS - MERGED // 2, ROWS + MERGED // 2))}))
+    measured: dict[str, list[Round]] = {"empty": [], "connect": [], "submit": []}
+    wrong = 0
+    print(f"load before: {os.getloadavg()}")
+    with connect_server(directory) as address:
+        os.environ["AIRFLOW_CONN_CONNECT"] = json.dumps({"conn_type": "spark_connect", "host": address})
+        for number in range(WARM_UP_ROUNDS + rounds):
+            for side in sorted(measured, reverse=bool(number % 2)):
+                table = directory / f"{side}_{number}"
+                shutil.copytree(base, table)
+                done = _round(_merge_dag(side, table, feed))
+                expected = ROWS if side == "empty" else ROWS + MERGED // 2
+                wrong += DeltaTable(table).to_pyarrow_dataset().count_rows() != expected
+                if number >= WARM_UP_ROUNDS:
+                    measured[side].append(done)
+    print(f"load after: {os.getloadavg()}")
+    medians = {side: _report(side, done) for side, done in measured.items()}
+    added = medians["connect"] - medians["empty"]
+    print(f"Spark Connect adds {added:.2f} s (target: at most {CONNECT_TARGET} s); tables with wrong rows: {wrong}")
+    print(f"spark-submit adds {medians['submit'] - medians['empty']:.2f} s")
+    return int(added > CONNECT_TARGET or wrong > 0)
+
+
+def _merge_dag(side: str, table: Path, feed: Path) -> Any:
+    """A DAG of one task: a MERGE over Spark Connect or by spark-submit, or an empty one."""
+    import pendulum
+    from airflow.sdk import DAG, task
+
+    from airflow_delta.operators import DeltaMergeOperator
+
+    with DAG(table.name, schedule=None, start_date=pendulum.datetime(2013, 1, 1)) as dag:
+        if side == "empty":
+            task(lambda: None, task_id="empty")()
+        else:
+            arguments = {"conn_id": "connect"} if side == "connect" else {"conf": dict(CONF)}
+            DeltaMergeOperator(task_id="merge", table=str(table), source=str(feed), on="target.id = source.id", **arguments)
+    return dag
 
 
 def _make_airflow(home: Path) -> None:

@@ -25,11 +25,12 @@ START_SECONDS = 180
 
 
 @contextmanager
-def connect_server(folder):
+def connect_server(folder, settings=None):
     """A server with two cores; its address. Its Python finds no code of ours, and nothing of it outlives the block."""
     port = free_port()
     command = [HOME / "bin" / "spark-submit", "--master", "local[2]", "--driver-memory", "1g"]
-    for setting in (f"spark.connect.grpc.binding.port={port}", *(f"{name}={value}" for name, value in SETTINGS.items())):
+    given = SETTINGS | {"spark.connect.grpc.binding.port": port} | (settings or {})
+    for setting in (f"{name}={value}" for name, value in given.items()):
         command += ["--conf", setting]
     command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
     environment = {

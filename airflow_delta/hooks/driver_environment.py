@@ -50,6 +50,11 @@ def driver_environment(environment: Mapping[str, str], *, further: Iterable[str]
     return {name: value for name, value in environment.items() if name.upper() in names or name.upper().startswith(prefixes)}
 
 
+def environment_beside_worker() -> dict[str, str]:
+    """The variables that a driver beside this worker gets, with those that ``[delta] driver_environment`` names."""
+    return driver_environment(os.environ, further=conf.get("delta", SETTING, fallback="").split(","))
+
+
 class DriverSubmitHook(SparkSubmitHook):
     """Upstream's hook, which starts ``spark-submit`` with the environment of a driver where it would pass on all of its own."""
 
@@ -78,9 +83,8 @@ class DriverSubmitHook(SparkSubmitHook):
 
     def _build_spark_submit_command(self, application: str) -> list[str]:
         command: list[str] = super()._build_spark_submit_command(application)
-        further = conf.get("delta", SETTING, fallback="").split(",")
         if self._driver_environment is not None:
-            self._driver_environment.update(driver_environment(os.environ, further=further))
+            self._driver_environment.update(environment_beside_worker())
             self._driver_environment.update({name: str(value) for name, value in (self._env or {}).items()})
             # Upstream would put these beside all of ours.
             self._given, self._env = self._env, None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
+from airflow_delta.hooks.connect_server import CONN_TYPE, server_address, server_url
 from airflow_delta.hooks.errors import SparkTargetError
 
 YARN_WEBAPP = "yarn_resourcemanager_webapp_address"
@@ -28,6 +29,7 @@ class SparkTarget:
         yarn_webapp: Address of YARN's resource manager; None when the connection does not name it.
         namespace: Of Kubernetes; None when the connection does not name it.
         binary: Path of ``spark-submit`` where it is only found beside this Python; None when the usual search will do.
+        remote: What ``SPARK_REMOTE`` must be for a server of Spark Connect, a secret; None for any other target.
     """
 
     master: str
@@ -35,6 +37,7 @@ class SparkTarget:
     yarn_webapp: str | None
     namespace: str | None
     binary: str | None
+    remote: str | None = field(default=None, repr=False)
 
     @property
     def is_local(self) -> bool:
@@ -76,6 +79,16 @@ def spark_target(conn_id: str, deploy_mode: str | None, binary: str | None = Non
             detail="expected a connection of this name in Airflow, found none",
             cure=f"create it, for example: airflow connections add {conn_id} --conn-type spark --conn-host 'local[*]'",
         ) from None
+    if connection.conn_type == CONN_TYPE:
+        address = server_address(conn_id, connection)
+        return SparkTarget(
+            master=address,
+            is_cluster_mode=False,
+            yarn_webapp=None,
+            namespace=None,
+            binary=None,
+            remote=server_url(connection, address),
+        )
     extra = connection.extra_dejson
     master = _master(connection)
     is_cluster_mode = (deploy_mode or extra.get("deploy-mode")) == "cluster"

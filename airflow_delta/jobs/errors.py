@@ -8,6 +8,8 @@
     ├── AccessDeniedError    the storage refused the job
     ├── MissingPackageError  the cluster's Python lacks a package
     ├── PythonMismatchError  driver and executors have different versions of Python
+    ├── ServerUnreachableError  no server of Spark Connect answers  (retryable)
+    ├── ServerDeniedError    the server of Spark Connect refuses token or user
     ├── JobFailedError       internal error                         (retryable)
     ├── MaintenanceFailedError  some steps of a maintenance failed  (retryable)
     ├── TableUnhealthyError  a health check found problems
@@ -94,6 +96,41 @@ class PythonMismatchError(DeltaError):
     operation: str
     driver: str
     executors: str
+
+
+@dataclass(kw_only=True, eq=False)
+class ServerUnreachableError(DeltaError):
+    """No server of Spark Connect answered; nothing was done.
+
+    Attributes:
+        address: Of the server, without secrets.
+        detail: gRPC's status.
+    """
+
+    code = "DELTA_SPARK_SERVER_UNREACHABLE"
+    retryable = True
+    message = "expected a server of Spark Connect at {address}, found none: {detail}"
+    remedy = (
+        "start it, or correct host, port and use_ssl of the connection; a server that takes tokens beyond localhost needs TLS"
+    )
+    address: str
+    detail: str
+
+
+@dataclass(kw_only=True, eq=False)
+class ServerDeniedError(DeltaError):
+    """The server of Spark Connect refused who asks; nothing was done.
+
+    Attributes:
+        address: Of the server, without secrets.
+        detail: gRPC's status.
+    """
+
+    code = "DELTA_SPARK_SERVER_DENIED"
+    message = "the server of Spark Connect at {address} refused the connection's token or user: {detail}"
+    remedy = "set the token as the connection's password, and the user as its login, as the server expects them"
+    address: str
+    detail: str
 
 
 @dataclass(kw_only=True, eq=False)

@@ -34,9 +34,7 @@ def main(statement_type: str, arguments: Sequence[str] | None = None) -> int:
     try:
         spec = _spec(parser.parse_args(arguments).spec, statement_type)
     except DeltaError as error:
-        document = ResultDocument.of_error(error)
-        sys.stderr.write(f"{error}\n")
-        return document.exit_code
+        return print_outcome(ResultDocument.of_error(error))
     if spec.allowed_prefixes:
         os.environ[PREFIXES_VARIABLE] = json.dumps(spec.allowed_prefixes)
     exit_with_jvm()
@@ -47,6 +45,11 @@ def main(statement_type: str, arguments: Sequence[str] | None = None) -> int:
             write_result(spec.result_uri, document)
     finally:
         spark.stop()
+    return print_outcome(document)
+
+
+def print_outcome(document: ResultDocument) -> int:
+    """Print a job's result, or its error alone, and return the exit code that says the same."""
     match document.typed_error():
         case None:
             sys.stdout.write(f"{document.to_text()}\n")

@@ -55,7 +55,7 @@ def run(spark: SparkSession, spec: JobSpec) -> ResultDocument:
         with typed_worker_errors():
             outcome = with_dry_run_flag(execute(spark, log, spec), spec.statement)
     except Exception as error:  # noqa: BLE001 - a job ends in a document, whatever happened
-        return ResultDocument.of_error(_typed_error(error, spec.statement), redact(traceback.format_exc()))
+        return ResultDocument.of_error(typed_error(error, spec.statement), redact(traceback.format_exc()))
     return attach_table_stats(ResultDocument(outcome=outcome, duration_ms=round(1_000 * (time.monotonic() - began))), log)
 
 
@@ -89,7 +89,7 @@ def _backend(spark: SparkSession, log: DeltaLog, spec: JobSpec) -> Backend:
         try:
             return optimize(spark, log, step, origin=spec.origin, start_version=spec.start_version)
         except Exception as error:
-            raise _typed_error(error, step) from error
+            raise typed_error(error, step) from error
 
     return Backend(
         open_table=partial(table_log, spark),
@@ -100,7 +100,8 @@ def _backend(spark: SparkSession, log: DeltaLog, spec: JobSpec) -> Backend:
     )
 
 
-def _typed_error(error: Exception, statement: Statement) -> DeltaError:
+def typed_error(error: Exception, statement: Statement) -> DeltaError:
+    """The error of a statement as one of ours, without secrets."""
     operation = statement.type_name.replace("_", " ").upper()
     match error:
         case DeltaError():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 
-from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from airflow_delta.core.storage.ambient_options import VARIABLE
@@ -25,6 +24,8 @@ DEFAULTS = {
 
 def job_session(application: str) -> SparkSession:
     """The session, made with our defaults below everything that was configured."""
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - pyspark-client has none
+
     SparkContext._ensure_initialized()  # noqa: SLF001 - before it, SparkConf does not see what spark-submit was given
     conf = SparkConf()
     for name, value in DEFAULTS.items():

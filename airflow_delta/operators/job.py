@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields, replace
 from datetime import date
 from pathlib import Path
@@ -22,6 +23,7 @@ from airflow_delta.core.statements.fields import is_template
 from airflow_delta.core.statements.json_form import is_statement_value, map_texts
 from airflow_delta.hooks.checked_arguments import CheckedArguments, without_run
 from airflow_delta.hooks.conflict_report import report_conflicts
+from airflow_delta.hooks.connect_driver import ConnectDriver
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.driver_environment import DriverSubmitHook
 from airflow_delta.hooks.errors import DriverLostError, SparkTargetError
@@ -39,6 +41,7 @@ from airflow_delta.jobs.table_stats import attach_table_stats
 from airflow_delta.observe.links import DeltaTableHistoryLink, SparkApplicationLink, push_links
 from airflow_delta.operators.asset_events import Emit, declared_outlets, emit_asset_events
 from airflow_delta.operators.attempt import Attempt, origin_of, visible_head
+from airflow_delta.operators.connect_arguments import session_settings
 from airflow_delta.operators.openlineage import OpenLineageMethods
 from airflow_delta.operators.result_location import ResultLocation
 from airflow_delta.operators.submission import check_uploads, driver_python, spec_argument, submit_conf
@@ -55,6 +58,9 @@ ENDINGS = {
 
 class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator):
     """Submits one statement to Spark and returns its outcome; the base of the operators of this package.
+
+    With a ``conn_id`` of type ``spark_connect`` nothing is submitted: the statement's driver is a process beside the worker,
+    and Spark is a server of Spark Connect.
 
     Whatever happens to worker, driver or network, the statement commits once in each run of the task: its commit carries the
     task's idempotency token, and a retry looks for the token in the table's log before it submits anything. For that the
@@ -158,6 +164,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
         self.partition_keys: Any = partition_keys
         self._defers = False
         self._job_id: str | None = None
+        self._driver: ConnectDriver | None = None
 
     def check_arguments(self) -> None:
         """Refuse what would be refused when the task runs, as far as it is known when the DAG is parsed.
@@ -222,7 +229,10 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
                 cure=f"name {YARN_WEBAPP} in the connection's extra, or set execution_timeout",
             )
         token = attempt.token
-        with TemporaryDirectory(prefix="airflow-delta-", ignore_cleanup_errors=True) as private:
+        with (
+            self._connect_driver(target) as self._driver,
+            TemporaryDirectory(prefix="airflow-delta-", ignore_cleanup_errors=True) as private,
+        ):
             location = ResultLocation.before_submit(self.hook, attempt, target, private)
             spec = JobSpec(
                 statement=attempt.statement,
@@ -234,10 +244,29 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
                 else None,
                 allowed_prefixes=self.hook.allowed_prefixes,
             )
-            failure = self._submit(spec, target, Path(private), token, context)
+            if self._driver is None:
+                failure = self._submit(spec, target, Path(private), token, context)
+            else:
+                failure = self._driver.run(spec, Path(private))
             if failure is None and self._defers and (self._job_id is not None or not target.reports_drivers):
                 self._wait_in_triggerer(location, token.start_version)
             return self._final_document(attempt, location, failure, context)
+
+    def _connect_driver(self, target: SparkTarget) -> AbstractContextManager[ConnectDriver | None]:
+        """Over Spark Connect the driver, which needs a second until it can take its job; else None."""
+        if target.remote is None:
+            return nullcontext()
+        settings = session_settings(self, self._conn_id)
+        self.log.info("The statement runs over Spark Connect at %s", target.master)
+        with credentials_for_the_driver(self.hook, target):
+            return ConnectDriver(remote=target.remote, settings=settings, env_vars=self.env_vars or {})
+
+    def on_kill(self) -> None:
+        """End the job, and what it runs on Spark."""
+        if self._driver is None:
+            super().on_kill()
+        else:
+            self._driver.kill()
 
     def _submit(
         self, spec: JobSpec, target: SparkTarget, private: Path, token: TaskToken, context: Context

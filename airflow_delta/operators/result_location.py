@@ -44,7 +44,8 @@ class ResultLocation:
             ScratchUriNeededError: There is no table, and the driver runs on the cluster.
         """
         table, token = attempt.statement.table, attempt.token.token
-        base = attempt.scratch or (private if attempt.head == NO_TABLE else table)
+        is_private = target.remote is not None or (attempt.scratch is None and attempt.head == NO_TABLE)
+        base = private if is_private else attempt.scratch or table
         if attempt.scratch is None and attempt.head == NO_TABLE and target.is_cluster_mode:
             raise ScratchUriNeededError(table=table, detail="there is no table yet, and the driver runs on the cluster")
         location = cls(hook=hook, base=base, token=token)

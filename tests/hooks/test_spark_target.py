@@ -11,8 +11,8 @@ from airflow_delta.hooks.spark_target import spark_target
 
 @pytest.fixture
 def connection(monkeypatch):
-    def make(host, port=None, conn_type="spark", **extra):
-        value = {"conn_type": conn_type, "host": host, "port": port, "extra": extra}
+    def make(host, port=None, conn_type="spark", login=None, password=None, **extra):
+        value = {"conn_type": conn_type, "host": host, "port": port, "login": login, "password": password, "extra": extra}
         monkeypatch.setenv("AIRFLOW_CONN_SPARK_TEST", json.dumps(value))
 
     return make
@@ -67,4 +67,41 @@ def test_a_missing_spark_submit_says_what_to_install(connection, monkeypatch, tm
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     with pytest.raises(SparkTargetError, match=r"airflow-delta\[spark\]"):
+        spark_target("spark_test", None)
+
+
+@pytest.mark.parametrize(
+    ("given", "master", "remote"),
+    [
+        ({"host": "spark"}, "sc://spark", "sc://spark/"),
+        ({"host": "sc://spark:15002"}, "sc://spark:15002", "sc://spark:15002/"),
+        ({"host": "spark", "port": 443, "use_ssl": True}, "sc://spark:443", "sc://spark:443/;use_ssl=True"),
+        ({"host": "spark", "x-cluster-id": "7", "y": "no header"}, "sc://spark", "sc://spark/;x-cluster-id=7"),
+        (
+            {"host": "spark/", "login": "ann lee", "password": "a/b=;c"},
+            "sc://spark",
+            "sc://spark/;user_id=ann%20lee;token=a%2Fb%3D%3Bc",
+        ),
+    ],
+)
+def test_a_server_of_spark_connect_is_told_token_and_user_and_shows_neither(connection, monkeypatch, given, master, remote):
+    monkeypatch.setenv("PATH", "/nowhere")  # no spark-submit is needed
+    connection(conn_type="spark_connect", **given)
+    target = spark_target("spark_test", None)
+    assert (target.master, target.remote, target.is_cluster_mode) == (master, remote, False)
+    assert "remote" not in repr(target)
+
+
+@pytest.mark.parametrize("host", ["", "spark/path", "https://spark", "spark;token=a"])
+def test_a_server_of_spark_connect_without_a_name_is_refused_and_not_shown(connection, host):
+    connection(host, conn_type="spark_connect")
+    with pytest.raises(SparkTargetError, match="name host and port alone") as refused:
+        spark_target("spark_test", None)
+    assert "token=a" not in str(refused.value)
+
+
+def test_a_worker_without_the_client_of_spark_connect_says_what_to_install(connection, monkeypatch):
+    connection("spark", conn_type="spark_connect")
+    monkeypatch.setattr("airflow_delta.hooks.connect_server.find_spec", lambda name: None if name == "grpc" else name)
+    with pytest.raises(SparkTargetError, match=r"client lacks grpc on the Airflow worker.*airflow-delta\[connect\]"):
         spark_target("spark_test", None)

@@ -8,7 +8,7 @@ import pkgutil, importlib, sys
 sys.path.insert(0, "tests/spark/connect")
 from client import CLASSIC
 import airflow_delta.jobs, airflow_delta.spark
-classic_only = {"airflow_delta.jobs.doctor", "airflow_delta.jobs.main", "airflow_delta.jobs.session"}
+classic_only = {"airflow_delta.jobs.doctor"}
 for package in (airflow_delta.spark, airflow_delta.jobs):
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         if module.name not in classic_only:

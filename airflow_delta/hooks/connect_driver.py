@@ -1,0 +1,89 @@
+"""The driver of a job over Spark Connect: a process beside the worker.
+
+Not the worker's own process: a SIGTERM there only calls ``on_kill`` and returns to the statement, which may wait in C code for
+an answer of the server; classic Spark and Spark Connect do not share a process; and a driver must not have the environment of
+a worker. A child can be ended at any time, and takes neither the task nor its report along.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import airflow_delta
+from airflow_delta.hooks.driver_environment import environment_beside_worker
+from airflow_delta.hooks.errors import DriverLostError
+from airflow_delta.jobs.connect_job import ConnectJob
+from airflow_delta.jobs.spec import JobSpec
+from airflow_delta.shipping.archive import build_archive
+
+COMMAND = (sys.executable, "-u", "-P", "-m", "airflow_delta.jobs.connect")
+
+GRACE = 4.0
+"""Seconds between the request to end and SIGKILL, in which the driver interrupts what runs on the server."""
+
+_logger = logging.getLogger(__name__)
+
+
+class ConnectDriver:
+    """One run of the program ``airflow_delta.jobs.connect``; it ends with the context, and when this process does.
+
+    Args:
+        remote: What ``SPARK_REMOTE`` must be; a secret.
+        settings: Of the session.
+        env_vars: Variables that the driver gets beside those of any driver.
+    """
+
+    def __init__(self, *, remote: str, settings: Mapping[str, str], env_vars: Mapping[str, str]) -> None:
+        self._settings = settings
+        environment = environment_beside_worker()
+        package = str(Path(airflow_delta.__file__).parents[1])
+        path = os.pathsep.join([package, *filter(None, [environment.get("PYTHONPATH")])])
+        self._process = subprocess.Popen(  # noqa: S603 - our own program, no shell
+            COMMAND,
+            env=environment | {"PYTHONPATH": path} | dict(env_vars) | {"SPARK_REMOTE": remote},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.kill()  # if it has not ended: after execution_timeout, or an error before its job
+
+    def run(self, spec: JobSpec, private: Path) -> DriverLostError | None:
+        """Let it run its job, and pass on to the log what it prints; an error unless it succeeds, which a document may explain.
+
+        Args:
+            spec: What to do.
+            private: A directory of this user alone.
+        """
+        job = ConnectJob(spec=spec.to_text(), archive=str(build_archive(private)), settings=self._settings)
+        assert self._process.stdin is not None  # noqa: S101 - both are pipes
+        assert self._process.stdout is not None  # noqa: S101
+        with suppress(BrokenPipeError):  # it has ended, as its exit code says
+            self._process.stdin.write(job.to_text())
+            self._process.stdin.flush()
+        for line in self._process.stdout:
+            _logger.info("%s", line.rstrip())
+        exit_code = self._process.wait()
+        detail = f"its process beside the worker ended with exit code {exit_code}"
+        return DriverLostError(table=spec.statement.table, detail=detail) if exit_code else None
+
+    def kill(self) -> None:
+        """End it, and with it what it runs on the server; does nothing when it has ended."""
+        self._process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(GRACE)
+        self._process.kill()

@@ -1,0 +1,57 @@
+"""Connections of type ``spark_connect``: where the server is, and who asks."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from airflow.sdk.log import mask_secret
+
+from airflow_delta.hooks.errors import SparkTargetError
+
+CONN_TYPE = "spark_connect"
+
+_CLIENT = ("pyspark", "pandas", "grpc", "grpc_status")
+"""Modules that Spark Connect's client imports; pip's pyspark alone comes without the last two."""
+
+_HEADER = "x-"
+"""What the names of extras begin with that are sent to the server as headers, such as ``x-databricks-cluster-id``."""
+
+
+def server_address(conn_id: str, connection: Any) -> str:
+    """The server's address without secrets, such as ``sc://host:15002``.
+
+    Raises:
+        SparkTargetError: The connection names no server, or the worker lacks Spark Connect's client.
+    """
+    given = connection.host or ""
+    url = urlsplit(given if "://" in given else f"sc://{given}")
+    if url.scheme != "sc" or not url.hostname or ";" in url.netloc or url.path.strip("/") or url.query or url.fragment:
+        raise SparkTargetError(
+            conn_id=conn_id,
+            detail="expected a host such as spark.example.com, found another text",
+            cure="name host and port alone; the token is the connection's password, the user its login",
+        )
+    missing = [name for name in _CLIENT if find_spec(name) is None]
+    if missing:
+        raise SparkTargetError(
+            conn_id=conn_id,
+            detail=f"Spark Connect's client lacks {', '.join(missing)} on the Airflow worker",
+            cure="pip install 'airflow-delta[connect]'; where pyspark is installed: pip install 'pyspark[connect]'",
+        )
+    return f"sc://{url.netloc}:{connection.port}" if connection.port else f"sc://{url.netloc}"
+
+
+def server_url(connection: Any, address: str) -> str:
+    """The address as ``SPARK_REMOTE`` takes it, with user, token, ``use_ssl`` and the extras that are headers: a secret.
+
+    As ``SparkConnectHook`` makes it, which knows no headers, and whose URL a slash in user or token would end.
+    """
+    extra = connection.extra_dejson
+    headers = {name: value for name, value in extra.items() if name.startswith(_HEADER)}
+    named = {"user_id": connection.login, "token": connection.password, "use_ssl": extra.get("use_ssl")} | headers
+    parameters = {name: quote(str(value), safe="") for name, value in named.items() if value not in {None, ""}}
+    if "token" in parameters:
+        mask_secret(parameters["token"])
+    return ";".join([f"{address}/", *(f"{name}={value}" for name, value in parameters.items())])

@@ -1,0 +1,71 @@
+"""A job over Spark Connect: its driver is this process alone, which an operator starts beside the Airflow worker.
+
+The operator writes one line to its standard input, a ``ConnectJob``, and then holds it open: when it closes, the worker is
+gone, and the driver ends. The server's URL is in ``SPARK_REMOTE``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from dataclasses import replace
+
+from airflow_delta.core.errors import DeltaError
+from airflow_delta.core.storage.ambient_options import PREFIXES_VARIABLE
+from airflow_delta.jobs.connect_job import ConnectJob
+from airflow_delta.jobs.connect_session import connect_session
+from airflow_delta.jobs.main import print_outcome
+from airflow_delta.jobs.redaction import redact
+from airflow_delta.jobs.result import ResultDocument, write_result
+from airflow_delta.jobs.run import run, typed_error
+from airflow_delta.jobs.spec import JobSpec
+
+_GRACE = 5.0
+"""Seconds that the process has to end by itself."""
+
+
+def main() -> int:
+    """Run the job on the standard input, and return its exit code."""
+    line = sys.stdin.readline()
+    if not line:  # the worker has ended before
+        return os.EX_TEMPFAIL
+    threading.Thread(target=_end_with_worker, name="end-with-worker", daemon=True).start()
+    job = ConnectJob.from_text(line)
+    try:
+        spec = JobSpec.from_text(job.spec)
+    except DeltaError as error:
+        return print_outcome(ResultDocument.of_error(error))
+    document = _document(spec, job)
+    if spec.result_uri is not None:
+        write_result(spec.result_uri, document)
+    return print_outcome(document)
+
+
+def _document(spec: JobSpec, job: ConnectJob) -> ResultDocument:
+    if spec.allowed_prefixes:
+        os.environ[PREFIXES_VARIABLE] = json.dumps(spec.allowed_prefixes)
+    try:
+        with connect_session(os.environ["SPARK_REMOTE"], spec.origin, job.settings, job.archive) as spark:
+            application = spark.conf.get("spark.app.id", None)  # not behind a commit, which a server may not outlive
+            return replace(run(spark, spec), application_id=application)
+    except Exception as error:  # noqa: BLE001 - a job ends in a document, whatever happened
+        return ResultDocument.of_error(typed_error(error, spec.statement), redact(traceback.format_exc()))
+
+
+def _end_with_worker() -> None:
+    sys.stdin.read()
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(_GRACE)
+    os._exit(os.EX_TEMPFAIL)
+
+
+if __name__ == "__main__":
+    exit_code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(exit_code)  # what PySpark does at exit waits for a server that is gone

@@ -1,0 +1,31 @@
+"""Operator to the driver of a job over Spark Connect."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectJob:
+    """What the driver is told, in one line of JSON.
+
+    Attributes:
+        spec: As ``JobSpec.to_text`` writes it.
+        archive: Path of our code, for the Python workers of the server.
+        settings: Of the session.
+    """
+
+    spec: str
+    archive: str
+    settings: Mapping[str, str]
+
+    def to_text(self) -> str:
+        """The job as one line."""
+        return json.dumps(asdict(self)) + "\n"
+
+    @classmethod
+    def from_text(cls, text: str) -> ConnectJob:
+        """The job that ``to_text`` wrote."""
+        return cls(**json.loads(text))

@@ -1,0 +1,97 @@
+"""The session of a job over Spark Connect: of one try alone, so that the next one can end what it left on the server."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+import grpc
+from pyspark.sql import SparkSession
+from pyspark.sql.connect.client import DefaultChannelBuilder
+from pyspark.sql.connect.proto import ReleaseSessionRequest, SparkConnectServiceStub, UserContext
+
+from airflow_delta.core.actions.commit_info import Origin
+from airflow_delta.jobs.errors import ServerDeniedError, ServerUnreachableError
+from airflow_delta.jobs.session import DEFAULTS
+
+_PATIENCE = 30.0
+"""Seconds in which a server has to answer."""
+
+_GRACE = 3.0
+"""Seconds that taking leave of the server may take: PySpark would ask one that is gone for ten minutes."""
+
+_DENIED = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
+
+
+@contextmanager
+def connect_session(remote: str, origin: Origin, settings: Mapping[str, str], archive: str) -> Iterator[SparkSession]:
+    """A session with our code, whose operations bear the token as their tag; SIGTERM interrupts them and ends the process.
+
+    What the try before has left running is ended first: its driver is lost, and no operation commits by itself.
+
+    Args:
+        remote: The server's URL, as ``SPARK_REMOTE`` has it.
+        origin: The task that requests the statement.
+        settings: Of the session; they take precedence over ours.
+        archive: Path of the code for the server's Python workers.
+
+    Raises:
+        ServerUnreachableError: No server of Spark Connect answers.
+        ServerDeniedError: It refuses the token or the user.
+    """
+    url = remote if "/;" in remote else f"{remote.rstrip('/')}/"
+    number = origin.record.get("try_number")
+    attempt = number if isinstance(number, int) else 1
+    _release(url, session_id(origin, attempt - 1))
+    spark = SparkSession.builder.remote(f"{url};session_id={session_id(origin, attempt)}").getOrCreate()
+    _end_on_sigterm(spark)
+    try:
+        if origin.token is not None:
+            spark.addTag(origin.token)
+        for name, value in (DEFAULTS | dict(settings)).items():
+            if name.startswith("spark.sql."):
+                spark.conf.set(name, value)
+        spark.addArtifacts(archive, pyfile=True)
+        yield spark
+    finally:
+        _within_grace(spark.stop)
+
+
+def session_id(origin: Origin, attempt: int) -> str:
+    """Equal for equal tokens and tries; that of a statement without a token is like no other."""
+    return str(uuid.uuid4() if origin.token is None else uuid.uuid5(uuid.NAMESPACE_OID, f"{origin.token}/{attempt}"))
+
+
+def _release(url: str, former: str) -> None:
+    """Release a session, which interrupts its operations. The answer is the same when the server has no such session."""
+    builder = DefaultChannelBuilder(url)
+    user = UserContext(user_id=builder.userId or os.environ.get("SPARK_USER") or os.environ.get("USER", ""))
+    request = ReleaseSessionRequest(session_id=former, user_context=user, client_type=builder.userAgent)
+    with builder.toChannel() as channel:
+        try:
+            SparkConnectServiceStub(channel).ReleaseSession(request, metadata=builder.metadata(), timeout=_PATIENCE)
+        except grpc.RpcError as error:
+            failed = ServerDeniedError if error.code() in _DENIED else ServerUnreachableError
+            raise failed(address=f"sc://{builder.endpoint}", detail=f"{error.code().name}: {error.details()}") from None
+
+
+def _end_on_sigterm(spark: SparkSession) -> None:
+    def leave() -> None:
+        spark.interruptAll()
+        spark.stop()
+
+    def end(*_: object) -> None:
+        _within_grace(leave)
+        os._exit(os.EX_TEMPFAIL)
+
+    signal.signal(signal.SIGTERM, end)
+
+
+def _within_grace(leave: Callable[[], None]) -> None:
+    leaving = threading.Thread(target=leave, daemon=True)
+    leaving.start()
+    leaving.join(_GRACE)

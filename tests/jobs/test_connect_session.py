@@ -1,0 +1,128 @@
+"""A driver over Spark Connect: what it says to the server before and after its work. The server here only answers."""
+
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import grpc
+import pytest
+from pyspark.sql.connect.proto import (
+    ReleaseSessionResponse,
+    SparkConnectServiceServicer,
+    add_SparkConnectServiceServicer_to_server,
+)
+
+from airflow_delta.core.actions import Origin
+from airflow_delta.jobs.connect_session import connect_session, session_id
+from airflow_delta.jobs.errors import ServerDeniedError, ServerUnreachableError
+
+TOKEN = "0123456789abcdef0123456789abcdef"
+
+
+class Server(SparkConnectServiceServicer):
+    """Releases sessions for those who know the password."""
+
+    def __init__(self):
+        self.released = []
+
+    def ReleaseSession(self, request, context):  # noqa: N802 - gRPC's name
+        if ("authorization", "Bearer sesame") not in context.invocation_metadata():
+            context.abort(grpc.StatusCode.UNAUTHENTICATED, "expected another token")
+        self.released.append((request.user_context.user_id, request.session_id))
+        context.abort(grpc.StatusCode.UNIMPLEMENTED, "that is all")  # so that no session is made in this process
+        return ReleaseSessionResponse()
+
+
+@pytest.fixture
+def server():
+    servicer = Server()
+    listener = grpc.server(ThreadPoolExecutor(2))
+    add_SparkConnectServiceServicer_to_server(servicer, listener)
+    servicer.port = listener.add_secure_port("localhost:0", grpc.local_server_credentials())
+    listener.start()
+    yield servicer
+    listener.stop(None)
+
+
+def origin(attempt):
+    return Origin(token=TOKEN, record={"try_number": attempt})
+
+
+def open_session(url, attempt=1):
+    with connect_session(url, origin(attempt), {}, "/nowhere.zip"):
+        pass
+
+
+def test_no_server_is_an_error_that_a_retry_may_mend():
+    with pytest.raises(ServerUnreachableError) as failed:
+        open_session("sc://localhost:1/;token=sesame")
+    assert (failed.value.address, failed.value.retryable) == ("sc://localhost:1", True)
+    assert failed.value.detail.startswith("UNAVAILABLE: ")
+    assert "sesame" not in str(failed.value)
+
+
+def test_another_token_is_refused_for_good(server):
+    with pytest.raises(ServerDeniedError) as failed:
+        open_session(f"sc://localhost:{server.port}/;token=open")
+    assert (failed.value.retryable, failed.value.detail) == (False, "UNAUTHENTICATED: expected another token")
+    assert "Remedy: set the token as the connection's password" in str(failed.value)
+    assert server.released == []
+
+
+def test_a_try_first_ends_what_the_try_before_left_on_the_server(server):
+    with pytest.raises(ServerUnreachableError, match="UNIMPLEMENTED: that is all"):
+        open_session(f"sc://localhost:{server.port}/;user_id=ann;token=sesame", attempt=3)
+    assert server.released == [("ann", session_id(origin(2), 2))]
+
+
+def test_sessions_are_those_of_a_token_and_a_try_and_without_a_token_like_no_other():
+    assert session_id(origin(2), 1) == session_id(origin(1), 1) != session_id(origin(2), 2)
+    assert session_id(Origin(token="f" * 32), 1) != session_id(origin(1), 1)
+    assert session_id(Origin(), 1) != session_id(Origin(), 1)
+
+
+DRIVER = """
+import sys, threading, time
+from types import SimpleNamespace
+from airflow_delta.jobs import connect, connect_session
+
+def say(word):
+    print(word, flush=True)
+
+def interrupt():
+    say("interrupted")
+    time.sleep({delay})
+
+connect_session._GRACE = 0.5
+connect_session._end_on_sigterm(SimpleNamespace(interruptAll=interrupt, stop=lambda: say("released")))
+threading.Thread(target=connect._end_with_worker, daemon=True).start()
+say("up")
+time.sleep(600)
+"""
+WORKER = """
+import subprocess, sys, time
+subprocess.Popen([sys.executable, "-c", sys.argv[1]], stdin=subprocess.PIPE)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize(
+    ("delay", "said"), [(0, ["interrupted", "released"]), (600, ["interrupted"])], ids=["a server", "no server any more"]
+)
+def test_a_driver_that_is_told_to_end_interrupts_what_runs_on_the_server_and_ends_whatever_it_says(delay, said):
+    command = [sys.executable, "-c", DRIVER.format(delay=delay)]
+    driver = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert driver.stdout.readline() == "up\n"
+    driver.send_signal(signal.SIGTERM)
+    assert driver.stdout.read().split() == said
+    assert driver.wait() == os.EX_TEMPFAIL
+
+
+def test_a_driver_whose_worker_was_killed_interrupts_what_runs_on_the_server():
+    worker = subprocess.Popen([sys.executable, "-c", WORKER, DRIVER.format(delay=0)], stdout=subprocess.PIPE, text=True)
+    assert worker.stdout.readline() == "up\n"
+    worker.kill()
+    assert worker.stdout.read().split() == ["interrupted", "released"]
+    worker.wait()
