@@ -191,6 +191,10 @@ def doctor(
     from airflow_delta.cli.open_table import open_observed_table
     from airflow_delta.core.operations.table_health import check_health
 
+    if not spark and (master or conf):
+        raise typer.BadParameter("--master and --conf are about a cluster: add --spark")
+    if spark and (log_only or storage_option):
+        raise typer.BadParameter("--log-only and --storage-option are about a table: leave out --spark")
     if spark:
         from airflow_delta.cli.cluster import check_cluster
 

@@ -23,7 +23,7 @@ from airflow_delta.jobs.redaction import redact
 from airflow_delta.spark.errors import SparkFeatureMissingError, first_line
 from airflow_delta.spark.hadoop.table_log import table_log
 from airflow_delta.spark.io.data_paths import hadoop_uri
-from airflow_delta.spark.jvm import Py4JJavaError, hadoop_configuration, hadoop_gateway
+from airflow_delta.spark.jvm import Py4JJavaError, filesystem_class, hadoop_configuration, hadoop_gateway
 from airflow_delta.spark.spark_features import check_stream_source
 
 PACKAGES = ("pyarrow", "pandas", "numpy")
@@ -60,7 +60,7 @@ class ClusterFacts:
         executors_failure: Why no Python function ran there; empty if one did.
         missing_features: What this version of Spark cannot do.
         filesystems: Hadoop's class for each scheme; None where it has none.
-        writes: For each URI, who could not write there and why: of ``driver``, ``executors`` and ``JVM`` those that were asked,
+        writes: For each URI, who could not write there and why: of ``driver``, ``executors`` and ``JVM`` those that tried,
             with an empty text where it worked.
     """
 
@@ -95,7 +95,7 @@ def cluster_facts(spark: SparkSession, uris: Iterable[str]) -> ClusterFacts:
         failure = _reason(error)
     [(_, version, executable, packages)] = look(iter(()))
     executors = tuple({repr(facts): facts for _, facts in found}.values())
-    filesystems = {scheme: _hadoop_class(spark, scheme) for scheme in sorted({scheme_of(hadoop_uri(uri)) for uri in places})}
+    filesystems = {scheme: filesystem_class(spark, scheme) for scheme in sorted({scheme_of(hadoop_uri(uri)) for uri in places})}
     can_work = bool(executors) and all(facts.packages["pyarrow"] for facts in executors)
     return ClusterFacts(
         spark=spark.version,
@@ -136,15 +136,6 @@ def _missing_features() -> tuple[str, ...]:
     except SparkFeatureMissingError as error:
         return (error.claim(),)
     return ()
-
-
-def _hadoop_class(spark: SparkSession, scheme: str) -> str | None:
-    jvm, _ = hadoop_gateway(spark, scheme)
-    try:
-        found = jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, hadoop_configuration(spark))
-    except Py4JJavaError:
-        return None
-    return str(found.getName())
 
 
 def _writes(spark: SparkSession, uri: str, *, asks_jvm: bool, asks_executors: bool) -> dict[str, str]:

@@ -30,6 +30,7 @@ __all__ = [
     "active_jvm",
     "analyzed",
     "analyzed_plan",
+    "filesystem_class",
     "hadoop_configuration",
     "hadoop_gateway",
     "is_connect",
@@ -80,6 +81,20 @@ def hadoop_gateway(spark: SparkSession, uri: str) -> tuple[Any, Any]:
 def hadoop_configuration(spark: SparkSession) -> Any:
     """Hadoop's configuration with the settings of a classic session in it."""
     return session_state(spark).newHadoopConf()
+
+
+def filesystem_class(spark: SparkSession, scheme: str) -> str | None:
+    """Name of the class that Hadoop reaches a filesystem by; None where it has none, or the name alone.
+
+    Raises:
+        SparkConnectUnsupportedError: It is a session of Spark Connect.
+    """
+    jvm, _ = hadoop_gateway(spark, f"{scheme}://")
+    try:
+        found = jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, hadoop_configuration(spark))
+    except Py4JJavaError:
+        return None
+    return str(found.getName())
 
 
 def session_state(spark: SparkSession) -> Any:

@@ -228,6 +228,14 @@ def test_the_doctor_of_a_cluster_prints_what_its_job_reports_and_ends_with_1(spa
     assert "error PACKAGE_MISSING expected pyarrow" in shown
 
 
+@pytest.mark.parametrize(
+    "options",
+    [["--master", "yarn"], ["--conf", "spark.a=b"], ["--spark", "--log-only"], ["--spark", "--storage-option", "a=b"]],
+)
+def test_options_of_the_doctor_that_would_say_nothing_are_refused(table, options):
+    run("doctor", table, *options, code=2)
+
+
 def test_a_job_without_a_report_is_an_error_with_what_spark_submit_printed(spark_submit, capsys):
     spark_submit("no report")
     with pytest.raises(SystemExit):

@@ -34,6 +34,7 @@
     ├── AmbiguousColumnError           a name that differs in case from several columns
     ├── InvalidSchemaError             a schema that cannot be read
     ├── InvalidPartitionValueError     a partition value not of its column's type
+    │   └── UnwritablePartitionValueError  one without a text for the log
     ├── UnsupportedTypeError           a type that Arrow or Delta does not have
     ├── PackageTooOldError             a package older than the least one
     ├── SchemaMismatchError            rows that do not fit the table
@@ -139,6 +140,7 @@ from airflow_delta.core.errors.table import (
     TimestampOutOfRangeError,
     TokenHistoryLostError,
     UnfinishedCommitError,
+    UnwritablePartitionValueError,
     VersionNotFoundError,
 )
 from airflow_delta.core.errors.table_change import (
@@ -224,6 +226,7 @@ __all__ = [
     "UnsupportedStorageError",
     "UnsupportedTypeError",
     "UnsupportedWriterFeatureError",
+    "UnwritablePartitionValueError",
     "VacuumIncompleteError",
     "VacuumLiteImpossibleError",
     "VersionNotFoundError",

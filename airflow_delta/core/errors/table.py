@@ -220,3 +220,15 @@ class InvalidPartitionValueError(DeltaError):
     column: str
     value: str
     type: str
+
+
+@dataclass(kw_only=True, eq=False)
+class UnwritablePartitionValueError(InvalidPartitionValueError):
+    """A value of a partition column has no text by which every reader would find it again; nothing was committed."""
+
+    code = "DELTA_UNWRITABLE_PARTITION_VALUE"
+    message = "expected a value of the partition column {column!r} ({type}) that the log can hold as text, found {value}"
+    remedy = (
+        "correct the value: bytes must be UTF-8 text, years 1 to 9999, and numbers fit the type; or partition by a column of "
+        "text made of it, such as hex({column})"
+    )

@@ -181,7 +181,7 @@ class LogReplay:
         if not self._may_forget():
             return None
         files = self._rebuilt([*dict.fromkeys((*_OF_KEYS, *columns))], FileFilter(BY_STATISTICS, row_filter))
-        late = self._tail_changes.added  # which nobody has chosen from yet
+        late = self._tail_changes.added  # all of which ``files`` still has
         is_wanted = [row_filter(piece) for piece in late.select(BY_STATISTICS.names).combine_chunks().to_batches()]
         unwanted = file_keys(late.filter(pc.invert(pa.chunked_array(is_wanted, pa.bool_()))))
         files = files.filter(pc.invert(pc.is_in(file_keys(files), unwanted))) if len(unwanted) else files

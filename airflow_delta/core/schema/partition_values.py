@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_delta.core.errors import InvalidPartitionValueError
+from airflow_delta.core.errors import InvalidPartitionValueError, UnwritablePartitionValueError
 from airflow_delta.core.schema.char_columns import paddings
 from airflow_delta.core.schema.column_mapping import physical_name
 from airflow_delta.core.schema.data_types import (
@@ -57,14 +57,15 @@ def serialize(value: Any, data_type: DataType, *, column: str = "") -> str | Non
         column: Name of the column, for the error.
 
     Raises:
-        InvalidPartitionValueError: The value has no such text, or the type cannot partition.
+        UnwritablePartitionValueError: The value has no such text, or the type cannot partition.
     """
     if value is None or value in ("", b""):
         return None
     try:
         return _serializer(data_type)(value)
     except (ValueError, TypeError, ArithmeticError, AttributeError) as error:
-        raise InvalidPartitionValueError(column=column, value=str(value), type=str(data_type)) from error
+        shown = str(bytes(value) if isinstance(value, bytearray) else value)
+        raise UnwritablePartitionValueError(column=column, value=shown, type=str(data_type)) from error
 
 
 def serialized_values(values: pa.Array | pa.ChunkedArray, data_type: DataType, *, column: str = "") -> pa.Array:

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 
 from airflow_delta.core.actions import ADD_FILE, NO_ADDS, CommitInfo, DomainMetadata, Metadata, Protocol, SetTransaction
 from airflow_delta.core.data_files.row_ids import RowIds
-from airflow_delta.core.errors import SchemaMismatchError
+from airflow_delta.core.errors import CorruptLogError, SchemaMismatchError
+from airflow_delta.core.log.file_names import LOG_DIRECTORY
 from airflow_delta.core.log.history import InCommitTimestamps, commit_timestamp
 from airflow_delta.core.log.log_replay import LogReplay
 from airflow_delta.core.log.log_segment import LogSegment
@@ -179,13 +180,27 @@ class Snapshot:
         return filter_files(predicate, files, schema, partitions).select(wanted)
 
     def completed(self, files: pa.Table) -> pa.Table:
-        """These live files, of which some columns are known, with all columns (``ADD_FILE``), in the same order."""
+        """These live files, of which some columns are known, with all columns (``ADD_FILE``), in the same order.
+
+        Raises:
+            CorruptLogError: As of ``files``.
+        """
         if not len(files):
             return NO_ADDS
         if {*ADD_FILE.names} <= {*files.column_names}:
             return files
         paths = files["path"].combine_chunks()
-        found = pa.concat_tables([piece.filter(pc.is_in(piece["path"], paths)) for piece in self.replay.file_pieces()])
+
+        def among(live: pa.Table) -> pa.Table:
+            return live.filter(pc.is_in(live["path"], paths))
+
+        try:
+            found = pa.concat_tables(map(among, self.replay.file_pieces()))
+        except CorruptLogError:  # something else may serve
+            found = among(self.replay.active_files)
+        if len(found) < len(files):
+            detail = f"{len(files) - len(found)} live files of version {self.version} are gone from the log"
+            raise CorruptLogError(table=self.table_uri, file=LOG_DIRECTORY, detail=detail)
         return found.take(pc.index_in(paths, found["path"].combine_chunks()))
 
     def tombstones(self) -> pa.Table:

@@ -19,7 +19,7 @@ from airflow_delta.core.schema import StructField, StructType, without_column_ma
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.spark.change_feed.reader import COMMITTED_FILE, ChangeReader, SharedChangeReader, committed
 from airflow_delta.spark.io.arrow_scan import estimated_size, marked_listing, no_rows
-from airflow_delta.spark.io.file_tasks import tasks_of_files
+from airflow_delta.spark.io.file_tasks import share_of, tasks_of_files
 from airflow_delta.spark.io.map_files import map_files
 from airflow_delta.spark.io.read_marks import marked
 from airflow_delta.spark.io.table_files import TableFiles
@@ -64,7 +64,7 @@ def read_changes(
     rows = map_files(
         spark,
         files,
-        tasks_of_files(spark, files, share=len(wanted.fields) / len(last.schema.fields)),
+        tasks_of_files(spark, files, share=share_of(wanted, last.schema)),
         lambda shares: SharedChangeReader(reader=reader, shares=shares),
         shown,
         size=estimated_size(files, last.schema, wanted),

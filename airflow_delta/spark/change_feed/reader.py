@@ -16,6 +16,7 @@ from airflow_delta.core.data_files.changed_rows import ChangedRows
 from airflow_delta.core.schema import StructType
 from airflow_delta.spark.io.map_files import FileShares
 from airflow_delta.spark.io.table_files import TableFiles
+from airflow_delta.spark.io.worker_values import with_typed_errors
 
 COMMITTED_FILE = pa.schema([*CHANGED_FILE, pa.field("version", pa.int64()), pa.field("time", pa.int64())])
 """``CHANGED_FILE`` with the version and the time (microseconds since the epoch) of its commit."""
@@ -55,5 +56,4 @@ class SharedChangeReader:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The function that Spark maps over each partition."""
-        for files in self.shares.of(batches):
-            yield from self.reader.of(files.to_pylist())
+        return with_typed_errors(row for files in self.shares.of(batches) for row in self.reader.of(files.to_pylist()))

@@ -177,11 +177,13 @@ class PermittedExpression:
 
 
 def _permitted_over_connect(rule: str, text: str, *, table: str, spark: SparkSession) -> PermittedExpression:
-    """As ``permitted_expression``, from the text alone; lengths of results cannot be judged so, and no lambda."""
+    """As ``permitted_expression``, from the text alone; it shows neither the lengths of results nor what a lambda does."""
     try:
         plain = plain_expression(text, FUNCTIONS - _LENGTH_ARGUMENTS.keys())
     except NotPlainError as error:
-        raise TableRuleRefusedError(table=table, rule=rule, detail=f"{error}, which Spark Connect cannot judge") from error
+        raise TableRuleRefusedError(
+            table=table, rule=rule, detail=f"{error}, which cannot be checked over Spark Connect"
+        ) from error
     for function in sorted(plain.functions):
         if not str(spark.catalog.getFunction(function).className).startswith(_CATALYST):
             raise TableRuleRefusedError(table=table, rule=rule, detail=f"the function {function}")

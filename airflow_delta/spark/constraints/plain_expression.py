@@ -41,7 +41,7 @@ _BEGINNINGS_OF_QUERIES = frozenset({"select", "from", "values", "table", "with",
 
 
 class NotPlainError(ValueError):
-    """The text holds something that cannot be judged here."""
+    """The text holds something that cannot be checked here."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from pyspark.sql import types as spark_types
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from airflow_delta.core.schema import StructType
+from airflow_delta.spark.io.file_tasks import described_shares
 from airflow_delta.spark.io.table_files import TableFiles
-from airflow_delta.spark.io.tasks import UNKNOWN_CORES, file_work, in_tasks, task_count
 from airflow_delta.spark.spark_features import arrow_schema
 
 if TYPE_CHECKING:  # workers import this module, and need no parser of predicates
@@ -34,7 +34,7 @@ class FilesPartition(InputPartition):  # type: ignore[misc] # PySpark is not typ
 
 
 class RowsReader(DataSourceReader):  # type: ignore[misc] # as above
-    """The rows of a table's version; of its columns those that Spark was told to read (``spark.read.schema``), or all."""
+    """The rows of a table's version; of its columns those that are to be read (``spark.read.schema``), or all."""
 
     def __init__(self, snapshot: Snapshot, schema: spark_types.StructType) -> None:
         self._snapshot: Snapshot | None = snapshot
@@ -48,13 +48,7 @@ class RowsReader(DataSourceReader):  # type: ignore[misc] # as above
         if snapshot is None:
             raise RuntimeError("the files of a reader are chosen once")
         files = snapshot.files(columns=("path", "partition_values", "deletion_vector", "size"))
-        work = file_work(files["size"])
-        described = [
-            json.dumps({**file, "partition_values": dict(file["partition_values"])})
-            for file in files.drop_columns("size").to_pylist()
-        ]
-        groups = in_tasks(described, work, task_count(work.sum(), len(files), UNKNOWN_CORES)) or [[]]
-        return [FilesPartition(tuple(group), snapshot.version) for group in groups]
+        return [FilesPartition(tuple(share), snapshot.version) for share in described_shares(files) or [[]]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of the files, in a worker."""

@@ -110,7 +110,9 @@ def _at_version(spark: SparkSession, tokens: Sequence[Token], position: int) -> 
         return int(literal.text), None, position + 1
     if literal is not None and kind in _TIME and literal.token_type == TokenType.STRING:
         return None, milliseconds(spark, literal.text, statement="sql"), position + 1
-    raise InvalidStatementError(statement="sql", detail=f"behind {kind} AS OF stands a number or a text")
+    wanted = "a number" if kind in _VERSION else "a time as text"
+    found = "nothing" if literal is None else literal.text
+    raise InvalidStatementError(statement="sql", detail=f"expected {wanted} behind {kind} AS OF, found {found}")
 
 
 def _word(tokens: Sequence[Token], position: int) -> str:

@@ -22,7 +22,7 @@ from airflow_delta.spark.dml.clauses import BoundClauses, ClauseKind
 from airflow_delta.spark.dml.deletion_vectors import uses_deletion_vectors
 from airflow_delta.spark.dml.position_scan import FILE, POSITIONED, ROW, PositionScan
 from airflow_delta.spark.io.arrow_scan import estimated_size
-from airflow_delta.spark.io.file_tasks import tasks_of_files
+from airflow_delta.spark.io.file_tasks import share_of, tasks_of_files
 from airflow_delta.spark.io.map_files import map_files
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.io.worker_values import to_ipc, typed_worker_errors
@@ -177,7 +177,7 @@ def scan_positions(
     return map_files(
         spark,
         large_first.select(POSITIONED),
-        tasks_of_files(spark, large_first, share=len(columns.fields) / len(snapshot.schema.fields)),
+        tasks_of_files(spark, large_first, share=share_of(columns, snapshot.schema)),
         lambda shares: scan(shares=shares),
         schema,
         size=estimated_size(files, snapshot.schema, columns),

@@ -18,7 +18,7 @@ from pyspark.sql import types as spark_types
 
 from airflow_delta.core.log.record_counts import NUM_RECORDS
 from airflow_delta.core.schema import StructType
-from airflow_delta.spark.io.file_tasks import tasks_of_files
+from airflow_delta.spark.io.file_tasks import share_of, tasks_of_files
 from airflow_delta.spark.io.map_files import FileShares, map_files
 from airflow_delta.spark.io.row_width import row_width
 from airflow_delta.spark.io.table_files import READ_MARK, TableFiles
@@ -60,7 +60,7 @@ def arrow_scan(
     return map_files(
         spark,
         files.select(_READ),
-        tasks_of_files(spark, files, share=len(columns.fields) / len(table.schema.fields)),
+        tasks_of_files(spark, files, share=share_of(columns, table.schema)),
         lambda shares: ArrowReader(table=table, columns=columns, shares=shares),
         shown,
         size=estimated_size(files, table.schema, columns),

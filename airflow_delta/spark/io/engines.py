@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.spark.io.data_paths import hadoop_uri
-from airflow_delta.spark.jvm import Py4JJavaError, hadoop_configuration, hadoop_gateway, is_connect
+from airflow_delta.spark.jvm import filesystem_class, is_connect
 
 BUILT_IN_SCHEMES = frozenset(("file", "hdfs", "viewfs"))
 """Filesystems that every Hadoop has the classes of."""
@@ -50,25 +50,12 @@ def engine_for(spark: SparkSession, uris: Iterable[str], storage_options: Mappin
     """
     schemes = {_hadoop_scheme(uri) for uri in uris}
     others = schemes - BUILT_IN_SCHEMES
-    known = () if storage_options else [scheme for scheme in others if _hadoop_knows(spark, scheme)]
+    # Over Spark Connect it cannot be known what the server has classes for.
+    is_known = not storage_options and not is_connect(spark)
+    known = [scheme for scheme in others if is_known and filesystem_class(spark, scheme) is not None]
     return choose_engine(schemes, known=known, has_options=bool(storage_options))
 
 
 def _hadoop_scheme(uri: str) -> str:
     scheme = scheme_of(uri)
     return scheme if scheme in BUILT_IN_SCHEMES else scheme_of(hadoop_uri(uri))
-
-
-def _hadoop_knows(spark: SparkSession, scheme: str) -> bool:
-    """Whether the session's Hadoop has a class for the filesystem; one that it only has the name of is not known.
-
-    Nor is what the server of Spark Connect has classes for.
-    """
-    if is_connect(spark):
-        return False
-    jvm, _ = hadoop_gateway(spark, f"{scheme}://")
-    try:
-        jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, hadoop_configuration(spark))
-    except Py4JJavaError:
-        return False
-    return True

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
-from airflow_delta.spark.io.tasks import file_work, packed, task_count
+from airflow_delta.core.schema import StructType
+from airflow_delta.spark.io.tasks import UNKNOWN_CORES, file_work, in_tasks, packed, task_count
 from airflow_delta.spark.session import cores
 from airflow_delta.spark.spark_features import repartition_by_id
 
@@ -24,6 +28,24 @@ def file_task_count(spark: SparkSession, files: pa.Table, *, share: float = 1.0)
 def tasks_of_files(spark: SparkSession, files: pa.Table, *, share: float = 1.0) -> npt.NDArray[np.int64]:
     """For each of these files (``size`` in bytes), of whose bytes a part is read, the number of its task: see ``packed``."""
     return packed(file_work(files["size"], share), file_task_count(spark, files, share=share))
+
+
+def share_of(columns: StructType, schema: StructType) -> float:
+    """The part of a table's bytes that some of its columns are, as far as their number shows."""
+    return len(columns.fields) / max(1, len(schema.fields))
+
+
+def described_shares(files: pa.Table) -> list[Sequence[str]]:
+    """The files, each described as JSON by all its columns but ``size`` (bytes), in shares for tasks of a Python data source.
+
+    Its planner has no session, so that the number of cores is unknown.
+    """
+    work = file_work(files["size"])
+    described = [
+        json.dumps({**file, "partition_values": dict(file["partition_values"] or ())})
+        for file in files.drop_columns("size").to_pylist()
+    ]
+    return in_tasks(described, work, task_count(work.sum(), len(files), UNKNOWN_CORES))
 
 
 def spread_by_file(rows: DataFrame, column: str, numbers: pa.Array, files: pa.Table, *, share: float = 1.0) -> DataFrame:

@@ -1,4 +1,4 @@
-"""Files made into rows by Python tasks: which of them a task gets, and what Spark is told of the size of the rows.
+"""Files made into rows by Python tasks: which of them a task gets, and what size Spark takes the rows for.
 
 Spark takes what comes out of Python for as large as what goes in. That is the number of a task here, so that Spark would take
 every table for next to nothing, and broadcast it. But a range of numbers counts by its length, whatever a filter leaves of it:
@@ -31,7 +31,7 @@ Batches: TypeAlias = Iterator[pa.RecordBatch]
 _FUNCTION_BYTES = 4 << 20
 """As large as a function that travels to the workers may become; more files take more than one."""
 _MOST_BYTES = 1 << 30
-"""Nobody broadcasts more, so that Spark need not know of more."""
+"""Spark broadcasts no more than this, whatever its settings, so it need not know of more."""
 _NUMBER_BYTES = 8
 TASK = "__airflow_delta_task"
 """Column of shared files: the number of the task."""

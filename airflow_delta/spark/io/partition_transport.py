@@ -16,7 +16,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from airflow_delta.core.actions.file_actions import STRING_MAP
-from airflow_delta.core.errors import InvalidPartitionValueError
+from airflow_delta.core.errors import UnwritablePartitionValueError
 from airflow_delta.core.schema import DataType, StructField, physical_name, serialize
 from airflow_delta.core.schema.data_types import DATE, DOUBLE, FLOAT, TIMESTAMP, TIMESTAMP_NTZ
 from airflow_delta.spark.errors import StagedFilesError
@@ -51,7 +51,7 @@ class PartitionTransport:
 
         Raises:
             StagedFilesError: One id stands for two sets of values; it happens once in 2**64 pairs.
-            InvalidPartitionValueError: A value that the log cannot hold.
+            UnwritablePartitionValueError: A value that the log cannot hold.
         """
         understood: dict[str, dict[str, str | None]] = {}
         for row in observed:
@@ -90,7 +90,7 @@ def _text(sent: Any, field: StructField) -> str | None:
     try:
         value = _received(sent, field.type)
     except (OverflowError, ValueError) as error:  # years that Python does not count to
-        raise InvalidPartitionValueError(column=field.name, value=str(sent), type=str(field.type)) from error
+        raise UnwritablePartitionValueError(column=field.name, value=str(sent), type=str(field.type)) from error
     return serialize(value, field.type, column=field.name)
 
 

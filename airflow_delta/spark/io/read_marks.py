@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from pyspark.sql import DataFrame
 
+from airflow_delta.spark.errors import SparkConnectUnsupportedError
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.jvm import is_connect
 
@@ -18,7 +19,7 @@ MARK = "mark"
 """Kind of a read that ``marked`` has marked."""
 
 _ALIAS = "airflow_delta_read_"
-_ANALYZED = re.compile(r"== Analyzed Logical Plan ==\n(.*?)\n\n== ", re.DOTALL)
+_ANALYZED = re.compile(r"== Analyzed Logical Plan ==\n(.*?)\n\n== Optimized Logical Plan ==\n", re.DOTALL)
 _NODE = re.compile(r"(?P<branches>(?:(?::  |   )*(?::- |\+- ))?)(?P<name>\w+)(?P<rest>.*)")
 _READS = ("Relation", "RelationV2")
 
@@ -34,6 +35,9 @@ def shown_reads(plans: str) -> Iterator[tuple[str, str]]:
     Returns:
         ``MARK`` and ``TableFiles.mark`` for each marked read; of each other read of files or tables Spark's name for it
         (``Relation``, ``RelationV2``) and what is shown behind that.
+
+    Raises:
+        SparkConnectUnsupportedError: The plan is not shown to its end.
     """
     within: int | None = None  # the depth of the marked read that this node is a part of
     for branches, name, rest in _nodes(plans):
@@ -49,14 +53,20 @@ def shown_reads(plans: str) -> Iterator[tuple[str, str]]:
 
 
 def shows_subquery(plans: str) -> bool:
-    """Whether the analyzed plan of rows of one relation has a second branch: only a subquery makes one."""
+    """Whether the analyzed plan of rows of one relation has a second branch: only a subquery makes one.
+
+    Raises as ``shown_reads``.
+    """
     return any(":" in branches for branches, _, _ in _nodes(plans))
 
 
 def _nodes(plans: str) -> Iterator[tuple[str, str, str]]:
     """How far each node is set in, its name and what follows; nodes of subqueries too."""
     found = _ANALYZED.search(plans)
-    for line in found[1].splitlines()[1:] if found else ():  # the first one shows the columns
+    if found is None:
+        instead = "unset spark.sql.maxPlanStringLength in the session, or use a classic one"
+        raise SparkConnectUnsupportedError(feature="a statement of which Spark shows a part of the plan only", instead=instead)
+    for line in found[1].splitlines()[1:]:  # the first one shows the columns
         node = _NODE.match(line)
         if node is not None:
             yield node["branches"], node["name"], node["rest"]

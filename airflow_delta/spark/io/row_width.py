@@ -1,4 +1,4 @@
-"""How many bytes rows take, more or less, where nobody has counted them."""
+"""About how many bytes rows take, where they were not counted."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from airflow_delta.core.schema.data_types import BINARY, BOOLEAN, BYTE, DATE, FL
 _WIDTHS: dict[DataType, int] = {BOOLEAN: 1, BYTE: 1, SHORT: 2, INTEGER: 4, DATE: 4, FLOAT: 4}
 _WIDTH, _TEXT_WIDTH, _ITEMS = 8, 16, 4
 _WIDE_DECIMAL = 18
-
-
 _FILES = 1_000
 
 

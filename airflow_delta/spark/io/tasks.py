@@ -29,7 +29,7 @@ ACTION_BYTES = 500
 MAX_TASKS = 20_000
 """More of them in one stage take a driver's memory, and its time, for themselves."""
 UNKNOWN_CORES = 16
-"""Where nobody can tell, as in the planner of a Python data source."""
+"""Where the number is unknown, as in the planner of a Python data source."""
 
 _MOST_ROUNDS = 4
 _Value = TypeVar("_Value")
@@ -51,14 +51,18 @@ def task_count(work: float, units: int, cores: int) -> int:
 
 
 def file_work(sizes: npt.ArrayLike, share: float = 1.0) -> npt.NDArray[np.float64]:
-    """What reading a part (``share``) of each of these files costs, in bytes."""
-    return np.asarray(sizes, np.float64) * share + OPENING_BYTES
+    """What reading a part (``share``) of each of these files costs, in bytes; no less than opening it, whatever a log says."""
+    return np.maximum(np.asarray(sizes, np.float64), 0) * share + OPENING_BYTES
 
 
 def packed(work: npt.NDArray[np.float64], tasks: int) -> npt.NDArray[np.int64]:
     """For each unit the number of its task: ascending from 0 without gaps, about equal work for all, at most ``tasks``.
 
     No task has more to do than its equal share and its largest unit beside that.
+
+    Args:
+        work: Of each unit; more than 0.
+        tasks: At least 1.
     """
     if not len(work):
         return np.array([], np.int64)

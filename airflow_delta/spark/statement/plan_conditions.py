@@ -18,6 +18,8 @@ from airflow_delta.spark.io.predicates import predicate_of
 from airflow_delta.spark.session import time_zone
 
 _INSTANT = re.compile(r"TIMESTAMP '([^']*)'")
+_CONSTANTS = ("true", "false", "null")
+"""Names that Spark writes without quotes, and that mean something else where no qualifier stands before them."""
 
 
 def members(sequence: Any) -> list[Any]:
@@ -47,7 +49,10 @@ def predicate_in(spark: SparkSession, conditions: Sequence[Any], schema: StructT
 
 def _parsed(spark: SparkSession, condition: Any, schema: StructType, table: str) -> Expression | None:
     """A condition as the core understands it; None where it does not."""
-    qualifiers = {tuple(members(attribute.qualifier())) for attribute in members(condition.references().toSeq())}
+    columns = members(condition.references().toSeq())
+    if any(column.name().lower() in _CONSTANTS for column in columns):
+        return None
+    qualifiers = {tuple(members(column.qualifier())) for column in columns}
     text = condition.sql()
     for qualifier in qualifiers:
         text = without_qualifier(text, qualifier)

@@ -73,8 +73,8 @@ def query_rows(query: str, views: QueryViews, args: Mapping[str, Any] | Sequence
         args: Values of its parameters; with them, tables are read whole.
     """
     spark = views.spark
-    is_told = args is None and not is_connect(spark)
-    large = {name: table.snapshot for name, table in views.tables.items() if is_told and table.is_large}
+    shows_plan = args is None and not is_connect(spark)
+    large = {name: table.snapshot for name, table in views.tables.items() if shows_plan and table.is_large}
     needed = push_down(spark, query, large, views.others) if large else {}
     tables = {name: table.rows(spark, needed.get(name, EVERYTHING)) for name, table in views.tables.items()}
     return session.query(spark, query, {**views.others, **tables}, args)

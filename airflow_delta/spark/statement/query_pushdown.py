@@ -93,7 +93,7 @@ def _reads(
     kind = node.nodeName()
     if kind == "LogicalRDD":
         name = _view(node)
-        if name is not None:
+        if name is not None and name in tables:
             yield name, _needed(spark, node, above, tables[name])
         return
     above = (node,) if kind in _CHOOSE_COLUMNS else (*above, node) if kind == "Filter" else ()

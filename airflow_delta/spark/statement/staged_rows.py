@@ -79,7 +79,7 @@ def write_rows(
     Raises:
         ConstraintViolatedError: A row violates a constraint of the table.
         TableRuleUnreadableError: A rule of the table means nothing to Spark.
-        InvalidPartitionValueError: A partition value that the log cannot hold.
+        UnwritablePartitionValueError: A partition value that the log cannot hold.
         StagedFilesError: The files are not what Spark said that it wrote.
     """
     # Rows that only move were checked when they came; a rule about times may mean something else in this session's zone.
@@ -114,7 +114,7 @@ def write_change_rows(frame: DataFrame, staging: StagingArea, metadata: Metadata
         folder: Name of a directory below ``staging.changes`` that no other write uses.
 
     Raises:
-        InvalidPartitionValueError: A partition value that the log cannot hold.
+        UnwritablePartitionValueError: A partition value that the log cannot hold.
         StagedFilesError: The files are not what Spark said that it wrote.
     """
     kind = StructType((CHANGE_TYPE_FIELD,))

@@ -45,6 +45,7 @@ VIEW_OF_TARGET = "airflow_delta_target"
 
 _MANY_PATHS = 100
 _SHOWN_COLUMN = re.compile(r"(\w+)#\d+")
+_LAST_WORD = re.compile(r"\w+$")
 _MAX_MOVES = 20
 _Result = TypeVar("_Result")
 
@@ -176,8 +177,9 @@ class _Target:
                 yield self._of_files(rows.inputFiles())
 
     def _may_show(self, text: str) -> bool:
-        """Whether all columns that a relation shows are columns of the table."""
-        return {*_SHOWN_COLUMN.findall(text)} <= {*self.snapshot.schema.names}
+        """Whether all columns that a relation shows may be columns of the table: of a name the last word is looked at."""
+        words = {word[0] for name in self.snapshot.schema.names if (word := _LAST_WORD.search(name))}
+        return {*_SHOWN_COLUMN.findall(text)} <= words
 
     def _marked(self, text: str | None) -> int | None:
         mark = json.loads(text) if text else {}

@@ -20,8 +20,8 @@ from airflow_delta.core.schema import StructType
 from airflow_delta.core.schema.column_mapping import without_column_mapping
 from airflow_delta.spark.change_feed.reader import ChangeReader
 from airflow_delta.spark.errors import StreamSchemaChangedError
+from airflow_delta.spark.io.file_tasks import described_shares
 from airflow_delta.spark.io.table_files import TableFiles
-from airflow_delta.spark.io.tasks import UNKNOWN_CORES, file_work, in_tasks, task_count
 from airflow_delta.spark.schema_conversion import to_spark
 from airflow_delta.spark.streaming.admission import Admission
 from airflow_delta.spark.streaming.change_tail import ChangeTail
@@ -113,14 +113,10 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The files of a batch, spread over tasks."""
         files = self._tail.between(StreamOffset.from_json(start), StreamOffset.from_json(end))
-        described = [
-            json.dumps({**file, "partition_values": dict(file["partition_values"] or ())})
-            for file in files.drop_columns("size").to_pylist()
-        ]
-        work = file_work(files["size"])
-        shares = in_tasks(described, work, task_count(work.sum(), len(files), UNKNOWN_CORES))
         tail, of_changes = self._tail, isinstance(self._tail, ChangeTail)
-        return [FilesPartition(tail.files, tail.schema, tuple(share), of_changes=of_changes) for share in shares]
+        return [
+            FilesPartition(tail.files, tail.schema, tuple(share), of_changes=of_changes) for share in described_shares(files)
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of the files, in a worker."""

@@ -1,6 +1,7 @@
 """What is rebuilt from which files, and how little of them is read."""
 
 import json
+from contextlib import nullcontext
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -264,3 +265,17 @@ def test_chosen_files_are_completed_in_their_order():
     assert completed["stats"].to_pylist() == [stats(6), stats(3), stats(5)]
     assert snapshot.completed(completed) is completed
     assert snapshot.completed(found.slice(0, 0)).equals(ADD_FILE.empty_table())
+
+
+@pytest.mark.parametrize("commits_serve", [True, False])
+def test_chosen_files_are_completed_from_the_commits_where_the_checkpoint_turns_out_to_be_broken(commits_serve):
+    old = [file_of("1", 1), file_of("1", 2)]
+    handmade = HandmadeLog().create(partition_columns=["p"]).commit(*(old if commits_serve else ()))
+    handmade.checkpoint(1, protocol(), metadata(None, ["p"]), *old)
+    handmade.commit(file_of("1", 3))
+    break_column(handmade, 1, 0, "add.modificationTime")
+    snapshot = handmade.log.snapshot()
+    found = snapshot.files("id >= 2", ["path", "size"]).sort_by("path")
+    assert found["path"].to_pylist() == ["p=1/2", "p=1/3"]
+    with nullcontext() if commits_serve else pytest.raises(CorruptLogError, match="1 live files of version 2"):
+        assert snapshot.completed(found)["stats"].to_pylist() == [stats(2), stats(3)]

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.errors import InvalidPartitionValueError
+from airflow_delta.core.errors import InvalidPartitionValueError, UnwritablePartitionValueError
 from airflow_delta.core.schema import (
     ArrayType,
     DecimalType,
@@ -179,9 +179,9 @@ def test_a_value_is_written_as_spark_writes_it(data_type, value, expected):
     ids=str,
 )
 def test_a_value_without_a_text_is_a_typed_error(data_type, value):
-    with pytest.raises(InvalidPartitionValueError) as caught:
+    with pytest.raises(UnwritablePartitionValueError, match=r"found .*hex\(p\)") as caught:
         serialize(value, data_type, column="p")
-    assert caught.value.column == "p"
+    assert (caught.value.column, caught.value.value) == ("p", str(value))
 
 
 VALUES = {

@@ -3,12 +3,19 @@
 import importlib.util
 import json
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from airflow_delta.core import DeltaLog
-from airflow_delta.core.errors import ChangeDataNotRecordedError, SchemaMismatchError, VersionNotFoundError
+from airflow_delta.core.errors import (
+    ChangeDataNotRecordedError,
+    CorruptDataFileError,
+    SchemaMismatchError,
+    VersionNotFoundError,
+)
 from airflow_delta.spark.change_feed.read import read_changes
+from airflow_delta.spark.io.worker_values import typed_worker_errors
 from tests.golden_tables import TABLES
 
 
@@ -59,3 +66,14 @@ def test_an_impossible_range_is_refused_before_anything_is_read(spark, recorded)
     table.log.alter().set_properties({"delta.enableChangeDataFeed": "false"})
     with pytest.raises(ChangeDataNotRecordedError):
         read_changes(spark, table.log, 1)
+
+
+def test_a_file_that_is_gone_is_a_typed_error_on_the_driver(spark, recorded):
+    table = recorded()
+    table.insert("SELECT 1L AS id, 'a' AS p, 1L AS v")
+    feed = read_changes(spark, table.log, 1)
+    path = table.log.snapshot().files()["path"][0].as_py()
+    Path(table.log.table_uri, path).unlink()
+    with pytest.raises(CorruptDataFileError) as caught, typed_worker_errors():
+        feed.collect()
+    assert caught.value.file.endswith(path)

@@ -5,7 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from airflow_delta.spark.errors import SparkConnectUnsupportedError
 from airflow_delta.spark.io.read_marks import MARK, marked, shown_reads, shows_subquery
+from airflow_delta.spark.statement.target_reads import _Target
 
 PLAN = """== Parsed Logical Plan ==
 'SubqueryAlias not_looked_at
@@ -53,6 +55,19 @@ def test_reads_are_found_in_the_analyzed_plan_and_its_subqueries_and_what_is_our
     assert marks[0] == MARK
 
 
+def test_a_text_of_the_query_hides_no_read_that_is_shown_behind_it(alias):
+    condition = "Filter NOT (name#52 = Contents\n\n== Section ==\nof a text)\n"
+    shown = PLAN.format(alias=alias).replace("Filter (", f"{condition}+- Filter (", 1)
+    assert ("Relation", " [id#51L,name#52] csv") in [*shown_reads(shown)]
+
+
+@pytest.mark.parametrize("looks", [lambda plan: [*shown_reads(plan)], shows_subquery])
+def test_a_plan_that_is_not_shown_to_its_end_is_refused(alias, looks):
+    whole = PLAN.format(alias=alias)
+    with pytest.raises(SparkConnectUnsupportedError, match="maxPlanStringLength"):
+        looks(f"{whole[: whole.index('csv')]}... 74 more characters")
+
+
 def test_rows_of_a_classic_session_stay_as_they_are():
     rows = SimpleNamespace(sparkSession=object())
     assert marked(rows, None) is rows
@@ -64,3 +79,17 @@ def test_rows_of_a_classic_session_stay_as_they_are():
 def test_a_second_branch_is_a_subquery(inner, is_shown):
     analyzed = f"Filter (id#1L > scalar-subquery#2 [])\n{inner}+- SubqueryAlias target\n   +- LocalRelation <empty>, [id#1L]"
     assert shows_subquery(f"== Analyzed Logical Plan ==\nid: bigint\n{analyzed}\n\n== Optimized Logical Plan ==\n") is is_shown
+
+
+@pytest.mark.parametrize(
+    ("names", "may_be_the_table"),
+    [
+        (["id", "At Noon", "ü.ä"], True),
+        (["id", "At Noon", "ü.ä", "more"], True),
+        (["id", "At Noon-", "ü.ä"], False),
+        (["id", "Noon"], False),
+    ],
+)
+def test_a_relation_may_be_the_table_if_its_names_end_in_the_words_that_are_shown(names, may_be_the_table):
+    snapshot = SimpleNamespace(schema=SimpleNamespace(names=names))
+    assert _Target(None, snapshot)._may_show("[id#1L, At Noon#2, ü.ä#3] delta") is may_be_the_table

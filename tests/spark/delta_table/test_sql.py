@@ -54,7 +54,7 @@ def test_a_version_or_time_may_stand_behind_a_table(spark, versions, table):
     assert ids(sql(spark, f"SELECT id FROM {name} FOR TIMESTAMP AS OF TIMESTAMP '{text}' AS o")) == [0, 1, 2, 3]
     with pytest.raises(VersionNotFoundError):
         sql(spark, f"SELECT * FROM {name} VERSION AS OF 9")
-    with pytest.raises(InvalidStatementError, match="behind TIMESTAMP AS OF stands a number or a text"):
+    with pytest.raises(InvalidStatementError, match="expected a time as text behind TIMESTAMP AS OF, found current_date"):
         sql(spark, f"SELECT * FROM {name} TIMESTAMP AS OF current_date()")
 
 

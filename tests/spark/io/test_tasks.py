@@ -70,3 +70,10 @@ def test_a_large_file_has_a_task_of_its_own_and_small_ones_share_one():
 
 def test_opening_a_file_is_work_however_little_is_read_of_it():
     assert file_work([10 * OPENING_BYTES], 0.5).tolist() == [6 * OPENING_BYTES]
+
+
+@given(st.lists(st.integers(-(1 << 63), (1 << 63) - 1), max_size=50), st.floats(0, 1), st.integers(1, 20))
+def test_every_file_is_dealt_out_once_in_order_whatever_size_a_log_says(sizes, share, tasks):
+    places = packed(file_work(sizes, share), tasks)
+    assert places.tolist() == sorted(places)
+    assert set(places.tolist()) == set(range(len(set(places.tolist()))))

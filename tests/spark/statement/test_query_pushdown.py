@@ -235,3 +235,11 @@ def test_a_time_that_the_clock_shows_twice_is_not_taken_for_the_wrong_one(spark,
         assert [row.id for row in query_rows(text, views_of(spark, snapshots)).collect()] == [6]
         text = "SELECT id FROM sales WHERE `At Noon` = TIMESTAMP'2013-11-03 09:30:00Z'"
         assert len(query_rows(text, views_of(spark, snapshots)).inputFiles()) == 1
+
+
+def test_a_column_is_no_constant_whatever_its_name(spark, tmp_path):
+    rows = {"true": pa.array([False, True]), "null": pa.array([1, 2], pa.int64())}
+    write_deltalake(str(tmp_path / "odd"), pa.table(rows))
+    views = views_of(spark, {"odd": DeltaLog.for_table(str(tmp_path / "odd")).snapshot()})
+    for text in ("SELECT `null` FROM odd WHERE NOT odd.`true`", "SELECT `null` FROM odd WHERE odd.`null` = 1"):
+        assert [row[0] for row in query_rows(text, views).collect()] == [1]

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from airflow_delta.core.actions import Metadata
-from airflow_delta.core.errors import CommitStateUnknownError, DeltaError, InvalidPartitionValueError, TableNotFoundError
+from airflow_delta.core.errors import CommitStateUnknownError, DeltaError, TableNotFoundError, UnwritablePartitionValueError
 from airflow_delta.core.schema import schema_json
 from airflow_delta.spark.errors import StagedFilesError
 from airflow_delta.spark.io import footers
@@ -136,7 +136,7 @@ def test_two_partitions_of_one_hash_are_not_mixed(rows, table, monkeypatch):
 @pytest.mark.parametrize("value", ["X'FF'", "DATE'+12345-01-01'", "TIMESTAMP_NTZ'+12345-01-01 00:00:00'"])
 def test_a_partition_value_that_the_log_cannot_hold_is_named(spark, table, value):
     rows = spark.sql(f"SELECT 1 AS id, {value} AS p")
-    with pytest.raises(InvalidPartitionValueError) as caught, StagingArea(table) as staging:
+    with pytest.raises(UnwritablePartitionValueError) as caught, StagingArea(table) as staging:
         write_rows(rows, staging, metadata_of(rows, "p"))
     assert caught.value.column == "p"
 

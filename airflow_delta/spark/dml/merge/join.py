@@ -51,7 +51,7 @@ def join(
         unless = to_arrow_expression(may_change, table=snapshot.table_uri)
     target = scan_positions(spark, snapshot, candidates, columns, keys=keys, unless=unless)
     how = _JOINS[bool(clauses.of(ClauseKind.INSERT)), bool(clauses.not_matched_by_source)]
-    # What Spark guesses of their sizes decides nothing: the source's is known, and nobody knows how much of the target is left.
+    # Spark's guesses at sizes decide nothing: that of the source is known, and how much of the target is left cannot be.
     broadcasts = how in _MAY_BROADCAST_SOURCE and source.size is not None and source.size <= _BROADCAST_BYTES
     rows = source.frame.hint("broadcast" if broadcasts else "merge").alias(SOURCE)
     return rows.join(target.alias(TARGET), sql_expression(source.on), how)

@@ -40,6 +40,8 @@ _SIMPLE = (*INTEGERS, STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ)
 _MAX_KEYS = 1_000_000
 _MAX_KEY_BYTES = 64 << 20
 _MAX_LISTED_VALUES = 64
+_ROW_BYTES, _VALUE_BYTES = 16, 8
+"""What Spark's rows take at least, and each of their values, however short it is."""
 _SIZED = (*_SIMPLE, BOOLEAN, FLOAT, DOUBLE)
 _MAX_TEXTS = 64
 _KEY = "__airflow_delta_key_"
@@ -111,10 +113,11 @@ def materialize(source: DataFrame, condition: MergeCondition, schema: StructType
         matched = conjunction(_values_predicate(field, keys[field.name]) for field in fields)
     else:
         matched = conjunction(_range_predicates(frame, names, fields))
+    width = _ROW_BYTES + sum(max(_VALUE_BYTES, row_width(field.type)) for field in (*columns.fields, *fields))
     return MergeSource(
         frame=frame,
         rows=rows,
-        size=None if texts is None else rows * row_width(columns) + (observed["texts"] or 0),
+        size=None if texts is None else rows * width + (observed["texts"] or 0) + key_bytes,
         keys=keys,
         are_keys_unique=is_unique,
         on=" AND ".join([*equal, *(f"({conjunct}\n)" for conjunct in rest)]),  # the end of a line ends a comment in it

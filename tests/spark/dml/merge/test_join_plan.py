@@ -13,7 +13,15 @@ from airflow_delta.spark.dml.merge.plan import plan_merge
 UPDATE, INSERT, DELETE = MatchedUpdate(assignments={"v": "source.v"}), NotMatchedInsert(), NotMatchedBySourceDelete()
 SMALL = "SELECT id, 'x' AS v FROM range(100)"
 LONG_TEXTS = "SELECT id, repeat('x', 1000) AS v FROM range(20000)"
+MANY_FLAGS = f"SELECT id, 'x' AS v, {', '.join(f'true AS b{number}' for number in range(60))} FROM range(40000)"
 NESTED = "SELECT id, 'x' AS v, array(id) AS more FROM range(100)"
+
+
+def planned(spark, table, query, clauses, on="target.id = source.id"):
+    write_deltalake(table, pa.table({"id": pa.array(range(5), pa.int64()), "v": ["a"] * 5}))
+    snapshot = DeltaLog.for_table(table).snapshot()
+    statement = MergeStatement(table=table, source=SqlSource(query), on=on, clauses=clauses)
+    return snapshot, plan_merge(snapshot, (), spark=spark, statement=statement, origin=Origin())
 
 
 @pytest.mark.parametrize(
@@ -24,16 +32,19 @@ NESTED = "SELECT id, 'x' AS v, array(id) AS more FROM range(100)"
         (SMALL, [UPDATE, INSERT], "SortMergeJoin"),
         (SMALL, [UPDATE, INSERT, DELETE], "SortMergeJoin"),
         (LONG_TEXTS, [UPDATE, DELETE], "SortMergeJoin"),
+        (MANY_FLAGS, [UPDATE], "SortMergeJoin"),
         (NESTED, [UPDATE, DELETE], "SortMergeJoin"),
     ],
-    ids=["small", "small, matches alone", "with inserts", "with both", "large", "of unknown size"],
+    ids=["small", "small, matches alone", "with inserts", "with both", "large", "of many short values", "of unknown size"],
 )
 def test_only_a_source_that_is_known_to_be_small_is_broadcast(spark, table, query, clauses, expected):
-    write_deltalake(table, pa.table({"id": pa.array(range(5), pa.int64()), "v": ["a"] * 5}))
-    snapshot = DeltaLog.for_table(table).snapshot()
-    statement = MergeStatement(table=table, source=SqlSource(query), on="target.id = source.id", clauses=clauses)
-    plan = plan_merge(snapshot, (), spark=spark, statement=statement, origin=Origin())
+    snapshot, plan = planned(spark, table, query, clauses)
     pairs = join(spark, snapshot, plan.source, plan.clauses, snapshot.files(), unmatched=plan.unmatched)
 
     executed = pairs._jdf.queryExecution().executedPlan().toString()
     assert {kind for kind in ("SortMergeJoin", "BroadcastHashJoin") if kind in executed} == {expected}
+
+
+def test_keys_that_are_computed_count_as_what_the_source_takes(spark, table):
+    _, plan = planned(spark, table, SMALL, [UPDATE], on="target.v = repeat(source.v, 1000)")
+    assert plan.source.size >= 100 * 1_000
