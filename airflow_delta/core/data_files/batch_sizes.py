@@ -20,7 +20,7 @@ _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBL
 
 
 def first_batch(footer: pq.FileMetaData, columns: Collection[str]) -> int:
-    """How many rows to read first.
+    """How many rows to read first. Of chunks of columns nothing is looked at: of a damaged one Arrow ends the process.
 
     Args:
         footer: The file's.
@@ -28,9 +28,9 @@ def first_batch(footer: pq.FileMetaData, columns: Collection[str]) -> int:
     """
     if not footer.num_row_groups:
         return _LEAST_ROWS
-    rows, schema, wanted = footer.row_group(0), footer.schema, frozenset(columns)
-    leaves = ((schema.column(index), index) for index in range(footer.num_columns))
-    widest = sum(_widest(rows.column(index), leaf) for leaf, index in leaves if _tops(leaf.path) & wanted)
+    size, wanted = footer.row_group(0).total_byte_size, frozenset(columns)
+    leaves = map(footer.schema.column, range(footer.num_columns))
+    widest = sum(_widest(leaf, size) for leaf in leaves if _tops(leaf.path) & wanted)
     return max(_LEAST_ROWS, BATCH_BYTES // max(1, widest))
 
 
@@ -46,7 +46,8 @@ def _tops(path: str) -> frozenset[str]:
     return frozenset(".".join(parts[:count]) for count in range(1, len(parts) + 1))
 
 
-def _widest(chunk: pq.ColumnChunkMetaData, column: pq.ColumnSchema) -> int:
-    """Bytes that no row takes more of in this column: a value is no longer than the pages that hold it."""
-    width = _WIDTHS.get(chunk.physical_type) or column.length or chunk.total_uncompressed_size
-    return int(width * (chunk.num_values if column.max_repetition_level else 1))
+def _widest(column: pq.ColumnSchema, size: int) -> int:
+    """Bytes that no row takes more of in this column: a value is no longer than its row group, a list of any length."""
+    if column.max_repetition_level:
+        return BATCH_BYTES
+    return int(_WIDTHS.get(column.physical_type) or column.length or size)

@@ -73,3 +73,31 @@ def test_rows_of_unknown_width_soon_come_in_full_batches(tmp_path):
     assert sum(counts) == 200_000
     assert len(counts) < 12
     assert max(counts) == 32_768
+
+
+DAMAGED = """
+import io, sys
+from pathlib import Path
+import pyarrow as pa, pyarrow.fs as pafs, pyarrow.parquet as pq
+from airflow_delta.core.data_files.reader import open_data_file
+from airflow_delta.core.errors import CorruptDataFileError
+from airflow_delta.core.schema import struct_from_arrow
+table, path = pa.table({"a": [1]}), Path(sys.argv[1])
+pq.write_table(table, path, store_schema=False)
+content = path.read_bytes()
+footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+refused = 0
+for position in range(footer, len(content) - 8):
+    for value in (0, 0x15, 0x2C):
+        path.write_bytes(content[:position] + bytes([value]) + content[position + 1 :])
+        try:
+            list(open_data_file(pafs.LocalFileSystem(), str(path), struct_from_arrow(table.schema), {}))
+        except CorruptDataFileError:
+            refused += 1
+print(refused)
+"""
+
+
+def test_no_damaged_footer_ends_the_process(tmp_path):
+    ran = subprocess.run([sys.executable, "-c", DAMAGED, str(tmp_path / "f")], check=True, capture_output=True, text=True)
+    assert int(ran.stdout) > 100
