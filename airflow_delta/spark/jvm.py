@@ -34,6 +34,8 @@ __all__ = [
     "hadoop_configuration",
     "hadoop_gateway",
     "is_connect",
+    "release_checkpoint",
+    "repeats",
     "session_state",
 ]
 
@@ -116,3 +118,21 @@ def analyzed(rows: DataFrame) -> DataFrame:
     if is_connect(rows.sparkSession):
         rows.schema  # noqa: B018 - the server answers or raises
     return rows
+
+
+def release_checkpoint(rows: DataFrame) -> None:
+    """Free what ``localCheckpoint`` keeps of these rows; Spark Connect does so when its client forgets them."""
+    if not is_connect(rows.sparkSession):
+        analyzed_plan(rows).rdd().unpersist(False)
+
+
+def repeats(rows: DataFrame) -> bool:
+    """Whether these rows come out the same, in whatever order, when they are computed again of the same relations.
+
+    Spark must know all of their expressions to be deterministic; subqueries may read something else then. Of Spark Connect
+    nobody knows.
+    """
+    if is_connect(rows.sparkSession):
+        return False
+    plan = analyzed_plan(rows)
+    return bool(plan.deterministic()) and not plan.subqueriesAll().nonEmpty()

@@ -14,6 +14,7 @@ from airflow_delta.spark.jvm import is_connect
 from airflow_delta.spark.schema_conversion import quoted
 
 _SPLITS = re.compile(r"splits=(\d+)")
+_LOCAL = re.compile(r"local(\[.*\])?")
 
 
 def explained(rows: DataFrame) -> str:
@@ -93,6 +94,14 @@ def cores(spark: SparkSession) -> int:
         return int(spark.sparkContext.defaultParallelism)
     found = _SPLITS.search(explained(spark.range(1)))
     return int(found[1]) if found else 1
+
+
+def has_executors(spark: SparkSession) -> bool:
+    """Whether tasks run in other processes than the driver's, which may be lost while it goes on.
+
+    Where nobody knows, they do.
+    """
+    return _LOCAL.fullmatch(str(spark.conf.get("spark.master", ""))) is None
 
 
 def time_zone(spark: SparkSession) -> str:

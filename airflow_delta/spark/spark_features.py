@@ -16,7 +16,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from airflow_delta.spark.errors import SparkFeatureMissingError
-from airflow_delta.spark.jvm import active_jvm, is_connect
+from airflow_delta.spark.jvm import active_jvm
 
 _OBSERVED = "observed"
 _HASH_SEED = 42
@@ -81,21 +81,6 @@ def observe(rows: DataFrame, aggregates: Mapping[str, Column]) -> tuple[DataFram
         return dict(row.asDict(recursive=False))
 
     return rows.observe(observation, aggregate.alias(_OBSERVED)), observed
-
-
-def checkpointed(rows: DataFrame, aggregates: Mapping[str, Column]) -> tuple[DataFrame, Mapping[str, Any]]:
-    """The rows, computed once and kept by the executors (``localCheckpoint``), and aggregates over them, by name.
-
-    Spark Connect returns no observed metrics of a checkpoint: there the rows that were kept are read once more.
-    """
-    columns = [column.alias(name) for name, column in aggregates.items()]
-    if is_connect(rows.sparkSession):
-        kept = rows.localCheckpoint(eager=True)
-        [found] = kept.agg(*columns).collect()
-        return kept, found.asDict(recursive=False)
-    observation = Observation()
-    kept = rows.observe(observation, *columns).localCheckpoint(eager=True)
-    return kept, observation.get
 
 
 def _int_with_hash(wanted: int) -> int:

@@ -1,7 +1,7 @@
 """Values of identity columns: consecutive numbers, none twice.
 
-The rows are kept by the executors while they are numbered (``localCheckpoint``), so that a row has one number however often it
-is read; the numbers have no gaps, and the last one is known before anything is written.
+The rows are kept while they are numbered (see ``row_cache``), so that a row has one number however often it is read, and
+whatever executors are lost; the numbers have no gaps, and the last one is known before anything is written.
 
 Protocol: PROTOCOL.md, "Identity Columns".
 """
@@ -21,13 +21,14 @@ from airflow_delta.core.errors import ConstraintViolatedError
 from airflow_delta.core.schema import StructField, StructType, parse_schema, schema_json
 from airflow_delta.core.table_changes.columns import IDENTITY_HIGH_WATER_MARK
 from airflow_delta.spark.constraints.column_rules import Identity
+from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.io.worker_values import typed_worker_errors
 from airflow_delta.spark.schema_conversion import quoted
 
 IDENTITY_TAGS: Mapping[str, str] = MappingProxyType({"delta.identity.schemaUpdate": "true"})
 """Tag of a commit whose metadata only moves high water marks: Delta Spark lets others pass it."""
 
-_PLACE = "__airflow_delta_place"
+_PLACE, _ROWS = "__airflow_delta_place", "rows"
 _ROW_BITS = 33  # of ``monotonically_increasing_id``: the row in its task, below the task's number
 _SMALLEST, _LARGEST = -(1 << 63), (1 << 63) - 1
 
@@ -46,7 +47,12 @@ class NumberedRows:
 
 
 def numbered(
-    frame: DataFrame, columns: Sequence[StructField], *, table: str, where: Mapping[str, Column] | None = None
+    frame: DataFrame,
+    columns: Sequence[StructField],
+    *,
+    table: str,
+    cache: RowCache,
+    where: Mapping[str, Column] | None = None,
 ) -> NumberedRows:
     """The rows with numbers in these identity columns, computed once.
 
@@ -54,6 +60,7 @@ def numbered(
         frame: The rows, with the columns.
         columns: Identity columns.
         table: URI, for the error.
+        cache: Keeps the rows.
         where: For a column by name: which rows get a number, while the others keep what they have; all rows of other columns.
 
     Raises:
@@ -61,13 +68,14 @@ def numbered(
         DeltaError: As computing the rows raises it.
     """
     with typed_worker_errors():
-        kept = frame.withColumn(_PLACE, F.monotonically_increasing_id()).localCheckpoint(eager=True)
+        placed = frame.withColumn(_PLACE, F.monotonically_increasing_id())
+        kept, observed = cache.keep(placed, {_ROWS: F.count(F.lit(1))})
+    if not observed[_ROWS]:
+        return NumberedRows(frame=kept.drop(_PLACE))
     task = F.shiftright(_PLACE, _ROW_BITS).cast("int")
     counted = kept.groupBy(task.alias("task")).count().toArrow().sort_by("task").to_pydict()
     counts = dict(zip(counted["task"], counted["count"], strict=True))
     rows = sum(counts.values())
-    if not rows:
-        return NumberedRows(frame=kept.drop(_PLACE))
     row = F.col(_PLACE).bitwiseAND(F.lit((1 << _ROW_BITS) - 1))
     values: dict[str, Column] = {}
     marks: dict[str, int] = {}

@@ -12,6 +12,7 @@ from airflow_delta.core.schema import StructField, StructType
 from airflow_delta.spark.constraints.column_rules import Identity, default_text, generation_text
 from airflow_delta.spark.constraints.identity import NumberedRows, numbered
 from airflow_delta.spark.constraints.violations import readable
+from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.schema_conversion import quoted, to_spark
 
 
@@ -31,7 +32,7 @@ def refused_value(field: StructField) -> str | None:
     return f"{field.name}: the table numbers it (GENERATED ALWAYS AS IDENTITY), so rows cannot bring values"
 
 
-def completed(frame: DataFrame, schema: StructType, given: Collection[str], *, table: str) -> NumberedRows:
+def completed(frame: DataFrame, schema: StructType, given: Collection[str], *, table: str, cache: RowCache) -> NumberedRows:
     """The rows with the table's own values in the columns that their source lacks.
 
     Args:
@@ -39,6 +40,7 @@ def completed(frame: DataFrame, schema: StructType, given: Collection[str], *, t
         schema: The table's.
         given: Names of the columns that the source has, as the schema spells them.
         table: URI, for errors.
+        cache: Keeps the rows where they are numbered.
 
     Raises:
         TableRuleUnreadableError: A default or a generation expression means nothing to Spark.
@@ -51,7 +53,7 @@ def completed(frame: DataFrame, schema: StructType, given: Collection[str], *, t
         frame, {field.name: None for field in missing if generation_text(field) is not None}, schema, table=table
     )
     numbers = [field for field in missing if Identity.of(field) is not None]
-    return numbered(frame, numbers, table=table) if numbers else NumberedRows(frame=frame)
+    return numbered(frame, numbers, table=table, cache=cache) if numbers else NumberedRows(frame=frame)
 
 
 def default_value(frame: DataFrame, field: StructField, *, table: str) -> Column:

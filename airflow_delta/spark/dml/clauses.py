@@ -28,6 +28,7 @@ from airflow_delta.spark.constraints.column_references import SOURCE, TARGET, co
 from airflow_delta.spark.constraints.identity import NumberedRows, numbered
 from airflow_delta.spark.constraints.values import with_generated
 from airflow_delta.spark.dml.assigned_columns import assigned_columns
+from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.io.sql_expression import sql_expression
 from airflow_delta.spark.schema_conversion import quoted, to_spark
 
@@ -165,14 +166,16 @@ class BoundClauses:
         where = {name: self._leave(clause_index, name, "computed") for clause in self.clauses for name in clause.computed}
         return with_generated(rows, where, schema, table=table)
 
-    def with_numbers(self, rows: DataFrame, clause_index: Column, schema: StructType, table: str) -> NumberedRows:
+    def with_numbers(
+        self, rows: DataFrame, clause_index: Column, schema: StructType, table: str, cache: RowCache
+    ) -> NumberedRows:
         """The rows with numbers in identity columns, where their clause leaves that to the table; computed once."""
         columns = [field for field in schema.fields if any(field.name in clause.numbered for clause in self.clauses)]
         if not columns:
             return NumberedRows(frame=rows)
         where = {field.name: self._leave(clause_index, field.name, "numbered") for field in columns}
         wanted = reduce(Column.__or__, where.values())
-        numbers = numbered(rows.where(wanted), columns, table=table, where=where)
+        numbers = numbered(rows.where(wanted), columns, table=table, cache=cache, where=where)
         return NumberedRows(frame=rows.where(~wanted).unionByName(numbers.frame), marks=numbers.marks)
 
     def _leave(self, clause_index: Column, column: str, to: Literal["computed", "numbered"]) -> Column:

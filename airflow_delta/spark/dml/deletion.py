@@ -20,6 +20,7 @@ from airflow_delta.spark.dml.deletion_vectors import marked_files, uses_deletion
 from airflow_delta.spark.dml.effects import RowEffects, count_effects
 from airflow_delta.spark.dml.selection import Selection
 from airflow_delta.spark.dml.staged_changes import StagedChanges
+from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.io.staging import StagingArea
 
 _DELETE = BoundClauses(clauses=(BoundClause(kind=ClauseKind.DELETE, values={}),), updated=StructType(()), moves_rows=False)
@@ -45,7 +46,8 @@ class DeletedRows:
 
 def count_rows(spark: SparkSession, selection: Selection, candidates: pa.Table) -> DeletedRows:
     """Find the selected rows of the candidates (``ADD_FILE``); nothing is written."""
-    _, effects = _find(spark, selection, candidates)
+    with RowCache(selection.snapshot.store) as cache:
+        _, effects = _find(spark, selection, candidates, cache)
     return DeletedRows(files=candidates.take(effects.touched_files), rows=effects.deleted, scanned=time.monotonic())
 
 
@@ -66,18 +68,19 @@ def delete_rows(
     """
     if uses_deletion_vectors(selection.snapshot):
         return _mark(spark, selection, candidates, staging, clock)
-    staged, effects = _find(spark, selection, candidates)
-    scanned = time.monotonic()
-    return DeletedRows(
-        files=candidates.take(effects.touched_files),
-        rows=effects.deleted,
-        scanned=scanned,
-        applied=None if effects.is_nothing else apply_changes(staged, effects, staging, clock),
-    )
+    with RowCache(selection.snapshot.store) as cache:
+        staged, effects = _find(spark, selection, candidates, cache)
+        scanned = time.monotonic()
+        return DeletedRows(
+            files=candidates.take(effects.touched_files),
+            rows=effects.deleted,
+            scanned=scanned,
+            applied=None if effects.is_nothing else apply_changes(staged, effects, staging, clock),
+        )
 
 
-def _find(spark: SparkSession, selection: Selection, candidates: pa.Table) -> tuple[StagedChanges, RowEffects]:
-    staged = selection.stage(spark, _DELETE, candidates)
+def _find(spark: SparkSession, selection: Selection, candidates: pa.Table, cache: RowCache) -> tuple[StagedChanges, RowEffects]:
+    staged = selection.stage(spark, _DELETE, candidates, cache=cache)
     return staged, count_effects(staged, are_matches_unique=True)
 
 

@@ -24,6 +24,7 @@ from airflow_delta.spark.dml.clauses import BoundClauses
 from airflow_delta.spark.dml.position_scan import FILE, ROW
 from airflow_delta.spark.dml.staged_changes import StagedChanges, columns_needed, scan_positions, stage
 from airflow_delta.spark.io.predicates import predicate_of
+from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.io.sql_expression import sql_expression
 from airflow_delta.spark.jvm import analyzed
 from airflow_delta.spark.statement.conflict_retry import Conflicts, WriteConflict, check_definition
@@ -98,11 +99,18 @@ class Selection:
         return self._found(spark, candidates, columns).select(FILE, ROW)
 
     def stage(
-        self, spark: SparkSession, clauses: BoundClauses, candidates: pa.Table, reads: TargetReads | None = None
+        self,
+        spark: SparkSession,
+        clauses: BoundClauses,
+        candidates: pa.Table,
+        *,
+        cache: RowCache,
+        reads: TargetReads | None = None,
     ) -> StagedChanges:
-        """Find the rows in these files, and whether each is deleted or updated; ``reads`` is as of ``stage``."""
+        """Find the rows in these files, and whether each is deleted or updated; ``cache`` and ``reads`` are as of ``stage``."""
         columns = columns_needed(self.snapshot, clauses, self.text)
-        return stage(self._found(spark, candidates, columns), self.snapshot, clauses, candidates, reads=reads)
+        found = self._found(spark, candidates, columns)
+        return stage(found, self.snapshot, clauses, candidates, cache=cache, reads=reads)
 
     def _found(self, spark: SparkSession, candidates: pa.Table, columns: StructType) -> DataFrame:
         """The rows in these files: workers leave out, in Arrow, what cannot be selected; which rows are is Spark's decision."""

@@ -1,4 +1,4 @@
-"""The changes of rows of a table, computed once and cached by the executors."""
+"""The changes of rows of a table, computed once and cached."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from airflow_delta.spark.dml.position_scan import FILE, POSITIONED, ROW, Positio
 from airflow_delta.spark.io.arrow_scan import estimated_size
 from airflow_delta.spark.io.file_tasks import share_of, tasks_of_files
 from airflow_delta.spark.io.map_files import map_files
+from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.io.worker_values import to_ipc, typed_worker_errors
 from airflow_delta.spark.schema_conversion import quoted, to_spark
-from airflow_delta.spark.spark_features import checkpointed
 from airflow_delta.spark.statement.target_reads import TargetReads
 
 CLAUSE_INDEX = "__airflow_delta_clause"
@@ -89,6 +89,7 @@ def stage(
     clauses: BoundClauses,
     candidates: pa.Table,
     *,
+    cache: RowCache,
     in_source: Column | None = None,
     reads: TargetReads | None = None,
 ) -> StagedChanges:
@@ -100,6 +101,7 @@ def stage(
         snapshot: The target.
         clauses: The statement's, bound to the target.
         candidates: The files (``ADD_FILE``) that ``FILE`` counts.
+        cache: Keeps the decisions.
         in_source: Whether a row of the source stands in the pair; None where always.
         reads: Takes note of what conditions and values read of the target; None where they cannot.
     """
@@ -127,8 +129,8 @@ def stage(
     if reads is not None:
         reads.look_into(rows)
     with typed_worker_errors():
-        rows, observed = checkpointed(rows, {"rows": F.count(F.lit(1))})
-    numbered = clauses.with_numbers(rows, clause_index, snapshot.schema, snapshot.table_uri)
+        rows, observed = cache.keep(rows, {"rows": F.count(F.lit(1))}, of_fixed_files=True)
+    numbered = clauses.with_numbers(rows, clause_index, snapshot.schema, snapshot.table_uri, cache)
     return StagedChanges(
         snapshot=snapshot,
         clauses=clauses,

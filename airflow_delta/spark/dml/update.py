@@ -19,6 +19,7 @@ from airflow_delta.spark.dml.deletion_vectors import uses_deletion_vectors
 from airflow_delta.spark.dml.effects import count_effects
 from airflow_delta.spark.dml.history import NO_FILE_WRITTEN, operation_of, removal_metrics, time_metrics, written_metrics
 from airflow_delta.spark.dml.selection import Selection
+from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.statement.conflict_retry import Conflicts, Steps, retry_on_conflict
 from airflow_delta.spark.statement.outcome import result_of, uncommitted
@@ -54,14 +55,15 @@ def update(
         CommitConflictError: Every attempt conflicted, or a concurrent commit changed the metadata or protocol.
     """
     origin = origin or Origin()
-    steps = Steps(
-        name=_NAME,
-        read=log.refresh,
-        prepare=partial(Selection.for_change, spark, statement.where),
-        attempt=partial(_attempt, spark=spark, log=log, statement=statement, origin=origin),
-        after_conflict=Selection.after_conflict,
-    )
-    return retry_on_conflict(log, steps, origin=origin, start_version=start_version)
+    with RowCache(log.store) as cache:
+        steps = Steps(
+            name=_NAME,
+            read=log.refresh,
+            prepare=partial(Selection.for_change, spark, statement.where),
+            attempt=partial(_attempt, spark=spark, log=log, statement=statement, origin=origin, cache=cache),
+            after_conflict=Selection.after_conflict,
+        )
+        return retry_on_conflict(log, steps, origin=origin, start_version=start_version)
 
 
 def _attempt(
@@ -73,15 +75,17 @@ def _attempt(
     log: DeltaLog,
     statement: UpdateStatement,
     origin: Origin,
+    cache: RowCache,
 ) -> OperationResult:
     """Write the files that hold selected rows anew, and commit it; nothing stays behind when that fails."""
+    cache.release()  # what an earlier attempt kept
     clauses = _bind(spark, snapshot, statement)
     started = time.monotonic()
     transaction = log.start_transaction(snapshot, enforces=ENFORCED)
     transaction.record_read(selection.predicate)
     candidates = selection.candidates()
     reads = TargetReads(spark=spark, snapshot=snapshot, is_retry=bool(conflicts))
-    staged = selection.stage(spark, clauses, candidates, reads)
+    staged = selection.stage(spark, clauses, candidates, cache=cache, reads=reads)
     effects = count_effects(staged, are_matches_unique=True)
     touched = candidates.take(effects.touched_files)
     transaction.record_read_files(touched["path"])

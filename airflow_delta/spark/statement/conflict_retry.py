@@ -92,7 +92,7 @@ def retry_on_conflict(
             run.log_conflict(log.table_uri, number)
             failure = error
         except (PySparkException, Py4JJavaError) as error:
-            # An executor was lost with the rows that it cached: the statement starts again.
+            # An executor was lost with rows that nothing else could keep: see ``row_cache``.
             if _CACHE_LOST not in str(error):
                 raise
             run.prepared, failure = None, error

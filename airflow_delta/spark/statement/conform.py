@@ -16,6 +16,7 @@ from airflow_delta.spark.constraints.identity import NumberedRows
 from airflow_delta.spark.constraints.values import completed, has_value_when_missing, refused_value
 from airflow_delta.spark.errors import SparkConnectUnsupportedError
 from airflow_delta.spark.io.all_nullable import all_nullable
+from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.jvm import is_connect
 from airflow_delta.spark.schema_conversion import from_spark, to_spark
 from airflow_delta.spark.session import is_case_sensitive, session_settings
@@ -30,11 +31,12 @@ def repeated_names(schema: StructType) -> Iterator[str]:
             yield f"{name}: {count} columns of this name"
 
 
-def conform_to_schema(frame: DataFrame, schema: StructType, *, table: str) -> NumberedRows:
+def conform_to_schema(frame: DataFrame, schema: StructType, *, table: str, cache: RowCache) -> NumberedRows:
     """The rows with exactly the columns of the table, by name and at any depth.
 
     A column that they lack has the table's own value (its default, what it is generated from, its number), else NULL. A number
-    that its column cannot hold fails the job that meets it. Constraints are checked by the writer.
+    that its column cannot hold fails the job that meets it. Constraints are checked by the writer. ``cache`` keeps the rows
+    where they are numbered.
 
     Returns:
         The rows, and how far they have used up the numbers of identity columns; their commit records it (``with_marks``).
@@ -56,4 +58,4 @@ def conform_to_schema(frame: DataFrame, schema: StructType, *, table: str) -> Nu
         instead = "set spark.sql.caseSensitive to false in the session"
         raise SparkConnectUnsupportedError(feature="a write by a session that is case-sensitive", instead=instead)
     with session_settings(frame.sparkSession, _SETTINGS):
-        return completed(frame.to(to_spark(all_nullable(schema))), schema, given, table=table)
+        return completed(frame.to(to_spark(all_nullable(schema))), schema, given, table=table, cache=cache)

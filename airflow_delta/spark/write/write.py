@@ -26,6 +26,7 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OperationResult, WriteMode, WriteStatement
 from airflow_delta.spark.constraints.identity import identity_tags, only_numbers_differ
 from airflow_delta.spark.constraints.violations import as_stored, example_of
+from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.io.scan import SCANNED_COLUMNS, read_files
 from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.io.table_files import TableFiles
@@ -137,10 +138,11 @@ def _stage(run: _Write, snapshot: Snapshot | None, conflicts: Conflicts) -> _Sta
     reads.look_into(source.frame)
     target = Target.of(log, statement, snapshot, _columns(source.frame, log.table_uri))
     _check_range(run, target)
-    rows = conform_to_schema(source.frame, target.schema, table=log.table_uri)
-    target = replace(target, marks=rows.marks)
-    staging = run.areas.enter_context(StagingArea(log.store))
-    staged = _write_rows(run, target, rows.frame, staging)
+    with RowCache(log.store) as cache:
+        rows = conform_to_schema(source.frame, target.schema, table=log.table_uri, cache=cache)
+        target = replace(target, marks=rows.marks)
+        staging = run.areas.enter_context(StagingArea(log.store))
+        staged = _write_rows(run, target, rows.frame, staging)
     _check_expectations(run, target, staged, source, reads)
     return _Staged(target=target, rows=staged, staging=staging, reads=reads, pins=source.pins)
 

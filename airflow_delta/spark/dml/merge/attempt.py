@@ -21,6 +21,7 @@ from airflow_delta.spark.dml.merge.join import FROM_SOURCE, join
 from airflow_delta.spark.dml.merge.plan import MergePlan
 from airflow_delta.spark.dml.merge.source import MergeSource
 from airflow_delta.spark.dml.staged_changes import stage
+from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.statement.application_progress import progress
 from airflow_delta.spark.statement.conflict_retry import Conflicts
@@ -37,6 +38,7 @@ def attempt_merge(
     spark: SparkSession,
     log: DeltaLog,
     txn: tuple[str, int] | None,
+    cache: RowCache,
 ) -> OperationResult:
     """Compute the MERGE on this version and commit it. Raises as ``merge``; nothing stays behind then.
 
@@ -47,7 +49,9 @@ def attempt_merge(
         spark: The session.
         log: The target's log.
         txn: The application, and its number of this statement.
+        cache: Keeps the changes of rows until the next attempt.
     """
+    cache.release()
     started = time.monotonic()
     reads = TargetReads(spark=spark, snapshot=snapshot, is_retry=bool(conflicts), predicates=[*plan.reads])
     transaction = log.start_transaction(snapshot, enforces=ENFORCED)
@@ -56,7 +60,8 @@ def attempt_merge(
     candidates = snapshot.files(plan.predicate, COUNTED_FILE)
     pairs = join(spark, snapshot, plan.source, plan.clauses, candidates, unmatched=plan.unmatched)
     target_after = snapshot.redefined(plan.after.metadata, plan.after.protocol) if plan.evolves_schema else snapshot
-    staged = stage(pairs, target_after, plan.clauses, candidates, in_source=F.col(FROM_SOURCE).isNotNull(), reads=reads)
+    in_source = F.col(FROM_SOURCE).isNotNull()
+    staged = stage(pairs, target_after, plan.clauses, candidates, cache=cache, in_source=in_source, reads=reads)
     effects = count_effects(staged, are_matches_unique=plan.source.are_keys_unique)
     # Then a row without match matters as one with a match does.
     not_matched_by_source = bool(plan.clauses.not_matched_by_source)

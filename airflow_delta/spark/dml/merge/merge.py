@@ -11,6 +11,7 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.statements import MergeStatement, OperationResult
 from airflow_delta.spark.dml.merge.attempt import attempt_merge
 from airflow_delta.spark.dml.merge.plan import MergePlan, plan_merge
+from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.statement.conflict_retry import Steps, retry_on_conflict
 
 
@@ -46,12 +47,13 @@ def merge(
         CommitConflictError: Every attempt conflicted, or a concurrent commit changed the metadata or protocol.
     """
     origin = origin or Origin()
-    steps = Steps(
-        name="MERGE",
-        read=log.refresh,
-        prepare=partial(plan_merge, spark=spark, statement=statement, origin=origin),
-        attempt=partial(attempt_merge, spark=spark, log=log, txn=txn),
-        after_conflict=MergePlan.after_conflict,
-        txn=txn,
-    )
-    return retry_on_conflict(log, steps, origin=origin, start_version=start_version)
+    with RowCache(log.store) as source, RowCache(log.store) as changes:
+        steps = Steps(
+            name="MERGE",
+            read=log.refresh,
+            prepare=partial(plan_merge, spark=spark, statement=statement, origin=origin, cache=source),
+            attempt=partial(attempt_merge, spark=spark, log=log, txn=txn, cache=changes),
+            after_conflict=MergePlan.after_conflict,
+            txn=txn,
+        )
+        return retry_on_conflict(log, steps, origin=origin, start_version=start_version)

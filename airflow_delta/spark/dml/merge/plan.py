@@ -24,6 +24,7 @@ from airflow_delta.spark.dml.merge.evolution import definition_after
 from airflow_delta.spark.dml.merge.single_side import about_one_side
 from airflow_delta.spark.dml.merge.source import MergeSource, materialize
 from airflow_delta.spark.io.predicates import predicate_of
+from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.io.sql_expression import sql_expression
 from airflow_delta.spark.jvm import analyzed
 from airflow_delta.spark.schema_conversion import from_spark
@@ -84,9 +85,19 @@ class MergePlan:
 
 
 def plan_merge(
-    snapshot: Snapshot, conflicts: Conflicts, *, spark: SparkSession, statement: MergeStatement, origin: Origin
+    snapshot: Snapshot,
+    conflicts: Conflicts,
+    *,
+    spark: SparkSession,
+    statement: MergeStatement,
+    origin: Origin,
+    cache: RowCache,
 ) -> MergePlan:
-    """Bind the statement to the target, and compute its source; nothing is computed when the statement does not fit."""
+    """Bind the statement to the target, and compute its source; nothing is computed when the statement does not fit.
+
+    ``cache`` keeps the source as long as the plan is used.
+    """
+    cache.release()  # the source of an earlier plan
     reads = TargetReads(spark=spark, snapshot=snapshot, is_retry=bool(conflicts))
     table, schema = snapshot.table_uri, snapshot.schema
     check_rows_writable(table, snapshot.protocol, snapshot.metadata)
@@ -117,7 +128,7 @@ def plan_merge(
         table=table,
     )
     condition = parse_condition(statement.on, schema)
-    source = materialize(opened.frame, condition, schema, reads)
+    source = materialize(opened.frame, condition, schema, reads, cache)
 
     def predicate(text: str | None) -> Expression:
         try:

@@ -30,10 +30,10 @@ from airflow_delta.core.schema.data_types import (
 )
 from airflow_delta.spark.constraints.column_references import SOURCE, TARGET
 from airflow_delta.spark.dml.merge.condition import KeyEquality, MergeCondition
+from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.io.row_width import row_width
 from airflow_delta.spark.io.sql_expression import sql_expression
 from airflow_delta.spark.schema_conversion import from_spark, quoted
-from airflow_delta.spark.spark_features import checkpointed
 from airflow_delta.spark.statement.target_reads import TargetReads
 
 _SIMPLE = (*INTEGERS, STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ)
@@ -73,17 +73,20 @@ class MergeSource:
     matched: Expression
 
 
-def materialize(source: DataFrame, condition: MergeCondition, schema: StructType, reads: TargetReads) -> MergeSource:
+def materialize(
+    source: DataFrame, condition: MergeCondition, schema: StructType, reads: TargetReads, cache: RowCache
+) -> MergeSource:
     """Compute the source, with its keys beside its columns, and look at the keys.
 
-    The rows are kept by the executors (``localCheckpoint``), so that a source that would give other rows the second time
-    is read once; keys are columns of it, so that what prunes files and what joins are the same values.
+    The rows are kept, so that a source that would give other rows the second time is read once; keys are columns of it, so that
+    what prunes files and what joins are the same values.
 
     Args:
         source: The rows.
         condition: The statement's condition.
         reads: Takes note of what the source reads of the target.
         schema: The target's.
+        cache: Keeps the rows.
     """
     usable: dict[StructField, KeyEquality] = {}
     for key in condition.keys:
@@ -101,7 +104,7 @@ def materialize(source: DataFrame, condition: MergeCondition, schema: StructType
     columns = from_spark(source.schema)
     texts = _texts(columns)
     counted = {"rows": F.count(F.lit(1)), "bytes": F.sum(size), "texts": F.sum(_length(texts or ()))}
-    frame, observed = checkpointed(frame, counted)
+    frame, observed = cache.keep(frame, counted)
     rows, key_bytes = observed["rows"], observed["bytes"] or 0
     equal = [f"{TARGET}.{quoted(field.name)} = {SOURCE}.{name}" for field, name in zip(fields, names, strict=True)]
     rest = [*condition.others, *(key.text for key in condition.keys if key not in equalities)]

@@ -1,0 +1,173 @@
+"""Rows that a statement computes once and reads several times: kept through the loss of executors, released at its end.
+
+What keeps them depends on what is lost with an executor, and on whether that can be computed again:
+
+- In a local master (``local[4]``) there is no executor to lose but the driver. They stay in its memory and on its disk
+  (``localCheckpoint``), which is the quickest.
+- Rows that come out the same however often they are computed are cached with their lineage (``persist``): Spark computes the
+  lost ones again, and only these. So are the changes of rows: they come out of data files, which never change, by expressions
+  that Spark knows to be deterministic, and nobody minds their order.
+- All others would be other rows the second time, beside what was already counted and written of the first: a source is
+  anybody's query (it draws numbers, takes any of several rows, reads what goes on growing), and numbers of identity columns
+  hang on the order of rows, which a shuffle leaves open. They are written as Parquet files into a directory of the table, which
+  the statement deletes again: wherever it runs, it can write and read there. Of Spark Connect nobody knows what repeats.
+
+Columns of types that no file of a table holds (intervals) leave only ``localCheckpoint``: its rows die with their executor, and
+``retry_on_conflict`` starts again.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+
+from airflow_delta.core.actions import ADD_FILE
+from airflow_delta.core.errors import UnsupportedTypeError
+from airflow_delta.core.foreign_values import printable_lines
+from airflow_delta.core.schema import StructField, StructType
+from airflow_delta.core.schema.column_mapping import MappingMode
+from airflow_delta.core.schema.data_types import VOID
+from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.spark.errors import StagedFilesError
+from airflow_delta.spark.io.all_nullable import all_nullable
+from airflow_delta.spark.io.row_sink import write_files
+from airflow_delta.spark.io.scan import SCANNED_COLUMNS, read_files
+from airflow_delta.spark.io.staging import StagingArea
+from airflow_delta.spark.io.table_files import TableFiles
+from airflow_delta.spark.jvm import release_checkpoint, repeats
+from airflow_delta.spark.schema_conversion import from_spark
+from airflow_delta.spark.session import has_executors
+from airflow_delta.spark.spark_features import observe
+
+_log = logging.getLogger(__name__)
+
+_FOLDER, _ROWS = "rows", "rows"
+_NO_STATISTICS = {"delta.dataSkippingNumIndexedCols": "0"}
+
+_Kept = tuple[DataFrame, Mapping[str, Any]]
+
+
+class RowCache:
+    """Keeps rows for a statement, or for an attempt of it; use it as a context manager."""
+
+    def __init__(self, store: LogStore) -> None:
+        """Nothing is kept yet.
+
+        Args:
+            store: The table's, where rows may be written.
+        """
+        self._store = store
+        self._releases = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Let go of all rows, and never raise: there is a commit, or an error, that is to be seen. Others may be kept then."""
+        self._releases.close()
+
+    def keep(self, rows: DataFrame, aggregates: Mapping[str, Column], *, of_fixed_files: bool = False) -> _Kept:
+        """Compute the rows; give them as they are kept, and the aggregates over them, by name, taken in the same pass.
+
+        Args:
+            rows: The rows.
+            aggregates: At least one.
+            of_fixed_files: Whether, but for subqueries, they are computed only from files that never change, and nobody minds
+                their order.
+
+        Raises:
+            As computing the rows raises it.
+        """
+        if not has_executors(rows.sparkSession):
+            return self._in_checkpoint(rows, aggregates)
+        if of_fixed_files and repeats(rows):
+            return self._with_lineage(rows, aggregates)
+        try:
+            return self._in_files(rows, aggregates)
+        except (UnsupportedTypeError, AnalysisException):  # what else is wrong with them, the other way raises again
+            return self._in_checkpoint(rows, aggregates)
+
+    def _in_checkpoint(self, rows: DataFrame, aggregates: Mapping[str, Column]) -> _Kept:
+        kept = rows.localCheckpoint(eager=False)
+        self._at_end(partial(release_checkpoint, kept))
+        return kept, _computed(kept, aggregates)
+
+    def _with_lineage(self, rows: DataFrame, aggregates: Mapping[str, Column]) -> _Kept:
+        kept = rows.persist()
+        self._at_end(kept.unpersist)
+        return kept, _computed(kept, aggregates)
+
+    def _in_files(self, rows: DataFrame, aggregates: Mapping[str, Column]) -> _Kept:
+        """Columns are named by their positions in the files, as two may have one name."""
+        shown = rows.schema.fields
+        plain = (StructField(str(position), field.type) for position, field in enumerate(from_spark(rows.schema).fields))
+        schema = all_nullable(StructType(tuple(field for field in plain if field.type != VOID)), keep=())
+        staging = StagingArea(self._store)
+        self._at_end(staging.discard)
+        counted, observed = observe(rows, aggregates)
+        written = write_files(
+            counted.toDF(*map(str, range(len(shown)))),
+            staging,
+            _FOLDER,
+            schema,
+            directory=None,
+            aggregates={_ROWS: F.count(F.lit(1))},
+            configuration=_NO_STATISTICS,
+        )
+        found = pc.sum(written.files["num_records"]).as_py() or 0
+        if found != written.observed[_ROWS]:
+            detail = f"Spark wrote {written.observed[_ROWS]} rows, but the {len(written.files)} files found hold {found}"
+            raise StagedFilesError(table=staging.table_uri, detail=detail)
+        kept = read_files(rows.sparkSession, _scanned(written.files), self._files(schema))
+        columns = (F.col(str(position)) if str(position) in schema.names else F.lit(None) for position in range(len(shown)))
+        named = zip(columns, shown, strict=True)
+        return kept.select(*(column.alias(field.name, metadata=field.metadata) for column, field in named)), observed()
+
+    def _files(self, schema: StructType) -> TableFiles:
+        return TableFiles(
+            table_uri=self._store.table_uri,
+            schema=schema,
+            partition_columns=(),
+            mapping=MappingMode.NONE,
+            storage_options=self._store.storage_options,
+            allowed_prefixes=self._store.allowed_prefixes,
+        )
+
+    def _at_end(self, release: Callable[[], object]) -> None:
+        self._releases.callback(_quietly, release)
+
+
+def _computed(kept: DataFrame, aggregates: Mapping[str, Column]) -> Mapping[str, Any]:
+    """The aggregates over rows that stay once they are computed, taken in the one job that does so."""
+    counted, observed = observe(kept, aggregates)
+    counted.write.format("noop").mode("overwrite").save()
+    return observed()
+
+
+def _quietly(release: Callable[[], object]) -> None:
+    try:
+        release()
+    except Exception:  # noqa: BLE001 - the session may have ended, in whatever way
+        _log.warning("could not release cached rows:\n%s", printable_lines(traceback.format_exc()))
+
+
+def _scanned(written: pa.Table) -> pa.Table:
+    """The written files (``WRITTEN_FILE``), in the columns that a scan needs."""
+    filled = written.filter(pc.greater(written["num_records"], 0))
+    fields = [ADD_FILE.field(name) for name in SCANNED_COLUMNS]
+    known = {"path": filled["path"], "size": filled["size"], "partition_values": pa.array([{}] * len(filled), fields[1].type)}
+    return pa.table([known.get(field.name, pa.nulls(len(filled), field.type)) for field in fields], schema=pa.schema(fields))

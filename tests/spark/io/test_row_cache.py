@@ -1,0 +1,173 @@
+"""What statements cache is released when they end, in whatever way; rows come out of the cache as they went in."""
+
+import datetime as dt
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from pyspark.sql import functions as F  # noqa: N812
+
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import DeltaError, ExpectationFailedError
+from airflow_delta.core.statements import (
+    DeleteStatement,
+    Expectation,
+    MatchedUpdate,
+    MergeStatement,
+    SqlSource,
+    UpdateStatement,
+    WriteStatement,
+)
+from airflow_delta.core.table_changes.create import NewTable
+from airflow_delta.core.table_changes.ddl import parse_struct
+from airflow_delta.spark.dml.delete import delete
+from airflow_delta.spark.dml.merge.merge import merge
+from airflow_delta.spark.dml.update import update
+from airflow_delta.spark.io import row_cache
+from airflow_delta.spark.io.row_cache import RowCache
+from airflow_delta.spark.write.write import write
+
+NUMBERED = "id BIGINT, v BIGINT, k BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 1 INCREMENT BY 1)"
+NEVER = Expectation("v IS NULL")
+
+
+@pytest.fixture(params=["local", "executors"])
+def place(request, monkeypatch):
+    """Rows are kept as by a driver alone, or as where executors may be lost."""
+    monkeypatch.setattr(row_cache, "has_executors", lambda _: request.param == "executors")
+    return request.param
+
+
+@pytest.fixture
+def cached(spark):
+    """The numbers of the RDDs that Spark keeps."""
+    return lambda: {*spark.sparkContext._jsc.getPersistentRDDs().keySet().toArray()}
+
+
+@pytest.fixture
+def unknown_files(table):
+    """The files in the table's directory that its log does not know."""
+
+    def find():
+        known = {Path(file) for file in DeltaTable(table).file_uris()}
+        return {file for file in Path(table).rglob("*.parquet") if file not in known} - replaced
+
+    replaced = set()
+    write_deltalake(table, pa.table({"id": [1, 2, 3, 4], "v": [10, 20, 30, 40]}))
+    replaced |= {Path(file) for file in DeltaTable(table).file_uris()}
+    return find
+
+
+def _merge(spark, log, **statement):
+    source = SqlSource("SELECT id, rand() AS r FROM VALUES (2L), (3L), (9L) AS s(id)")
+    statement = {"clauses": [MatchedUpdate(assignments={"v": "CAST(r AS BIGINT)"})]} | statement
+    return merge(spark, log, MergeStatement(table=log.table_uri, source=source, on="target.id = source.id", **statement))
+
+
+def _update(spark, log, **statement):
+    return update(spark, log, UpdateStatement(table=log.table_uri, where="id > 2", **statement))
+
+
+def _update_to_random(spark, log):
+    return _update(spark, log, assignments={"v": "CAST(rand() AS BIGINT)"})
+
+
+def _delete(spark, log, where="id % 2 = 0"):
+    return delete(spark, log, DeleteStatement(table=log.table_uri, where=where))
+
+
+STATEMENTS = {
+    "merge": (_merge, [10, 0, 0, 40]),
+    "update": (lambda spark, log: _update(spark, log, assignments={"v": "v + 1"}), [10, 20, 31, 41]),
+    "update to random": (_update_to_random, [10, 20, 0, 0]),
+    "delete": (_delete, [10, 30]),
+}
+
+
+@pytest.mark.classic(reason="counts what the JVM keeps")
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_what_a_statement_keeps_is_released_at_its_end(spark, table, place, cached, unknown_files, name):
+    statement, values = STATEMENTS[name]
+    before = cached()
+    statement(spark, DeltaLog.for_table(table))
+    assert cached() == before
+    assert DeltaTable(table).to_pyarrow_table().sort_by("id")["v"].to_pylist() == values
+    assert unknown_files() == set()
+
+
+def _merge_twice(spark, log):
+    source = SqlSource("SELECT id FROM VALUES (2L), (2L) AS s(id)")
+    clauses = [MatchedUpdate(assignments={"v": "0"})]
+    merge(spark, log, MergeStatement(table=log.table_uri, source=source, on="target.id = source.id", clauses=clauses))
+
+
+def _merge_error(spark, log):
+    source = SqlSource("SELECT CAST(raise_error('no') AS BIGINT) AS id, 1 AS r")
+    clauses = [MatchedUpdate(assignments={"v": "r"})]
+    merge(spark, log, MergeStatement(table=log.table_uri, source=source, on="target.id = source.id", clauses=clauses))
+
+
+FAILURES = {
+    "expectation": (lambda spark, log: _merge(spark, log, expect=[NEVER]), ExpectationFailedError),
+    "matched twice": (_merge_twice, DeltaError),
+    "source": (_merge_error, Exception),
+    "value": (lambda spark, log: _update(spark, log, assignments={"v": "raise_error('no')"}), Exception),
+}
+
+
+@pytest.mark.classic(reason="counts what the JVM keeps")
+@pytest.mark.parametrize("name", FAILURES)
+def test_what_a_statement_keeps_is_released_when_it_fails(spark, table, place, cached, unknown_files, name):
+    statement, error = FAILURES[name]
+    before = cached()
+    with pytest.raises(error):
+        statement(spark, DeltaLog.for_table(table))
+    assert cached() == before
+    assert unknown_files() == set()
+    assert DeltaTable(table).version() == 0
+
+
+def test_rows_that_are_numbered_are_kept_until_they_are_written(spark, table, place):
+    log = DeltaLog.for_table(table)
+    log.create(NewTable(schema=parse_struct(NUMBERED)))
+    source = SqlSource("SELECT id, id AS v FROM range(0, 100, 1, 4) DISTRIBUTE BY rand()")
+    write(spark, log, WriteStatement(table=table, source=source))
+    rows = DeltaTable(table).to_pyarrow_table()
+    assert sorted(rows["k"].to_pylist()) == [*range(1, 101)]
+    assert {*Path(table).rglob("*.parquet")} == {Path(file) for file in DeltaTable(table).file_uris()}
+
+
+ROW = (
+    "named_struct('a', 1, 'b', array(1, NULL)) AS s, map('k', 1.5BD) AS m, 'x' AS `a.b`, TIMESTAMP '1500-01-01 12:00:00' AS t, "
+    "DATE '1500-01-01' AS d, X'00ff' AS x, NULL AS n, 1Y AS `A.b`"
+)
+
+
+def test_rows_come_out_of_files_as_they_went_in_whatever_their_types_and_names(spark, table, monkeypatch):
+    monkeypatch.setattr(row_cache, "has_executors", lambda _: True)
+    rows = spark.sql(f"SELECT {ROW} FROM range(3)")
+    with RowCache(DeltaLog.for_table(table).store) as cache:
+        kept, counted = cache.keep(rows, {"rows": F.count(F.lit(1)), "x": F.max("x")})
+        assert counted == {"rows": 3, "x": bytearray(b"\x00\xff")}
+        assert kept.schema.simpleString() == rows.schema.simpleString()
+        assert kept.collect() == rows.collect()
+        assert len([*Path(table).rglob("*.parquet")]) > 0
+    assert not Path(table).exists()
+
+
+def test_rows_that_no_file_holds_are_kept_as_a_driver_alone_keeps_them(spark, table, monkeypatch):
+    monkeypatch.setattr(row_cache, "has_executors", lambda _: True)
+    rows = spark.sql("SELECT INTERVAL '1' DAY AS i, array() AS nothing FROM range(2)")
+    with RowCache(DeltaLog.for_table(table).store) as cache:
+        kept, counted = cache.keep(rows, {"rows": F.count(F.lit(1))})
+        assert counted == {"rows": 2}
+        assert [tuple(row) for row in kept.collect()] == [(dt.timedelta(days=1), [])] * 2
+    assert not Path(table).exists()
+
+
+def test_rows_that_draw_numbers_stay_as_they_were_computed_first(spark, table, place):
+    rows = spark.range(50).select("id", F.rand().alias("r"))
+    with RowCache(DeltaLog.for_table(table).store) as cache:
+        kept, counted = cache.keep(rows, {"sum": F.sum("r")}, of_fixed_files=True)
+        assert kept.agg(F.sum("r")).first()[0] == pytest.approx(counted["sum"])
