@@ -122,7 +122,7 @@ CHANGES = {"assignments": {"v": "source.v", "w": "source.v"}}
 
 def _merge(spark, log, query, **statement):
     clauses = statement.pop(
-        "clauses", (MatchedUpdate(**CHANGES), NotMatchedInsert(values={"id": "source.id", **CHANGES["assignments"]}))
+        "clauses", (MatchedUpdate(**CHANGES), NotMatchedInsert(assignments={"id": "source.id", **CHANGES["assignments"]}))
     )
     source = MergeStatement(table=log.table_uri, source=SqlSource(query), on="target.id = source.id", clauses=clauses)
     return merge(spark, log, source)
@@ -144,7 +144,7 @@ def merge_while_tasks_run(spark, cluster, log):
 
 
 def merge_into_identity(spark, cluster, log):
-    clauses = (MatchedUpdate(assignments={"v": "source.v"}), NotMatchedInsert(values={"id": "source.id", "v": "source.v"}))
+    clauses = (MatchedUpdate(assignments={"v": "source.v"}), NotMatchedInsert(assignments={"id": "source.id", "v": "source.v"}))
     with cluster.lost_after((plan, "materialize"), (attempt, "stage")):
         return _merge(spark, log, "SELECT id + 1000 AS id, -1D AS v FROM range(0, 2000, 1, 6)", clauses=clauses)
 
@@ -222,6 +222,7 @@ def main(folder, names):
 def _session(folder):
     settings = {
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "1g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",

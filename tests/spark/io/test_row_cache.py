@@ -2,6 +2,7 @@
 
 import datetime as dt
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -26,6 +27,7 @@ from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.io import row_cache
 from airflow_delta.spark.io.row_cache import RowCache
+from airflow_delta.spark.session import has_executors
 from airflow_delta.spark.write.write import write
 
 NUMBERED = "id BIGINT, v BIGINT, k BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 1 INCREMENT BY 1)"
@@ -171,3 +173,22 @@ def test_rows_that_draw_numbers_stay_as_they_were_computed_first(spark, table, p
     with RowCache(DeltaLog.for_table(table).store) as cache:
         kept, counted = cache.keep(rows, {"sum": F.sum("r")}, of_fixed_files=True)
         assert kept.agg(F.sum("r")).first()[0] == pytest.approx(counted["sum"])
+
+
+@pytest.mark.parametrize(
+    ("master", "expected"),
+    [
+        ("local", False),
+        ("local[*]", False),
+        ("local[4,2]", False),
+        ("local-cluster[2,1,1024]", True),
+        ("yarn", True),
+        ("", True),
+    ],
+)
+def test_only_a_local_master_has_no_executors_to_lose(master, expected):
+    assert has_executors(SimpleNamespace(conf={"spark.master": master})) is expected
+
+
+def test_the_session_tells_its_master(spark):
+    assert not has_executors(spark)
