@@ -21,7 +21,7 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
 }
-START_SECONDS = 180
+START_SECONDS = 600
 
 
 @contextmanager
