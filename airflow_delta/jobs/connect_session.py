@@ -7,7 +7,7 @@ import signal
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import grpc
 from pyspark.sql import SparkSession
@@ -85,6 +85,8 @@ def _end_on_sigterm(spark: SparkSession) -> None:
         spark.stop()
 
     def end(*_: object) -> None:
+        with suppress(OSError):  # the worker may be gone
+            os.write(2, b"SIGTERM: what runs on the server is interrupted\n")
         _within_grace(leave)
         os._exit(os.EX_TEMPFAIL)
 

@@ -29,7 +29,7 @@ def found(tmp_path_factory, place):
     environment |= {"PATH": "/nowhere", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with connect_server(tmp_path_factory.mktemp("server")) as address:
         client = subprocess.run(
-            [sys.executable, CLIENT, address, place], env=environment, capture_output=True, text=True, check=False, timeout=900
+            [sys.executable, CLIENT, address, place], env=environment, capture_output=True, text=True, check=False, timeout=1800
         )
     assert client.returncode == 0, client.stderr
     return json.loads(client.stdout)
