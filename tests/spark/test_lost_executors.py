@@ -45,7 +45,7 @@ def outcomes(tmp_path_factory):
     environment = os.environ | {"PYTHONPATH": code, "PYSPARK_PYTHON": sys.executable}
     command = [sys.executable, "-m", "tests.spark.lost_executors", str(folder)]
     with (folder / "log").open("wb") as log:
-        ended = subprocess.run(command, cwd=folder, env=environment, stdout=log, stderr=log, check=False, timeout=560)
+        ended = subprocess.run(command, cwd=folder, env=environment, stdout=log, stderr=log, check=False, timeout=1_500)
     assert ended.returncode == 0, (folder / "log").read_text()
 
     def outcome(name):
