@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -68,6 +68,11 @@ class FileRows:
         """
         for batch, kept in self.masked(path, partition_values, shown_by=shown_by, hidden_by=hidden_by):
             yield batch if kept is None else batch.filter(kept)
+
+    def of_each(self, files: Iterable[Mapping[str, Any]]) -> Iterator[pa.RecordBatch]:
+        """As ``of``, for each of these files: ``path``, ``partition_values`` and ``deletion_vector`` of ``ADD_FILE``."""
+        for file in files:
+            yield from self.of(file["path"], dict(file["partition_values"]), hidden_by=file["deletion_vector"])
 
     def masked(
         self,

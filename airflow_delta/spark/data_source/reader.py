@@ -53,10 +53,8 @@ class RowsReader(DataSourceReader):  # type: ignore[misc] # as above
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of the files, in a worker."""
         rows, shown = self._table.rows(self._columns), arrow_schema(self._schema)
-        for text in partition.files if isinstance(partition, FilesPartition) else ():
-            file = json.loads(text)
-            for batch in rows.of(file["path"], file["partition_values"], hidden_by=file["deletion_vector"]):
-                yield _as_shown(batch, shown)
+        files = map(json.loads, partition.files if isinstance(partition, FilesPartition) else ())
+        return (_as_shown(batch, shown) for batch in rows.of_each(files))
 
 
 class ChangesReader(DataSourceReader):  # type: ignore[misc] # as above

@@ -115,5 +115,4 @@ class ArrowReader:
     def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = self.table.rows(self.columns)
         for files in self.shares.of(batches):
-            for file in files.to_pylist():
-                yield from rows.of(file["path"], dict(file["partition_values"]), hidden_by=file["deletion_vector"])
+            yield from rows.of_each(files.to_pylist())

@@ -62,13 +62,10 @@ class FilesPartition(InputPartition):  # type: ignore[misc]
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """The rows of the files, or the changes in them."""
+        files = map(json.loads, self.value)
         if self.of_changes:
-            yield from ChangeReader(table=self.table, columns=self.columns).of(map(json.loads, self.value))
-            return
-        rows = self.table.rows(self.columns)
-        for text in self.value:
-            file = json.loads(text)
-            yield from rows.of(file["path"], file["partition_values"], hidden_by=file["deletion_vector"])
+            return ChangeReader(table=self.table, columns=self.columns).of(files)
+        return self.table.rows(self.columns).of_each(files)
 
 
 class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
