@@ -9,6 +9,7 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.statements import MatchedUpdate, MergeStatement, NotMatchedBySourceDelete, NotMatchedInsert, SqlSource
 from airflow_delta.spark.dml.merge.join import join
 from airflow_delta.spark.dml.merge.plan import plan_merge
+from airflow_delta.spark.io.row_cache import RowCache
 
 UPDATE, INSERT, DELETE = MatchedUpdate(assignments={"v": "source.v"}), NotMatchedInsert(), NotMatchedBySourceDelete()
 SMALL = "SELECT id, 'x' AS v FROM range(100)"
@@ -21,7 +22,8 @@ def planned(spark, table, query, clauses, on="target.id = source.id"):
     write_deltalake(table, pa.table({"id": pa.array(range(5), pa.int64()), "v": ["a"] * 5}))
     snapshot = DeltaLog.for_table(table).snapshot()
     statement = MergeStatement(table=table, source=SqlSource(query), on=on, clauses=clauses)
-    return snapshot, plan_merge(snapshot, (), spark=spark, statement=statement, origin=Origin())
+    cache = RowCache(snapshot.store)
+    return snapshot, plan_merge(snapshot, (), spark=spark, statement=statement, origin=Origin(), cache=cache)
 
 
 @pytest.mark.parametrize(
