@@ -129,8 +129,8 @@ def release_checkpoint(rows: DataFrame) -> None:
 def repeats(rows: DataFrame) -> bool:
     """Whether these rows come out the same, in whatever order, when they are computed again of the same relations.
 
-    Spark must know all of their expressions to be deterministic; subqueries may read something else then. Of Spark Connect
-    nobody knows.
+    Spark must know all of their expressions to be deterministic; subqueries may read something else then. False over Spark
+    Connect, which does not show it.
     """
     if is_connect(rows.sparkSession):
         return False

@@ -99,7 +99,7 @@ def cores(spark: SparkSession) -> int:
 def has_executors(spark: SparkSession) -> bool:
     """Whether tasks run in other processes than the driver's, which may be lost while it goes on.
 
-    Where nobody knows, they do.
+    Where the session does not show its master, they are taken to do so.
     """
     return _LOCAL.fullmatch(str(spark.conf.get("spark.master", ""))) is None
 

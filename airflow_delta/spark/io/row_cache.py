@@ -6,11 +6,11 @@ What keeps them depends on what is lost with an executor, and on whether that ca
   (``localCheckpoint``), which is the quickest.
 - Rows that come out the same however often they are computed are cached with their lineage (``persist``): Spark computes the
   lost ones again, and only these. So are the changes of rows: they come out of data files, which never change, by expressions
-  that Spark knows to be deterministic, and nobody minds their order.
-- All others would be other rows the second time, beside what was already counted and written of the first: a source is
-  anybody's query (it draws numbers, takes any of several rows, reads what goes on growing), and numbers of identity columns
+  that Spark knows to be deterministic, and their order does not matter.
+- All others would be other rows the second time, beside what was already counted and written of the first: a source may
+  be any query (it draws numbers, takes any of several rows, reads what goes on growing), and numbers of identity columns
   hang on the order of rows, which a shuffle leaves open. They are written as Parquet files into a directory of the table, which
-  the statement deletes again: wherever it runs, it can write and read there. Of Spark Connect nobody knows what repeats.
+  the statement deletes again: wherever it runs, it can write and read there. Spark Connect does not show which rows repeat.
 
 Columns of types that no file of a table holds (intervals) leave only ``localCheckpoint``: its rows die with their executor, and
 ``retry_on_conflict`` starts again.
@@ -86,8 +86,8 @@ class RowCache:
         Args:
             rows: The rows.
             aggregates: At least one.
-            of_fixed_files: Whether, but for subqueries, they are computed only from files that never change, and nobody minds
-                their order.
+            of_fixed_files: Whether, but for subqueries, they are computed only from files that never change, and their order
+                does not matter.
 
         Raises:
             As computing the rows raises it.
