@@ -6,7 +6,7 @@ from pyspark.errors import PythonException
 from airflow_delta.core import least_versions
 from airflow_delta.core.statements import VacuumStatement
 from airflow_delta.jobs.errors import PythonMismatchError
-from airflow_delta.jobs.run import _typed_error
+from airflow_delta.jobs.run import typed_error
 from airflow_delta.spark.io.worker_values import with_typed_errors
 
 OF_SPARK = (
@@ -26,7 +26,7 @@ class PythonExceptionOfAWorker(PythonException):
 
 
 def test_executors_with_another_python_are_named_with_both_versions():
-    error = _typed_error(PythonExceptionOfAWorker(), VacuumStatement(table="/t"))
+    error = typed_error(PythonExceptionOfAWorker(), VacuumStatement(table="/t"))
     assert isinstance(error, PythonMismatchError)
     assert (error.driver, error.executors, error.retryable) == ("3.11", "3.10", False)
 
