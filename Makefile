@@ -27,9 +27,10 @@ test-core:
 test-slow:
 	@$(RUN) pytest -m slow --hypothesis-profile=search
 
-# Every test of the data plane and the jobs on each version of Spark: `make test-spark-matrix VERSIONS=4.0` for one of them.
+# Every test of the data plane and the jobs on each version of Spark: `make test-spark-matrix VERSIONS=4.0` for one of them,
+# VERSIONS="4.0 --quick" without its slow tests. Interrupted, it goes on where it was.
 test-spark-matrix:
-	@$(RUN) .ci/test-spark-matrix $(VERSIONS)
+	@.ci/setup --java .ci/test-spark-matrix $(VERSIONS)
 
 lint:
 	@$(RUN) ruff check
