@@ -1,5 +1,6 @@
 """Executors of their own processes, whose Python holds the documented packages and nothing of ours, or nothing at all."""
 
+import json
 import os
 import subprocess
 import sys
@@ -11,7 +12,9 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from airflow_delta.cli.cluster import check_cluster
+from airflow_delta.jobs.errors import MissingPackageError
 from airflow_delta.operators import DeltaMergeOperator, DeltaOptimizeOperator
+from airflow_delta.shipping.environment import Environment, pack
 
 pytestmark = pytest.mark.slow
 
@@ -80,6 +83,38 @@ def no_packages(monkeypatch, tmp_path):
     command = [home / "bin" / "python", "-c", LACKS]
     assert subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout.strip() == "[]"
     return {"spark.pyspark.python": str(home / "bin" / "python"), "spark.pyspark.driver.python": sys.executable}
+
+
+@pytest.fixture
+def run_merge(monkeypatch, tmp_path, no_packages, run_task):
+    """Merge into ``tmp_path / "table"`` on such executors, with further settings."""
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_CLUSTER", json.dumps({"conn_type": "spark", "host": CLUSTER}))
+    tables = {"table": str(tmp_path / "table"), "source": str(tmp_path / "feed")}
+    write_deltalake(tables["table"], pa.table({"id": [1, 2], "name": ["old", "old"]}))
+    write_deltalake(tables["source"], pa.table({"id": [2, 3], "name": ["new", "new"]}))
+
+    def run(**settings):
+        conf = settings | no_packages | {"spark.sql.shuffle.partitions": "2"}
+        on = "target.id = source.id"
+        return run_task(lambda: DeltaMergeOperator(task_id="merge", on=on, conn_id="spark_cluster", conf=conf, **tables))
+
+    return run
+
+
+def test_executors_without_packages_merge_with_the_packed_environment(tmp_path, run_merge):
+    _, settings = pack(str(tmp_path / "code"), Environment())
+    run = run_merge(**settings)
+    assert (run.errors, run.state, run.version) == ([], "success", 1)
+    rows = DeltaTable(tmp_path / "table").to_pyarrow_table().to_pydict()
+    assert dict(zip(rows["id"], rows["name"], strict=True)) == {1: "old", 2: "new", 3: "new"}
+
+
+def test_executors_without_packages_and_without_the_environment_are_a_typed_error(tmp_path, run_merge):
+    run = run_merge()
+    [error] = run.errors
+    assert (type(error), error.package) == (MissingPackageError, "pyarrow")
+    assert "airflow-delta pack" in str(error)
+    assert DeltaTable(tmp_path / "table").version() == 0
 
 
 def test_the_doctor_names_what_executors_without_a_package_lack(tmp_path, no_packages):

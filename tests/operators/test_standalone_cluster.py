@@ -4,6 +4,7 @@
 """
 
 import json
+import math
 import os
 import random
 import re
@@ -11,6 +12,7 @@ import shutil
 import sys
 import threading
 import time
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 
@@ -38,7 +40,6 @@ pytestmark = pytest.mark.slow
 
 KILLS = int(os.environ.get("CLUSTER_KILLS", "1"))
 STATEMENT_SECONDS = 900
-JOB_SECONDS = 900
 PAUSE_SECONDS = 20
 
 FILES, ROWS_OF_A_FILE = 8, 50_000
@@ -171,7 +172,9 @@ def test_operators_do_and_report_on_the_cluster_what_they_do_and_report_locally(
         ),
     }
     for name, make in steps.items():
+        tasks = cluster.finished_tasks()
         there = run_task(partial(make, tables, spark_on("spark_cluster")), dag_id=f"{name}_there")
+        assert cluster.finished_tasks() > tasks
         here = run_task(partial(make, tmp_path / "local", spark_on("spark_local")), dag_id=f"{name}_here")
         assert reported(there) == reported(here)
         assert there.state == "success"
@@ -190,66 +193,71 @@ def test_a_master_that_does_not_answer_is_a_typed_error_that_is_worth_another_tr
 
 
 class Mishap(threading.Thread):
-    """Happens once to the next job on a table: when a random number of its tasks have finished, and up to a second later.
+    """Happens once to the next job on a table: when a random number of its tasks have finished, in between or at their end.
 
     Attributes:
-        met: What was killed, and what there was of the statement by then; None while it has not happened.
+        victim: What was killed; None while it has not happened.
+        was_committed: Whether the statement was, when it happened.
+        progress: How far the statement was.
     """
 
-    def __init__(self, cluster, table, victim, chance):
+    def __init__(self, cluster, table, kind, chance):
         super().__init__(daemon=True)
-        self.cluster, self.table, self.victim, self.chance = cluster, table, victim, chance
-        self.met = None
+        self.cluster, self.table, self.kind, self.chance = cluster, table, kind, chance
+        self.victim, self.was_committed, self.progress = None, None, "not begun"
         self.next_commit = table / "_delta_log" / f"{DeltaTable(str(table)).version() + 1:020d}.json"
         self.files_before, self.executors_before = len(self.files()), cluster.executors()
         self.tasks_before = cluster.finished_tasks()
+        self.job_has_ended = threading.Event()
+
+    def __enter__(self):
         self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.job_has_ended.set()
+        self.join()
 
     def run(self):
         tasks = self.tasks_before + self.chance.randrange(TASKS)
-        wait_until(lambda: set(self.cluster.executors()).difference(self.executors_before), JOB_SECONDS)
-        wait_until(lambda: self.cluster.finished_tasks() >= tasks or self.next_commit.exists(), JOB_SECONDS)
-        wait_until(self.next_commit.exists, self.chance.uniform(0, 1))
-        while self.met is None:
-            told = (
-                f"{self.cluster.finished_tasks() - self.tasks_before} tasks, {len(self.files()) - self.files_before} new files"
-            )
-            is_committed = self.next_commit.exists()
-            try:
-                killed = self.happen()
-            except (psutil.NoSuchProcess, IndexError):  # it has just ended
-                killed = "nobody" if is_committed else None
-            if killed:
-                self.met = f"{killed} after {told}, committed: {is_committed}"
+        self.wait_until(lambda: set(self.cluster.executors()).difference(self.executors_before))
+        self.wait_until(lambda: self.cluster.finished_tasks() >= tasks)
+        if tasks < self.tasks_before + TASKS // 2:  # in the middle of a task; the last ones could be over by then
+            self.wait_until(self.next_commit.exists, self.chance.uniform(0, 1))
+        while self.victim is None and not self.job_has_ended.wait(0.01):
+            tasks, files = self.cluster.finished_tasks() - self.tasks_before, len(self.files()) - self.files_before
+            self.progress, self.was_committed = f"{tasks} tasks, {files} new files", self.next_commit.exists()
+            with suppress(psutil.NoSuchProcess, IndexError):  # it has just ended, and another one begins
+                self.victim = self.happen()
 
     def happen(self):
         """SIGKILL; what was killed."""
-        if self.victim == "master":
+        if self.kind == "master":
             self.cluster.kill("master")
-            return self.victim
-        if self.victim == "worker":
+            return self.kind
+        if self.kind == "worker":
             worker = self.chance.choice(self.cluster.workers_with_executors())
             self.cluster.kill(worker)
             return worker
-        processes = processes_of_driver(self.table) if self.victim == "driver" else self.cluster.executors()
+        processes = processes_of_driver(self.table) if self.kind == "driver" else self.cluster.executors()
         process = self.chance.choice(processes)
-        killed = f"{self.victim} ({process.name()})"
-        if self.victim != "paused executor":
+        victim = f"{self.kind} ({process.name()})"
+        if self.kind != "paused executor":
             process.kill()
-            return killed
+            return victim
         process.suspend()
-        wait_until(self.next_commit.exists, PAUSE_SECONDS)
+        self.wait_until(self.next_commit.exists, PAUSE_SECONDS)
+        victim += ", until the commit" if self.next_commit.exists() else f", for {PAUSE_SECONDS} s"
         process.resume()
-        return killed
+        return victim
 
     def files(self):
         return list(self.table.rglob("*.parquet"))
 
-
-def wait_until(is_so, seconds):
-    deadline = time.monotonic() + seconds
-    while not is_so() and time.monotonic() < deadline:
-        time.sleep(0.05)
+    def wait_until(self, is_so, seconds=math.inf):
+        deadline = time.monotonic() + seconds
+        while not is_so() and time.monotonic() < deadline and not self.job_has_ended.wait(0.05):
+            pass
 
 
 def processes_of_driver(table):
@@ -267,19 +275,18 @@ def test_a_merge_commits_once_and_loses_or_doubles_no_row(cluster, original, tab
     table, expected = tables / "table", original / "expected.parquet"
     chance = random.Random(f"{victim} {number}")
     mode = "speculation" if victim == "paused executor" else [*MODES][(VICTIMS.index(victim) + number) % len(MODES)]
-    mishap = Mishap(cluster, table, victim, chance)
+    with Mishap(cluster, table, victim, chance) as mishap:
+        run = run_task(lambda: merge(tables, **spark_on("spark_cluster", mode)), retries=2)
 
-    run = run_task(lambda: merge(tables, **spark_on("spark_cluster", mode)), retries=2)
-
-    mishap.join()
     found = differences(table, expected)
     made = [origin.token for _, origin in origins(table) if origin.token is not None]
     errors = [getattr(error, "code", repr(error)) for error in run.errors]
     folders = len([*table.glob("write-*")])
     with capsys.disabled():
-        told = f"{mishap.met}; {mode}; errors {errors}, commits {len(made)}, rows {found}, folders of files {folders}"
-        sys.stdout.write(f"\n{victim} {number}: {told}\n")
-    assert mishap.met is not None
+        outcome = f"errors {errors}, commits {len(made)}, rows {found}, folders of files {folders}"
+        sys.stdout.write(f"\n{victim} {number}: {mishap.victim} after {mishap.progress}; {mode}; {outcome}\n")
+    assert mishap.victim is not None
+    assert not mishap.was_committed
     assert (run.state, found, len(made)) == ("success", {"lost": 0, "doubled": 0}, 1)
     assert DeltaTable(str(table)).version() == run.version == FILES
     assert all(isinstance(error, DeltaError) and error.retryable for error in run.errors)
