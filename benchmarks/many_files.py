@@ -31,6 +31,7 @@ from airflow_delta.core.statements import MatchedUpdate, MergeStatement, NotMatc
 from airflow_delta.spark.dml import staged_changes
 from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.io.map_files import FileShares
+from airflow_delta.spark.io.worker_values import with_typed_errors
 from airflow_delta.spark.optimize.plan import plan_of
 from benchmarks.large_merge import Residents, open_session
 
@@ -52,6 +53,9 @@ class NoRows:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The function that Spark maps over each partition."""
+        return with_typed_errors(self._rows(batches))
+
+    def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for files in self.shares.of(batches):
             files.to_pylist()
             yield from ()
