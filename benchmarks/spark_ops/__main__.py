@@ -2,10 +2,11 @@
 
 Both sides write snappy and TIMESTAMP_MICROS on the same cores; each case is warmed, and they take turns in going first. An
 operation's time holds all of it: opening the log, planning, rewriting, statistics, commit. Afterwards another engine checks
-every row of the last run.
+every row of the last run, and Arrow alone does what cannot be left out: it copies the files that were rewritten, or reads the
+columns that tell which rows go, in as many processes as there are cores.
 
-    python -m benchmarks.spark_ops [--case merge-spread] [--rows 10000000] [--files 16] [--rounds 5]
-                                   [--keys clustered|shuffled|uuid] [--timestamps int96|micros]
+    python -m benchmarks.spark_ops [--case merge-spread] [--data flights|unique-strings] [--rows 10000000] [--files 16]
+                                   [--rounds 5] [--keys clustered|shuffled|uuid] [--timestamps int96|micros]
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ from pyspark.sql import SparkSession
 
 from airflow_delta.jobs.session import DEFAULTS
 from benchmarks.process_tree import Meter
+from benchmarks.spark_ops.arrow_limit import rewritten_files, seconds_to_copy, seconds_to_read
 from benchmarks.spark_ops.cases import CASES, Case, Inputs
-from benchmarks.spark_ops.inputs import KEYS, RANGE, SPREAD, TIMESTAMPS, Size, data_files, make_base, make_source
+from benchmarks.spark_ops.inputs import DATA, KEYS, RANGE, SPREAD, TIMESTAMPS, Size, data_files, make_base, make_source
 from benchmarks.spark_ops.row_check import differing_rows
+from benchmarks.spark_ops.targets import targets
 
 CONFS = {
     **DEFAULTS,  # as in the session of a job
@@ -45,6 +48,7 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--files", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--data", choices=DATA, default="flights")
     parser.add_argument("--keys", choices=KEYS, default="clustered")
     parser.add_argument("--timestamps", choices=TIMESTAMPS, default="int96")
     parser.add_argument("--cores", type=int, default=2)
@@ -82,18 +86,28 @@ def _is_met(spark: SparkSession, case: Case, directory: Path, sources: dict[str,
                 if is_ours:
                     case.run(spark, copy, Inputs(base=base, sources=sources))
                 else:
-                    spark.read.parquet(str(base)).write.mode("overwrite").parquet(str(plain))
+                    case.plain(spark, base, plain)
             if number >= _WARM_UP_ROUNDS:
                 (ours if is_ours else theirs).append(meter)
-    ratio = _median(ours) / _median(theirs)
     differing = differing_rows(copy, base, sources, case.expected)
-    is_met = ratio <= case.target and not differing
+    target, seconds, plain_seconds = targets(size)[case.name], _median(ours), _median(theirs)
+    is_met = seconds <= target.limit(plain_seconds) and not differing
     print(case.name)
     print(_line("ours", ours))
     print(_line("plain", theirs))
-    print(f"  ratio {ratio:.2f} (target {case.target}; Delta-Spark {case.delta or 'not measured'}), {differing} rows differ")
+    if limit := _arrow_limit(case, base, copy, directory / "limit", int(spark.sparkContext.defaultParallelism)):
+        print(f"  limit: {limit:.3f} s, ratio {limit / plain_seconds:.3f}: Arrow alone on all cores")
+    print(f"  ratio {seconds / plain_seconds:.2f} (target {target}), {differing} rows differ")
     print("  met" if is_met else "  MISSED", flush=True)
     return is_met
+
+
+def _arrow_limit(case: Case, base: Path, table: Path, scratch: Path, cores: int) -> float | None:
+    """Seconds; None where nothing is rewritten or read."""
+    if case.read:
+        return seconds_to_read(list(map(Path, data_files(base))), case.read, cores)
+    files = rewritten_files(table)
+    return seconds_to_copy(files, scratch, cores) if files else None
 
 
 def _base_name(case: Case, size: Size) -> str:

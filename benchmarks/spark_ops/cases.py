@@ -1,4 +1,4 @@
-"""What is measured: each statement, what it may take at most, and what plain SQL says that it leaves."""
+"""What is measured: each statement, what plain Spark does meanwhile, and what plain SQL says that it leaves."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.statements import (
@@ -21,6 +21,7 @@ from airflow_delta.core.statements import (
 from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.update import update
+from airflow_delta.spark.io.scan import read_table
 from airflow_delta.spark.optimize.optimize import optimize
 from airflow_delta.spark.write.write import write
 from benchmarks.spark_ops.inputs import RANGE, SPREAD, data_files
@@ -29,6 +30,8 @@ _VECTORS = {"delta.enableDeletionVectors": "true"}
 _ONE_PERCENT = "flight % 100 = 7"  # of rows all over the table; nothing in the log says which
 
 Run = Callable[[SparkSession, Path, "Inputs"], Any]
+Plain = Callable[[SparkSession, Path, Path], Any]
+"""Is given the table and where to write."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,24 +42,34 @@ class Inputs:
     sources: Mapping[str, Path]
 
 
+def copied_plainly(spark: SparkSession, table: Path, to: Path) -> None:
+    """Read the table's files and write their rows again."""
+    spark.read.parquet(str(table)).write.mode("overwrite").parquet(str(to))
+
+
+def scanned_plainly(spark: SparkSession, table: Path, _to: Path) -> None:
+    """Read all rows of the table's files."""
+    _read(spark.read.parquet(str(table)))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """One operation.
 
     Attributes:
-        target: At most so many times plain Spark's reading and writing of the table.
-        delta: What Delta-Spark 4.4 took on a machine like this; None where nobody measured.
         run: Does it to the copy of the table that it is given.
         expected: SQL of duckdb over ``base``, ``spread`` and ``range`` that says which rows are there afterwards.
+        plain: What plain Spark does with the table meanwhile.
+        read: The columns that find the rows where no file is rewritten.
         files: Files of the table; those of the others when None.
         properties: Of the table.
     """
 
     name: str
-    target: float
-    delta: float | None
     run: Run
     expected: str
+    plain: Plain = copied_plainly
+    read: tuple[str, ...] = ()
     files: int | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
 
@@ -94,6 +107,14 @@ def _optimized(**how: Any) -> Run:
     return run
 
 
+def _scanned(spark: SparkSession, table: Path, _inputs: Inputs) -> None:
+    _read(read_table(spark, _log(table).snapshot()))
+
+
+def _read(rows: DataFrame) -> None:
+    rows.write.format("noop").mode("overwrite").save()
+
+
 def _log(table: Path) -> DeltaLog:
     return DeltaLog.for_table(str(table))
 
@@ -104,22 +125,17 @@ _UPSERTED = "SELECT * FROM base ANTI JOIN {0} USING (key) UNION ALL SELECT * FRO
 _KEPT = f"SELECT * FROM base WHERE NOT ({_ONE_PERCENT})"
 _LATER = f"SELECT * REPLACE (CASE WHEN {_ONE_PERCENT} THEN delay + 1 ELSE delay END AS delay) FROM base"
 
+_MERGED_ROWS = {kind: _UPSERTED.format(f'"{kind}"') for kind in (SPREAD, RANGE)}
 CASES = (
-    Case(name="append", target=1.10, delta=1.30, run=_written("append"), expected=_TWICE),
-    Case(name="overwrite", target=1.10, delta=None, run=_written("overwrite"), expected=_ROWS),
-    Case(name="merge-spread", target=1.2, delta=3.26, run=_merged(SPREAD), expected=_UPSERTED.format(SPREAD)),
-    Case(
-        name="merge-spread-dv",
-        target=0.5,
-        delta=1.20,
-        run=_merged(SPREAD),
-        expected=_UPSERTED.format(SPREAD),
-        properties=_VECTORS,
-    ),
-    Case(name="merge-range", target=0.35, delta=0.90, run=_merged(RANGE), expected=_UPSERTED.format('"range"')),
-    Case(name="delete", target=0.9, delta=1.65, run=_deleted, expected=_KEPT),
-    Case(name="delete-dv", target=0.25, delta=0.53, run=_deleted, expected=_KEPT, properties=_VECTORS),
-    Case(name="update", target=1.1, delta=2.14, run=_updated, expected=_LATER),
-    Case(name="compaction", target=0.9, delta=2.77, run=_optimized(), expected=_ROWS, files=160),
-    Case(name="z-order", target=2.0, delta=4.02, run=_optimized(z_order_by=("flight", "delay")), expected=_ROWS),
+    Case(name="append", run=_written("append"), expected=_TWICE),
+    Case(name="overwrite", run=_written("overwrite"), expected=_ROWS),
+    Case(name="merge-spread", run=_merged(SPREAD), expected=_MERGED_ROWS[SPREAD]),
+    Case(name="merge-spread-dv", run=_merged(SPREAD), expected=_MERGED_ROWS[SPREAD], read=("key",), properties=_VECTORS),
+    Case(name="merge-range", run=_merged(RANGE), expected=_MERGED_ROWS[RANGE]),
+    Case(name="delete", run=_deleted, expected=_KEPT),
+    Case(name="delete-dv", run=_deleted, expected=_KEPT, read=("flight",), properties=_VECTORS),
+    Case(name="update", run=_updated, expected=_LATER),
+    Case(name="compaction", run=_optimized(), expected=_ROWS, files=160),
+    Case(name="z-order", run=_optimized(z_order_by=("flight", "delay")), expected=_ROWS),
+    Case(name="scan", run=_scanned, expected=_ROWS, plain=scanned_plainly),
 )

@@ -1,4 +1,4 @@
-"""The generated tables: eight columns, and a source of one per cent of their rows."""
+"""The generated tables: eight columns, and sources of one per cent of their rows."""
 
 from __future__ import annotations
 
@@ -17,16 +17,23 @@ KEYS = {
     "uuid": "substr(sha2(cast(id AS string), 256), 1, 36)",
 }
 TIMESTAMPS = {"int96": "INT96", "micros": "TIMESTAMP_MICROS"}
-_COLUMNS = """
+_SHARED = """
     {key} AS key,
     date_add(DATE'2013-01-01', cast(pmod(id * 7919, 365) AS int)) AS day,
-    element_at(array('UA', 'AA', 'DL', 'B6', 'EV', 'MQ', 'US', 'WN'), cast(pmod(hash(id), 8) AS int) + 1) AS carrier,
     cast(pmod(hash(id, 1), 8000) AS int) AS flight,
     cast(pmod(hash(id, 2, {seed}), 600) - 60 AS int) AS delay,
     pmod(hash(id, 3, {seed}), 1000000) / 997.0D AS distance,
-    timestamp_micros(1357000000000000 + id * 3000000 + pmod(hash(id, 4), 1000000)) AS departed,
-    concat('N', pmod(hash(id, 5), 90000) + 10000) AS tail
+    timestamp_micros(1357000000000000 + id * 3000000 + pmod(hash(id, 4), 1000000)) AS departed
 """
+_CARRIER = "element_at(array('UA', 'AA', 'DL', 'B6', 'EV', 'MQ', 'US', 'WN'), cast(pmod(hash(id), 8) AS int) + 1)"
+DATA = {
+    "flights": {"carrier": _CARRIER, "tail": "concat('N', pmod(hash(id, 5), 90000) + 10000)"},
+    "unique-strings": {
+        "ticket": "substr(sha2(concat('ticket', id), 256), 1, 16)",
+        "booking": "substr(sha2(concat('booking', id, {seed}), 256), 1, 36)",
+    },
+}
+"""The two columns of strings, beside six of numbers, dates and times: values that repeat, or a quarter that never does."""
 SPREAD, RANGE = "spread", "range"
 """The sources: rows that update some all over the table and insert as many, or that lie side by side."""
 
@@ -39,6 +46,7 @@ class Size:
         rows: Rows of the table; a source has 1 % of them.
         files: Files of the table.
         rounds: Measured rounds.
+        data: One of ``DATA``.
         keys: One of ``KEYS``.
         timestamps: How the table's files hold them, one of ``TIMESTAMPS``.
     """
@@ -46,6 +54,7 @@ class Size:
     rows: int
     files: int
     rounds: int
+    data: str
     keys: str
     timestamps: str
 
@@ -70,7 +79,8 @@ def make_source(spark: SparkSession, path: Path, size: Size, kind: str) -> None:
 
 
 def _rows(size: Size, *, seed: int) -> str:
-    return _COLUMNS.format(key=KEYS[size.keys].format(space=2 * size.rows), seed=seed)
+    strings = [f"{value} AS {name}" for name, value in DATA[size.data].items()]
+    return ", ".join([_SHARED, *strings]).format(key=KEYS[size.keys].format(space=2 * size.rows), seed=seed)
 
 
 def data_files(table: Path) -> list[str]:
