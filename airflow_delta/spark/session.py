@@ -6,6 +6,7 @@ import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from threading import RLock
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,6 +16,7 @@ from airflow_delta.spark.schema_conversion import quoted
 
 _SPLITS = re.compile(r"splits=(\d+)")
 _LOCAL = re.compile(r"local(\[.*\])?")
+_naming = RLock()
 
 
 def explained(rows: DataFrame) -> str:
@@ -45,8 +47,9 @@ def session_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterat
 def temporary_views(spark: SparkSession, frames: Mapping[str, DataFrame]) -> Iterator[None]:
     """Make these rows visible to SQL under these names; views of the session that they hide come back afterwards.
 
-    A DataFrame that a classic session makes from SQL inside the block keeps its meaning, as Spark resolves names when it is
-    made; see ``query`` for those of Spark Connect, where it does so each time that the DataFrame is used.
+    Every thread of the session sees them. A DataFrame that a classic session makes from SQL inside the block keeps its meaning,
+    as Spark resolves names when it is made; see ``query`` for those of Spark Connect, where it does so each time that the
+    DataFrame is used.
     """
     hidden = {name: f"hidden_{uuid.uuid4().hex}" for name in frames if _is_temporary_view(spark, name)}
     for name, kept in hidden.items():
@@ -61,6 +64,16 @@ def temporary_views(spark: SparkSession, frames: Mapping[str, DataFrame]) -> Ite
         for name, kept in hidden.items():
             spark.table(kept).createOrReplaceTempView(quoted(name))
             spark.catalog.dropTempView(kept)
+
+
+@contextmanager
+def query_views(spark: SparkSession, frames: Mapping[str, DataFrame]) -> Iterator[None]:
+    """As ``temporary_views``, for names that users choose: a statement in another thread may have other rows of the same name.
+
+    One thread at a time is in such a block, so queries are analyzed in it, and nothing runs.
+    """
+    with _naming, temporary_views(spark, frames):
+        yield
 
 
 def query(
@@ -80,7 +93,7 @@ def query(
         body = text.rstrip("; \t\r\n").replace("{", "{{").replace("}", "}}")
         sql = f"WITH {named} SELECT * FROM (\n{body}\n)"  # noqa: S608 - it is the user's own SQL
         return spark.sql(sql, args=args, **dict(zip(slots, views.values(), strict=True)))
-    with temporary_views(spark, views):
+    with query_views(spark, views):
         return spark.sql(text, args=args)
 
 

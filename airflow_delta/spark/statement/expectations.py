@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_delta.core.errors import ExpectationFailedError
 from airflow_delta.core.statements import Expectation
 from airflow_delta.spark.errors import ExpectationUnreadableError, first_line
-from airflow_delta.spark.session import temporary_views
+from airflow_delta.spark.session import query
 from airflow_delta.spark.statement.target_reads import TargetReads
 
 STAGED = "staged"
@@ -43,25 +43,30 @@ def check_expectations(
     checks = tuple(expectations)
     if not checks:
         return
-    with temporary_views(spark, {**views, STAGED: staged}):
-        for expectation in checks:
-            try:
-                (_check_result if expectation.is_query else _check_rows)(spark, expectation, table, reads)
-            except (AnalysisException, ParseException) as error:
-                raise ExpectationUnreadableError(expectation=expectation.sql, detail=first_line(error)) from error
+    seen = {**views, STAGED: staged}
+    for expectation in checks:
+        try:
+            (_check_result if expectation.is_query else _check_rows)(spark, expectation, seen, table, reads)
+        except (AnalysisException, ParseException) as error:
+            raise ExpectationUnreadableError(expectation=expectation.sql, detail=first_line(error)) from error
 
 
-def _check_result(spark: SparkSession, expectation: Expectation, table: str, reads: TargetReads) -> None:
-    result = spark.sql(expectation.sql)
+def _check_result(
+    spark: SparkSession, expectation: Expectation, views: Mapping[str, DataFrame], table: str, reads: TargetReads
+) -> None:
+    result = query(spark, expectation.sql, views)
     reads.look_into(result)
     rows = result.limit(2).collect()
     if len(rows) != 1 or rows[0][0] is not True:
         raise ExpectationFailedError(table=table, expectation=_name(expectation), rows=None, example=_result_text(rows))
 
 
-def _check_rows(spark: SparkSession, expectation: Expectation, table: str, reads: TargetReads) -> None:
+def _check_rows(
+    spark: SparkSession, expectation: Expectation, views: Mapping[str, DataFrame], table: str, reads: TargetReads
+) -> None:
     # A comment at the end of the text must not swallow what follows.
-    broken = spark.sql(f"SELECT * FROM {STAGED} WHERE ({expectation.sql}\n) IS NOT TRUE")  # noqa: S608 - it is the user's own SQL
+    text = f"SELECT * FROM {STAGED} WHERE ({expectation.sql}\n) IS NOT TRUE"  # noqa: S608 - it is the user's own SQL
+    broken = query(spark, text, views)
     reads.look_into(broken)
     example = broken.limit(1).collect()
     if example:

@@ -27,7 +27,7 @@ from airflow_delta.spark.io.all_nullable import all_nullable
 from airflow_delta.spark.io.pushdown import EVERYTHING, Pushdown
 from airflow_delta.spark.jvm import Py4JError, active_jvm, session_state
 from airflow_delta.spark.schema_conversion import to_spark
-from airflow_delta.spark.session import temporary_views
+from airflow_delta.spark.session import query_views
 from airflow_delta.spark.statement.plan_conditions import conjuncts, members, predicate_in
 
 _VIEW = "airflow_delta.view"
@@ -50,9 +50,10 @@ def push_down(
     """
     try:
         stand_ins = {name: _stand_in(spark, name, snapshot) for name, snapshot in tables.items()}
-        with temporary_views(spark, {**others, **stand_ins}):
+        with query_views(spark, {**others, **stand_ins}):
             execution = _unexecuted(spark, query)
-            plan = execution.optimizedPlan()
+            execution.assertAnalyzed()
+        plan = execution.optimizedPlan()
         current = active_jvm().org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()
         is_timed = _RELATIVE_DAY.search(query) is not None or execution.analyzed().containsPattern(current)
         found: dict[str, list[Pushdown]] = {name: [] for name in tables}

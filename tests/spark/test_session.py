@@ -1,0 +1,29 @@
+"""What a statement sets in a session, beside what other threads of the session do."""
+
+from threading import Event, Thread
+
+from airflow_delta.spark.session import query
+
+
+def test_two_threads_that_give_one_name_to_different_rows_see_their_own(spark, monkeypatch):
+    found, named = {}, Event()
+
+    def count(name, rows):
+        found[name] = query(spark, "SELECT count(*) FROM rows", {"rows": rows}).first()[0]
+
+    other = Thread(target=count, args=("other", spark.range(2)))
+    unpatched = type(spark).sql
+
+    def sql_beside_other(self, *texts, **arguments):
+        if other.ident is None:
+            other.start()
+            named.wait(5)  # until it has named its rows, unless it waits for this thread
+        else:
+            named.set()
+        return unpatched(self, *texts, **arguments)
+
+    monkeypatch.setattr(type(spark), "sql", sql_beside_other)
+    count("this", spark.range(1))
+    other.join()
+    assert found == {"this": 1, "other": 2}
+    assert not spark.catalog.tableExists("rows")
