@@ -12,8 +12,8 @@ What keeps them depends on what is lost with an executor, and on whether that ca
   hang on the order of rows, which a shuffle leaves open. They are written as Parquet files into a directory of the table, which
   the statement deletes again: wherever it runs, it can write and read there. Spark Connect does not show which rows repeat.
 
-Columns of types that no file of a table holds (intervals) leave only ``localCheckpoint``: its rows die with their executor, and
-``retry_on_conflict`` starts again.
+Columns of types that no file of a table holds (intervals, texts with a collation) leave only ``localCheckpoint``: its rows die
+with their executor, and ``retry_on_conflict`` starts again.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from airflow_delta.spark.io.scan import SCANNED_COLUMNS, read_files
 from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.jvm import release_checkpoint, repeats
-from airflow_delta.spark.schema_conversion import from_spark
+from airflow_delta.spark.schema_conversion import from_spark, to_spark
 from airflow_delta.spark.session import has_executors
 from airflow_delta.spark.spark_features import observe
 
@@ -116,6 +116,10 @@ class RowCache:
         shown = rows.schema.fields
         plain = (StructField(str(position), field.type) for position, field in enumerate(from_spark(rows.schema).fields))
         schema = all_nullable(StructType(tuple(field for field in plain if field.type != VOID)), keep=())
+        types = {field.name: field.dataType.simpleString() for field in to_spark(schema).fields}
+        for position, field in enumerate(shown):
+            if types.get(str(position), str(VOID)) != (found := field.dataType.simpleString()):
+                raise UnsupportedTypeError(type=found)
         staging = StagingArea(self._store)
         self._at_end(staging.discard)
         counted, observed = observe(rows, aggregates)

@@ -168,6 +168,15 @@ def test_rows_that_no_file_holds_are_kept_as_a_driver_alone_keeps_them(spark, ta
     assert not Path(table).exists()
 
 
+def test_texts_keep_their_collations(spark, table, place):
+    rows = spark.sql("SELECT 'A' COLLATE UTF8_LCASE AS k, array(named_struct('k', 'A' COLLATE UTF8_LCASE)) AS s")
+    with RowCache(DeltaLog.for_table(table).store) as cache:
+        kept, _ = cache.keep(rows, {"rows": F.count(F.lit(1))})
+        assert kept.schema.simpleString() == rows.schema.simpleString()
+        assert kept.where("k = 'a' AND s[0].k = 'a'").count() == 1
+    assert not Path(table).exists()
+
+
 def test_rows_that_draw_numbers_stay_as_they_were_computed_first(spark, table, place):
     rows = spark.range(50).select("id", F.rand().alias("r"))
     with RowCache(DeltaLog.for_table(table).store) as cache:
