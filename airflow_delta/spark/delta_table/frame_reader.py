@@ -83,8 +83,10 @@ class DeltaFrameReader:
         return replace(self, names=names)
 
     def where(self, condition: str) -> DeltaFrameReader:
-        """Read the rows for which this Spark SQL is true; files that hold none of them are not opened."""
-        return replace(self, condition=condition)
+        """Read the rows for which this Spark SQL, and that of earlier calls, is true; files without them are not opened."""
+        # The end of a line ends a comment.
+        both = condition if self.condition is None else f"({self.condition}\n) AND ({condition}\n)"
+        return replace(self, condition=both)
 
     def table(self, name: str) -> DataFrame:
         """As ``load``, of ``delta.`path```. Raises ``TableNameUnsupportedError`` for a name of a catalog."""

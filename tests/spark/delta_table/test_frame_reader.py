@@ -28,6 +28,7 @@ def test_columns_and_rows_are_chosen_and_older_versions_read(spark, versions, ta
     assert reader.load(table).schema == DeltaTable.forPath(spark, table).toDF().schema
     chosen = reader.columns("x", "id").where("p = 1")
     assert rows(chosen.load(f"delta.`{table}`")) == [(2, 1), (6, 3), (10, 5)]
+    assert rows(chosen.where("id > 2 -- and no more").where("id < 5 OR false").load(table)) == [(6, 3)]
     snapshot = DeltaLog.for_table(table).snapshot()
     assert len(chosen.load(table).inputFiles()) == len(snapshot.files("p = 1")) < len(snapshot.files())
     assert rows(chosen.option("versionAsOf", 0).table(f"delta.`{table}`")) == [(2, 1), (6, 3)]
