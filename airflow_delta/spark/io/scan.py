@@ -134,5 +134,5 @@ def suits_jvm(uris: Sequence[str]) -> bool:
     is_object_store = any(scheme_of(uri) not in BUILT_IN_SCHEMES for uri in uris)
     names = (PurePosixPath(uri).name for uri in uris)
     return len(uris) <= (_JVM_OBJECTS if is_object_store else _JVM_FILES) and not any(
-        name[0] in "_." or ":" in name for name in names
+        name[0] in "_." or ":" in name or name.endswith("._COPYING_") for name in names
     )

@@ -163,7 +163,7 @@ def test_rows_of_a_file_that_spark_spells_unlike_us_are_not_just_missing(spark, 
         read_table(spark, latest(table)).collect()
 
 
-@pytest.mark.parametrize("name", ["_hidden.parquet", ".hidden.parquet", "a:b.parquet"])
+@pytest.mark.parametrize("name", ["_hidden.parquet", ".hidden.parquet", "a:b.parquet", "a.parquet._COPYING_"])
 def test_names_that_hadoop_hides_or_cannot_express_are_read(spark, tmp_path, name):
     pq.write_table(pa.table({"id": [1, 2]}), tmp_path / name)
 
