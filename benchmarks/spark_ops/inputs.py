@@ -61,7 +61,7 @@ class Size:
 
 def make_base(spark: SparkSession, table: Path, size: Size, *, files: int, properties: Mapping[str, str]) -> None:
     """The table: files by Spark's own writer, which a commit makes a table of; so INT96 is what others leave behind."""
-    query = f"SELECT {_rows(size, seed=0)} FROM range(0, {size.rows}, 1, {files})"
+    query = f"SELECT {generated_rows(size, seed=0)} FROM range(0, {size.rows}, 1, {files})"
     kind = TIMESTAMPS[size.timestamps]
     spark.sql(query).write.option("spark.sql.parquet.outputTimestampType", kind).parquet(str(table))
     DeltaLog.convert(str(table), properties=properties)
@@ -75,10 +75,11 @@ def make_source(spark: SparkSession, path: Path, size: Size, kind: str) -> None:
     else:
         first = size.rows // 2
         picked = f"SELECT id FROM range({first}, {first + upserts}, 1, 2)"
-    spark.sql(f"SELECT {_rows(size, seed=1)} FROM ({picked})").write.parquet(str(path))
+    spark.sql(f"SELECT {generated_rows(size, seed=1)} FROM ({picked})").write.parquet(str(path))
 
 
-def _rows(size: Size, *, seed: int) -> str:
+def generated_rows(size: Size, *, seed: int) -> str:
+    """The columns of rows, as SQL over ``id``; another seed gives other values to the same keys."""
     strings = [f"{value} AS {name}" for name, value in DATA[size.data].items()]
     return ", ".join([_SHARED, *strings]).format(key=KEYS[size.keys].format(space=2 * size.rows), seed=seed)
 

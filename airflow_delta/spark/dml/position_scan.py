@@ -15,7 +15,9 @@ import pyarrow.compute as pc
 from airflow_delta.core.data_files import ROW_INDEX
 from airflow_delta.core.data_files.row_ids import ROW_ID, RowIds
 from airflow_delta.core.schema import StructType, arrow_schema
+from airflow_delta.spark.dml.key_filter import KeyFilter
 from airflow_delta.spark.io.map_files import FileShares
+from airflow_delta.spark.io.shared_bytes import SharedBytes
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.io.worker_values import from_ipc, with_typed_errors
 
@@ -40,6 +42,7 @@ class PositionScan:
     Attributes:
         shares: Columns ``POSITIONED``.
         keys: Rows that have none of these, a table as bytes, are left out; None leaves out none.
+        key_filter: Likewise rows whose key does not pass.
         where: Rows for which this is not true are left out.
         unless: Rows for which this is true stay, whatever their key.
         row_ids: How rows carry their ids; where it is given, ``ROW_ID`` is one of the columns.
@@ -48,7 +51,8 @@ class PositionScan:
     table: TableFiles
     columns: StructType
     shares: FileShares
-    keys: bytes | None = None
+    keys: SharedBytes | None = None
+    key_filter: KeyFilter | None = None
     where: pc.Expression | None = None
     unless: pc.Expression | None = None
     row_ids: RowIds | None = None
@@ -58,9 +62,12 @@ class PositionScan:
         return with_typed_errors(self._rows(batches))
 
     def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        keys = None if self.keys is None else from_ipc(self.keys)
+        keys = None if self.keys is None else from_ipc(self.keys.value)
         for files in self.shares.of(batches):
-            if keys is None:
+            if self.key_filter is not None:
+                for rows in self._read(files, most_rows=_STREAMED_ROWS):
+                    yield rows.filter(self._passing(self.key_filter, rows))
+            elif keys is None:
                 yield from self._read(files, most_rows=_STREAMED_ROWS)
             elif self.unless is None and all(map(_is_plain, self._schema.types)):
                 yield from _with_keys(keys, self._schema, self._read(files, most_rows=_STREAMED_ROWS))
@@ -88,14 +95,24 @@ class PositionScan:
                 columns = [*(kept.column(name) for name in self.columns.names), ordinals, kept.column(ROW_INDEX)]
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
+    def _passing(self, key_filter: KeyFilter, rows: pa.RecordBatch) -> pa.Array:
+        """Whether the key of each row passes, or ``unless`` is true for it."""
+        passing = key_filter.holds(rows)
+        passing[np.asarray(self._staying(rows))] = True
+        return pa.array(passing)
+
     def _positions(self, keys: pa.Table, rows: pa.RecordBatch) -> pa.Array:
         """Positions in the batch of those rows that have one of the keys, or for which ``unless`` is true."""
         wanted = _key_columns(keys, rows) | {ROW: pa.array(np.arange(rows.num_rows))}
         found = pa.table(wanted).join(_renamed(keys), list(wanted)[:-1], join_type="left semi", use_threads=False)[ROW]
+        return found.combine_chunks() if self.unless is None else pa.array(np.union1d(found, self._staying(rows)))
+
+    def _staying(self, rows: pa.RecordBatch) -> pa.Array:
+        """Positions in the batch of those rows for which ``unless`` is true."""
         if self.unless is None:
-            return found.combine_chunks()
-        numbered = rows.set_column(rows.schema.get_field_index(ROW), ROW, wanted[ROW])
-        return pa.array(np.union1d(found, numbered.filter(self.unless).column(ROW)))
+            return pa.array([], pa.int64())
+        numbered = rows.set_column(rows.schema.get_field_index(ROW), ROW, pa.array(np.arange(rows.num_rows)))
+        return numbered.filter(self.unless).column(ROW)
 
 
 def _with_keys(keys: pa.Table, schema: pa.Schema, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -20,11 +20,13 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.spark.constraints.column_references import TARGET, column_references
 from airflow_delta.spark.dml.clauses import BoundClauses, ClauseKind
 from airflow_delta.spark.dml.deletion_vectors import uses_deletion_vectors
+from airflow_delta.spark.dml.key_filter import KeyFilter
 from airflow_delta.spark.dml.position_scan import FILE, POSITIONED, ROW, PositionScan
 from airflow_delta.spark.io.arrow_scan import estimated_size
 from airflow_delta.spark.io.file_tasks import share_of, tasks_of_files
 from airflow_delta.spark.io.map_files import map_files
 from airflow_delta.spark.io.row_cache import RowCache
+from airflow_delta.spark.io.shared_bytes import share
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.io.worker_values import to_ipc, typed_worker_errors
 from airflow_delta.spark.schema_conversion import quoted, to_spark
@@ -147,7 +149,7 @@ def scan_positions(
     files: pa.Table,
     columns: StructType,
     *,
-    keys: pa.Table | None = None,
+    keys: pa.Table | KeyFilter | None = None,
     where: pc.Expression | None = None,
     unless: pc.Expression | None = None,
 ) -> DataFrame:
@@ -158,7 +160,7 @@ def scan_positions(
         snapshot: The table.
         files: ``ADD_FILE``; ``FILE`` is their ordinal.
         columns: Those that are wanted.
-        keys: Rows that have none of these are left out; None leaves out none.
+        keys: Rows that have none of these, or whose key does not pass, are left out; None leaves out none.
         where: Rows for which this is not true are left out.
         unless: Rows for which this is true stay, whatever their key.
     """
@@ -169,7 +171,8 @@ def scan_positions(
         PositionScan,
         table=TableFiles.of(snapshot).in_session(spark),
         columns=columns,
-        keys=None if keys is None else to_ipc(keys),
+        keys=share(spark, to_ipc(keys)) if isinstance(keys, pa.Table) else None,
+        key_filter=keys if isinstance(keys, KeyFilter) else None,
         where=where,
         unless=unless,
         row_ids=RowIds.from_configuration(snapshot.metadata.configuration) if columns.find(ROW_ID) else None,

@@ -12,6 +12,7 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.schema import StructType
 from airflow_delta.spark.dml.position_scan import FILE, POSITIONED, ROW, PositionScan
 from airflow_delta.spark.io.map_files import TASK, FileShares
+from airflow_delta.spark.io.shared_bytes import CarriedBytes
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.io.worker_values import to_ipc
 
@@ -55,7 +56,7 @@ def scan(snapshot):
             table=TableFiles.of(snapshot),
             columns=StructType(tuple(snapshot.schema.find(name) for name in columns)),
             shares=FileShares(files=to_ipc(shared.append_column(TASK, pa.array([0] * len(FILES), pa.int32()))), stride=4),
-            keys=to_ipc(pa.table(keys)),
+            keys=CarriedBytes(to_ipc(pa.table(keys))),
             **options,
         )
         tasks = pa.RecordBatch.from_pydict({"task": pa.array([0])})

@@ -1,8 +1,8 @@
 """Which rows of the target match: one join over as little of the target as possible.
 
-Python workers read the columns that the statement uses, and keep only rows whose key the source has (a superset filter, in
-Arrow); these rows enter the JVM with their file and position, where Spark's join decides. Where clauses are about rows of the
-target that no source row matches, the rows that such a clause may change enter too.
+Python workers read the columns that the statement uses, and keep only rows whose key the source has or, where it has very many,
+may have (a superset filter, in Arrow); these rows enter the JVM with their file and position, where Spark's join decides. Where
+clauses are about rows of the target that no source row matches, the rows that such a clause may change enter too.
 """
 
 from __future__ import annotations
@@ -44,11 +44,9 @@ def join(
         unmatched: What holds of every row of the target that a clause may change although nothing matches it.
     """
     columns = columns_needed(snapshot, clauses, source.on)
-    keys, unless = source.keys, None
-    if clauses.not_matched_by_source:
-        may_change = exact_part(unmatched)
-        keys = None if may_change == TRUE else keys
-        unless = to_arrow_expression(may_change, table=snapshot.table_uri)
+    may_change = exact_part(unmatched) if clauses.not_matched_by_source else None
+    keys = None if may_change == TRUE else source.keys_for(candidates)
+    unless = None if may_change is None else to_arrow_expression(may_change, table=snapshot.table_uri)
     target = scan_positions(spark, snapshot, candidates, columns, keys=keys, unless=unless)
     how = _JOINS[bool(clauses.of(ClauseKind.INSERT)), bool(clauses.not_matched_by_source)]
     # Spark's guesses at sizes decide nothing: that of the source is known, and how much of the target is left cannot be.

@@ -12,8 +12,9 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
+from airflow_delta.core.log.record_counts import NUM_RECORDS, live_rows, with_record_counts
 from airflow_delta.core.predicate.expression import Column, Expression, In, Literal, conjunction, range_predicate
-from airflow_delta.core.schema import DecimalType, StructField, StructType, arrow_type
+from airflow_delta.core.schema import DecimalType, StructField, StructType, arrow_schema, arrow_type
 from airflow_delta.core.schema.char_columns import has_char
 from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.schema.data_types import (
@@ -29,6 +30,8 @@ from airflow_delta.core.schema.data_types import (
     TIMESTAMP_NTZ,
 )
 from airflow_delta.spark.constraints.column_references import SOURCE, TARGET
+from airflow_delta.spark.dml import key_filter
+from airflow_delta.spark.dml.key_filter import KeyFilter
 from airflow_delta.spark.dml.merge.condition import KeyEquality, MergeCondition
 from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.io.row_width import row_width
@@ -44,6 +47,7 @@ _ROW_BYTES, _VALUE_BYTES = 16, 8
 """What Spark's rows take at least, and each of their values, however short it is."""
 _SIZED = (*_SIMPLE, BOOLEAN, FLOAT, DOUBLE)
 _MAX_TEXTS = 64
+_COLLATIONS = "__COLLATIONS"
 _KEY = "__airflow_delta_key_"
 IN_SOURCE = "__airflow_delta_in_source"
 """Column of the source's rows that is never NULL."""
@@ -57,8 +61,9 @@ class MergeSource:
         frame: The source's columns, one for each key, and ``IN_SOURCE``.
         rows: How many there are.
         size: Their bytes in memory, about; None where that is not known.
-        keys: The distinct keys that can match (no NULLs), columns named as the target's; integers are int64. None when the
-            condition equates no keys, or when there are too many to be handed to every worker.
+        key_fields: Columns of the target that the condition equates with keys; integers are longs.
+        keys: The distinct keys that can match (no NULLs), columns named as the target's. None when the condition equates no
+            keys, or when there are too many to be handed to every worker.
         are_keys_unique: Whether certainly no two rows have one key, so that no target row has two matches.
         on: The condition as SQL over ``target`` and ``source``, keys as computed.
         matched: What holds of every target row that a source row may match, as far as the keys show.
@@ -67,10 +72,25 @@ class MergeSource:
     frame: DataFrame
     rows: int
     size: int | None
+    key_fields: tuple[StructField, ...]
     keys: pa.Table | None
     are_keys_unique: bool
     on: str
     matched: Expression
+
+    def keys_for(self, files: pa.Table) -> pa.Table | KeyFilter | None:
+        """What tells workers which rows of these files (``COUNTED_FILE``) may match: the keys, or a filter of very many.
+
+        None where nothing does, or would cost more than it saves: where all that could be left out are fewer rows than those of
+        the source, each of which goes into the filter.
+        """
+        if self.keys is not None or not self.key_fields or not key_filter.suits(self.rows):
+            return self.keys
+        counts = with_record_counts(files, [NUM_RECORDS.name])[NUM_RECORDS.name]
+        if not counts.null_count and live_rows(files) < self.rows:
+            return None
+        keys = self.frame.select(*_key_names(self.key_fields)).dropna()
+        return key_filter.build(keys, arrow_schema(StructType(self.key_fields)), self.rows)
 
 
 def materialize(
@@ -94,7 +114,7 @@ def materialize(
         if field is not None:
             usable.setdefault(field, key)
     fields, equalities = list(usable), list(usable.values())
-    names = [f"{_KEY}{position}" for position in range(len(fields))]
+    names = _key_names(fields)
     computed = [sql_expression(equality.other).alias(name) for equality, name in zip(equalities, names, strict=True)]
     size = sum(
         (F.octet_length(name) for name, field in zip(names, fields, strict=True) if field.type in (STRING, BINARY)), F.lit(0)
@@ -121,11 +141,16 @@ def materialize(
         frame=frame,
         rows=rows,
         size=None if texts is None else rows * width + (observed["texts"] or 0) + key_bytes,
+        key_fields=tuple(fields),
         keys=keys,
         are_keys_unique=is_unique,
         on=" AND ".join([*equal, *(f"({conjunct}\n)" for conjunct in rest)]),  # the end of a line ends a comment in it
         matched=matched,
     )
+
+
+def _key_names(fields: Sequence[StructField]) -> list[str]:
+    return [f"{_KEY}{position}" for position in range(len(fields))]
 
 
 def _texts(columns: StructType) -> list[str] | None:
@@ -152,7 +177,7 @@ def _joinable(key: KeyEquality, source: DataFrame, schema: StructType) -> Struct
         found = from_spark(source.alias(SOURCE).select(sql_expression(key.other).alias(_KEY)).schema).fields[0]
     except AnalysisException:
         return None
-    if field is None or has_char(field) or found.metadata:
+    if field is None or has_char(field) or _COLLATIONS in field.metadata or found.metadata:
         return None
     if field.type in INTEGERS and found.type in INTEGERS:
         return replace(field, type=LONG)  # a key of the source may be too large for the column

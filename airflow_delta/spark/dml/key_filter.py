@@ -1,0 +1,168 @@
+"""Which keys a source may have, where they are too many for every worker to hold: a Bloom filter of bounded size.
+
+A key that the source has always passes, of the others about one in a hundred; one in five where there are so many that the
+filter has only four bits for each. A key sets some bits of one word, so that looking it up takes one access to memory.
+
+Keys are equal when their bytes are: integers, dates, times, decimals of one type, texts without collation, bytes.
+
+Workers import this module: it knows no parser of predicates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from airflow_delta.spark.io.shared_bytes import SharedBytes, share
+from airflow_delta.spark.io.worker_values import typed_worker_errors, with_typed_errors
+
+_BITS_OF_KEY = 12
+_LEAST_BITS = 4
+_MAX_BYTES = 32 << 20
+_WORD_BYTES = 8
+_BITS = 5
+"""So many bits of its word a key sets, at most: each is chosen by six bits of the hash."""
+_MOST_TASKS = 4
+"""Each of them sends a filter to the driver."""
+_MOST_PARTS = 32
+"""Of a longer text so many parts are looked at, and its length."""
+
+Words = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyFilter:
+    """Whether a source may have a key.
+
+    Attributes:
+        schema: The columns of the keys, named as the target's, in the types in which they are compared.
+        words: The filter: 64-bit words.
+    """
+
+    schema: pa.Schema
+    words: SharedBytes
+
+    def holds(self, rows: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+        """For each row whether its key may be one of the source's; a key with NULL is none."""
+        return held(np.frombuffer(self.words.value, np.uint64), [rows.column(key.name).cast(key.type) for key in self.schema])
+
+
+def suits(keys: int) -> bool:
+    """Whether a filter of the greatest size still tells something about so many keys."""
+    return keys * _LEAST_BITS <= _MAX_BYTES * 8
+
+
+def build(keys: DataFrame, schema: pa.Schema, rows: int) -> KeyFilter:
+    """The filter of these keys, made by Python workers.
+
+    Args:
+        keys: Columns in the order of ``schema``; no NULLs.
+        schema: As of ``KeyFilter``.
+        rows: How many there are, about.
+    """
+    words = max(1, min(rows * _BITS_OF_KEY, _MAX_BYTES * 8) // (_WORD_BYTES * 8))
+    with typed_worker_errors():
+        parts = keys.coalesce(_MOST_TASKS).mapInArrow(_Builder(schema=schema, words=words), "words binary").toArrow()
+    arrays = (np.frombuffer(part.as_buffer(), np.uint64) for part in parts["words"])
+    merged = reduce(np.bitwise_or, arrays, np.zeros(words, np.uint64))
+    return KeyFilter(schema=schema, words=share(keys.sparkSession, merged.tobytes()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Builder:
+    """Turns a partition of keys into the filter of these."""
+
+    schema: pa.Schema
+    words: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The function that Spark maps over each partition."""
+        return with_typed_errors(self._filter(batches))
+
+    def _filter(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        words = np.zeros(self.words, np.uint64)
+        for batch in batches:
+            add(words, [column.cast(key.type) for column, key in zip(batch.columns, self.schema, strict=True)])
+        yield pa.RecordBatch.from_pydict({"words": pa.array([words.tobytes()], pa.binary())})
+
+
+def add(words: Words, keys: Sequence[pa.Array]) -> None:
+    """Add keys to a filter; without NULLs, as no key with one is equal to another."""
+    places, masks = _places(keys, len(words))
+    np.bitwise_or.at(words, places, masks)
+
+
+def held(words: Words, keys: Sequence[pa.Array]) -> npt.NDArray[np.bool_]:
+    """For each of the keys whether it may have been added."""
+    places, masks = _places(keys, len(words))
+    found: npt.NDArray[np.bool_] = words[places] & masks == masks
+    for column in keys:
+        if column.null_count:
+            found &= column.is_valid().to_numpy(zero_copy_only=False)
+    return found
+
+
+def _places(keys: Sequence[pa.Array], words: int) -> tuple[npt.NDArray[np.int64], Words]:
+    """For each key its word, and the bits that it sets there: by the upper and the lower half of its hash."""
+    if not len(keys[0]):
+        return np.array([], np.int64), np.array([], np.uint64)
+    hashes = reduce(_with_column, keys, np.zeros(len(keys[0]), np.uint64))
+    masks = reduce(np.bitwise_or, (_bit(hashes >> np.uint64(6 * number) & np.uint64(63)) for number in range(_BITS)))
+    return ((hashes >> 32) * words >> 32).astype(np.int64), masks
+
+
+def _bit(numbers: Words) -> Words:
+    return np.left_shift(np.uint64(1), numbers)
+
+
+def _with_column(hashes: Words, column: pa.Array) -> Words:
+    """The hashes of keys that have one more column; where that is NULL, any."""
+    if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+        return _with_texts(hashes, column)
+    _, values = column.buffers()
+    width = column.type.bit_width // 32
+    parts = np.frombuffer(values or b"", np.uint32, len(column) * width, column.offset * width * 4).reshape(-1, width)
+    if width == 1:
+        return _mixed(hashes ^ parts[:, 0])
+    for part in np.ascontiguousarray(parts).view(np.uint64).T:
+        hashes = _mixed(hashes ^ part)
+    return hashes
+
+
+def _with_texts(hashes: Words, column: pa.Array) -> Words:
+    """Eight bytes of all texts at a time: numpy reads them wherever they begin, and those behind an end are masked."""
+    _, offsets, values = column.buffers()
+    bounds = np.frombuffer(offsets, np.int32, len(column) + 1, column.offset * 4).astype(np.int64)
+    first, lengths = bounds[0], np.diff(bounds)
+    hashes = _mixed(hashes ^ lengths.view(np.uint64))
+    content = bytes((values or b"")[first : bounds[-1]]) + bytes(_WORD_BYTES)
+    unaligned = np.ndarray((len(content) - _WORD_BYTES + 1,), "<u8", content, strides=(1,))
+    strides = _WORD_BYTES * -(-lengths // (_WORD_BYTES * _MOST_PARTS))
+    for number in range(_MOST_PARTS):
+        rows = np.flatnonzero(strides * number < lengths)
+        if not len(rows):
+            break
+        starts = strides[rows] * number
+        parts = unaligned[bounds[rows] - first + starts] & _FIRST_BYTES[np.minimum(lengths[rows] - starts, _WORD_BYTES)]
+        hashes[rows] = _mixed(hashes[rows] ^ parts)
+    return hashes
+
+
+_FIRST_BYTES = np.array([(1 << 8 * count) - 1 for count in range(_WORD_BYTES + 1)], np.uint64)
+"""By a number of bytes, a mask of so many."""
+
+
+_HALF = np.uint64(33)
+
+
+def _mixed(hashes: Words) -> Words:
+    """Each word with its bits mixed, as Murmur3 ends."""
+    mixed = (hashes ^ hashes >> _HALF) * np.uint64(0xFF51AFD7ED558CCD)
+    mixed = (mixed ^ mixed >> _HALF) * np.uint64(0xC4CEB9FE1A85EC53)
+    return mixed ^ mixed >> _HALF

@@ -1,0 +1,36 @@
+"""Bytes that many functions of workers refer to, and that reach each worker once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from pyspark.sql import SparkSession
+
+from airflow_delta.spark.jvm import is_connect
+
+_CARRIED_BYTES = 1 << 20
+"""As many travel within a function, as Spark sends one that is larger as a broadcast variable."""
+
+
+class SharedBytes(Protocol):
+    """Bytes that a function refers to: a broadcast variable, or the bytes themselves."""
+
+    @property
+    def value(self) -> bytes:
+        """The bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class CarriedBytes:
+    """Bytes that travel within the function."""
+
+    value: bytes
+
+
+def share(spark: SparkSession, content: bytes) -> SharedBytes:
+    """The bytes, for functions that workers run; over Spark Connect, which has no broadcast variables, each carries them."""
+    if is_connect(spark) or len(content) <= _CARRIED_BYTES:
+        return CarriedBytes(content)
+    shared: SharedBytes = spark.sparkContext.broadcast(content)
+    return shared

@@ -1,0 +1,120 @@
+"""Sources of more keys than every worker gets: a filter of them keeps most of the other rows of the target out of the JVM."""
+
+import pyarrow.compute as pc
+import pytest
+from deltalake import write_deltalake
+
+from airflow_delta.core.actions import Origin
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import MultipleSourceRowsMatchedError
+from airflow_delta.core.statements import (
+    MatchedDelete,
+    MatchedUpdate,
+    MergeStatement,
+    NotMatchedBySourceDelete,
+    NotMatchedBySourceUpdate,
+    NotMatchedInsert,
+    SqlSource,
+)
+from airflow_delta.spark.dml.key_filter import KeyFilter
+from airflow_delta.spark.dml.merge.plan import plan_merge
+from airflow_delta.spark.dml.staged_changes import scan_positions
+from airflow_delta.spark.io.row_cache import RowCache
+
+UPSERT = [MatchedUpdate(condition="source.v % 2 = 0"), MatchedDelete(), NotMatchedInsert()]
+WITH_UNMATCHED = [
+    MatchedUpdate(assignments={"v": "source.v"}),
+    NotMatchedBySourceUpdate(condition="target.id % 3 = 0", assignments={"v": "-1"}),
+    NotMatchedBySourceDelete(condition="target.id IS NULL"),
+]
+ALL_UNMATCHED = [MatchedUpdate(assignments={"v": "source.v"}), NotMatchedBySourceDelete()]
+ON = {
+    "a number": "target.id = source.id",
+    "a shorter number": "target.short = source.short",
+    "a text": "target.t = source.t",
+    "a day": "target.day = source.day",
+    "an instant": "target.ts = source.ts",
+    "a decimal": "target.d = source.d",
+    "bytes": "target.raw = source.raw",
+    "two keys and more": "target.t = source.t AND target.id = source.id + 0L AND target.v < 900",
+    "a fraction, which is no key": "target.f = source.f",
+}
+COLUMNS = """
+    id, CAST(id % 300 AS SMALLINT) AS short, IF(id % 7 = 0, NULL, concat('text ', id)) AS t, DATE'2020-01-01' + CAST(id AS INT) AS day,
+    timestamp_seconds(id) AS ts, CAST(id / 4 AS DECIMAL(12, 2)) AS d, CAST(CAST(id AS STRING) AS BINARY) AS raw, id / 3 AS f, id + 1000 AS v
+"""  # noqa: E501 - one line for each row of columns
+SOURCE = f"SELECT {COLUMNS} FROM (SELECT IF(id % 50 = 9, NULL, id * 3) AS id FROM range(90))"
+
+
+@pytest.fixture
+def only_filters(monkeypatch):
+    """Even a single key is one too many to be sent to the workers, and even a small filter is broadcast."""
+    monkeypatch.setattr("airflow_delta.spark.dml.merge.source._MAX_KEYS", 0)
+    monkeypatch.setattr("airflow_delta.spark.io.shared_bytes._CARRIED_BYTES", 0)
+
+
+@pytest.fixture
+def target(spark, table):
+    """Two files of rows, some of them with NULL keys."""
+    for first in (0, 150):
+        ids = f"SELECT IF(id % 40 = 1, NULL, id) AS id FROM range({first}, {first + 150})"
+        rows = spark.sql(f"SELECT {COLUMNS.replace('+ 1000', '* 4')} FROM ({ids})").toArrow()
+        write_deltalake(table, rows, mode="append")
+    return table
+
+
+QUICK = {("a shorter number", "upsert"), ("a text", "all unmatched"), ("two keys and more", "some unmatched")}
+CLAUSES = {"upsert": UPSERT, "some unmatched": WITH_UNMATCHED, "all unmatched": ALL_UNMATCHED}
+CASES = [
+    pytest.param(on, clauses, id=f"{name}-{kind}", marks=() if (name, kind) in QUICK else pytest.mark.slow)
+    for name, on in ON.items()
+    for kind, clauses in CLAUSES.items()
+]
+
+
+@pytest.mark.parametrize(("on", "clauses"), CASES)
+def test_a_filter_of_keys_changes_no_result(run_merge, reference_rows, target, request, on, clauses):
+    unique = f"SELECT * FROM ({SOURCE}) WHERE id BETWEEN 0 AND 299"  # where several ids share a key
+    source = unique if "short" in on else SOURCE
+    expected = run_merge(source, on=on, clauses=clauses)
+    rows = reference_rows(order="v, id")
+    DeltaLog.for_table(target).restore(version=1)
+    request.getfixturevalue("only_filters")
+
+    result = run_merge(source, on=on, clauses=clauses)
+
+    assert reference_rows(order="v, id") == rows
+    counts = [name for name in expected.metrics if "Rows" in name]
+    assert [result.metrics[name] for name in counts] == [expected.metrics[name] for name in counts]
+
+
+def test_several_matches_are_found_though_keys_are_not_known_to_be_unique(run_merge, target, only_filters):
+    with pytest.raises(MultipleSourceRowsMatchedError, match="matched by 2 rows"):
+        run_merge("SELECT id % 20 AS id, 1L AS v FROM range(40)", clauses=MatchedUpdate(assignments={"v": "source.v"}))
+
+
+def planned_keys(spark, target, query):
+    """What workers are given to tell rows without match by, and the scan of the target with it."""
+    snapshot = DeltaLog.for_table(target).snapshot()
+    statement = MergeStatement(table=target, source=SqlSource(query), on=ON["a text"], clauses=UPSERT)
+    with RowCache(snapshot.store) as cache:
+        plan = plan_merge(snapshot, (), spark=spark, statement=statement, origin=Origin(), cache=cache)
+        keys = plan.source.keys_for(snapshot.files())
+        return keys, scan_positions(spark, snapshot, snapshot.files(), snapshot.schema, keys=keys).toArrow()
+
+
+def test_most_rows_without_match_stay_out_of_the_jvm(spark, target, only_filters):
+    keys, rows = planned_keys(spark, target, SOURCE)
+
+    wanted = {f"text {id_}" for id_ in range(0, 270, 3) if id_ // 3 % 50 != 9 and id_ % 7 and id_ % 40 != 1}
+    assert isinstance(keys, KeyFilter)
+    assert wanted <= set(rows["t"].to_pylist())
+    assert len(wanted) <= len(rows) <= len(wanted) + 12
+    assert not pc.any(rows["t"].is_null()).as_py()
+
+
+def test_there_is_no_filter_where_the_target_has_fewer_rows_than_the_source(spark, target, only_filters):
+    keys, rows = planned_keys(spark, target, f"SELECT {COLUMNS} FROM range(301)")
+
+    assert keys is None
+    assert len(rows) == 300
