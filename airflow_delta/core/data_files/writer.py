@@ -5,6 +5,7 @@ Types, list and map names, and key-value metadata are Spark's, so that every rea
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -15,6 +16,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from airflow_delta.core.data_files.conform import conform
+from airflow_delta.core.data_files.dictionaries import without_repetition
 from airflow_delta.core.data_files.hidden_nulls import has_required_members, without_hidden_nulls
 from airflow_delta.core.data_files.legacy_calendar import SPARK_VERSION_KEY
 from airflow_delta.core.data_files.statistics import RowObserver, footer_statistics
@@ -36,7 +38,9 @@ _SPARK_VERSION = b"4.2.0"
 """The Spark whose rules the file follows (calendar, decimals, names), not one that wrote it."""
 
 _ROW_GROUP_ROWS = 1 << 20
-_ROW_GROUP_BYTES = 128 << 20  # of Arrow memory; parquet-mr's limit is the same, of encoded bytes
+ROW_GROUP_BYTES = 128 << 20
+"""Of Arrow memory; parquet-mr's limit is the same, of encoded bytes."""
+
 _DEFAULT_SELECTION = StatisticsSelection()
 
 
@@ -82,13 +86,13 @@ class DataFileWriter:
         *,
         compression: str = "snappy",
         row_group_rows: int = _ROW_GROUP_ROWS,
-        row_group_bytes: int = _ROW_GROUP_BYTES,
+        row_group_bytes: int = ROW_GROUP_BYTES,
         selection: StatisticsSelection = _DEFAULT_SELECTION,
         table: str = "the table",
     ) -> None:
         self._filesystem = filesystem
         self._path = path
-        self._schema = _storable(schema)
+        self._schema = storable(schema)
         self._arrow_schema = arrow_schema(self._schema)
         self._file_schema = writing_schema(self._schema)
         self._has_required_members = any(has_required_members(field.type) for field in self._file_schema)
@@ -158,21 +162,21 @@ class DataFileWriter:
         """Complete the file; None, and no file, when there were no rows. A second call gives the same answer."""
         if self._buffered:
             self._flush()
-        if self._parquet is not None and self._sink is not None and self._written is None:
-            self._parquet.close()
+        if self._sink is not None and self._written is None:
+            footer = self._complete()
             size = self._sink.tell()
             self._sink.close()
-            footer = self._footers[0]
-            stats = footer_statistics(footer, self._schema, self._selection, self._observer)
+            stats = footer_statistics(footer, self._described, self._selection, self._observer)
             self._written = WrittenFile(path=self._path, size=size, num_records=footer.num_rows, stats=stats)
         return self._written
 
     def abort(self) -> None:
         """Give up: no file is left, and no error raised."""
-        if self._parquet is None or self._sink is None:
+        if self._sink is None:
             return
-        with suppress(pa.ArrowException, OSError, RuntimeError):  # the last: a writer that has failed has no footer
-            self._parquet.close()
+        if self._parquet is not None:
+            with suppress(pa.ArrowException, OSError, RuntimeError):  # the last: a writer that has failed has no footer
+                self._parquet.close()
         with suppress(pa.ArrowException, OSError):
             self._sink.close()
         with suppress(pa.ArrowException, OSError):
@@ -181,36 +185,83 @@ class DataFileWriter:
     def _flush(self) -> None:
         """Write the buffered rows as one row group."""
         rows = pa.Table.from_batches(self._buffered, self._file_schema)
+        if self._sink is None:
+            self._sink = self._filesystem.open_output_stream(self._path)
         try:
-            self._open().write_table(rows, row_group_size=self._row_group_rows)
+            self._write_row_group(rows, self._sink)
         except pa.ArrowInvalid as error:  # a NULL inside a struct or list that takes none
             raise SchemaMismatchError(table=self._table, differences=(str(error),)) from error
         self._buffered, self._buffered_rows, self._buffered_bytes = [], 0, 0
 
-    def _open(self) -> pq.ParquetWriter:
+    def _write_row_group(self, rows: pa.Table, sink: pa.NativeFile) -> None:
         if self._parquet is None:
-            self._sink = self._filesystem.open_output_stream(self._path)
-            self._parquet = pq.ParquetWriter(
-                self._sink,
-                self._file_schema,
-                compression=self._compression,
-                # Spark reads no blob of Arrow's, and INT32/INT64 decimals are what it writes and reads fastest.
-                store_schema=False,
-                store_decimal_as_integer=True,
-                write_page_index=True,
-                metadata_collector=self._footers,
-            )
-            self._parquet.add_key_value_metadata(
-                {SPARK_VERSION_KEY: _SPARK_VERSION, SPARK_SCHEMA_KEY: schema_json(physical_schema(self._schema)).encode()}
-            )
-        return self._parquet
+            plain = without_repetition(rows)
+            self._parquet = parquet_writer(sink, self._schema, self._compression, self._footers, plain=plain)
+        self._parquet.write_table(rows, row_group_size=self._row_group_rows)
+
+    def _complete(self) -> pq.FileMetaData:
+        """Write what comes behind the rows; gives the footer."""
+        if self._parquet is not None:
+            self._parquet.close()
+        return self._footers[0]
+
+    @property
+    def _described(self) -> StructType:
+        """The columns that the file holds."""
+        return self._schema
 
 
-def _storable(schema: StructType) -> StructType:
+def parquet_writer(
+    sink: pa.NativeFile,
+    schema: StructType,
+    compression: str,
+    footers: list[pq.FileMetaData] | None = None,
+    *,
+    plain: Collection[str] = (),
+) -> pq.ParquetWriter:
+    """A writer of a Parquet file as Spark would write it.
+
+    Args:
+        sink: Where to write.
+        schema: The columns: no void ones.
+        compression: Parquet codec.
+        footers: Takes the footer when the file is complete.
+        plain: Columns that are written without a dictionary.
+    """
+    columns = writing_schema(schema)
+    writer = pq.ParquetWriter(
+        sink,
+        columns,
+        compression=compression,
+        use_dictionary=[path for path, name in _leaves(columns) if name not in plain] if plain else True,
+        # Spark reads no blob of Arrow's, and INT32/INT64 decimals are what it writes and reads fastest.
+        store_schema=False,
+        store_decimal_as_integer=True,
+        write_page_index=True,
+        metadata_collector=footers,
+    )
+    described = schema_json(physical_schema(schema)).encode()
+    writer.add_key_value_metadata({SPARK_VERSION_KEY: _SPARK_VERSION, SPARK_SCHEMA_KEY: described})
+    return writer
+
+
+def _leaves(schema: pa.Schema) -> Iterator[tuple[str, str]]:
+    """The paths of the leaves in a Parquet file, each with the name of its column."""
+    for field in schema:
+        buffer = pa.BufferOutputStream()
+        if pa.types.is_nested(field.type):
+            pq.write_table(pa.schema([field]).empty_table(), buffer)
+            found = pq.ParquetFile(pa.BufferReader(buffer.getvalue())).schema
+            yield from ((found.column(at).path, field.name) for at in range(len(found)))
+        else:
+            yield field.name, field.name
+
+
+def storable(schema: StructType) -> StructType:
     """The schema without columns that hold nothing but NULL, which Parquet has no type for."""
     return StructType(
         tuple(
-            replace(field, type=_storable(field.type)) if isinstance(field.type, StructType) else field
+            replace(field, type=storable(field.type)) if isinstance(field.type, StructType) else field
             for field in schema.fields
             if field.type != VOID
         )
