@@ -127,6 +127,11 @@ def is_case_sensitive(spark: SparkSession) -> bool:
     return str(spark.conf.get("spark.sql.caseSensitive")).lower() == "true"
 
 
+def reads_files_by_relation(spark: SparkSession) -> bool:
+    """Whether Spark's Parquet reader shows which file a row is of: by default; that of its second kind does not."""
+    return "parquet" in str(spark.conf.get("spark.sql.sources.useV1SourceList")).lower().split(",")
+
+
 def pads_char(spark: SparkSession) -> bool:
     """Whether the session's readers pad columns of type CHAR; by default they do. Spark: ``ApplyCharTypePadding``."""
     reads, as_string = spark.conf.get("spark.sql.readSideCharPadding"), spark.conf.get("spark.sql.legacy.charVarcharAsString")

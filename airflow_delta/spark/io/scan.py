@@ -35,7 +35,7 @@ from airflow_delta.spark.io.pushdown import EVERYTHING, Pushdown
 from airflow_delta.spark.io.read_marks import marked
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.schema_conversion import quoted, to_spark
-from airflow_delta.spark.session import is_case_sensitive
+from airflow_delta.spark.session import is_case_sensitive, reads_files_by_relation
 from airflow_delta.spark.supported_features import check_scannable
 
 SCANNED_COLUMNS = ("path", "partition_values", "deletion_vector", "size")
@@ -114,7 +114,7 @@ def read_files(
     table.locate.check(files["path"])
     uris = [file_uri(table.table_uri, path) for path in files["path"].to_pylist()]
     is_for_workers = table.mapping is MappingMode.ID or is_case_sensitive(spark) or not suits_jvm(uris)
-    if is_for_workers or engine_for(spark, uris, table.storage_options) is Engine.ARROW:
+    if is_for_workers or not reads_files_by_relation(spark) or engine_for(spark, uris, table.storage_options) is Engine.ARROW:
         is_masked = pc.or_(is_masked, pa.scalar(True))
     natives, others = files.filter(pc.invert(is_masked)), files.filter(is_masked)
     parts = ((jvm_scan, natives), (partial(arrow_scan, needed=needed), others))

@@ -27,7 +27,7 @@ SEED = "seed"
 """Column of files: a number of its own, by which the rows of a file are drawn."""
 
 SAMPLE = pa.schema([("group", pa.int32()), ("content", pa.binary())])
-SAMPLE_DDL = "group int, content binary"
+SAMPLE_DDL = "`group` int, content binary"
 
 Paths = tuple[tuple[str, ...], ...]
 """Columns, by their names at each level."""

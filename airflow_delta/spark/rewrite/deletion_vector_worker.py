@@ -34,7 +34,7 @@ RESULT = pa.schema(
 )
 RESULT_DDL = (
     "file int, num_records bigint, storage_type string, path_or_inline_dv string, "
-    "offset int, size_in_bytes int, cardinality bigint"
+    "`offset` int, size_in_bytes int, cardinality bigint"
 )
 
 

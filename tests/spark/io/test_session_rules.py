@@ -1,7 +1,12 @@
 """A session may give the words of a condition another meaning than the core's: the rows are those that plain Spark finds."""
 
-import pytest
+import ast
+from pathlib import Path
 
+import pytest
+from pyspark.sql.types import StructType
+
+import airflow_delta.spark
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.predicate import Opaque, is_exact
 from airflow_delta.core.statements import (
@@ -99,3 +104,39 @@ def test_optimize_refuses_partitions_that_only_spark_can_tell(spark, log):
         pytest.raises(Exception, match=r"""'p = "q"' cannot be used on .*: OPTIMIZE takes whole partitions"""),
     ):
         optimize(spark, log, OptimizeStatement(table=log.table_uri, where='p = "q"'))
+
+
+@pytest.fixture
+def setting(spark):
+    """Give the session a setting for the length of a test."""
+    names = []
+
+    def put(name, value):
+        names.append(name)
+        spark.conf.set(name, value)
+
+    yield put
+    for name in names:
+        spark.conf.unset(name)
+
+
+def test_partitions_are_read_where_sparks_reader_is_of_its_second_kind(spark, log, setting):
+    setting("spark.sql.sources.useV1SourceList", "")
+    rows = read_table(spark, log.snapshot(), ["id", "p"], "p = 'p'")
+    assert sorted(map(tuple, rows.collect())) == [(0, "p"), (1, "p"), (2, "p")]
+
+
+RESULTS = {
+    f"{path.stem}.{ast.unparse(node.targets[0])}": node.value.value
+    for path in Path(airflow_delta.spark.__file__).parent.rglob("*.py")
+    for node in ast.parse(path.read_text()).body
+    if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]).endswith("_DDL")
+}
+
+
+@pytest.mark.classic(reason="the client parses nothing")
+def test_names_in_what_workers_return_are_no_reserved_words(spark, setting):
+    setting("spark.sql.ansi.enabled", "true")
+    setting("spark.sql.ansi.enforceReservedKeywords", "true")
+    assert "deletion_vector_worker.RESULT_DDL" in RESULTS
+    assert all(StructType.fromDDL(text).names for text in RESULTS.values())
