@@ -112,7 +112,8 @@ def test_executors_without_packages_merge_with_the_packed_environment(tmp_path, 
 def test_executors_without_packages_and_without_the_environment_are_a_typed_error(tmp_path, run_merge):
     run = run_merge()
     [error] = run.errors
-    assert (type(error), error.package) == (MissingPackageError, "pyarrow")
+    assert isinstance(error, MissingPackageError)
+    assert error.package in {"numpy", "pandas", "pyarrow"}  # whichever Spark's worker imports first
     assert "airflow-delta pack" in str(error)
     assert DeltaTable(tmp_path / "table").version() == 0
 
