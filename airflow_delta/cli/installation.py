@@ -66,7 +66,7 @@ def _spark() -> Iterator[Finding]:
             Severity.ERROR,
             "SPARK_VERSIONS_MIXED",
             f"pyspark {spark} and pyspark-client {client} share files: Spark's Python functions fail",
-            f"pip install pyspark=={spark} pyspark-client=={spark}",
+            f"install both in one version that both have, such as pip install pyspark=={client} pyspark-client=={client}",
         )
     if pandas is None:
         yield _finding(
