@@ -227,7 +227,8 @@ def _rewrite(
         change_directory=staging.changes.name if records else None,
         data_change=True,
     )
-    rewritten = rewrite.change(changes, effects.touched_files, clock=clock)
+    drops_rows = bool(effects.deleted or effects.moved)
+    rewritten = rewrite.change(changes, effects.touched_files, drops_rows=drops_rows, clock=clock)
     left = rewritten.rows_read - effects.deleted - effects.moved if writes else 0
     recorded = effects.deleted + effects.updated + (effects.updated_in_place if writes else 0) if records else 0
     for kind, rows, expected in (("", rewritten.rows_written, left), (" of changes", rewritten.change_rows, recorded)):

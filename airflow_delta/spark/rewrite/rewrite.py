@@ -93,7 +93,9 @@ class FileRewrite:
         worker = partial(ConcatenationWorker, self._worker)
         return self._rewritten(map_files(spark, inputs, tasks, worker, RESULT_DDL), clock)
 
-    def change(self, changes: DataFrame, changed: pa.Array, *, clock: Clock = system_clock) -> Rewritten:
+    def change(
+        self, changes: DataFrame, changed: pa.Array, *, drops_rows: bool = True, clock: Clock = system_clock
+    ) -> Rewritten:
         """Write the outputs that the changes name, with the changes applied, and no others.
 
         Args:
@@ -101,6 +103,7 @@ class FileRewrite:
                 ``LIVES_ON``, and those columns of the table that the other rows take their new values from. Two changes of one
                 row only if both drop it.
             changed: The outputs that they name, ascending: int32.
+            drops_rows: Whether any of them drops its row.
             clock: Gives the modification time of the files.
         """
         row_ids = self._row_ids
@@ -113,6 +116,7 @@ class FileRewrite:
             rewrite=self._worker,
             columns=tuple(ordered.columns),
             inputs=to_ipc(self._numbered(inputs, self.outputs.filter(is_changed))),
+            drops_rows=drops_rows,
         )
         # Spark parses the names of what it maps: dots and backticks would be syntax.
         plainly_named = ordered.toDF(*map(str, range(len(ordered.columns))))

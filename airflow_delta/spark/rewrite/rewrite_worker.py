@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
@@ -16,12 +16,13 @@ import pyarrow.fs as pafs
 from airflow_delta.core.data_files import DataFileWriter, StatisticsSelection
 from airflow_delta.core.data_files.changed_rows import CHANGE_TYPE_FIELD
 from airflow_delta.core.data_files.compression import ending
+from airflow_delta.core.data_files.kept_columns import KeptColumns, PartialFileWriter
 from airflow_delta.core.data_files.row_ids import RowIds
 from airflow_delta.core.schema import StructType
 from airflow_delta.spark.io.map_files import FileShares
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.io.worker_values import from_ipc, with_typed_errors
-from airflow_delta.spark.rewrite.row_changes import OUTPUT, RowChanges, changed_rows, with_changes
+from airflow_delta.spark.rewrite.row_changes import MARKS, OUTPUT, RowChanges, changed_rows, with_changes
 
 RESULT = pa.schema(
     [
@@ -69,17 +70,40 @@ class RewriteWorker:
     codec: str
     row_ids: RowIds | None
 
-    def write(self, output: int, inputs: pa.Table, changes: RowChanges) -> pa.RecordBatch:
-        """Write the output with all rows of its inputs (``INPUT_COLUMNS``), in their order, but for the changes."""
-        return pa.RecordBatch.from_pylist([self._write(output, inputs, changes)], schema=RESULT)
+    def write(
+        self, output: int, inputs: pa.Table, changes: RowChanges, *, changed: Collection[str] | None = None
+    ) -> pa.RecordBatch:
+        """Write the output with all rows of its inputs (``INPUT_COLUMNS``), in their order, but for the changes.
 
-    def _write(self, output: int, inputs: pa.Table, changes: RowChanges) -> Mapping[str, object]:
+        Args:
+            output: Its ordinal.
+            inputs: The files that it is made of.
+            changes: What changes.
+            changed: Names of the columns that get new values, where no row goes; None where rows may.
+        """
+        kept = None if changed is None else self._kept(inputs, changed)
+        return pa.RecordBatch.from_pylist([self._write(output, inputs, changes, kept)], schema=RESULT)
+
+    def _kept(self, inputs: pa.Table, changed: Collection[str]) -> KeptColumns | None:
+        """The columns that the file takes over as they are."""
+        takes_all = len(inputs) == 1 and inputs["deletion_vector"].null_count and self.row_ids is None
+        if not takes_all or self.directory is None or self.change_directory is not None:
+            return None
+        filesystem, path = self.table.locate(inputs["path"][0].as_py())
+        return KeptColumns.of(filesystem, path, self.schema, changed, compression=self.codec, table=self.table.table_uri)
+
+    def _write(
+        self, output: int, inputs: pa.Table, changes: RowChanges, kept_columns: KeptColumns | None
+    ) -> Mapping[str, object]:
         """Stream the inputs with their changes into a new file, and what changed into another; no rows make no file."""
         position = rows_read = 0
+        stored = self._stored if kept_columns is None else kept_columns.rest
         with ExitStack() as stack:
-            files = self._new_file(stack, self.directory, f"part-{output:05d}", self._stored, self._selection)
+            files = self._new_file(
+                stack, self.directory, f"part-{output:05d}", self._stored, self._selection, kept=kept_columns
+            )
             recorded = self._new_file(stack, self.change_directory, f"cdc-{output:05d}", self._recorded, _NO_STATISTICS)
-            for batch, kept in self._read(inputs):
+            for batch, kept in copied_rows(self.table, stored, self.row_ids, inputs):
                 of_batch = changes.take(output, position, batch.num_rows)
                 if files:
                     files.writer.write(with_changes(batch, position, of_batch, kept))
@@ -111,7 +135,14 @@ class RewriteWorker:
         return replace(self.selection, indexed_columns=len(self.selection.leaves(self.schema)))
 
     def _new_file(
-        self, stack: ExitStack, directory: str | None, name: str, schema: StructType, selection: StatisticsSelection
+        self,
+        stack: ExitStack,
+        directory: str | None,
+        name: str,
+        schema: StructType,
+        selection: StatisticsSelection,
+        *,
+        kept: KeptColumns | None = None,
     ) -> _NewFile | None:
         if directory is None:
             return None
@@ -119,12 +150,12 @@ class RewriteWorker:
         filesystem, location = self.table.locate(path)
         if isinstance(filesystem, pafs.LocalFileSystem):  # object stores have no directories, HDFS makes them
             filesystem.create_dir(PurePosixPath(location).parent.as_posix())
-        options: dict[str, Any] = {"compression": self.codec, "selection": selection, "table": self.table.table_uri}
-        writer = DataFileWriter(filesystem, location, schema, **options)
+        options: dict[str, Any] = {"compression": self.codec, "selection": selection}
+        if kept is None:
+            writer = DataFileWriter(filesystem, location, schema, table=self.table.table_uri, **options)
+        else:
+            writer = PartialFileWriter(filesystem, location, kept, **options)
         return _NewFile(path=path, writer=stack.enter_context(writer))
-
-    def _read(self, inputs: pa.Table) -> Iterator[tuple[pa.RecordBatch, pa.BooleanArray | None]]:
-        return copied_rows(self.table, self._stored, self.row_ids, inputs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,11 +166,13 @@ class ChangeWorker:
         rewrite: Writes them.
         columns: Names of the columns of changes, in the order in which they arrive.
         inputs: ``INPUT_COLUMNS`` and ``OUTPUT``, ordered, as bytes.
+        drops_rows: Whether rows may go.
     """
 
     rewrite: RewriteWorker
     columns: tuple[str, ...]
     inputs: bytes
+    drops_rows: bool
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The function that Spark maps over each partition."""
@@ -149,9 +182,10 @@ class ChangeWorker:
     def _results(self, changes: RowChanges) -> Iterator[pa.RecordBatch]:
         inputs = from_ipc(self.inputs)
         outputs = inputs[OUTPUT].to_numpy()
+        changed = None if self.drops_rows else frozenset(self.columns).difference(MARKS)
         while (output := changes.next_output()) is not None:
             first, end = np.searchsorted(outputs, [output, output + 1])
-            yield self.rewrite.write(output, inputs.slice(first, end - first), changes)
+            yield self.rewrite.write(output, inputs.slice(first, end - first), changes, changed=changed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """The one way from existing files to new ones."""
 
 import datetime as dt
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,6 +12,8 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import ConstraintViolatedError, CorruptDataFileError
 from airflow_delta.spark.rewrite.rewrite import FileRewrite
 from airflow_delta.spark.rewrite.row_changes import DROP, OUTPUT, ROW
+
+DAY = dt.date(2020, 1, 1)
 
 
 def rewrite_of(table, outputs, **where):
@@ -56,6 +59,37 @@ def test_rows_change_by_their_position_over_all_inputs_and_only_asked_outputs_ar
 
     assert written_rows(table, rewritten.adds).to_pydict() == {"id": [0, 1, 2, 10, 12], "v": [None, None, "z", "new", "z"]}
     assert (rewritten.rows_read, rewritten.rows_written, len(rewritten.adds)) == (6, 5, 1)
+
+
+def test_columns_that_do_not_change_are_copied_byte_for_byte_where_no_row_goes(spark, write_rows, table):
+    write_rows("SELECT id, CONCAT('text ', id % 7) AS s, CAST(id AS INT) AS v, DATE'2020-01-01' AS d FROM range(0, 5000, 1, 1)")
+    requested = changes(spark, [(0, 7, False, -1), (0, 4999, False, None)], ", v int")
+    (old,) = DeltaLog.for_table(table).snapshot().files()["path"].to_pylist()
+
+    kept = rewrite_of(table, [0]).change(requested, changed(0), drops_rows=False)
+    written = rewrite_of(table, [0]).change(requested, changed(0))
+
+    new, other = (rewritten.adds["path"][0].as_py() for rewritten in (kept, written))
+    assert written_rows(table, kept.adds).to_pydict() == written_rows(table, written.adds).to_pydict()
+    assert kept.adds["stats"].to_pylist() == written.adds["stats"].to_pylist()
+    assert (kept.rows_read, kept.rows_written) == (5000, 5000)
+    for column in ("id", "s", "d"):
+        assert content_of(f"{table}/{new}", column) == content_of(f"{table}/{old}", column)
+    assert content_of(f"{table}/{other}", "s") != content_of(f"{table}/{old}", "s")
+    by_spark = spark.read.parquet(f"{table}/{new}")
+    assert by_spark.where("v = -1 OR v IS NULL").orderBy("id").collect() == [
+        (7, "text 0", -1, DAY),
+        (4999, "text 1", None, DAY),
+    ]
+    assert by_spark.where("id = 4321").collect() == [(4321, "text 2", 4321, DAY)]
+
+
+def content_of(path, column):
+    """The bytes of a column's only chunk."""
+    chunks = pq.read_metadata(path).row_group(0)
+    (chunk,) = (chunks.column(at) for at in range(chunks.num_columns) if chunks.column(at).path_in_schema == column)
+    start = chunk.dictionary_page_offset or chunk.data_page_offset
+    return Path(path).read_bytes()[start : start + chunk.total_compressed_size]
 
 
 @pytest.mark.parametrize("few", [64, 1], ids=["few", "many"])

@@ -1,0 +1,254 @@
+"""Column chunks of Parquet files: which of them another file can take over byte for byte, and a footer that names them there.
+
+Specification: apache/parquet-format, src/main/thrift/parquet.thrift; fields of structs are called here what they are there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from airflow_delta.core.data_files.compact_protocol import (
+    I16,
+    I32,
+    I64,
+    LIST,
+    STRUCT,
+    Field,
+    Items,
+    Struct,
+    read_struct,
+    struct_bytes,
+)
+
+MAGIC: Final = b"PAR1"
+CODECS: Final = {"none": 0, "snappy": 1, "gzip": 2, "brotli": 4, "zstd": 6, "lz4": 7}
+"""By the names that Arrow has for them."""
+
+NOT_UNDERSTOOD: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What a footer may raise here that is not as it should be."""
+
+_TAIL_BYTES = 8  # the length of the footer, and the magic bytes
+_MOST_FOOTER_BYTES = 64 << 20
+_PIECE_BYTES = 8 << 20
+_MOST_ORDINALS = 1 << 15
+
+# FileMetaData; KeyValue; SchemaElement; RowGroup
+_SCHEMA, _NUM_ROWS, _ROW_GROUPS, _KEY_VALUES, _CREATED_BY = 2, 3, 4, 5, 6
+_KEY, _VALUE = 1, 2
+_TYPE, _REPETITION, _NAME, _NUM_CHILDREN = 1, 3, 4, 5
+_REQUIRED = 0
+_COLUMNS, _TOTAL_BYTE_SIZE, _GROUP_ROWS, _GROUP_OFFSET, _GROUP_COMPRESSED, _ORDINAL = 1, 2, 3, 5, 6, 7
+# ColumnChunk
+_FILE_PATH, _FILE_OFFSET, _META_DATA, _OFFSET_INDEX, _COLUMN_INDEX, _CRYPTO = 1, 2, 3, 4, 6, (8, 9)
+# ColumnMetaData
+_PATH, _CODEC, _UNCOMPRESSED, _COMPRESSED = 3, 4, 6, 7
+_DATA_OFFSET, _DICTIONARY_OFFSET, _OFFSETS, _BLOOM_FILTER = 9, 11, (9, 10, 11), (14, 15)
+# OffsetIndex, PageLocation
+_PAGE_LOCATIONS, _PAGE_OFFSET = 1, 1
+
+_WITHOUT_ORDER = (3, 4, 5)
+"""INT96, and numbers with NaN: their bounds are not those that a footer says."""
+_WRITERS = re.compile(rb"(parquet-mr version 1\.1\d|parquet-cpp-arrow version \d|parquet-rs version \d|delta-rs version)")
+"""Whose bounds readers believe, as they do those of Arrow."""
+
+
+class Source(Protocol):
+    """A file that chunks are copied from."""
+
+    def size(self) -> int:
+        """Its bytes."""
+
+    def read_at(self, nbytes: int, offset: int) -> bytes:
+        """Some of them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Footer:
+    """The footer of a Parquet file.
+
+    Attributes:
+        file: Its FileMetaData.
+        size: Bytes of the file.
+    """
+
+    file: Struct
+    size: int
+
+    @classmethod
+    def of(cls, source: Source) -> Footer:
+        """That of a file. Raises ``ValueError`` where it has none that is understood here."""
+        size = source.size()
+        tail = source.read_at(_TAIL_BYTES, size - _TAIL_BYTES) if size > 2 * _TAIL_BYTES else b""
+        length = int.from_bytes(tail[:4], "little")
+        if tail[4:] != MAGIC or not 0 < length <= min(size - _TAIL_BYTES, _MOST_FOOTER_BYTES):
+            raise ValueError("no footer")
+        file = read_struct(source.read_at(length, size - _TAIL_BYTES - length))
+        if not {_SCHEMA, _NUM_ROWS, _ROW_GROUPS} <= file.keys():
+            raise ValueError("the footer has no columns")
+        return cls(file, size)
+
+    @property
+    def key_values(self) -> dict[bytes, bytes]:
+        """What its writer said of the file."""
+        found = self.file[_KEY_VALUES].value.values if _KEY_VALUES in self.file else ()
+        return {pair[_KEY].value: pair[_VALUE].value if _VALUE in pair else b"" for pair in found}
+
+    @property
+    def row_groups(self) -> list[Struct]:
+        """In the order of their rows."""
+        return list(self.file[_ROW_GROUPS].value.values)
+
+    @property
+    def row_counts(self) -> list[int]:
+        """Of the row groups."""
+        return [int(group[_GROUP_ROWS].value) for group in self.row_groups]
+
+    @cached_property
+    def columns(self) -> Mapping[str, Struct]:
+        """The SchemaElement of each column that is no struct, list or map, by its name."""
+        found: dict[str, Struct] = {}
+        below = 0
+        for element in self.file[_SCHEMA].value.values[1:]:
+            children = element[_NUM_CHILDREN].value if _NUM_CHILDREN in element else 0
+            if not below and not children:
+                found[element[_NAME].value.decode()] = element
+            below = max(0, below - 1) + children
+        return found
+
+    def chunks(self, group: Struct) -> Mapping[str, Struct]:
+        """The ColumnChunk of each of the ``columns`` in a row group."""
+        paths = ((chunk, chunk[_META_DATA].value[_PATH].value.values) for chunk in group[_COLUMNS].value.values)
+        return {path[0].decode(): chunk for chunk, path in paths if len(path) == 1}
+
+    def kept(self, wanted: Footer, codec: str) -> list[str]:
+        """The columns that a file can take over: those that it would have written alike, with trustworthy statistics.
+
+        A column of which the file says that no row lacks a value is one that has values where they may be lacking.
+
+        Args:
+            wanted: The footer of a file as it is to be, rows apart.
+            codec: Of that file, as Arrow names it.
+        """
+        created_by = self.file.get(_CREATED_BY)
+        if created_by is None or not _WRITERS.match(created_by.value):
+            return []
+        alike = [
+            name
+            for name, element in wanted.columns.items()
+            if name in self.columns
+            and {**self.columns[name], _REPETITION: element[_REPETITION]} == element
+            and self.columns[name][_REPETITION].value in (_REQUIRED, element[_REPETITION].value)
+            and element[_TYPE].value not in _WITHOUT_ORDER
+        ]
+        groups = [self.chunks(group) for group in self.row_groups]
+        return [name for name in alike if all(self._is_plain(group.get(name), codec) for group in groups)]
+
+    def with_columns(self, columns: Mapping[str, Struct]) -> Footer:
+        """The same, but for the SchemaElement of these of the ``columns``."""
+        elements = [
+            columns.get(name, element) if self.columns.get(name) is element else element
+            for element in self.file[_SCHEMA].value.values
+            for name in [element[_NAME].value.decode()]
+        ]
+        return Footer({**self.file, _SCHEMA: Field(LIST, Items(STRUCT, elements))}, self.size)
+
+    def _is_plain(self, chunk: Struct | None, codec: str) -> bool:
+        """Whether the chunk lies in the file, compressed with this codec."""
+        if chunk is None or {_FILE_PATH, *_CRYPTO} & chunk.keys():
+            return False
+        start, size = _range(chunk)
+        is_inside = start >= len(MAGIC) and size > 0 and start + size <= self.size
+        return is_inside and bool(chunk[_META_DATA].value[_CODEC].value == CODECS[codec])
+
+
+class ChunkCopier:
+    """Puts column chunks of other files one behind the other into a new one."""
+
+    def __init__(self, sink: pa.NativeFile, template: Footer) -> None:
+        """Begin the file.
+
+        Args:
+            sink: The new file.
+            template: The footer of a file of the same columns.
+        """
+        self._sink = sink
+        self._template = template
+        self._row_groups: list[Struct] = []
+        self._rows = 0
+        self._indexes: list[tuple[Struct, Mapping[int, bytes]]] = []  # of chunks, by kind
+        sink.write(MAGIC)
+
+    def add_row_group(self, chunks: Iterable[tuple[Struct, Source]], rows: int) -> None:
+        """Copy these chunks, each with the file that it lies in, as one row group."""
+        start = self._sink.tell()
+        copied = [self._copied(chunk, source) for chunk, source in chunks]
+        described = [chunk[_META_DATA].value for chunk in copied]
+        group: Struct = {
+            _COLUMNS: Field(LIST, Items(STRUCT, copied)),
+            _TOTAL_BYTE_SIZE: Field(I64, sum(column[_UNCOMPRESSED].value for column in described)),
+            _GROUP_ROWS: Field(I64, rows),
+            _GROUP_OFFSET: Field(I64, start),
+            _GROUP_COMPRESSED: Field(I64, sum(column[_COMPRESSED].value for column in described)),
+        }
+        if len(self._row_groups) < _MOST_ORDINALS:
+            group[_ORDINAL] = Field(I16, len(self._row_groups))
+        self._row_groups.append(group)
+        self._rows += rows
+
+    def close(self) -> pq.FileMetaData:
+        """Write what comes behind the chunks; gives the footer."""
+        for kind in (_COLUMN_INDEX, _OFFSET_INDEX):
+            for chunk, indexes in self._indexes:
+                chunk[kind] = Field(I64, self._sink.tell())
+                chunk[kind + 1] = Field(I32, len(indexes[kind]))
+                self._sink.write(indexes[kind])
+        groups = Field(LIST, Items(STRUCT, self._row_groups))
+        footer = struct_bytes({**self._template.file, _NUM_ROWS: Field(I64, self._rows), _ROW_GROUPS: groups})
+        ending = footer + len(footer).to_bytes(4, "little") + MAGIC
+        self._sink.write(ending)
+        return pq.read_metadata(pa.BufferReader(MAGIC + ending))
+
+    def _copied(self, chunk: Struct, source: Source) -> Struct:
+        """Copy the bytes; gives the chunk as it lies in the new file. A Bloom filter stays behind."""
+        start, size = _range(chunk)
+        moved = self._sink.tell() - start
+        for position in range(start, start + size, _PIECE_BYTES):
+            self._sink.write(source.read_at(min(_PIECE_BYTES, start + size - position), position))
+        described = {
+            number: Field(kind, value + moved) if number in _OFFSETS and value > 0 else Field(kind, value)
+            for number, (kind, value) in chunk[_META_DATA].value.items()
+            if number not in _BLOOM_FILTER
+        }
+        copied: Struct = {_FILE_OFFSET: Field(I64, start + moved), _META_DATA: Field(STRUCT, described)}
+        if {_OFFSET_INDEX, _COLUMN_INDEX} <= chunk.keys():
+            with suppress(*NOT_UNDERSTOOD):  # readers do without
+                content = {
+                    kind: source.read_at(chunk[kind + 1].value, chunk[kind].value) for kind in (_COLUMN_INDEX, _OFFSET_INDEX)
+                }
+                self._indexes.append((copied, {**content, _OFFSET_INDEX: _moved(content[_OFFSET_INDEX], moved)}))
+        return copied
+
+
+def _moved(offset_index: bytes, distance: int) -> bytes:
+    """The index of pages that lie further on, or back."""
+    index = read_struct(offset_index)
+    pages = [
+        {**page, _PAGE_OFFSET: Field(I64, page[_PAGE_OFFSET].value + distance)} for page in index[_PAGE_LOCATIONS].value.values
+    ]
+    return struct_bytes({**index, _PAGE_LOCATIONS: Field(LIST, Items(STRUCT, pages))})
+
+
+def _range(chunk: Struct) -> tuple[int, int]:
+    """Where the pages of a chunk begin, and how many bytes they are."""
+    described: Struct = chunk[_META_DATA].value
+    start, size = described[_DATA_OFFSET].value, described[_COMPRESSED].value
+    dictionary = described[_DICTIONARY_OFFSET].value if _DICTIONARY_OFFSET in described else 0
+    return (dictionary if 0 < dictionary < start else start), size

@@ -1,0 +1,218 @@
+"""Columns that do not change go into the new file byte for byte; readers, and the statistics, see what they always saw."""
+
+import datetime as dt
+import json
+from decimal import Decimal
+
+import duckdb
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+import pytest
+from deltalake import write_deltalake
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_delta.core.data_files import DataFileWriter, StatisticsSelection
+from airflow_delta.core.data_files.kept_columns import KeptColumns, PartialFileWriter
+from airflow_delta.core.errors import MissingDataFileError
+from airflow_delta.core.schema import DecimalType, PrimitiveType, StructField, StructType
+
+LOCAL = pafs.LocalFileSystem()
+ROWS = 2_500
+COLUMNS = {
+    "i": (PrimitiveType("long"), pa.int64(), lambda n: None if n % 11 == 3 else n),
+    "t": (PrimitiveType("string"), pa.string(), lambda n: f"value {n % 7}"),
+    "u": (PrimitiveType("string"), pa.string(), lambda n: None if n % 2 else f"{n * 7919:032x}"),
+    "d": (PrimitiveType("date"), pa.date32(), lambda n: dt.date(2020, 1, 1) + dt.timedelta(n)),
+    "at": (
+        PrimitiveType("timestamp"),
+        pa.timestamp("us", "UTC"),
+        lambda n: dt.datetime(2020, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=n),
+    ),
+    "b": (PrimitiveType("boolean"), pa.bool_(), lambda n: n % 3 == 0),
+    "m": (DecimalType(9, 2), pa.decimal128(9, 2), lambda n: Decimal(n) / 4),
+    "x": (PrimitiveType("double"), pa.float64(), float),
+}
+SCHEMA = StructType(tuple(StructField(name, kind) for name, (kind, _, _) in COLUMNS.items()))
+ALL = pa.table({name: pa.array(map(value, range(ROWS)), kind) for name, (_, kind, value) in COLUMNS.items()})
+KEPT = ["t", "u", "d", "at", "b", "m"]
+
+
+@pytest.fixture
+def source(tmp_path):
+    """A file of three row groups, as our own writer writes it."""
+    path = str(tmp_path / "source.parquet")
+    with DataFileWriter(LOCAL, path, SCHEMA, row_group_rows=1_000) as writer:
+        for batch in ALL.to_batches(max_chunksize=300):
+            writer.write(batch)
+    return path
+
+
+def kept_of(path, *changed, schema=SCHEMA, compression="snappy"):
+    return KeptColumns.of(LOCAL, path, schema, changed, compression=compression, table="t")
+
+
+def write_changed(kept, path, batches, **options):
+    options = {"compression": "snappy", "selection": StatisticsSelection(), **options}
+    with PartialFileWriter(LOCAL, path, kept, **options) as writer:
+        for batch in batches:
+            writer.write(batch)
+    return writer.close()
+
+
+def test_the_new_file_has_the_new_values_and_the_kept_columns_and_their_statistics(source, tmp_path):
+    new = ALL.set_column(0, "i", pa.array([None if n % 5 == 0 else -n for n in range(ROWS)], pa.int64()))
+    path, whole = (str(tmp_path / name) for name in ("new.parquet", "whole.parquet"))
+    kept = kept_of(source, "i")
+
+    written = write_changed(kept, path, new.select(kept.rest.names).to_batches(max_chunksize=333))
+
+    with DataFileWriter(LOCAL, whole, SCHEMA, row_group_rows=1_000) as writer:
+        writer.write(new.combine_chunks().to_batches()[0])
+    assert kept.rest.names == ("i", "x")
+    assert pq.read_table(path).equals(pq.read_table(whole))
+    assert duckdb.sql(f"SELECT * FROM '{path}' EXCEPT ALL SELECT * FROM '{whole}'").fetchall() == []
+    assert (written.num_records, written.size) == (ROWS, (tmp_path / "new.parquet").stat().st_size)
+    assert json.loads(written.stats) == json.loads(writer.close().stats)
+
+
+def test_the_footer_tells_of_every_chunk_where_it_is_and_of_its_pages(source, tmp_path):
+    path = str(tmp_path / "new.parquet")
+    kept = kept_of(source, "i")
+    write_changed(kept, path, ALL.select(kept.rest.names).to_batches())
+
+    new, old = pq.read_metadata(path), pq.read_metadata(source)
+    assert [new.row_group(group).num_rows for group in range(3)] == [1_000, 1_000, 500]
+    assert (new.schema.equals(old.schema), new.metadata) == (True, old.metadata)
+    for group in range(3):
+        chunks = [[footer.row_group(group).column(at).to_dict() for at in range(8)] for footer in (new, old)]
+        for ours, theirs in zip(*chunks, strict=True):
+            assert (ours["statistics"], ours["encodings"], ours["num_values"]) == (
+                theirs["statistics"],
+                theirs["encodings"],
+                theirs["num_values"],
+            )
+        assert all(new.row_group(group).column(at).has_offset_index for at in range(8))
+        assert all(new.row_group(group).column(at).has_column_index for at in range(8))
+    # A reader that goes by the page index skips pages of kept columns, and finds the right rows.
+    assert duckdb.sql(f"SELECT count(*) FROM '{path}' WHERE d = DATE '2020-01-05'").fetchone() == (1,)
+
+
+@pytest.mark.parametrize("engine", ["deltalake", "pyarrow"])
+def test_files_of_other_writers_are_taken_over_in_the_columns_that_are_alike(tmp_path, engine):
+    table = ALL.select(["i", "t", "d", "b"])
+    schema = StructType(tuple(field for field in SCHEMA.fields if field.name in table.column_names))
+    if engine == "deltalake":
+        write_deltalake(tmp_path / "t", table)
+        source = str(next((tmp_path / "t").glob("*.parquet")))
+    else:
+        source = str(tmp_path / "source.parquet")
+        pq.write_table(table, source, compression="snappy")
+    kept = kept_of(source, "i", schema=schema)
+
+    write_changed(kept, str(tmp_path / "new.parquet"), table.select(kept.rest.names).to_batches())
+
+    assert {"t", "d", "b"} >= {*schema.names} - {*kept.rest.names} >= {"t", "b"}
+    assert pq.read_table(tmp_path / "new.parquet").equals(table)
+
+
+def test_mapped_columns_are_kept_under_their_physical_names_with_their_ids(tmp_path):
+    fields = [
+        StructField(
+            field.name, field.type, metadata={"delta.columnMapping.id": at, "delta.columnMapping.physicalName": f"col-{at}"}
+        )
+        for at, field in enumerate(SCHEMA.fields[:3], 1)
+    ]
+    source, path = (str(tmp_path / name) for name in ("source.parquet", "new.parquet"))
+    with DataFileWriter(LOCAL, source, StructType(tuple(fields))) as writer:
+        writer.write(ALL.select(["i", "t", "u"]).combine_chunks().to_batches()[0])
+    kept = kept_of(source, "i", schema=StructType(tuple(fields)))
+
+    written = write_changed(kept, path, ALL.select(["i"]).to_batches())
+
+    assert kept.rest.names == ("i",)
+    assert pq.read_schema(path).equals(pq.read_schema(source), check_metadata=True)
+    assert pq.read_table(path).equals(pq.read_table(source))
+    assert json.loads(written.stats) == json.loads(writer.close().stats)
+    renumbered = StructField("u", fields[2].type, metadata={**fields[2].metadata, "delta.columnMapping.id": 9})
+    assert kept_of(source, "i", schema=StructType((*fields[:2], renumbered))) is None  # how long its values are is unknown
+
+
+def test_a_column_of_which_its_file_says_that_it_has_no_null_is_kept_so(tmp_path):
+    table = ALL.select(["i", "t"]).cast(pa.schema([("i", pa.int64()), pa.field("t", pa.string(), nullable=False)]))
+    pq.write_table(table, tmp_path / "source.parquet", store_schema=False)
+    schema = StructType(tuple(field for field in SCHEMA.fields if field.name in ("i", "t")))
+    kept = kept_of(str(tmp_path / "source.parquet"), "i", schema=schema)
+
+    write_changed(kept, str(tmp_path / "new.parquet"), table.select(["i"]).to_batches())
+
+    assert kept.rest.names == ("i",)
+    assert pq.read_table(tmp_path / "new.parquet").equals(table)
+    required = StructType((schema.fields[0], StructField("t", PrimitiveType("string"), nullable=False)))
+    pq.write_table(ALL.select(["i", "t"]), tmp_path / "source.parquet", store_schema=False)
+    assert kept_of(str(tmp_path / "source.parquet"), "i", schema=required) is None
+
+
+@pytest.mark.parametrize(
+    ("changed", "options"),
+    [
+        (("t",), {}),  # how much memory new texts take is unknown
+        (tuple(COLUMNS), {}),
+        (("i",), {"compression": "zstd"}),
+        (("i",), {"schema": StructType((*SCHEMA.fields, StructField("new", PrimitiveType("string"))))}),
+        (("i",), {"schema": StructType(tuple(StructField(f"{name}_", kind) for name, (kind, _, _) in COLUMNS.items()))}),
+    ],
+    ids=["texts", "everything", "another codec", "a missing text", "other names"],
+)
+def test_nothing_is_kept(source, changed, options):
+    assert kept_of(source, *changed, **options) is None
+
+
+def test_nothing_is_kept_where_the_rest_takes_too_much_memory(source, monkeypatch):
+    monkeypatch.setattr("airflow_delta.core.data_files.kept_columns.ROW_GROUP_BYTES", 16 * 1_000 - 1)
+    assert kept_of(source, "i") is None
+    monkeypatch.setattr("airflow_delta.core.data_files.kept_columns.ROW_GROUP_BYTES", 16 * 1_000)
+    assert kept_of(source, "i").rest.names == ("i", "x")
+
+
+@pytest.mark.parametrize(
+    "key_values",
+    [{b"org.apache.spark.legacyDateTime": b""}, {b"org.apache.spark.version": b"2.4.8"}],
+    ids=["marked", "old"],
+)
+def test_nothing_of_the_old_calendar_is_kept(tmp_path, key_values):
+    path = str(tmp_path / "old.parquet")
+    with pq.ParquetWriter(path, ALL.schema, store_schema=False) as writer:
+        writer.write_table(ALL)
+        writer.add_key_value_metadata(key_values)
+    assert kept_of(path, "i") is None
+
+
+def test_another_number_of_rows_makes_no_file(source, tmp_path):
+    kept = kept_of(source, "i")
+    for rows in (ROWS - 1, 1_000):
+        with pytest.raises(ValueError, match="is to have the rows of"):
+            write_changed(kept, str(tmp_path / "new.parquet"), ALL.slice(0, rows).select(["i", "x"]).to_batches())
+        assert not (tmp_path / "new.parquet").exists()
+
+
+def test_a_missing_file_is_a_typed_error(tmp_path):
+    with pytest.raises(MissingDataFileError):
+        kept_of(str(tmp_path / "none.parquet"), "i")
+
+
+@given(st.data())
+def test_a_damaged_footer_keeps_nothing_or_what_lies_in_the_file(tmp_path_factory, data):
+    directory = tmp_path_factory.mktemp("damaged")
+    path = str(directory / "source.parquet")
+    pq.write_table(ALL.slice(0, 20), path, store_schema=False)
+    content = bytearray((directory / "source.parquet").read_bytes())
+    length = int.from_bytes(content[-8:-4], "little")
+    at = data.draw(st.integers(len(content) - length - 8, len(content) - 1))
+    content[at] ^= data.draw(st.integers(1, 255))
+    (directory / "source.parquet").write_bytes(content)
+
+    kept = kept_of(path, "i")
+
+    assert kept is None or "i" in kept.rest.names
