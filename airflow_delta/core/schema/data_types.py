@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from airflow_delta.core.schema.column_names import find_name, name_key
@@ -79,7 +80,7 @@ class StructField:
         return f"{self.name}:{self.type}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, in which nothing could be cached: a table may have thousands of columns
 class StructType:
     """Named members in order; a table's schema is one."""
 
@@ -88,15 +89,27 @@ class StructType:
     def __str__(self) -> str:
         return f"struct<{','.join(map(str, self.fields))}>"
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of the fields, in order."""
         return tuple(field.name for field in self.fields)
 
+    @cached_property
+    def _by_key(self) -> Mapping[str, list[StructField]]:
+        """The fields by what their names are compared by."""
+        found: dict[str, list[StructField]] = {}
+        for member in self.fields:
+            found.setdefault(name_key(member.name), []).append(member)
+        return found
+
     def find(self, name: str) -> StructField | None:
         """The field of this name, in any case as ``find_name`` resolves names; None when there is none. Raises likewise."""
-        position = find_name(name, self.names)
-        return None if position is None else self.fields[position]
+        alike = self._by_key.get(name_key(name), [])
+        position = find_name(name, [member.name for member in alike])
+        return None if position is None else alike[position]
+
+    def __reduce__(self) -> tuple[type[StructType], tuple[tuple[StructField, ...]]]:
+        return StructType, (self.fields,)
 
     def without(self, names: tuple[str, ...]) -> StructType:
         """This struct less the fields of these names (in any case)."""

@@ -22,7 +22,7 @@ def column_references(texts: list[str], schema: StructType) -> StructType:
     """
     names = {name_key(name) for name in schema.names}
     referenced: set[str] = set()
-    for text in texts:
+    for text in dict.fromkeys(texts):
         tokens = tokens_of(text)
         if tokens is None or any(_is_star_of_columns(tokens, position) for position in range(len(tokens))):
             return schema

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -54,6 +55,7 @@ def analyze(
         AnalysisException: Spark cannot analyze a condition; its text gives the reason.
     """
     _check_defaults(matched, schema, table)
+    of_the_source = {} if inserted is None else _plain_columns(from_spark(inserted.schema))
     available = {name_key(name) for name in inserted.columns} if inserted is not None else set()
     differences: dict[str, None] = {}
     given: dict[tuple[int, str], DataType] = {}
@@ -64,7 +66,11 @@ def analyze(
         if clause.condition is not None:
             analyzed(visible.where(sql_expression(clause.condition)))
         missing = {name for name, text in clause.values.items() if text == of_source(name) and name_key(name) not in available}
-        found = _found(visible, {name: text for name, text in clause.values.items() if name not in missing})
+        values = {name: text for name, text in clause.values.items() if name not in missing}
+        plain = {} if clause.not_matched_by_source else of_the_source
+        known = {name: replace(field, name=name) for name, text in values.items() if (field := plain.get(text))}
+        others = {name: text for name, text in values.items() if name not in known}
+        found: Mapping[str, StructField | str] = {**known, **_found(visible, others)} if others else known
         for field in schema.fields:
             if field.name in missing:
                 differences[f"{field.name}: missing in the source, {field.type} in the table"] = None
@@ -82,6 +88,12 @@ def analyze(
     if differences:
         raise SchemaMismatchError(table=table, differences=tuple(differences))
     return replace(clauses, given=given)
+
+
+def _plain_columns(source: StructType) -> Mapping[str, StructField]:
+    """The columns of the source by the texts that are no more than one of them: what these give is known without Spark."""
+    unique = Counter(map(name_key, source.names))
+    return {of_source(field.name): field for field in source.fields if unique[name_key(field.name)] == 1}
 
 
 def _found(visible: DataFrame, values: Mapping[str, str]) -> dict[str, StructField | str]:

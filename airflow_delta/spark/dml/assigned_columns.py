@@ -51,20 +51,21 @@ def assigned_columns(
         former: The target's before schema evolution; None without it.
         is_insert: Whether there is no row whose other members could be kept, so that members cannot be assigned alone.
     """
-    found = list(_found(assignments, schema, differences, is_insert=is_insert))
-    for position, assignment in enumerate(found):
-        for earlier in found[:position]:
+    by_column: dict[str, list[_Assignment]] = {}
+    for assignment in _found(assignments, schema, differences, is_insert=is_insert):
+        others = by_column.setdefault(assignment.path[0], [])
+        for earlier in others:
             if overlap(earlier.path, assignment.path):
                 differences[f"{earlier.name} and {assignment.name}: both assign the same column or member; keep one"] = None
-    columns = dict.fromkeys(assignment.path[0] for assignment in found)
+        others.append(assignment)
     return {
         name: _value(
-            [(assignment.path[1:], assignment.text) for assignment in found if assignment.path[0] == name],
+            [(assignment.path[1:], assignment.text) for assignment in found],
             _member(schema, name),
             f"{TARGET}.{quoted(name)}",
             _member(former or schema, name),
         )
-        for name in columns
+        for name, found in by_column.items()
     }
 
 

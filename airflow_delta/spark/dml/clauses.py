@@ -140,12 +140,25 @@ class BoundClauses:
 
     def new_value(self, column: StructField, clause_index: Column) -> Column:
         """A column's new value in a row that takes the clause of this ordinal; NULL where the clause gives none."""
+        if self._is_copied(column.name):
+            # Without coalesce, the source's metadata of the column would come along.
+            return sql_expression(f"coalesce({of_source(column.name)}) AS {quoted(column.name)}")
         branches = [
             (clause_index == position, self._value(position, column))
             for position, clause in enumerate(self.clauses)
             if column.name in clause.values
         ]
         return (_first_of(branches) if branches else F.lit(None).cast(_spark_type(column.type))).alias(column.name)
+
+    def _is_copied(self, column: str) -> bool:
+        """Whether every row that matches or is inserted takes a clause that gives the column the source's of its name."""
+        matches = self.about_matches
+        return (
+            not self.not_matched_by_source
+            and bool(matches and matches[-1].condition is None)
+            and all(clause.values.get(column) == of_source(column) for clause in self.clauses)
+            and not any((position, column) in self.given for position in range(len(self.clauses)))
+        )
 
     def _value(self, position: int, column: StructField) -> Column:
         text, given = self.clauses[position].values[column.name], self.given.get((position, column.name))

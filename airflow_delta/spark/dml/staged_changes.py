@@ -108,9 +108,8 @@ def stage(
         reads: Takes note of what conditions and values read of the target; None where they cannot.
     """
     in_target, in_source = F.col(FILE).isNotNull(), F.lit(True) if in_source is None else in_source
-    decided = pairs.withColumn(CLAUSE_INDEX, clauses.clause_index(in_target, in_source)).withColumn(
-        _MATCHED, in_target & in_source
-    )
+    decisions = {CLAUSE_INDEX: clauses.clause_index(in_target, in_source), _MATCHED: in_target & in_source}
+    decided = pairs.withColumns(decisions)
     clause_index = F.col(CLAUSE_INDEX)
     partitions = [field for field in snapshot.schema.fields if field.name in snapshot.partition_columns and clauses.moves_rows]
     former = {f"{_FORMER}{position}": field.name for position, field in enumerate(partitions)}
@@ -127,7 +126,7 @@ def stage(
     rows = clauses.with_generated(rows, clause_index, snapshot.schema, snapshot.table_uri)
     moved = (~F.col(quoted(name)).eqNullSafe(F.col(column)) for column, name in former.items())
     rows = rows.withColumn(MOVED, clauses.is_of(clause_index, ClauseKind.UPDATE) & reduce(Column.__or__, moved, F.lit(False)))
-    rows = rows.drop(*former)
+    rows = rows.drop(*former) if former else rows
     if reads is not None:
         reads.look_into(rows)
     with typed_worker_errors():

@@ -44,12 +44,12 @@ def write_in_jvm(
     """As ``row_sink.write_files``; the files are those that lie in the folder afterwards, as their footers describe them."""
     rows, observed = observe(frame, aggregates)
     spread = [directory] if directory else []
-    stored = [_as_stored(*fields) for fields in zip(columns.fields, in_files(columns).fields, strict=True)]
     codec = requested_codec(configuration)
     options = {**_LAYOUT, **_OPTIONS} if codec is None else {**_LAYOUT, **_OPTIONS, "compression": codec}
     settings = _SETTINGS if takes_layout_as_option(frame.sparkSession) else {**_LAYOUT, **_SETTINGS}
+    writer = _as_files_hold_them(rows, columns, spread).write.options(**options).partitionBy(*spread)
     with session_settings(frame.sparkSession, settings):
-        rows.select(*spread, *stored).write.options(**options).partitionBy(*spread).parquet(f"{staging.uri}/{folder}")
+        writer.parquet(f"{staging.uri}/{folder}")
     return WrittenFiles(files=_described(frame, staging, folder, columns, configuration), observed=observed())
 
 
@@ -69,6 +69,18 @@ def _described(
         "stats": footers["stats"],
     }
     return pa.table([described[name] for name in WRITTEN_FILE.names], schema=WRITTEN_FILE)
+
+
+def _as_files_hold_them(rows: DataFrame, columns: StructType, spread: list[str]) -> DataFrame:
+    """The columns under the names that they have in files; rows that have just these already, as they are.
+
+    For each column that is selected the JVM is called several times, and plans it in one more projection.
+    """
+    is_mapped = any(PHYSICAL_NAME_KEY in field.metadata for field in columns.fields)
+    if not is_mapped and [name for name in rows.columns if name not in spread] == list(columns.names):
+        return rows
+    stored = (_as_stored(*fields) for fields in zip(columns.fields, in_files(columns).fields, strict=True))
+    return rows.select(*spread, *stored)
 
 
 def _as_stored(field: StructField, stored: spark_types.StructField) -> Column:

@@ -44,7 +44,7 @@ def column_of(jvm: Any, expression: Any) -> Column:
     """Catalyst's tree as PySpark's column."""
     from pyspark.sql.classic.column import Column as ClassicColumn  # noqa: PLC0415 - pyspark-client has none
 
-    return ClassicColumn(_expression_utils(jvm).column(expression))
+    return ClassicColumn(_to_column(jvm)(expression))
 
 
 # Py4J calls the JVM for each part of a class's name, which takes longer than to parse a condition: once for each JVM.
@@ -54,5 +54,5 @@ def _parser(jvm: Any) -> Any:
 
 
 @lru_cache(maxsize=1)
-def _expression_utils(jvm: Any) -> Any:
-    return jvm.org.apache.spark.sql.classic.ExpressionUtils
+def _to_column(jvm: Any) -> Any:
+    return jvm.org.apache.spark.sql.classic.ExpressionUtils.column
