@@ -30,10 +30,13 @@ __all__ = [
     "active_jvm",
     "analyzed",
     "analyzed_plan",
+    "copied_session",
     "filesystem_class",
     "hadoop_configuration",
     "hadoop_gateway",
+    "in_session",
     "is_connect",
+    "is_movable",
     "release_checkpoint",
     "repeats",
     "session_state",
@@ -102,6 +105,25 @@ def filesystem_class(spark: SparkSession, scheme: str) -> str | None:
 def session_state(spark: SparkSession) -> Any:
     """The ``SessionState`` of a classic session."""
     return spark._jsparkSession.sessionState()  # noqa: SLF001 - PySpark offers no other way
+
+
+def copied_session(spark: SparkSession) -> SparkSession:
+    """A session of its own with the settings, views and functions of a classic one, and with what it has cached."""
+    return SparkSession(spark.sparkContext, spark._jsparkSession.cloneSession())  # noqa: SLF001 - as SparkSession.newSession
+
+
+def is_movable(rows: DataFrame) -> bool:
+    """Whether rows can be computed in another session: an observation of the user's would wait for its own forever."""
+    return not is_connect(rows.sparkSession) and "CollectMetrics" not in str(analyzed_plan(rows).treeString())
+
+
+def in_session(rows: DataFrame, spark: SparkSession) -> DataFrame:
+    """The rows, computed under the settings of another classic session of the same application."""
+    if rows.sparkSession is spark:
+        return rows
+    jvm, _ = hadoop_gateway(spark, "rows")
+    dataset = jvm.org.apache.spark.sql.classic.Dataset
+    return DataFrame(dataset.ofRows(spark._jsparkSession, analyzed_plan(rows)), spark)  # noqa: SLF001 - PySpark offers no other way
 
 
 def analyzed_plan(rows: DataFrame) -> Any:

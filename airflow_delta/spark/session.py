@@ -1,4 +1,4 @@
-"""What is set in a Spark session for the length of one step, and put back afterwards."""
+"""What a Spark session is set to, and what SQL sees in it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_delta.spark.jvm import is_connect
+from airflow_delta.spark.errors import SparkConnectUnsupportedError
+from airflow_delta.spark.jvm import copied_session, is_connect
 from airflow_delta.spark.schema_conversion import quoted
 
 _SPLITS = re.compile(r"splits=(\d+)")
@@ -24,23 +25,29 @@ def explained(rows: DataFrame) -> str:
     return str(rows._explain_string(extended=True))  # noqa: SLF001 - explain() prints it
 
 
-@contextmanager
-def session_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Run a step under these session settings; those before come back whatever happens.
+def session_with(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """A session like this one, in which these settings hold: itself where they do so already, else a copy that nobody else has.
 
-    Only for settings that Spark does not take as an option of the reader or writer.
+    Only for settings that Spark does not take as an option of the reader or writer. Settings of a session are never changed:
+    other threads, and the user's own plans, would see it.
+
+    Raises:
+        SparkConnectUnsupportedError: They do not hold in a session of Spark Connect, whose rows stay in their session.
     """
-    before = {key: spark.conf.get(key, None) for key in settings}
-    try:
-        for key, value in settings.items():
-            spark.conf.set(key, value)
-        yield
-    finally:
-        for key, former in before.items():
-            if former is None:
-                spark.conf.unset(key)
-            else:
-                spark.conf.set(key, former)
+    if holds(spark, settings):
+        return spark
+    if is_connect(spark):
+        instead = ", ".join(f"{key} = {value}" for key, value in settings.items())
+        raise SparkConnectUnsupportedError(feature="what other settings of the session forbid", instead=f"set {instead}")
+    copy = copied_session(spark)
+    for key, value in settings.items():
+        copy.conf.set(key, value)
+    return copy
+
+
+def holds(spark: SparkSession, settings: Mapping[str, str]) -> bool:
+    """Whether these settings hold in a session, be it by Spark's default."""
+    return all(spark.conf.get(key) == value for key, value in settings.items())
 
 
 @contextmanager

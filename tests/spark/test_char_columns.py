@@ -19,7 +19,8 @@ from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.io.scan import read_table
-from airflow_delta.spark.session import session_settings, temporary_views
+from airflow_delta.spark.session import temporary_views
+from tests.spark.session_settings import session_settings
 
 CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
 ROWS = """

@@ -6,7 +6,9 @@ that is small even if every value is as large as it can be, and each of the othe
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection
+from itertools import accumulate
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,19 +21,36 @@ _GROWTH = 16
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
 
 
-def first_batch(footer: pq.FileMetaData, columns: Collection[str]) -> int:
-    """How many rows to read first. Of chunks of columns nothing is looked at: of a damaged one Arrow ends the process.
+class BatchSizes:
+    """How many rows of a file to read next. Of chunks of columns nothing is looked at: of a damaged one Arrow ends the process.
 
-    Args:
-        footer: The file's.
-        columns: The columns that are read, by their names at the top.
+    A row group may hold other rows than the one before it: its first batch is a small one again, and one of its own.
     """
-    if not footer.num_row_groups:
-        return _LEAST_ROWS
-    size, wanted = footer.row_group(0).total_byte_size, frozenset(columns)
-    leaves = map(footer.schema.column, range(footer.num_columns))
-    widest = sum(_widest(leaf, size) for leaf in leaves if _tops(leaf.path) & wanted)
-    return max(_LEAST_ROWS, BATCH_BYTES // max(1, widest))
+
+    def __init__(self, footer: pq.FileMetaData, columns: Collection[str]) -> None:
+        """``footer`` is the file's, ``columns`` are those that are read, by their names at the top."""
+        wanted = frozenset(columns)
+        leaves = [leaf for leaf in map(footer.schema.column, range(footer.num_columns)) if _tops(leaf.path) & wanted]
+        groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+        self._starts = [0, *accumulate(group.num_rows for group in groups)]
+        self._firsts = [_first_batch(leaves, group.total_byte_size) for group in groups]
+
+    def next_rows(self, position: int, wanted: int) -> int:
+        """How many of the rows wanted to read from this one on; at least 1."""
+        group = bisect_right(self._starts, position) - 1
+        if position == self._starts[group] and group < len(self._firsts):
+            wanted = min(wanted, self._firsts[group])
+        for start, first in zip(self._starts[group + 1 :], self._firsts[group + 1 :], strict=False):
+            if start >= position + wanted:
+                break
+            if position + wanted - start > first:
+                return max(1, start - position)
+        return wanted
+
+
+def _first_batch(leaves: Collection[pq.ColumnSchema], size: int) -> int:
+    """How many rows of a row group of so many bytes are small enough, however large each is."""
+    return max(_LEAST_ROWS, BATCH_BYTES // max(1, sum(_widest(leaf, size) for leaf in leaves)))
 
 
 def next_batch(batch: pa.RecordBatch) -> int:

@@ -15,7 +15,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from airflow_delta.core.backoff import Backoff
-from airflow_delta.core.data_files.batch_sizes import first_batch, next_batch
+from airflow_delta.core.data_files.batch_sizes import BatchSizes, next_batch
 from airflow_delta.core.data_files.conform import conform, find_fields
 from airflow_delta.core.data_files.legacy_calendar import holds_ancient_values, is_in_legacy_calendar
 from airflow_delta.core.errors import LegacyCalendarError
@@ -155,12 +155,13 @@ class _DataFile:
             names = [available.field(index).name for index in found if index is not None]
             is_legacy = bool(names) and is_in_legacy_calendar(file.metadata.metadata or {})
             read = names or _countable(available)
-            rows = min(batch_rows, first_batch(file.metadata, read))
+            sizes, position = BatchSizes(file.metadata, read), 0
+            rows = sizes.next_rows(0, batch_rows)
             for batch in file.iter_batches(batch_size=rows, columns=read, use_threads=use_threads):
                 if is_legacy and holds_ancient_values(batch):
                     raise LegacyCalendarError(table=self.table, file=self.path)
-                rows = min(batch_rows, next_batch(batch))
-                file.reader.set_batch_size(rows)
+                position += batch.num_rows
+                file.reader.set_batch_size(sizes.next_rows(position, min(batch_rows, next_batch(batch))))
                 yield conform(batch, self.stored, by_id=self.by_id)
 
 

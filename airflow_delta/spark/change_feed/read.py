@@ -7,6 +7,7 @@ file (deletion vectors on both sides of a change, columns found by id). Nothing 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -17,10 +18,10 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import SchemaMismatchError
 from airflow_delta.core.schema import StructField, StructType, without_column_mapping
 from airflow_delta.core.snapshot.snapshot import Snapshot
-from airflow_delta.spark.change_feed.reader import COMMITTED_FILE, ChangeReader, SharedChangeReader, committed
+from airflow_delta.spark.change_feed.reader import COMMITTED_FILE, ChangeReader, committed
 from airflow_delta.spark.io.arrow_scan import estimated_size, marked_listing, no_rows
 from airflow_delta.spark.io.file_tasks import share_of, tasks_of_files
-from airflow_delta.spark.io.map_files import map_files
+from airflow_delta.spark.io.map_files import PerTask, map_files
 from airflow_delta.spark.io.read_marks import marked
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.schema_conversion import to_spark
@@ -60,12 +61,11 @@ def read_changes(
     table = TableFiles.of(last, is_newest=end is None).in_session(spark)
     if not len(files):
         return marked(no_rows(spark, table, shown), table)
-    reader = ChangeReader(table=table, columns=wanted)
     rows = map_files(
         spark,
         files,
         tasks_of_files(spark, files, share=share_of(wanted, last.schema)),
-        lambda shares: SharedChangeReader(reader=reader, shares=shares),
+        partial(PerTask, ChangeReader(table=table, columns=wanted)),
         shown,
         size=estimated_size(files, last.schema, wanted),
         mark=marked_listing(table),

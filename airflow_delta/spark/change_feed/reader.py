@@ -14,9 +14,7 @@ import pyarrow as pa
 from airflow_delta.core.change_feed.changed_files import CHANGED_FILE
 from airflow_delta.core.data_files.changed_rows import ChangedRows
 from airflow_delta.core.schema import StructType
-from airflow_delta.spark.io.map_files import FileShares
 from airflow_delta.spark.io.table_files import TableFiles
-from airflow_delta.spark.io.worker_values import with_typed_errors
 
 COMMITTED_FILE = pa.schema([*CHANGED_FILE, pa.field("version", pa.int64()), pa.field("time", pa.int64())])
 """``CHANGED_FILE`` with the version and the time (microseconds since the epoch) of its commit."""
@@ -46,14 +44,6 @@ class ChangeReader:
         for file in files:
             yield from rows.of(file, file["version"], pa.scalar(file["time"], pa.timestamp("us", "UTC")))
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SharedChangeReader:
-    """A ``ChangeReader`` of files that are dealt out to workers; ``shares`` have the columns ``COMMITTED_FILE``."""
-
-    reader: ChangeReader
-    shares: FileShares
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The function that Spark maps over each partition."""
-        return with_typed_errors(row for files in self.shares.of(batches) for row in self.reader.of(files.to_pylist()))
+    def __call__(self, files: pa.Table) -> Iterator[pa.RecordBatch]:
+        """The changes in these files (``COMMITTED_FILE``)."""
+        return self.of(files.to_pylist())

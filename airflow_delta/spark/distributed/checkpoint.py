@@ -10,6 +10,7 @@ Protocol: PROTOCOL.md, "Checkpoints", "V2 Checkpoint Table Feature", "Action Rec
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -47,9 +48,10 @@ from airflow_delta.spark.distributed.checkpoint_worker import (
 )
 from airflow_delta.spark.distributed.log_pieces import LogPiece, pieces_table
 from airflow_delta.spark.distributed.log_start import MANY_ACTIONS, LogStart
-from airflow_delta.spark.io.tasks import ACTION_BYTES, task_count
+from airflow_delta.spark.io.file_tasks import tasks_of_units
+from airflow_delta.spark.io.map_files import PerTask, map_files
+from airflow_delta.spark.io.tasks import ACTION_BYTES
 from airflow_delta.spark.io.worker_values import typed_worker_errors
-from airflow_delta.spark.session import cores
 from airflow_delta.spark.spark_features import repartition_by_id
 
 MANY_ACTIONS_SETTING = "spark.airflow_delta.checkpoint.manyActions"
@@ -59,6 +61,8 @@ ACTIONS_OF_FILE = 1 << 17
 """Actions in a sidecar or part, about: a worker that reconciles and writes so many takes less than 500 MiB in all."""
 
 _LEAST_PARTS = 2
+
+PieceWork = ActionShuffler | SmallLinesReader
 
 
 def checkpoint(
@@ -155,7 +159,7 @@ class _SharedCheckpoint:
         )
         buckets = max(_LEAST_PARTS, -(-start.actions // self._actions_of_file))
         shuffler = ActionShuffler(table=table, buckets=buckets)
-        messages = self._frame(start.pieces(), start.actions).mapInArrow(shuffler, MESSAGES_DDL)
+        messages = self._of_pieces(start.pieces(), start.actions, shuffler, MESSAGES_DDL)
         if kind.is_v2:
             return head_sidecars(content, kind, self._files(messages, buckets, FileWriter(table=table)))
         by_path = repartition_by_id(messages, buckets, F.col("bucket"))
@@ -195,9 +199,9 @@ class _SharedCheckpoint:
         if not start.segment.commits:
             return CommitBatch()
         reader = SmallLinesReader(table_uri=self._store.table_uri, storage_options=dict(self._store.storage_options))
-        pieces = self._frame(start.commits(), start.actions - sum(start.rows.values()))
+        actions = start.actions - sum(start.rows.values())
         with typed_worker_errors():
-            lines = pieces.mapInArrow(reader, LINES_DDL).toArrow().sort_by("version")
+            lines = self._of_pieces(start.commits(), actions, reader, LINES_DDL).toArrow().sort_by("version")
         commits = start.segment.commits
         texts = [LogText.from_content(commits[row["version"]].path, row["version"], row["lines"]) for row in lines.to_pylist()]
         small = NonFileActions(self._store.table_uri, texts, (PROTOCOL, METADATA, TRANSACTION, DOMAIN))
@@ -210,11 +214,11 @@ class _SharedCheckpoint:
             domains={domain.domain: domain for _, domain in small.all_of(DOMAIN, DomainMetadata.from_json)},
         )
 
-    def _frame(self, pieces: Iterable[LogPiece], actions: int) -> DataFrame:
-        """The pieces, which hold so many actions, spread over tasks."""
+    def _of_pieces(self, pieces: Iterable[LogPiece], actions: int, work: PieceWork, ddl: str) -> DataFrame:
+        """What workers make of the pieces, which hold so many actions."""
         table = pieces_table(pieces)
-        tasks = task_count(actions * ACTION_BYTES, len(table), cores(self._spark))
-        return self._spark.createDataFrame(table).repartition(tasks)
+        tasks = tasks_of_units(self._spark, len(table), actions * ACTION_BYTES)
+        return map_files(self._spark, table, tasks, partial(PerTask, work), ddl)
 
 
 def allowed_kind(kind: CheckpointKind | None, protocol: Protocol) -> CheckpointKind:

@@ -123,13 +123,10 @@ class SmallLinesReader:
     table_uri: str
     storage_options: Mapping[str, Any] = field(repr=False)
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The function that Spark maps over each partition."""
-        return with_typed_errors(self._lines(batches))
-
-    def _lines(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, pieces: pa.Table) -> Iterator[pa.RecordBatch]:
+        """The lines in these pieces, as ``LINES``."""
         store = log_store_for(self.table_uri, self.storage_options)
-        for piece in pieces_of(batches):
+        for piece in pieces_of(pieces):
             yield pa.record_batch([[piece.version], [piece.small_lines(store)]], schema=LINES)
 
 
@@ -140,14 +137,10 @@ class ActionShuffler:
     table: CheckpointedTable
     buckets: int
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The function that Spark maps over each partition."""
-        return with_typed_errors(self._messages(batches))
-
-    def _messages(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, pieces: pa.Table) -> Iterator[pa.RecordBatch]:
+        """The actions in these pieces, as ``MESSAGES``."""
         store = self.table.store()
-        actions = (actions for piece in pieces_of(batches) for actions in piece.actions(store))
-        yield from messages(actions, self._buckets)
+        return messages((actions for piece in pieces_of(pieces) for actions in piece.actions(store)), self._buckets)
 
     def _buckets(self, actions: pa.Table) -> pa.Array:
         paths = canonical_paths(actions["path"]).combine_chunks()

@@ -116,8 +116,6 @@ def pieces_table(pieces: Iterable[LogPiece]) -> pa.Table:
     )
 
 
-def pieces_of(batches: Iterable[pa.RecordBatch]) -> Iterator[LogPiece]:
+def pieces_of(rows: pa.Table) -> Iterator[LogPiece]:
     """The pieces of these rows."""
-    for batch in batches:
-        for row in batch.to_pylist():
-            yield LogPiece(**row)
+    return (LogPiece(**row) for row in rows.to_pylist())

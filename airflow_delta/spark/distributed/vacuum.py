@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -19,6 +20,8 @@ from airflow_delta.core.storage.object_location import ObjectLocation
 from airflow_delta.core.storage.table_filesystems import TableFilesystems
 from airflow_delta.spark.distributed.vacuum_worker import FAILED, FAILED_DDL, LISTED_DDL, Deleter, Lister, listed
 from airflow_delta.spark.io.data_paths import hadoop_uri
+from airflow_delta.spark.io.file_tasks import tasks_of_units
+from airflow_delta.spark.io.map_files import PerTask, map_files
 from airflow_delta.spark.io.tasks import DELETED_FILE_BYTES, LISTED_FILE_BYTES, task_count
 from airflow_delta.spark.io.worker_values import typed_worker_errors
 from airflow_delta.spark.session import cores
@@ -59,10 +62,10 @@ class SparkVacuumExecutor:
             names = pa.table(
                 {"directory": pa.array([directory.removeprefix(f"{root}/") for directory in directories], pa.string())}
             )
-            frame = self._spark.createDataFrame(names).repartition(min(tasks, len(directories)))
+            shared = tasks_of_units(self._spark, len(directories), live * LISTED_FILE_BYTES)
+            lister = partial(PerTask, Lister(filesystems=filesystems))
             with typed_worker_errors():
-                found = frame.mapInArrow(Lister(filesystems=filesystems), LISTED_DDL).toArrow()
-            pieces.append(found.cast(LISTED_FILE))
+                pieces.append(map_files(self._spark, names, shared, lister, LISTED_DDL).toArrow().cast(LISTED_FILE))
         return pa.concat_tables(pieces)
 
     def delete(self, store: LogStore, paths: pa.Array) -> None:
@@ -74,12 +77,11 @@ class SparkVacuumExecutor:
         if not self._is_shared(store, len(paths)):
             self._local.delete(store, paths)
             return
-        tasks = task_count(len(paths) * DELETED_FILE_BYTES, len(paths), cores(self._spark))
-        frame = self._spark.createDataFrame(pa.table({"path": paths})).repartition(tasks)
-        worker = Deleter(table_uri=store.table_uri, storage_options=dict(store.storage_options))
+        tasks = tasks_of_units(self._spark, len(paths), len(paths) * DELETED_FILE_BYTES)
+        deleter = partial(PerTask, Deleter(table_uri=store.table_uri, storage_options=dict(store.storage_options)))
         try:
             with typed_worker_errors():
-                failed = frame.mapInArrow(worker, FAILED_DDL).toArrow().cast(FAILED)
+                failed = map_files(self._spark, pa.table({"path": paths}), tasks, deleter, FAILED_DDL).toArrow().cast(FAILED)
         except UnsupportedStorageError:
             self._local.delete(store, paths)
             return

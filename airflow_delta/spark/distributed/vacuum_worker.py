@@ -16,7 +16,6 @@ from airflow_delta.core.operations.bulk_delete import delete_in_bulk
 from airflow_delta.core.operations.unneeded_files import LISTED_FILE
 from airflow_delta.core.storage.resolve import log_store_for
 from airflow_delta.core.storage.table_filesystems import TableFilesystems
-from airflow_delta.spark.io.worker_values import with_typed_errors
 
 LISTED_DDL = "path string, size bigint, modification_time bigint"
 FAILED = pa.schema([("example", pa.string()), ("number", pa.int64()), ("detail", pa.string())])
@@ -30,16 +29,12 @@ class Lister:
 
     filesystems: TableFilesystems
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The function that Spark maps over each partition."""
-        return with_typed_errors(self._listed(batches))
-
-    def _listed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, directories: pa.Table) -> Iterator[pa.RecordBatch]:
+        """The files in them, as ``LISTED_FILE``."""
         filesystem, root = self.filesystems()
-        for batch in batches:
-            for directory in batch.column(0).to_pylist():
-                selector = pafs.FileSelector(f"{root}/{directory}", recursive=True, allow_not_found=True)
-                yield listed(filesystem.get_file_info(selector), root)
+        for directory in directories["directory"].to_pylist():
+            selector = pafs.FileSelector(f"{root}/{directory}", recursive=True, allow_not_found=True)
+            yield listed(filesystem.get_file_info(selector), root)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,16 +44,10 @@ class Deleter:
     table_uri: str
     storage_options: Mapping[str, Any] = field(repr=False)
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The function that Spark maps over each partition."""
-        return with_typed_errors(self._failed(batches))
-
-    def _failed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        store = log_store_for(self.table_uri, self.storage_options)
-        for batch in batches:
-            failed = delete_in_bulk(store, batch.column(0))
-            if failed:
-                yield pa.RecordBatch.from_pylist([asdict(failure) for failure in failed], schema=FAILED)
+    def __call__(self, files: pa.Table) -> Iterator[pa.RecordBatch]:
+        """The requests that failed, as ``FAILED``."""
+        failed = delete_in_bulk(log_store_for(self.table_uri, self.storage_options), files["path"].combine_chunks())
+        yield pa.RecordBatch.from_pylist([asdict(failure) for failure in failed], schema=FAILED)
 
 
 def listed(found: Iterable[pafs.FileInfo], root: str) -> pa.RecordBatch:

@@ -7,7 +7,7 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
-from airflow_delta.core.actions import Origin, removes_of
+from airflow_delta.core.actions import ADD_FILE, Origin, removes_of
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.log.record_counts import live_rows
 from airflow_delta.core.predicate import is_exact
@@ -104,7 +104,7 @@ def _delete_files(
     log: DeltaLog, statement: DeleteStatement, origin: Origin, selection: Selection, conflicts: Conflicts
 ) -> OperationResult:
     """No file is opened."""
-    started, files = time.monotonic(), selection.candidates()
+    started, files = time.monotonic(), selection.candidates(ADD_FILE.names)
     transaction = log.start_transaction(selection.snapshot, enforces=ENFORCED)
     transaction.record_read(selection.predicate)
     metrics = {**NO_FILE_WRITTEN, **removal_metrics(files), _COUNTER: live_rows(files)}

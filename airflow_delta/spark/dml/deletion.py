@@ -32,7 +32,7 @@ class DeletedRows:
     """The rows to delete.
 
     Attributes:
-        files: The files (``ADD_FILE``) that hold them.
+        files: The files (``COUNTED_FILE`` at least) that hold them.
         rows: How many there are.
         scanned: When they were known, as of ``time.monotonic``.
         applied: What was written to delete them; None where there are none, or where they are only counted.
@@ -45,7 +45,7 @@ class DeletedRows:
 
 
 def count_rows(spark: SparkSession, selection: Selection, candidates: pa.Table) -> DeletedRows:
-    """Find the selected rows of the candidates (``ADD_FILE``); nothing is written."""
+    """Find the selected rows of the candidates (``COUNTED_FILE``); nothing is written."""
     with RowCache(selection.snapshot.store) as cache:
         _, effects = _find(spark, selection, candidates, cache)
     return DeletedRows(files=candidates.take(effects.touched_files), rows=effects.deleted, scanned=time.monotonic())
@@ -59,7 +59,7 @@ def delete_rows(
     Args:
         spark: The session.
         selection: Which rows.
-        candidates: The files (``ADD_FILE``) to look into.
+        candidates: The files (``COUNTED_FILE`` at least) to look into.
         staging: Where files are written.
         clock: Gives the time of the removes.
 
@@ -90,7 +90,7 @@ def _mark(spark: SparkSession, selection: Selection, candidates: pa.Table, stagi
     numbers = pa.array(range(len(candidates)), pa.int32())
     written = write_deletion_vectors(snapshot, candidates, numbers, selection.positions(spark, candidates), staging)
     found = written["file"].combine_chunks()
-    files = candidates.take(found)
+    files = snapshot.completed(candidates.take(found))
     deleted_before = pc.sum(pc.struct_field(files["deletion_vector"], "cardinality")).as_py() or 0
     return DeletedRows(
         files=files,

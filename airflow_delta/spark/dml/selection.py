@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_delta.core.errors import InvalidPredicateError
+from airflow_delta.core.log.record_counts import COUNTED_FILE
 from airflow_delta.core.predicate import (
     TRUE,
     Expression,
@@ -89,9 +91,9 @@ class Selection:
         """Whether partition values alone decide, so that no file holds both selected rows and others."""
         return is_exact(self.predicate) and is_partition_only(self.predicate, self.snapshot.partition_columns)
 
-    def candidates(self) -> pa.Table:
-        """The files (``ADD_FILE``) that may hold such rows."""
-        return self.snapshot.files(self.predicate)
+    def candidates(self, columns: Sequence[str] = COUNTED_FILE) -> pa.Table:
+        """The files that may hold such rows, without their statistics."""
+        return self.snapshot.files(self.predicate, columns)
 
     def positions(self, spark: SparkSession, candidates: pa.Table) -> DataFrame:
         """``FILE`` and ``ROW`` of the rows in these files, in this order; all of a file in one partition."""

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,10 +20,9 @@ from pyspark.sql import types as spark_types
 from airflow_delta.core.log.record_counts import NUM_RECORDS
 from airflow_delta.core.schema import StructType
 from airflow_delta.spark.io.file_tasks import share_of, tasks_of_files
-from airflow_delta.spark.io.map_files import FileShares, map_files
+from airflow_delta.spark.io.map_files import PerTask, map_files
 from airflow_delta.spark.io.row_width import row_width
 from airflow_delta.spark.io.table_files import READ_MARK, TableFiles
-from airflow_delta.spark.io.worker_values import with_typed_errors
 from airflow_delta.spark.schema_conversion import quoted
 
 _READ = ["path", "partition_values", "deletion_vector"]
@@ -61,7 +61,7 @@ def arrow_scan(
         spark,
         files.select(_READ),
         tasks_of_files(spark, files, share=share_of(columns, table.schema)),
-        lambda shares: ArrowReader(table=table, columns=columns, shares=shares),
+        partial(PerTask, ArrowReader(table=table, columns=columns)),
         shown,
         size=estimated_size(files, table.schema, columns),
         mark=marked_listing(table),
@@ -101,18 +101,11 @@ class ArrowReader:
     Attributes:
         table: Where they lie.
         columns: Those that are read.
-        shares: Columns ``path``, ``partition_values`` and ``deletion_vector``.
     """
 
     table: TableFiles
     columns: StructType
-    shares: FileShares
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The function that Spark maps over each partition."""
-        return with_typed_errors(self._rows(batches))
-
-    def _rows(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = self.table.rows(self.columns)
-        for files in self.shares.of(batches):
-            yield from rows.of_each(files.to_pylist())
+    def __call__(self, files: pa.Table) -> Iterator[pa.RecordBatch]:
+        """The rows of these files: ``path``, ``partition_values`` and ``deletion_vector``."""
+        return self.table.rows(self.columns).of_each(files.to_pylist())

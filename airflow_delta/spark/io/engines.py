@@ -28,6 +28,11 @@ class Engine(Enum):
     ARROW = "arrow"
 
 
+def is_object_store(uri: str) -> bool:
+    """Whether Hadoop would reach a place by a connector, for which a rename is a copy, and opening a file some requests."""
+    return scheme_of(uri) not in BUILT_IN_SCHEMES
+
+
 def choose_engine(schemes: Collection[str], *, known: Collection[str], has_options: bool) -> Engine:
     """The engine for files on filesystems.
 

@@ -30,6 +30,11 @@ def tasks_of_files(spark: SparkSession, files: pa.Table, *, share: float = 1.0) 
     return packed(file_work(files["size"], share), file_task_count(spark, files, share=share))
 
 
+def tasks_of_units(spark: SparkSession, units: int, work: float) -> npt.NDArray[np.int64]:
+    """For each of so many units, which take about ``work`` bytes in all, the number of its task: see ``packed``."""
+    return packed(np.full(units, work / max(1, units)), task_count(work, units, cores(spark)))
+
+
 def share_of(columns: StructType, schema: StructType) -> float:
     """The part of a table's bytes that some of its columns are, as far as their number shows."""
     return len(columns.fields) / max(1, len(schema.fields))

@@ -1,9 +1,14 @@
-"""The footers of new files: how many rows they hold, and their statistics."""
+"""What footers of data files say: looked into by threads of the driver or, where there are many, by Spark's workers.
+
+Workers import this module: it knows no parser of predicates.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -14,20 +19,26 @@ from airflow_delta.core.schema import StructType
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.table_filesystems import TableFilesystems
 from airflow_delta.spark.io.data_paths import hadoop_uri
-from airflow_delta.spark.io.tasks import FOOTER_BYTES, task_count
-from airflow_delta.spark.session import cores
+from airflow_delta.spark.io.file_tasks import tasks_of_units
+from airflow_delta.spark.io.map_files import PerTask, map_files
+from airflow_delta.spark.io.tasks import FOOTER_BYTES
+from airflow_delta.spark.io.worker_values import typed_worker_errors
 
 FOOTERS = pa.schema([("path", pa.string()), ("num_records", pa.int64()), ("stats", pa.string())])
 """One row per file; ``path`` as it was given."""
+FOOTERS_DDL = "path string, num_records long, stats string"
 
 _THREADS = 8
-_DRIVER_FILES = 2000  # a footer takes the driver about a millisecond, a Spark job with Python workers a second to start
+_DRIVER_FILES = 2_000  # a footer takes the driver about a millisecond, a Spark job with Python workers a second to start
+
+FooterReader = Callable[[pa.Table], Iterator[pa.RecordBatch]]
+"""Makes rows of files, given by their ``path``."""
 
 
 def read_footers(
     spark: SparkSession, store: LogStore, paths: Sequence[str], schema: StructType, configuration: Mapping[str, str]
 ) -> pa.Table:
-    """Rows and statistics of files (``FOOTERS``, in no order), read by threads here or, when they are many, by Spark's workers.
+    """Rows and statistics of files (``FOOTERS``, in no order).
 
     Args:
         spark: The session.
@@ -37,38 +48,53 @@ def read_footers(
         configuration: The table's properties, which choose the columns with statistics.
     """
     selection = StatisticsSelection.from_properties(configuration)
-    if len(paths) <= _DRIVER_FILES:
-        return pa.Table.from_batches([_reader(store.data_filesystem, schema, selection)(paths)], FOOTERS)
-    read = _reader(TableFilesystems(hadoop_uri(store.table_uri), store.storage_options), schema, selection)
-    tasks = task_count(len(paths) * FOOTER_BYTES, len(paths), cores(spark))
-    frame = spark.createDataFrame(pa.table({"path": paths})).repartition(tasks)
-    return frame.mapInArrow(_in_worker(read), "path string, num_records long, stats string").toArrow().cast(FOOTERS)
+    here = _Describer(data_filesystem=store.data_filesystem, schema=schema, selection=selection)
+    in_worker = replace(here, data_filesystem=TableFilesystems(hadoop_uri(store.table_uri), store.storage_options))
+    return look_into(spark, paths, FOOTERS, FOOTERS_DDL, here=here, in_worker=in_worker)
 
 
-def _reader(
-    data_filesystem: Callable[[], tuple[pafs.FileSystem, str]], schema: StructType, selection: StatisticsSelection
-) -> Callable[[Sequence[str]], pa.RecordBatch]:
-    def read(paths: Sequence[str]) -> pa.RecordBatch:
-        filesystem, _ = data_filesystem()
-        with ThreadPoolExecutor(_THREADS) as threads:
-            footers = list(threads.map(lambda path: _footer(filesystem, path, schema, selection), paths))
-        return pa.RecordBatch.from_pylist(
-            [{"path": path, **footer} for path, footer in zip(paths, footers, strict=True)], FOOTERS
-        )
+def look_into(
+    spark: SparkSession, paths: Sequence[str], schema: pa.Schema, ddl: str, *, here: FooterReader, in_worker: FooterReader
+) -> pa.Table:
+    """What a reader of footers makes of files, in no order.
 
-    return read
+    Args:
+        spark: The session.
+        paths: The files.
+        schema: What the reader makes of them.
+        ddl: The same, as Spark names it.
+        here: The reader as it works on the driver, for few files.
+        in_worker: The reader as it works elsewhere.
+    """
+    files = pa.table({"path": pa.array(paths, pa.string())})
+    if len(files) <= _DRIVER_FILES:
+        return pa.Table.from_batches(here(files), schema)
+    tasks = tasks_of_units(spark, len(files), len(files) * FOOTER_BYTES)
+    with typed_worker_errors():
+        return map_files(spark, files, tasks, partial(PerTask, in_worker), ddl).toArrow().cast(schema)
 
 
-def _footer(filesystem: pafs.FileSystem, path: str, schema: StructType, selection: StatisticsSelection) -> dict[str, object]:
-    file = describe_file(filesystem, path, schema, selection)
-    return {"num_records": file.num_records, "stats": file.stats}
+def in_threads(look: Callable[[str], Mapping[str, object]], files: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
+    """What a function makes of the path of each of these files, and the path."""
+    paths = files["path"].to_pylist()
+    with ThreadPoolExecutor(_THREADS) as threads:
+        found = threads.map(look, paths)
+        return pa.RecordBatch.from_pylist([{"path": path, **row} for path, row in zip(paths, found, strict=True)], schema)
 
 
-def _in_worker(
-    read: Callable[[Sequence[str]], pa.RecordBatch],
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def read_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield read(batch.column("path").to_pylist())
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Describer:
+    """Reads ``FOOTERS`` of files."""
 
-    return read_batches
+    data_filesystem: Callable[[], tuple[pafs.FileSystem, str]]
+    schema: StructType
+    selection: StatisticsSelection
+
+    def __call__(self, files: pa.Table) -> Iterator[pa.RecordBatch]:
+        filesystem, _ = self.data_filesystem()
+
+        def described(path: str) -> Mapping[str, object]:
+            file = describe_file(filesystem, path, self.schema, self.selection)
+            return {"num_records": file.num_records, "stats": file.stats}
+
+        yield in_threads(described, files, FOOTERS)

@@ -20,9 +20,9 @@ from airflow_delta.spark.io.data_paths import file_uri
 from airflow_delta.spark.io.partition_columns import partition_columns
 from airflow_delta.spark.io.table_files import READ_MARK, TableFiles
 from airflow_delta.spark.io.tasks import FOOTER_BYTES, task_count
-from airflow_delta.spark.jvm import analyzed
+from airflow_delta.spark.jvm import analyzed, in_session, is_connect
 from airflow_delta.spark.schema_conversion import quoted, to_spark
-from airflow_delta.spark.session import cores, session_settings
+from airflow_delta.spark.session import cores, session_with
 
 _READER_OPTIONS = {
     "recursiveFileLookup": "true",  # no partition values out of paths
@@ -31,7 +31,7 @@ _READER_OPTIONS = {
     "ignoreCorruptFiles": "false",
     "mergeSchema": "false",
 }
-_LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+_LISTING = "spark.sql.sources.parallelPartitionDiscovery"
 
 
 def jvm_scan(
@@ -60,10 +60,8 @@ def jvm_scan(
             locate(path)
     uris = [file_uri(table.table_uri, path) for path in paths]
     try:
-        tasks = task_count(len(paths) * FOOTER_BYTES, len(paths), cores(spark))
-        with session_settings(spark, {_LISTING_TASKS: str(tasks)}):
-            reader = spark.read.schema(to_spark(read)).options(**_READER_OPTIONS, **{READ_MARK: table.mark})
-            rows = analyzed(reader.parquet(*uris))
+        reader = _lister(spark, len(paths)).read.schema(to_spark(read)).options(**_READER_OPTIONS, **{READ_MARK: table.mark})
+        rows = in_session(analyzed(reader.parquet(*uris)), spark)
     except AnalysisException as error:
         raise _missing(table.table_uri, uris, error) from error
     by_name = dict(zip(columns.names, shown.fields, strict=True))
@@ -76,6 +74,14 @@ def jvm_scan(
     elif table.mapping is MappingMode.NONE:
         return rows
     return rows.select(*(selected[name] for name in columns.names))
+
+
+def _lister(spark: SparkSession, files: int) -> SparkSession:
+    """The session in which Spark lists so many files: by default it starts a task for each of them."""
+    if is_connect(spark) or files <= int(str(spark.conf.get(f"{_LISTING}.threshold"))):
+        return spark
+    tasks = task_count(files * FOOTER_BYTES, files, cores(spark))
+    return session_with(spark, {f"{_LISTING}.parallelism": str(tasks)})
 
 
 def _stored(field: StructField, shown: spark_types.StructField, mapping: MappingMode) -> Column:

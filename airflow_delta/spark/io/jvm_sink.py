@@ -13,22 +13,30 @@ from pyspark.sql import types as spark_types
 from airflow_delta.core.data_files.compression import requested_codec
 from airflow_delta.core.schema import ArrayType, MapType, StructField, StructType
 from airflow_delta.core.schema.column_mapping import PHYSICAL_NAME_KEY
+from airflow_delta.spark.io.committers import committer_options
 from airflow_delta.spark.io.footers import read_footers
 from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.io.written_files import WRITTEN_FILE, WrittenFiles
+from airflow_delta.spark.jvm import in_session, is_movable
 from airflow_delta.spark.schema_conversion import in_files, quoted
-from airflow_delta.spark.session import session_settings
+from airflow_delta.spark.session import holds, session_with
 from airflow_delta.spark.spark_features import observe, takes_layout_as_option
 
 _LAYOUT = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # Spark's default is INT96: no statistics, no order
     "spark.sql.parquet.writeLegacyFormat": "false",
 }
-_OPTIONS = {
-    "mapreduce.fileoutputcommitter.algorithm.version": "1",  # 2 shows files of tasks that fail later
-    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
-}
 _SETTINGS = {"spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED"}  # the one that no option of a write reaches
+
+
+def fit_for_jvm(rows: DataFrame) -> DataFrame | None:
+    """The rows in a session whose settings suit Spark's writer; None where they cannot be computed in another than theirs."""
+    spark = rows.sparkSession
+    # The types in files are chosen by options, which Spark before 4.2 does not look at.
+    settings = _SETTINGS if takes_layout_as_option(spark) else {**_LAYOUT, **_SETTINGS}
+    if holds(spark, settings):
+        return rows
+    return in_session(rows, session_with(spark, settings)) if is_movable(rows) else None
 
 
 def write_in_jvm(
@@ -40,16 +48,20 @@ def write_in_jvm(
     directory: str | None,
     aggregates: Mapping[str, Column],
     configuration: Mapping[str, str],
+    rows_per_file: int | None = None,
 ) -> WrittenFiles:
-    """As ``row_sink.write_files``; the files are those that lie in the folder afterwards, as their footers describe them."""
+    """As ``row_sink.write_files``, of rows that are ``fit_for_jvm``.
+
+    The files are those that lie in the folder afterwards, as their footers describe them.
+    """
     rows, observed = observe(frame, aggregates)
     spread = [directory] if directory else []
     codec = requested_codec(configuration)
-    options = {**_LAYOUT, **_OPTIONS} if codec is None else {**_LAYOUT, **_OPTIONS, "compression": codec}
-    settings = _SETTINGS if takes_layout_as_option(frame.sparkSession) else {**_LAYOUT, **_SETTINGS}
+    options = {**_LAYOUT, **committer_options(frame.sparkSession, staging.uri)}
+    options |= {} if codec is None else {"compression": codec}
+    options |= {} if rows_per_file is None else {"maxRecordsPerFile": str(rows_per_file)}
     writer = _as_files_hold_them(rows, columns, spread).write.options(**options).partitionBy(*spread)
-    with session_settings(frame.sparkSession, settings):
-        writer.parquet(f"{staging.uri}/{folder}")
+    writer.parquet(f"{staging.uri}/{folder}")
     return WrittenFiles(files=_described(frame, staging, folder, columns, configuration), observed=observed())
 
 

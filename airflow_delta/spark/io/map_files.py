@@ -10,7 +10,7 @@ Workers import this module: it knows no parser of predicates.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 from pyspark.sql import types as spark_types
 
-from airflow_delta.spark.io.worker_values import from_ipc, to_ipc
+from airflow_delta.spark.io.worker_values import from_ipc, to_ipc, with_typed_errors
 
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 
@@ -57,6 +57,23 @@ class FileShares:
             for number in batch.column(0).to_pylist():
                 first, end = np.searchsorted(tasks, [number // self.stride, number // self.stride + 1])
                 yield files.slice(first, end - first).drop_columns(TASK)
+
+
+@dataclass(frozen=True, slots=True)
+class PerTask:
+    """The function that Spark maps over the numbers of the tasks, where the files of one need no others.
+
+    Attributes:
+        work: Makes batches of the files of a task.
+        shares: The files.
+    """
+
+    work: Callable[[pa.Table], Iterable[pa.RecordBatch]]
+    shares: FileShares
+
+    def __call__(self, numbers: Batches) -> Batches:
+        """The batches of these tasks, one after the other; errors of ours stay what they are."""
+        return with_typed_errors(batch for files in self.shares.of(numbers) for batch in self.work(files))
 
 
 def map_files(

@@ -41,6 +41,7 @@ from airflow_delta.core.schema.data_types import VOID
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.spark.errors import StagedFilesError
 from airflow_delta.spark.io.all_nullable import all_nullable
+from airflow_delta.spark.io.jvm_sink import fit_for_jvm
 from airflow_delta.spark.io.row_sink import write_files
 from airflow_delta.spark.io.scan import SCANNED_COLUMNS, read_files
 from airflow_delta.spark.io.staging import StagingArea
@@ -122,7 +123,8 @@ class RowCache:
                 raise UnsupportedTypeError(type=found)
         staging = StagingArea(self._store)
         self._at_end(staging.discard)
-        counted, observed = observe(rows, aggregates)
+        fit = fit_for_jvm(rows)  # before they are observed: that ties them to their session
+        counted, observed = observe(rows if fit is None else fit, aggregates)
         written = write_files(
             counted.toDF(*map(str, range(len(shown)))),
             staging,

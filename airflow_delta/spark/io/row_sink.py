@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from airflow_delta.core.schema import StructType
 from airflow_delta.spark.io.arrow_sink import write_in_workers
 from airflow_delta.spark.io.engines import Engine, engine_for
-from airflow_delta.spark.io.jvm_sink import write_in_jvm
+from airflow_delta.spark.io.jvm_sink import fit_for_jvm, write_in_jvm
 from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.io.written_files import WrittenFiles
 
@@ -23,6 +23,7 @@ def write_files(
     directory: str | None,
     aggregates: Mapping[str, Column],
     configuration: Mapping[str, str],
+    rows_per_file: int | None = None,
 ) -> WrittenFiles:
     """Write the columns as files below a folder of the staging area, in one pass over the rows.
 
@@ -34,11 +35,26 @@ def write_files(
         directory: Name of a column; the files lie in one directory ``directory=value`` for each of its values.
         aggregates: By name, taken in the same pass.
         configuration: The table's properties, which choose the columns with statistics.
+        rows_per_file: At most so many in one; workers count bytes instead, as the properties say.
 
     Raises:
         SchemaMismatchError: A value that no file of such columns holds.
         UnsupportedStorageError: Neither the JVM nor Arrow reaches the table.
     """
-    engine = engine_for(frame.sparkSession, [staging.table_uri], staging.store.storage_options)
-    write = write_in_jvm if engine is Engine.JVM else write_in_workers
-    return write(frame, staging, folder, columns, directory=directory, aggregates=aggregates, configuration=configuration)
+    spark = frame.sparkSession
+    engine = engine_for(spark, [staging.table_uri], staging.store.storage_options)
+    fit = fit_for_jvm(frame) if engine is Engine.JVM else None
+    if fit is None:
+        return write_in_workers(
+            frame, staging, folder, columns, directory=directory, aggregates=aggregates, configuration=configuration
+        )
+    return write_in_jvm(
+        fit,
+        staging,
+        folder,
+        columns,
+        directory=directory,
+        aggregates=aggregates,
+        configuration=configuration,
+        rows_per_file=rows_per_file,
+    )

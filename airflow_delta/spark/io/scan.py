@@ -24,16 +24,16 @@ from airflow_delta.core.schema.column_mapping import MappingMode, without_column
 from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.snapshot.rows import refuse_deletion_vectors
 from airflow_delta.core.snapshot.snapshot import Snapshot
-from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.core.table_features.feature import DELETION_VECTORS, reader_features
 from airflow_delta.spark.io.arrow_scan import arrow_scan, no_rows
 from airflow_delta.spark.io.data_paths import file_uri
-from airflow_delta.spark.io.engines import BUILT_IN_SCHEMES, Engine, engine_for
+from airflow_delta.spark.io.engines import Engine, engine_for, is_object_store
 from airflow_delta.spark.io.jvm_scan import jvm_scan
 from airflow_delta.spark.io.predicates import predicate_of
 from airflow_delta.spark.io.pushdown import EVERYTHING, Pushdown
 from airflow_delta.spark.io.read_marks import marked
 from airflow_delta.spark.io.table_files import TableFiles
+from airflow_delta.spark.jvm import is_connect
 from airflow_delta.spark.schema_conversion import quoted, to_spark
 from airflow_delta.spark.session import is_case_sensitive, reads_files_by_relation
 from airflow_delta.spark.supported_features import check_scannable
@@ -113,8 +113,9 @@ def read_files(
     is_masked = files["deletion_vector"].is_valid()
     table.locate.check(files["path"])
     uris = [file_uri(table.table_uri, path) for path in files["path"].to_pylist()]
-    is_for_workers = table.mapping is MappingMode.ID or is_case_sensitive(spark) or not suits_jvm(uris)
-    if is_for_workers or not reads_files_by_relation(spark) or engine_for(spark, uris, table.storage_options) is Engine.ARROW:
+    is_native = table.mapping is not MappingMode.ID and not is_case_sensitive(spark) and reads_files_by_relation(spark)
+    is_for_workers = not is_native or not suits_jvm(uris, is_listed_slowly=is_connect(spark))
+    if is_for_workers or engine_for(spark, uris, table.storage_options) is Engine.ARROW:
         is_masked = pc.or_(is_masked, pa.scalar(True))
     natives, others = files.filter(pc.invert(is_masked)), files.filter(is_masked)
     parts = ((jvm_scan, natives), (partial(arrow_scan, needed=needed), others))
@@ -124,15 +125,14 @@ def read_files(
     return marked(scans[0] if len(scans) == 1 else scans[0].unionAll(scans[1]), table)
 
 
-def suits_jvm(uris: Sequence[str]) -> bool:
+def suits_jvm(uris: Sequence[str], *, is_listed_slowly: bool = False) -> bool:
     """Whether Spark's own reader takes files of these names, wherever they lie.
 
     It is not for names that it takes for hidden (it would leave them out, silently) or that Hadoop cannot express (colons); nor
     for very many files: with as many listing tasks as cores it opens 5,000 local files in 0.6-0.9 s (with the default of one
-    task per file in 11-14 s), but the driver holds all paths several times; and in an object store each takes three requests.
+    task per file, as Spark Connect leaves it, in 11-14 s), but the driver holds all paths several times; and in an object
+    store each takes three requests.
     """
-    is_object_store = any(scheme_of(uri) not in BUILT_IN_SCHEMES for uri in uris)
+    most = _JVM_OBJECTS if is_listed_slowly or any(map(is_object_store, uris)) else _JVM_FILES
     names = (PurePosixPath(uri).name for uri in uris)
-    return len(uris) <= (_JVM_OBJECTS if is_object_store else _JVM_FILES) and not any(
-        name[0] in "_." or ":" in name or name.endswith("._COPYING_") for name in names
-    )
+    return len(uris) <= most and not any(name[0] in "_." or ":" in name or name.endswith("._COPYING_") for name in names)

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from airflow_delta.core.data_files.conform import find_fields
 from airflow_delta.core.storage.storage_failures import read_data
+from airflow_delta.spark.io.footers import in_threads, look_into
 from airflow_delta.spark.io.table_files import TableFiles
-from airflow_delta.spark.io.tasks import FOOTER_BYTES, task_count
-from airflow_delta.spark.io.worker_values import typed_worker_errors, with_typed_errors
-from airflow_delta.spark.session import cores
 
-_THREADS = 8
-_DRIVER_FILES = 2_000  # a footer takes about a millisecond, a Spark job with Python workers a second to start
+_HOLDS = pa.schema([("path", pa.string()), ("holds", pa.bool_())])
+_HOLDS_DDL = "path string, holds boolean"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,35 +39,20 @@ class DroppedColumns:
         Raises:
             CorruptDataFileError: A file is missing, or is no Parquet.
         """
-        if len(paths) <= _DRIVER_FILES:
-            return pa.array(self._look_into(paths), pa.bool_())
-        tasks = task_count(len(paths) * FOOTER_BYTES, len(paths), cores(spark))
-        frame = spark.createDataFrame(pa.table({"path": paths})).repartition(tasks)
-        with typed_worker_errors():
-            results = frame.mapInArrow(self, "path string, holds boolean").toArrow()
-        found = dict(zip(results["path"].to_pylist(), results["holds"].to_pylist(), strict=True))
-        return pa.array([found[path] for path in paths], pa.bool_())
+        results = look_into(spark, paths, _HOLDS, _HOLDS_DDL, here=self, in_worker=self)
+        order = pc.index_in(pa.array(paths, pa.string()), results["path"].combine_chunks())
+        return results["holds"].combine_chunks().take(order)
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The function that Spark maps over each partition of paths."""
-        return with_typed_errors(
-            pa.RecordBatch.from_arrays(
-                [batch.column(0), pa.array(self._look_into(batch.column(0).to_pylist()), pa.bool_())], names=["path", "holds"]
-            )
-            for batch in batches
-        )
+    def __call__(self, files: pa.Table) -> Iterator[pa.RecordBatch]:
+        """Whether each of these files does so: ``path`` and ``holds``."""
+        locate, table = self.table.locate, self.table.table_uri
 
-    def _look_into(self, paths: Sequence[str]) -> list[bool]:
-        locate = self.table.locate
-
-        def holds(path: str) -> bool:
+        def holds(path: str) -> Mapping[str, object]:
             filesystem, place = locate(path)
-            table = self.table.table_uri
             stored = read_data(lambda: pq.read_schema(place, filesystem=filesystem), table=table, file=path)
-            return _holds_others(stored, self.known, by_id=self.by_id)
+            return {"holds": _holds_others(stored, self.known, by_id=self.by_id)}
 
-        with ThreadPoolExecutor(_THREADS) as threads:
-            return list(threads.map(holds, paths))
+        yield in_threads(holds, files, _HOLDS)
 
 
 def _holds_others(stored: Iterable[pa.Field], known: Iterable[pa.Field], *, by_id: bool) -> bool:

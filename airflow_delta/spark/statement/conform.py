@@ -17,9 +17,9 @@ from airflow_delta.spark.constraints.values import completed, has_value_when_mis
 from airflow_delta.spark.errors import SparkConnectUnsupportedError
 from airflow_delta.spark.io.all_nullable import all_nullable
 from airflow_delta.spark.io.row_cache import RowCache
-from airflow_delta.spark.jvm import is_connect
+from airflow_delta.spark.jvm import in_session, is_connect
 from airflow_delta.spark.schema_conversion import from_spark, to_spark
-from airflow_delta.spark.session import is_case_sensitive, session_settings
+from airflow_delta.spark.session import is_case_sensitive, session_with
 
 _SETTINGS = {"spark.sql.caseSensitive": "false"}  # otherwise a name in another case would count as missing, and become NULL
 
@@ -57,5 +57,7 @@ def conform_to_schema(frame: DataFrame, schema: StructType, *, table: str, cache
     if is_connect(frame.sparkSession) and is_case_sensitive(frame.sparkSession):  # they are analyzed later
         instead = "set spark.sql.caseSensitive to false in the session"
         raise SparkConnectUnsupportedError(feature="a write by a session that is case-sensitive", instead=instead)
-    with session_settings(frame.sparkSession, _SETTINGS):
-        return completed(frame.to(to_spark(all_nullable(schema))), schema, given, table=table, cache=cache)
+    spark = frame.sparkSession
+    named = in_session(frame, session_with(spark, _SETTINGS)).to(to_spark(all_nullable(schema)))
+    numbered = completed(named, schema, given, table=table, cache=cache)
+    return replace(numbered, frame=in_session(numbered.frame, spark))

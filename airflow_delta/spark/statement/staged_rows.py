@@ -62,6 +62,7 @@ def write_rows(
     observed: Mapping[str, Column] | None = None,
     data_change: bool = True,
     extra: StructType = _NO_COLUMNS,
+    rows_per_file: int | None = None,
 ) -> StagedRows:
     """Write the rows below ``staging`` and describe the files as a commit adds them.
 
@@ -75,6 +76,7 @@ def write_rows(
         data_change: Whether the commit adds data, rather than rearranges it.
         extra: Columns that files hold beside the table's; they have no statistics. Rows that had an id before carry it so, see
             ``row_tracking.row_id_column``.
+        rows_per_file: As of ``write_files``.
 
     Raises:
         ConstraintViolatedError: A row violates a constraint of the table.
@@ -89,7 +91,9 @@ def write_rows(
     broken = {f"{_VIOLATIONS}{index}": F.count_if(condition) for index, condition in enumerate(constraints.values())}
     example = {_EXAMPLE: example_of(constraints.values(), schema.names)} if constraints else {}
     aggregates = {**broken, **example, **(observed or {})}
-    written, partitions = _write_through_sink(frame, staging, metadata, folder=folder, aggregates=aggregates, extra=extra)
+    written, partitions = _write_through_sink(
+        frame, staging, metadata, folder=folder, aggregates=aggregates, extra=extra, rows_per_file=rows_per_file
+    )
     for constraint, counter in zip(constraints, broken, strict=True):
         if rows := written.observed[counter]:
             shown = written.observed[_EXAMPLE]
@@ -131,6 +135,7 @@ def _write_through_sink(
     folder: str,
     aggregates: Mapping[str, Column],
     extra: StructType,
+    rows_per_file: int | None = None,
 ) -> tuple[WrittenFiles, Mapping[str, Mapping[str, str | None]]]:
     """The rows as files, and the partition values behind the names of their directories."""
     schema = schema_of(metadata)
@@ -145,7 +150,14 @@ def _write_through_sink(
         aggregates[_PARTITIONS] = transport.observed(directory)
     configuration = statistics_of(stored, metadata.configuration) if extra.fields else metadata.configuration
     written = write_files(
-        frame, staging, folder, columns, directory=directory, aggregates=aggregates, configuration=configuration
+        frame,
+        staging,
+        folder,
+        columns,
+        directory=directory,
+        aggregates=aggregates,
+        configuration=configuration,
+        rows_per_file=rows_per_file,
     )
     return written, transport.understood(written.observed.get(_PARTITIONS, ()), staging.table_uri)
 

@@ -14,31 +14,35 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.transaction.table_properties import optimizes_writes, target_file_size
 from airflow_delta.spark.io.row_width import stored_row_bytes
 from airflow_delta.spark.io.table_files import schema_of
+from airflow_delta.spark.jvm import in_session, is_movable
+from airflow_delta.spark.session import session_with
 
 _BALANCED_SIZE = 128 << 20
+_TASK_SIZE = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
 
 
-def size_settings(metadata: Metadata, snapshot: Snapshot | None) -> dict[str, str]:
-    """Settings of the session under which Spark keeps files below the size that the table sets.
+def rows_per_file(metadata: Metadata, snapshot: Snapshot | None) -> int | None:
+    """How many rows keep a file below the size that the table sets, about; None where it sets none.
 
     Args:
         metadata: The table's, as it will be.
         snapshot: The version that the write stands on; None where there is none.
     """
-    settings = {}
     target = target_file_size(metadata.configuration)
-    if target is not None:
-        files = NO_ADDS if snapshot is None else snapshot.files(columns=["size", NUM_RECORDS.name])
-        per_row = stored_row_bytes(files, schema_of(metadata).without(metadata.partition_columns))
-        rows = max(1, int(target / per_row))
-        settings["spark.sql.files.maxRecordsPerFile"] = str(rows)
-    if optimizes_writes(metadata.configuration):
-        settings["spark.sql.adaptive.advisoryPartitionSizeInBytes"] = f"{target or _BALANCED_SIZE}b"
-    return settings
+    if target is None:
+        return None
+    files = NO_ADDS if snapshot is None else snapshot.files(columns=["size", NUM_RECORDS.name])
+    per_row = stored_row_bytes(files, schema_of(metadata).without(metadata.partition_columns))
+    return max(1, int(target / per_row))
 
 
 def balanced(frame: DataFrame, metadata: Metadata) -> DataFrame:
-    """The rows, spread over tasks of a good size where the table sets it; those of partitions always are."""
-    if metadata.partition_columns or not optimizes_writes(metadata.configuration):
+    """The rows, spread over tasks of a good size where the table sets it; those of partitions always are.
+
+    Rows that stay in their session (``is_movable``) are spread by the size that it sets.
+    """
+    if not optimizes_writes(metadata.configuration):
         return frame
-    return frame.hint("rebalance")
+    spark, size = frame.sparkSession, target_file_size(metadata.configuration) or _BALANCED_SIZE
+    rows = in_session(frame, session_with(spark, {_TASK_SIZE: f"{size}b"})) if is_movable(frame) else frame
+    return rows if metadata.partition_columns else rows.hint("rebalance")

@@ -10,7 +10,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
-from airflow_delta.core.actions import NO_ADDS, NO_REMOVES, removes_of
+from airflow_delta.core.actions import ADD_FILE, NO_ADDS, NO_REMOVES, removes_of
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import AppendOnlyTableError, InvalidPredicateError
 from airflow_delta.core.log.record_counts import live_rows
@@ -155,7 +155,7 @@ def _delete_range(
 ) -> ReplacedFiles:
     """The rows of a range that files share with others: these files are rewritten, or get deletion vectors."""
     transaction.record_read(selection.predicate)
-    files, candidates = _whole_files(selection, selection.candidates())
+    files, candidates = _whole_files(selection, selection.candidates(ADD_FILE.names))
     deleted = delete_rows(spark, selection, candidates, staging, log.clock)
     transaction.record_read_files(pa.chunked_array([*files["path"].chunks, *deleted.files["path"].chunks]))
     return ReplacedFiles(files=files, rewritten=deleted.applied, deleted=deleted.rows + live_rows(files))

@@ -31,7 +31,6 @@ from airflow_delta.spark.io.scan import SCANNED_COLUMNS, read_files
 from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.schema_conversion import from_spark
-from airflow_delta.spark.session import session_settings
 from airflow_delta.spark.statement.application_progress import progress
 from airflow_delta.spark.statement.conflict_retry import Conflicts, Steps, WriteConflict, retry_on_conflict
 from airflow_delta.spark.statement.conform import conform_to_schema
@@ -40,7 +39,7 @@ from airflow_delta.spark.statement.outcome import result_of, with_sources
 from airflow_delta.spark.statement.sources import OpenSource, Pin, open_source
 from airflow_delta.spark.statement.staged_rows import StagedRows, write_change_rows, write_rows
 from airflow_delta.spark.statement.target_reads import TargetReads
-from airflow_delta.spark.write.file_sizes import balanced, size_settings
+from airflow_delta.spark.write.file_sizes import balanced, rows_per_file
 from airflow_delta.spark.write.history import metrics_of, operation_of
 from airflow_delta.spark.write.replaced_files import ReplacedFiles, outside, plan_replacement, range_of
 from airflow_delta.spark.write.target import Target
@@ -194,8 +193,8 @@ def _write_rows(run: _Write, target: Target, frame: DataFrame, staging: StagingA
     if where is not None:
         is_outside = outside(run.spark, target.schema, where, table=table)
         observed = {_OUTSIDE: F.count_if(is_outside), _OUTSIDER: example_of([is_outside], target.schema.names)}
-    with session_settings(run.spark, size_settings(metadata, target.snapshot)):
-        staged = write_rows(rows, staging, metadata, observed=observed)
+    most_rows = rows_per_file(metadata, target.snapshot)
+    staged = write_rows(rows, staging, metadata, observed=observed, rows_per_file=most_rows)
     if outsiders := staged.observed.get(_OUTSIDE):
         shown = staged.observed[_OUTSIDER]
         raise ConstraintViolatedError(table=table, constraint=f"replace_where {where}", rows=outsiders, example=shown)

@@ -62,6 +62,27 @@ def test_no_batch_is_much_larger_than_its_bound(tmp_path, table):
     assert max(batch.nbytes for batch in found) <= 4 * BATCH_BYTES
 
 
+@pytest.mark.parametrize("is_repeated", [False, True])
+def test_a_row_group_of_large_rows_behind_one_of_small_rows_makes_no_large_batch(tmp_path, is_repeated):
+    small, large = (
+        ["x"] * 100_000,
+        ["y" * 100_000 if is_repeated else chr(97 + number % 3) * 100_000 for number in range(2_000)],
+    )
+    with pq.ParquetWriter(tmp_path / "f", pa.schema([("text", pa.string())])) as writer:
+        for texts in (small, small[:5], large, small):
+            writer.write_table(pa.table({"text": texts}))
+    schema = struct_from_arrow(pq.read_schema(tmp_path / "f"))
+    found = list(open_data_file(pafs.LocalFileSystem(), str(tmp_path / "f"), schema, {}))
+
+    assert [text for batch in found for text in batch["text"].to_pylist()] == [*small, *small[:5], *large, *small]
+    assert max(batch.nbytes for batch in found) <= 2 * BATCH_BYTES
+
+
+def test_small_row_groups_are_read_together(tmp_path):
+    table = pa.table({"id": pa.array(range(100_000), pa.int64())})
+    assert [batch.num_rows for batch in batches(tmp_path / "f", table, row_group_size=1_000)][:3] == [32_768] * 3
+
+
 def test_narrow_rows_are_read_in_full_batches_from_the_start(tmp_path):
     table = pa.table({"id": pa.array(range(100_000), pa.int64()), "x": pa.array(range(100_000), pa.float64())})
     assert [batch.num_rows for batch in batches(tmp_path / "f", table)] == [32_768, 32_768, 32_768, 1_696]

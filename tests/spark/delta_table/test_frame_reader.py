@@ -6,7 +6,7 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.spark import DeltaTable, delta_reader
 from airflow_delta.spark.errors import TableNameUnsupportedError
-from airflow_delta.spark.session import session_settings
+from tests.spark.session_settings import session_settings
 
 
 @pytest.fixture

@@ -60,7 +60,7 @@ def test_manifest_sidecars_and_commits_are_pieces(log):
     manifest = start.segment.checkpoint.files[0].path
     found = list(start.pieces())
     assert [(piece.path, piece.version) for piece in found] == [(manifest, 1), (sidecar, 1), (commit_path(2), 2)]
-    assert list(pieces_of(pieces_table(found).to_batches())) == found
+    assert list(pieces_of(pieces_table(found))) == found
     tables = [actions for piece in found for actions in piece.actions(log.store)]
     assert [(table["path"].to_pylist(), table["version"].to_pylist()) for table in tables] == [
         (["a", "b"], [1, 1]),

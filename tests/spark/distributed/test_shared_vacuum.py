@@ -73,9 +73,8 @@ def test_files_that_workers_could_not_delete_are_reported(spark, s3_table, monke
         def __init__(self, **_):
             pass
 
-        def __call__(self, batches):
-            for batch in batches:
-                yield pa.record_batch({"example": ["a"], "number": pa.array([batch.num_rows], pa.int64()), "detail": ["no"]})
+        def __call__(self, files):
+            yield pa.record_batch({"example": ["a"], "number": pa.array([len(files)], pa.int64()), "detail": ["no"]})
 
     monkeypatch.setattr(shared_vacuum, "Deleter", Failing)
     with pytest.raises(VacuumIncompleteError) as caught:

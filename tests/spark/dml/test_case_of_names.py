@@ -19,8 +19,8 @@ from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.io.scan import read_table
-from airflow_delta.spark.session import session_settings
 from tests.spark.needs import looks_into_the_jvm
+from tests.spark.session_settings import session_settings
 
 
 @looks_into_the_jvm

@@ -13,7 +13,7 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.spark.io.engines import Engine, choose_engine, engine_for
 from airflow_delta.spark.io.scan import SCANNED_COLUMNS, read_files, suits_jvm
 from airflow_delta.spark.io.table_files import TableFiles
-from airflow_delta.spark.session import session_settings
+from tests.spark.session_settings import session_settings
 
 VIEW = "org.apache.hadoop.fs.viewfs.ViewFileSystemOverloadScheme"
 

@@ -13,8 +13,8 @@ from airflow_delta.core.table_changes import NewTable
 from airflow_delta.spark.change_feed.read import read_changes
 from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.io.scan import read_table
-from airflow_delta.spark.session import session_settings
 from airflow_delta.spark.write.write import write
+from tests.spark.session_settings import session_settings
 
 ROWS = 300_000
 LIMIT = "spark.sql.autoBroadcastJoinThreshold"

@@ -22,7 +22,7 @@ from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.io.scan import read_table
 from airflow_delta.spark.optimize.optimize import optimize
-from airflow_delta.spark.session import session_settings
+from tests.spark.session_settings import session_settings
 
 IDENTIFIERS = {"spark.sql.ansi.enabled": "true", "spark.sql.ansi.doubleQuotedIdentifiers": "true"}
 ESCAPED = {"spark.sql.parser.escapedStringLiterals": "true"}

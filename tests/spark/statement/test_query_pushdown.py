@@ -10,10 +10,11 @@ from deltalake import write_deltalake
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.predicate import TRUE, parse_predicate
 from airflow_delta.spark.io import scan
-from airflow_delta.spark.session import session_settings, temporary_views
+from airflow_delta.spark.session import temporary_views
 from airflow_delta.spark.statement import query
 from airflow_delta.spark.statement.query import QueryViews, TableAtVersion, query_rows
 from airflow_delta.spark.statement.query_pushdown import push_down
+from tests.spark.session_settings import session_settings
 
 DAY = dt.date(2013, 11, 1)
 

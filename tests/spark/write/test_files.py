@@ -10,7 +10,7 @@ from airflow_delta.core.schema import StructField, StructType, schema_json
 from airflow_delta.core.schema.data_types import INTEGER, LONG, STRING, ArrayType, DecimalType, MapType
 from airflow_delta.core.statements import DeleteStatement
 from airflow_delta.spark.dml.delete import delete
-from airflow_delta.spark.write.file_sizes import size_settings
+from airflow_delta.spark.write.file_sizes import rows_per_file
 
 ROWS = "SELECT id, CAST(id % 7 AS STRING) AS text FROM range(0, {}, 1, {})"
 
@@ -63,5 +63,5 @@ def test_the_size_of_a_row_is_guessed_from_its_types_where_there_is_no_file():
     properties = {"delta.targetFileSize": "1 MB"}
     metadata = Metadata(id="t", schema_string=schema_json(schema), partition_columns=("p",), configuration=properties)
 
-    assert size_settings(metadata, None) == {"spark.sql.files.maxRecordsPerFile": str((1 << 20) // (4 + 16 + 4 * 8 + 4 * 20))}
-    assert size_settings(Metadata(id="t", schema_string=schema_json(schema)), None) == {}
+    assert rows_per_file(metadata, None) == (1 << 20) // (4 + 16 + 4 * 8 + 4 * 20)
+    assert rows_per_file(Metadata(id="t", schema_string=schema_json(schema)), None) is None

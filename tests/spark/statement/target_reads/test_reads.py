@@ -30,8 +30,8 @@ from airflow_delta.spark.delta_table.frame_writer import delta_writer
 from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.update import update
-from airflow_delta.spark.session import session_settings
 from airflow_delta.spark.write.write import write
+from tests.spark.session_settings import session_settings
 
 DAYS = pa.table({"id": [1, 2, 3], "day": ["mon", "mon", "tue"]})
 NEW_IDS = "SELECT s.* FROM VALUES (3L, 'tue'), (4L, 'wed') AS s(id, day) WHERE NOT EXISTS (SELECT 1 FROM t WHERE t.id = s.id)"

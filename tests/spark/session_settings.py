@@ -1,0 +1,19 @@
+"""Settings of a test's session."""
+
+from contextlib import contextmanager
+
+
+@contextmanager
+def session_settings(spark, settings):
+    """Run a step under these settings of the session; those before come back whatever happens."""
+    before = {key: spark.conf.get(key, None) for key in settings}
+    try:
+        for key, value in settings.items():
+            spark.conf.set(key, value)
+        yield
+    finally:
+        for key, former in before.items():
+            if former is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, former)
