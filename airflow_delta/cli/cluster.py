@@ -35,12 +35,14 @@ def check_cluster(uri: str | None, master: str | None, conf: Iterable[str]) -> d
     if program is None:
         detail = f"it is neither on the PATH nor beside {sys.executable}"
         raise SubmitFailedError(command="spark-submit", detail=detail)
-    command = [program, *(["--master", master] if master else []), *(part for text in conf for part in ("--conf", text))]
+    settings = [*conf]
+    command = [program, *(["--master", master] if master else []), *(part for text in settings for part in ("--conf", text))]
     folder = [] if uri is None else [str(local_path(uri)) if scheme_of(uri) == "file" else uri]
     with TemporaryDirectory(prefix="airflow-delta-") as private:
         code = local_code(Path(private), "doctor")
         command += ["--py-files", code.archive, code.application, "--json", *folder]
-        environment = _driver_python(master) | os.environ
+        named = (text.removeprefix("spark.master=") for text in settings if text.startswith("spark.master="))
+        environment = _driver_python(master or next(named, None)) | os.environ
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)  # noqa: S603 - no shell
     reports = [line for line in done.stdout.splitlines() if line.startswith('{"table"')]
     if not reports:

@@ -1,3 +1,4 @@
+import ast
 import json
 import os
 import re
@@ -226,6 +227,22 @@ def test_the_doctor_of_a_cluster_prints_what_its_job_reports_and_ends_with_1(spa
     assert "Spark" in shown
     assert r"Python \x1b[2J3.12" in shown
     assert "error PACKAGE_MISSING expected pyarrow" in shown
+
+
+@pytest.mark.parametrize("master", [["--master", "yarn", "--conf", "spark.a=b"], ["--conf", "spark.master=yarn"]])
+def test_executors_of_a_cluster_run_a_python_of_their_own_and_the_driver_that_of_the_command(
+    tmp_path, spark_submit, monkeypatch, master
+):
+    for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        monkeypatch.delenv(name, raising=False)
+    spark_submit(json.dumps(REPORT))
+    program = tmp_path / "spark-submit"
+    written = f"import os, pathlib; pathlib.Path({str(tmp_path / 'seen')!r}).write_text(repr(dict(os.environ)))\n"
+    program.write_text(program.read_text().replace("import json, sys\n", f"import json, sys\n{written}"))
+    run_json("doctor", "--spark", "s3a://lake/tables", *master, code=1)
+    seen = ast.literal_eval((tmp_path / "seen").read_text())
+    assert seen["PYSPARK_DRIVER_PYTHON"] == sys.executable
+    assert "PYSPARK_PYTHON" not in seen
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 Two readers share the work. Spark's own prunes columns and filters in the JVM, and knows the old calendar, so it is the first
 choice. Python workers read with Arrow what it does not: files that ``engines`` leaves to them, files whose rows a deletion
 vector hides, files whose columns are found by id, and very many files. They read for sessions whose names are case-sensitive,
-too: there Spark's reader finds columns only by the table's spelling, and shows NULL for those of another one.
+too: there Spark's reader finds columns only by the table's spelling, and shows NULL for those of another one; and for those
+whose Parquet reader is of Spark's second kind (``spark.sql.sources.useV1SourceList``), which does not show the file of a row.
 """
 
 from __future__ import annotations
