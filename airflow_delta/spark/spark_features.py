@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from airflow_delta.core.least_versions import is_at_least
 from airflow_delta.spark.errors import SparkFeatureMissingError
 from airflow_delta.spark.jvm import active_jvm
 
@@ -39,8 +40,15 @@ def takes_layout_as_option(spark: SparkSession) -> bool:
 
     Spark: ``ParquetUtils.prepareWrite``.
     """
-    major, minor = spark.version.split(".")[:2]
-    return (int(major), int(minor)) >= (4, 2)
+    return is_at_least(spark.version, (4, 2))
+
+
+def keeps_data_source_reads(spark: SparkSession) -> bool:
+    """Whether rows of a Python data source stay those first computed; before 4.1 its reader is made anew each time.
+
+    Spark: ``PythonDataSourceV2.getOrCreateReadInfo``.
+    """
+    return is_at_least(spark.version, (4, 1))
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:

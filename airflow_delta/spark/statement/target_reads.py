@@ -37,6 +37,7 @@ from airflow_delta.spark.io.read_marks import MARK, shown_reads, shows_subquery
 from airflow_delta.spark.io.table_files import READ_MARK
 from airflow_delta.spark.jvm import analyzed_plan, is_connect
 from airflow_delta.spark.session import explained
+from airflow_delta.spark.spark_features import keeps_data_source_reads
 from airflow_delta.spark.statement.format_options import ReadOptions
 from airflow_delta.spark.statement.plan_conditions import conjuncts, members, predicate_in
 
@@ -140,7 +141,7 @@ def at_version_read(
 
 
 _UNKNOWN_VERSION = -1
-"""In place of a version: files of the table are read without its log, so it is unknown whether a retry would read them anew."""
+"""In place of a version: rows are not bound to one, and it is unknown whether a retry would read them anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +205,8 @@ class _Target:
         is_newest = options.changes[1] is None if options.changes else options.version is None and options.timestamp is None
         if not is_newest or not self._is_at(options.path):
             return None
+        if not keeps_data_source_reads(self.spark):
+            return _UNKNOWN_VERSION
         source = table.getClass().getDeclaredField("ds")
         source.setAccessible(True)
         planned = source.get(table).getOrCreateReadInfo("delta", leaf.options(), table.schema(), False)
