@@ -172,7 +172,7 @@ class BoundClauses:
             for position, clause in enumerate(self.clauses)
             if clause.kind in kinds and (clause.not_matched_by_source or not not_matched_by_source)
         ]
-        return F.coalesce(clause_index.isin(positions), F.lit(False))
+        return _is_one_of(clause_index, positions)
 
     def with_generated(self, rows: DataFrame, clause_index: Column, schema: StructType, table: str) -> DataFrame:
         """The rows of new values with generated columns computed from these, where their clause leaves that to the table."""
@@ -194,7 +194,7 @@ class BoundClauses:
     def _leave(self, clause_index: Column, column: str, to: Literal["computed", "numbered"]) -> Column:
         """Whether the clause of this ordinal leaves the column to the table; FALSE for NULL."""
         positions = [position for position, clause in enumerate(self.clauses) if column in getattr(clause, to)]
-        return F.coalesce(clause_index.isin(positions), F.lit(False))
+        return _is_one_of(clause_index, positions)
 
 
 def of_target(name: str) -> str:
@@ -332,6 +332,11 @@ def _spark_type(data_type: DataType) -> SparkType:
 
 def _condition(clause: BoundClause) -> Column:
     return F.lit(True) if clause.condition is None else sql_expression(clause.condition)
+
+
+def _is_one_of(number: Column, numbers: Sequence[int]) -> Column:
+    """Whether a number is one of these; FALSE for NULL. Few calls of the JVM, which there are many of in a small statement."""
+    return reduce(Column.__or__, map(number.eqNullSafe, numbers)) if numbers else F.lit(False)
 
 
 def _first_of(branches: Iterable[tuple[Column, Column]]) -> Column:
