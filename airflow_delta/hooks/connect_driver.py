@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Self
 
 import airflow_delta
-from airflow_delta.hooks.driver_environment import environment_beside_worker
+from airflow_delta.hooks.driver_environment import ending_of, environment_beside_worker
 from airflow_delta.hooks.errors import DriverLostError
 from airflow_delta.jobs.connect_job import ConnectJob
 from airflow_delta.jobs.spec import JobSpec
@@ -43,6 +43,7 @@ class ConnectDriver:
 
     def __init__(self, *, remote: str, settings: Mapping[str, str], env_vars: Mapping[str, str]) -> None:
         self._settings = settings
+        self._is_killed = False
         environment = environment_beside_worker()
         package = str(Path(airflow_delta.__file__).parents[1])
         path = os.pathsep.join([package, *filter(None, [environment.get("PYTHONPATH")])])
@@ -78,11 +79,18 @@ class ConnectDriver:
         for line in self._process.stdout:
             _logger.info("%s", line.rstrip())
         exit_code = self._process.wait()
-        detail = f"its process beside the worker ended with exit code {exit_code}"
-        return DriverLostError(table=spec.statement.table, detail=detail) if exit_code else None
+        if not exit_code:
+            return None
+        detail = f"its process beside the worker ended ({ending_of(exit_code)})"
+        if self._is_killed:
+            detail = f"the task was told to end, for which {detail}"
+        elif exit_code == os.EX_TEMPFAIL:
+            detail = f"{detail}, as it was told to by another process"
+        return DriverLostError(table=spec.statement.table, detail=detail)
 
     def kill(self) -> None:
         """End it, and with it what it runs on the server; does nothing when it has ended."""
+        self._is_killed = True
         self._process.terminate()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(GRACE)

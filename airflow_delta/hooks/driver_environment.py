@@ -55,6 +55,11 @@ def environment_beside_worker() -> dict[str, str]:
     return driver_environment(os.environ, further=conf.get("delta", SETTING, fallback="").split(","))
 
 
+def ending_of(code: int) -> str:
+    """How a process ended that returned this, which is not 0; a negative number is that of a signal."""
+    return f"exit code {code}" if code > 0 else f"it was killed by {signal.Signals(-code).name}"
+
+
 class DriverSubmitHook(SparkSubmitHook):
     """Upstream's hook, which starts ``spark-submit`` with the environment of a driver where it would pass on all of its own."""
 
@@ -72,9 +77,7 @@ class DriverSubmitHook(SparkSubmitHook):
     def ending(self) -> str | None:
         """How ``spark-submit`` ended; None when it ended well, or was not started."""
         code = None if self._submit_sp is None else self._submit_sp.returncode
-        if not code:
-            return None
-        return f"exit code {code}" if code > 0 else f"it was killed by {signal.Signals(-code).name}"
+        return ending_of(code) if code else None
 
     def submit(self, application: str = "", **kwargs: Any) -> str | None:
         """Run ``spark-submit`` to its end. The arguments are upstream's."""

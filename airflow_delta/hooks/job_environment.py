@@ -32,6 +32,12 @@ def credentials_for_the_driver(hook: DeltaHook, target: SparkTarget) -> Iterator
             hook.delta_conn_id,
         )
         options = {}
+    elif options and target.remote is not None:
+        _logger.info(
+            "The storage options of the connection %s reach the driver alone: the server of Spark Connect and its Python "
+            "workers access the tables by an identity of their own",
+            hook.delta_conn_id,
+        )
     entries = environment_of(options)
     former = {name: os.environ.get(name) for name in entries}
     os.environ.update(entries)

@@ -5,6 +5,7 @@ import logging
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -49,6 +50,14 @@ def test_a_driver_on_the_cluster_gets_none_and_the_log_says_so(hook, caplog, mas
     with caplog.at_level(logging.WARNING), credentials_for_the_driver(hook, target(master, is_cluster_mode=True)):
         assert dict(os.environ) == before
     assert "The storage options of the connection lake are not passed on" in caplog.text
+    assert "hunter2" not in caplog.text
+
+
+def test_a_server_of_spark_connect_gets_none_and_the_log_says_so(hook, caplog):
+    over = replace(target("sc://spark:15002"), remote="sc://spark:15002/;token=sesame")
+    with caplog.at_level(logging.INFO), credentials_for_the_driver(hook, over):
+        assert VARIABLE in os.environ
+    assert "The storage options of the connection lake reach the driver alone" in caplog.text
     assert "hunter2" not in caplog.text
 
 
