@@ -11,6 +11,7 @@ from airflow_delta.core.statements import MatchedUpdate, MergeStatement, NotMatc
 from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.jobs.run import run
 from airflow_delta.jobs.spec import JobSpec
+from tests.spark.sessions import new_session
 
 ADD_UP = (MatchedUpdate(assignments={"flights": "target.flights + source.flights"}), NotMatchedInsert())
 
@@ -42,7 +43,7 @@ def race(spark, tmp_path, monkeypatch):
         documents = [None] * len(specs)
 
         def work(number):
-            documents[number] = run(spark.newSession(), specs[number])
+            documents[number] = run(new_session(spark), specs[number])
 
         threads = [threading.Thread(target=work, args=(number,)) for number in range(len(specs))]
         for thread in threads:

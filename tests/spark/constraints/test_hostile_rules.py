@@ -19,7 +19,7 @@ from airflow_delta.spark.constraints.violations import readable
 from airflow_delta.spark.errors import TableRuleRefusedError
 from airflow_delta.spark.io.scan import read_table
 from airflow_delta.spark.schema_conversion import to_spark
-from tests.spark.needs import needs_doubled_quotes
+from tests.spark.needs import looks_into_the_jvm, needs_doubled_quotes
 
 TABLE = "s3://lake/flights"
 COLUMNS = StructType((StructField("id", LONG), StructField("s", STRING)))
@@ -228,6 +228,7 @@ def test_no_code_is_loaded_that_a_type_names(spark, table, create, tmp_path, mon
     assert not (tmp_path / "ran").exists()
 
 
+@looks_into_the_jvm
 def test_every_permitted_function_is_a_built_in_one_of_spark_or_unknown_to_it(spark):
     catalog = spark._jsparkSession.sessionState().catalog()
     found = {name: catalog.lookupBuiltinOrTempFunction(name) for name in FUNCTIONS}

@@ -12,6 +12,7 @@ from airflow_delta.core.statements import UPSERT, MergeStatement, SqlSource, Wri
 from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.write.write import write
+from tests.spark.sessions import new_session
 
 COMMIT_TIMEOUT = 300
 
@@ -39,7 +40,7 @@ def at_once(spark, table):
         def held(statement):
             log = DeltaLog.for_table(table, store=InterruptedStore(table, lambda: barrier.wait(COMMIT_TIMEOUT)))
             run_one = write if isinstance(statement, WriteStatement) else merge
-            return run_one(spark.newSession(), log, statement)
+            return run_one(new_session(spark), log, statement)
 
         with ThreadPoolExecutor() as threads:
             return sorted(threads.map(held, statements), key=lambda result: result.version)

@@ -10,6 +10,7 @@ import pytest
 
 from airflow_delta.spark.io import map_files as module
 from airflow_delta.spark.io.map_files import map_files
+from tests.spark.needs import looks_into_the_jvm
 
 
 class Paths:
@@ -36,18 +37,21 @@ def by_task(rows):
     return [[row.path for row in task] for task in rows.rdd.glom().collect()]
 
 
+@looks_into_the_jvm
 def test_each_task_has_its_files_in_their_order(spark):
     expected = [["file-0"], ["file-1", "file-2", "file-3"], ["file-4"]]
     for size in (0, 100_000):
         assert by_task(mapped(spark, [0, 1, 1, 1, 2], size=size)) == expected
 
 
+@looks_into_the_jvm
 @pytest.mark.parametrize("size", [1_000, 36_000_000, 10**12])
 def test_spark_takes_the_rows_for_as_large_as_they_are_up_to_what_anybody_broadcasts(spark, size):
     known = min(size, 1 << 30)
     assert known / 1.5 <= estimated_bytes(mapped(spark, [0, 0, 1, 2], size=size)) <= known * 1.5
 
 
+@looks_into_the_jvm
 def test_files_that_are_too_many_for_one_function_travel_in_several(spark, monkeypatch):
     monkeypatch.setattr(module, "_FUNCTION_BYTES", 2_000)
     made = []

@@ -14,6 +14,7 @@ from airflow_delta.spark.change_feed.read import read_changes
 from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.io.scan import read_table
 from airflow_delta.spark.write.write import write
+from tests.spark.needs import looks_into_the_jvm
 from tests.spark.session_settings import session_settings
 
 ROWS = 300_000
@@ -38,6 +39,7 @@ def joined(spark, rows, limit):
     return {kind for kind in ("SortMergeJoin", "BroadcastHashJoin") if kind in plan}
 
 
+@looks_into_the_jvm
 def test_a_table_that_workers_read_is_broadcast_only_where_it_is_small(spark, log):
     snapshot = log.refresh()
     for rows in (read_table(spark, snapshot), read_changes(spark, log, 1)):

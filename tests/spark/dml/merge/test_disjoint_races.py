@@ -18,6 +18,7 @@ from airflow_delta.core.statements import (
 )
 from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.spark.optimize.optimize import optimize
+from tests.spark.sessions import new_session
 
 JOBS, KEYS_OF_A_JOB = 4, 10
 HELD_SECONDS = 300
@@ -51,7 +52,7 @@ def run_all(spark, run_merge, held):
 
         def one(merge):
             log = held(lambda: barrier.wait(HELD_SECONDS))
-            return run_merge(**merge, log=log, session=spark.newSession())
+            return run_merge(**merge, log=log, session=new_session(spark))
 
         with ThreadPoolExecutor(len(merges)) as threads:
             return sorted(threads.map(one, merges), key=lambda result: result.version)

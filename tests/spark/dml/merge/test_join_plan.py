@@ -10,6 +10,7 @@ from airflow_delta.core.statements import MatchedUpdate, MergeStatement, NotMatc
 from airflow_delta.spark.dml.merge.join import join
 from airflow_delta.spark.dml.merge.plan import plan_merge
 from airflow_delta.spark.io.row_cache import RowCache
+from tests.spark.needs import looks_into_the_jvm
 
 UPDATE, INSERT, DELETE = MatchedUpdate(assignments={"v": "source.v"}), NotMatchedInsert(), NotMatchedBySourceDelete()
 SMALL = "SELECT id, 'x' AS v FROM range(100)"
@@ -26,6 +27,7 @@ def planned(spark, table, query, clauses, on="target.id = source.id"):
     return snapshot, plan_merge(snapshot, (), spark=spark, statement=statement, origin=Origin(), cache=cache)
 
 
+@looks_into_the_jvm
 @pytest.mark.parametrize(
     ("query", "clauses", "expected"),
     [

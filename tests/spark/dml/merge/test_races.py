@@ -15,6 +15,7 @@ from airflow_delta.core.statements import MatchedDelete, MatchedUpdate, NotMatch
 from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.spark.statement import conflict_retry
 from tests.spark.needs import looks_into_the_jvm
+from tests.spark.sessions import new_session
 
 ADD = MatchedUpdate(assignments={"v": "target.v + source.v"})
 DAYS = pa.table({"id": [1, 2, 3, 4], "day": ["mon", "mon", "tue", "tue"], "v": [10, 20, 30, 40]})
@@ -47,7 +48,7 @@ def run_both(spark, run_merge, interrupted):
         barrier = threading.Barrier(len(merges))
 
         def held(merge):
-            return run_merge(**merge, log=interrupted(lambda: barrier.wait(COMMIT_TIMEOUT)), session=spark.newSession())
+            return run_merge(**merge, log=interrupted(lambda: barrier.wait(COMMIT_TIMEOUT)), session=new_session(spark))
 
         with ThreadPoolExecutor() as threads:
             return sorted(threads.map(held, merges), key=lambda result: result.version)

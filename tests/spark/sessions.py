@@ -1,0 +1,15 @@
+"""Further sessions of the Spark that the tests run on."""
+
+from pyspark.sql import SparkSession
+
+from airflow_delta.shipping.connect import add_code
+from airflow_delta.spark.jvm import is_connect
+
+
+def new_session(spark):
+    """A session with settings and views of its own, for another thread."""
+    if not is_connect(spark):
+        return spark.newSession()
+    session = SparkSession.builder.remote(f"sc://{spark.client._builder.endpoint}").create()
+    add_code(session)
+    return session
