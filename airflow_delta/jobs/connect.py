@@ -4,7 +4,13 @@ The operator writes one line to its standard input, a ``ConnectJob``, and then h
 gone, and the driver ends. The server's URL is in ``SPARK_REMOTE``.
 """
 
+# ruff: noqa: E402 - see the first line of code
+
 from __future__ import annotations
+
+import gc
+
+gc.disable()  # nothing of what is imported is garbage, and looking for it takes a tenth of the time
 
 import json
 import os
@@ -24,6 +30,8 @@ from airflow_delta.jobs.redaction import redact
 from airflow_delta.jobs.result import ResultDocument, write_result
 from airflow_delta.jobs.run import run, typed_error
 from airflow_delta.jobs.spec import JobSpec
+
+gc.enable()
 
 _GRACE = 5.0
 """Seconds that the process has to end by itself."""
