@@ -10,13 +10,17 @@ from airflow_delta.core.actions import ADD_FILE
 from airflow_delta.core.actions.file_actions import DELETION_VECTOR
 from airflow_delta.core.data_files.wide_bounds import with_wide_bounds
 from airflow_delta.core.log.record_counts import NUM_RECORDS, with_record_counts
+from airflow_delta.core.schema import StructType
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.table_features.feature import DELETION_VECTORS, reader_features
+from airflow_delta.spark.io.small_work import done_here, is_done_here
 from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.io.worker_values import to_ipc, typed_worker_errors
 from airflow_delta.spark.rewrite.deletion_vector_worker import RESULT, RESULT_DDL, DeletionVectorWorker
 
+_NO_COLUMNS = StructType(())
+_POSITION_BYTES = 12
 _ENABLED = "delta.enableDeletionVectors"
 
 
@@ -38,11 +42,15 @@ def write_deletion_vectors(
         deleted: ``FILE`` and ``ROW`` of the rows to delete, in this order; all of a file in one partition.
         staging: Where the deletion vectors are written.
     """
+    counted = with_record_counts(files, ["path", "deletion_vector", NUM_RECORDS.name])
     worker = DeletionVectorWorker(
         table=TableFiles.of(snapshot),
         directory=staging.name,
-        files=to_ipc(with_record_counts(files, ["path", "deletion_vector", NUM_RECORDS.name]).append_column("file", numbers)),
+        files=to_ipc(counted.append_column("file", numbers)),
     )
+    rows = counted[NUM_RECORDS.name]
+    if not rows.null_count and is_done_here(deleted.sparkSession, _NO_COLUMNS, _POSITION_BYTES * pc.sum(rows).as_py()):
+        return done_here(worker, deleted.toArrow().to_batches(), RESULT).sort_by("file")
     with typed_worker_errors():
         return deleted.mapInArrow(worker, RESULT_DDL).toArrow().cast(RESULT).sort_by("file")
 

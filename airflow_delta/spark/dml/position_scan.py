@@ -69,14 +69,14 @@ class PositionScan:
                     yield rows.filter(self._passing(self.key_filter, rows))
             elif keys is None:
                 yield from self._read(files, most_rows=_STREAMED_ROWS)
-            elif self.unless is None and all(map(_is_plain, self._schema.types)):
-                yield from _with_keys(keys, self._schema, self._read(files, most_rows=_STREAMED_ROWS))
+            elif self.unless is None and all(map(_is_plain, self.schema.types)):
+                yield from _with_keys(keys, self.schema, self._read(files, most_rows=_STREAMED_ROWS))
             else:
                 for rows in self._read(files):
                     yield rows.take(self._positions(keys, rows))
 
     @property
-    def _schema(self) -> pa.Schema:
+    def schema(self) -> pa.Schema:
         """Of the batches that leave: ``columns``, ``FILE`` and ``ROW``."""
         return pa.schema([*arrow_schema(self.columns), pa.field(FILE, pa.int32()), pa.field(ROW, pa.int64())])
 
@@ -84,7 +84,7 @@ class PositionScan:
         """The rows of these files, whatever their keys; ``most_rows`` in a batch."""
         batch_rows = min(most_rows, max(_BATCH_VALUES // max(len(self.columns.fields), 1), _MIN_BATCH_ROWS))
         read = StructType((*self.columns.fields, *(self.row_ids.fields if self.row_ids else ())))
-        reader, schema = self.table.rows(read, batch_rows=batch_rows, with_row_index=True), self._schema
+        reader, schema = self.table.rows(read, batch_rows=batch_rows, with_row_index=True), self.schema
         for file in files.to_pylist():
             for batch in reader.of(file["path"], dict(file["partition_values"]), hidden_by=file["deletion_vector"]):
                 kept = batch if self.where is None else batch.filter(self.where)

@@ -24,9 +24,10 @@ from airflow_delta.spark.dml.key_filter import KeyFilter
 from airflow_delta.spark.dml.position_scan import FILE, POSITIONED, ROW, PositionScan
 from airflow_delta.spark.io.arrow_scan import estimated_size
 from airflow_delta.spark.io.file_tasks import share_of, tasks_of_files
-from airflow_delta.spark.io.map_files import map_files
+from airflow_delta.spark.io.map_files import all_files, map_files
 from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.io.shared_bytes import share
+from airflow_delta.spark.io.small_work import done_here, is_done_here
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.io.worker_values import to_ipc, typed_worker_errors
 from airflow_delta.spark.schema_conversion import quoted, to_spark
@@ -177,6 +178,11 @@ def scan_positions(
         row_ids=RowIds.from_configuration(snapshot.metadata.configuration) if columns.find(ROW_ID) else None,
     )
     numbered = files.append_column(FILE, pa.array(np.arange(len(files)), pa.int32())).select([*POSITIONED, "size"])
+    size = estimated_size(files, snapshot.schema, columns)
+    if is_done_here(spark, columns, size):
+        shares, task = all_files(numbered.select(POSITIONED))
+        worker = scan(shares=shares)
+        return spark.createDataFrame(done_here(worker, [task], worker.schema), schema)
     large_first = numbered.sort_by([("size", "descending")])  # that no large one is begun when all others are done
     return map_files(
         spark,
@@ -184,5 +190,5 @@ def scan_positions(
         tasks_of_files(spark, large_first, share=share_of(columns, snapshot.schema)),
         lambda shares: scan(shares=shares),
         schema,
-        size=estimated_size(files, snapshot.schema, columns),
+        size=size,
     )

@@ -22,6 +22,8 @@ _FEW_FILES = 64
 
 def file_task_count(spark: SparkSession, files: pa.Table, *, share: float = 1.0) -> int:
     """How many tasks share these files (``size`` in bytes), of whose bytes a part is read."""
+    if len(files) == 1:  # whatever the number of cores, for which a server would have to be asked
+        return 1
     return task_count(file_work(files["size"], share).sum(), len(files), cores(spark))
 
 

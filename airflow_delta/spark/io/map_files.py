@@ -108,6 +108,12 @@ def map_files(
     return reduce(DataFrame.unionAll, frames)
 
 
+def all_files(files: pa.Table) -> tuple[FileShares, pa.RecordBatch]:
+    """All files as the share of one task, and the number of that task, for a worker's function in this process."""
+    shares = FileShares(files=_as_bytes(files, np.zeros(len(files), np.int64)), stride=1)
+    return shares, pa.RecordBatch.from_pydict({"id": pa.array([0], pa.int64())})
+
+
 def _numbers(spark: SparkSession, tasks: int, size: int) -> tuple[DataFrame, int]:
     """One number for each task, in a partition of its own, which Spark takes for so many bytes; and the distance of two."""
     wanted = min(size, _MOST_BYTES) / tasks / _NUMBER_BYTES

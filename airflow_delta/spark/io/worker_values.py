@@ -62,7 +62,7 @@ def typed_worker_errors() -> Iterator[None]:
     """
     try:
         yield
-    except (PySparkException, Py4JJavaError) as error:
+    except (PySparkException, Py4JJavaError, RuntimeError) as error:  # the last from a worker's function in this process
         for line in str(error).splitlines():
             _, mark, text = line.partition(_MARK)
             typed = DeltaError.from_json(json.loads(text)) if mark else None

@@ -25,8 +25,10 @@ from airflow_delta.core.data_files import StatisticsSelection
 from airflow_delta.core.data_files.compression import codec_for_arrow
 from airflow_delta.core.data_files.row_ids import RowIds
 from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.spark.io.arrow_scan import estimated_size
 from airflow_delta.spark.io.file_tasks import spread_by_file
 from airflow_delta.spark.io.map_files import map_files
+from airflow_delta.spark.io.small_work import done_here, is_done_here
 from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.io.tasks import file_work, packed, task_count
 from airflow_delta.spark.io.worker_values import to_ipc, typed_worker_errors
@@ -120,6 +122,9 @@ class FileRewrite:
         )
         # Spark parses the names of what it maps: dots and backticks would be syntax.
         plainly_named = ordered.toDF(*map(str, range(len(ordered.columns))))
+        schema = self.snapshot.schema
+        if is_done_here(changes.sparkSession, schema, estimated_size(inputs, schema, schema)):
+            return self._rewritten(done_here(worker, plainly_named.toArrow().to_batches(), RESULT), clock)
         return self._rewritten(plainly_named.mapInArrow(worker, RESULT_DDL), clock)
 
     @property
@@ -145,10 +150,10 @@ class FileRewrite:
     def _numbered(inputs: pa.Table, outputs: pa.Array) -> pa.Table:
         return inputs.select(INPUT_COLUMNS).append_column(OUTPUT, outputs)
 
-    def _rewritten(self, rewritten: DataFrame, clock: Clock) -> Rewritten:
+    def _rewritten(self, rewritten: DataFrame | pa.Table, clock: Clock) -> Rewritten:
         """What the workers made, as the log takes it."""
         with typed_worker_errors():
-            results = rewritten.toArrow().cast(RESULT)
+            results = rewritten if isinstance(rewritten, pa.Table) else rewritten.toArrow().cast(RESULT)
         read, written, changed = (sum(results[name].to_pylist()) for name in ("rows_read", "rows_written", "change_rows"))
         files, change_files = (results.filter(results[name].is_valid()).sort_by("output") for name in ("path", "change_path"))
         return Rewritten(

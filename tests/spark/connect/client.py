@@ -30,6 +30,7 @@ from airflow_delta.jobs.spec import JobSpec  # noqa: E402
 from airflow_delta.shipping.connect import add_code  # noqa: E402
 from airflow_delta.spark import DeltaTable, delta_writer  # noqa: E402
 from airflow_delta.spark.change_feed.read import read_changes  # noqa: E402
+from airflow_delta.spark.io import small_work  # noqa: E402
 
 
 def rows(frame):
@@ -59,7 +60,9 @@ def every_statement(spark, place):
     merge = table().alias("birds").merge(source, F.col("birds.id") == F.col("news.id"))
     merge = merge.whenMatchedUpdate(F.col("news.id") > 1, {"name": F.upper(F.col("news.name"))})
     merge = merge.whenNotMatchedInsert(values={"id": "news.id", "name": "news.name"})
+    here, small_work.MOST_BYTES = small_work.MOST_BYTES, -1  # as if it were large, by Python workers
     note("merge result", rows(merge.whenNotMatchedBySourceDelete(F.col("birds.name") == "swan").execute()))
+    small_work.MOST_BYTES = here
     note("merge")
     birds = table()
     shown = birds.toDF()

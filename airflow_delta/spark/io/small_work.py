@@ -1,0 +1,57 @@
+"""Small work over Spark Connect, which this process does itself.
+
+A server starts Python workers for each session anew, and ends them with it: seconds, where reading and writing some files takes
+milliseconds. The functions are those of the workers, and this process has the access to the table that committing takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from airflow_delta.core.schema import DecimalType, StructType
+from airflow_delta.core.schema.data_types import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGERS,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+)
+from airflow_delta.spark.io.worker_values import typed_worker_errors
+from airflow_delta.spark.jvm import is_connect
+
+Batches: TypeAlias = Iterator[pa.RecordBatch]
+
+MOST_BYTES = 8 << 20
+"""In memory; they are sent to the server, or come from it, more than once."""
+
+_PLAIN = frozenset({BINARY, BOOLEAN, DATE, DOUBLE, FLOAT, *INTEGERS, STRING, TIMESTAMP, TIMESTAMP_NTZ})
+_NOT_PLAIN = frozenset({"__CHAR_VARCHAR_TYPE_STRING", "__COLLATIONS"})
+
+
+def is_done_here(spark: SparkSession, columns: StructType, size: int) -> bool:
+    """Whether work on these columns, of so many bytes, is done by this process rather than by Python workers.
+
+    Only where Arrow and Spark mean the same by every type; other types are left to the workers, whatever their size.
+    """
+    return (
+        is_connect(spark)
+        and size <= MOST_BYTES
+        and all(
+            (field.type in _PLAIN or isinstance(field.type, DecimalType)) and _NOT_PLAIN.isdisjoint(field.metadata)
+            for field in columns.fields
+        )
+    )
+
+
+def done_here(worker: Callable[[Batches], Batches], batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    """What a worker makes of one partition. Raises as the worker does."""
+    with typed_worker_errors():
+        return pa.Table.from_batches(worker(iter(batches)), schema)

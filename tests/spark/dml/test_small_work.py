@@ -1,0 +1,110 @@
+"""Small statements over Spark Connect do the work of Python workers in this process; with the same rows, files and errors."""
+
+from pathlib import Path
+
+import pytest
+
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import CorruptDataFileError
+from airflow_delta.core.schema import StructField, StructType
+from airflow_delta.core.schema.data_types import LONG, STRING, VARIANT
+from airflow_delta.core.statements import UPSERT, DeleteStatement, MergeStatement, SqlSource, UpdateStatement
+from airflow_delta.core.table_changes import NewTable
+from airflow_delta.spark.change_feed.read import read_changes
+from airflow_delta.spark.dml.delete import delete
+from airflow_delta.spark.dml.merge.merge import merge
+from airflow_delta.spark.dml.update import update
+from airflow_delta.spark.io import small_work
+
+SCHEMA = StructType((StructField("id", LONG), StructField("name", STRING), StructField("at", STRING)))
+ROWS = "SELECT id, concat('bird ', id) AS name, IF(id < 6, 'sea', 'wood') AS at FROM range(10)"
+FEED = "delta.enableChangeDataFeed"
+
+
+@pytest.fixture
+def here(monkeypatch, spark):
+    """A session as of Spark Connect, without Python workers."""
+    monkeypatch.setattr(small_work, "is_connect", lambda _: True)
+
+    def refuse(*_):
+        raise AssertionError("a Python worker was asked for")
+
+    monkeypatch.setattr(type(spark.range(1)), "mapInArrow", refuse)
+
+
+def make(write_rows, table, **properties):
+    log = DeltaLog.for_table(table)
+    log.create(NewTable(schema=SCHEMA, partition_columns=("at",), properties=properties))
+    write_rows(ROWS)
+    return log
+
+
+def change(spark, log, table):
+    """A row updated in its place, one in another partition, one inserted, one updated, one deleted."""
+    news = SqlSource("VALUES (4L, 'new', 'sea'), (5L, 'moved', 'wood'), (12L, 'fresh', 'wood') AS t(id, name, at)")
+    merged = merge(spark, log, MergeStatement(table=table, source=news, on="target.id = source.id", clauses=UPSERT))
+    update(spark, log, UpdateStatement(table=table, where="id % 7 = 0", assignments={"name": "upper(name)"}))
+    delete(spark, log, DeleteStatement(table=table, where="length(name) = 6 AND id > 7"))
+    return merged
+
+
+CHANGED = [
+    *[(0, "BIRD 0", "sea"), (1, "bird 1", "sea"), (2, "bird 2", "sea"), (3, "bird 3", "sea"), (4, "new", "sea")],
+    *[(5, "moved", "wood"), (6, "bird 6", "wood"), (7, "BIRD 7", "wood"), (12, "fresh", "wood")],
+]
+
+
+@pytest.mark.parametrize("properties", [{}, {"delta.enableDeletionVectors": "true"}], ids=["rewritten", "deletion vectors"])
+def test_statements_leave_the_same_rows_without_a_python_worker(spark, write_rows, table, duckdb_connection, here, properties):
+    log = make(write_rows, table, **properties)
+    merged = change(spark, log, table)
+    read = duckdb_connection.sql(f"""SELECT id, name, "at" FROM delta_scan('{table}') ORDER BY id""").fetchall()
+    assert read == CHANGED
+    counts = {name: merged.metrics[f"numTargetRows{name}"] for name in ("Inserted", "Updated", "Deleted")}
+    assert counts == {"Inserted": 1, "Updated": 2, "Deleted": 0}
+
+
+def test_they_leave_the_same_change_feed(spark, table, monkeypatch):
+    feeds = []
+    for place, is_connect in ((table, False), (f"{table}-here", True)):
+        log = DeltaLog.for_table(place)
+        log.create(NewTable(schema=SCHEMA, partition_columns=("at",), properties={FEED: "true"}))
+        merge(spark, log, MergeStatement(table=place, source=SqlSource(ROWS), on="target.id = source.id", clauses=UPSERT))
+        with monkeypatch.context() as patched:
+            patched.setattr(small_work, "is_connect", lambda _, answer=is_connect: answer)
+            change(spark, log, place)
+        changes = read_changes(spark, log, 2, log.refresh().version).select("id", "name", "at", "_change_type")
+        feeds.append(sorted(map(tuple, changes.collect())))
+    assert feeds[0] == feeds[1]
+    assert len(feeds[0]) == 11
+
+
+def test_a_missing_data_file_is_the_error_that_a_worker_would_raise(spark, write_rows, table, here):
+    log = make(write_rows, table)
+    for path in Path(table).rglob("*.parquet"):
+        path.unlink()
+    with pytest.raises(CorruptDataFileError) as failed:
+        delete(spark, log, DeleteStatement(table=table, where="length(name) = 6"))
+    assert "the file does not exist" in str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("column", "size", "expected"),
+    [
+        (StructField("v", LONG), small_work.MOST_BYTES, True),
+        (StructField("v", LONG), small_work.MOST_BYTES + 1, False),
+        (StructField("v", VARIANT), 1, False),
+        (StructField("v", StructType((StructField("w", LONG),))), 1, False),
+        (StructField("v", STRING, metadata={"comment": "the name"}), 1, True),
+        (StructField("v", STRING, metadata={"__CHAR_VARCHAR_TYPE_STRING": "char(3)"}), 1, False),
+        (StructField("v", STRING, metadata={"__COLLATIONS": {"v": "spark.UTF8_LCASE"}}), 1, False),
+    ],
+    ids=["small", "large", "variant", "nested", "with a comment", "padded", "with a collation"],
+)
+def test_only_small_work_on_plain_columns_is_done_here(monkeypatch, column, size, expected):
+    monkeypatch.setattr(small_work, "is_connect", lambda _: True)
+    assert small_work.is_done_here(None, StructType((column,)), size) is expected
+
+
+def test_a_classic_session_leaves_all_work_to_its_workers(spark):
+    assert not small_work.is_done_here(spark, StructType((StructField("v", LONG),)), 1)
