@@ -39,7 +39,6 @@ from airflow_delta.core.schema import StructField, StructType
 from airflow_delta.core.schema.column_mapping import MappingMode
 from airflow_delta.core.schema.data_types import VOID
 from airflow_delta.core.storage.log_store import LogStore
-from airflow_delta.spark.errors import StagedFilesError
 from airflow_delta.spark.io.all_nullable import all_nullable
 from airflow_delta.spark.io.jvm_sink import fit_for_jvm
 from airflow_delta.spark.io.row_sink import write_files
@@ -134,10 +133,7 @@ class RowCache:
             aggregates={_ROWS: F.count(F.lit(1))},
             configuration=_NO_STATISTICS,
         )
-        found = pc.sum(written.files["num_records"]).as_py() or 0
-        if found != written.observed[_ROWS]:
-            detail = f"Spark wrote {written.observed[_ROWS]} rows, but the {len(written.files)} files found hold {found}"
-            raise StagedFilesError(table=staging.table_uri, detail=detail)
+        written.count(_ROWS, table=staging.table_uri)
         kept = read_files(rows.sparkSession, _scanned(written.files), self._files(schema))
         columns = (F.col(str(position)) if str(position) in schema.names else F.lit(None) for position in range(len(shown)))
         named = zip(columns, shown, strict=True)

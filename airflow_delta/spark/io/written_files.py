@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_delta.spark.errors import StagedFilesError
 
 WRITTEN_FILE = pa.schema(
     [
@@ -33,3 +36,19 @@ class WrittenFiles:
 
     files: pa.Table
     observed: Mapping[str, Any]
+
+    def count(self, observed: str, *, table: str) -> int:
+        """How many rows are in the files.
+
+        Args:
+            observed: Name of the aggregate that counted those that went in.
+            table: URI, for the error.
+
+        Raises:
+            StagedFilesError: Others went in.
+        """
+        in_files: int = pc.sum(self.files["num_records"]).as_py() or 0
+        if in_files != self.observed[observed]:
+            detail = f"Spark wrote {self.observed[observed]} rows, but the {len(self.files)} files found hold {in_files}"
+            raise StagedFilesError(table=table, detail=detail)
+        return in_files

@@ -101,7 +101,7 @@ def write_rows(
     adds = _described(written.files, partitions, staging.table_uri, ADD_FILE, data_change=data_change)
     return StagedRows(
         adds=adds,
-        rows=_counted(written, staging),
+        rows=written.count(_ROWS, table=staging.table_uri),
         observed={name: written.observed[name] for name in observed or {}},
     )
 
@@ -123,7 +123,7 @@ def write_change_rows(frame: DataFrame, staging: StagingArea, metadata: Metadata
     """
     kind = StructType((CHANGE_TYPE_FIELD,))
     written, partitions = _write_through_sink(frame, staging.changes, metadata, folder=folder, aggregates={}, extra=kind)
-    _counted(written, staging)
+    written.count(_ROWS, table=staging.table_uri)
     return _described(written.files, partitions, staging.table_uri, CHANGE_FILE, data_change=False)
 
 
@@ -160,15 +160,6 @@ def _write_through_sink(
         rows_per_file=rows_per_file,
     )
     return written, transport.understood(written.observed.get(_PARTITIONS, ()), staging.table_uri)
-
-
-def _counted(written: WrittenFiles, staging: StagingArea) -> int:
-    """How many rows are in the files. Raises ``StagedFilesError`` if others went in."""
-    in_files: int = pc.sum(written.files["num_records"]).as_py() or 0
-    if in_files != written.observed[_ROWS]:
-        detail = f"Spark wrote {written.observed[_ROWS]} rows, but the {len(written.files)} files found hold {in_files}"
-        raise StagedFilesError(table=staging.table_uri, detail=detail)
-    return in_files
 
 
 def _directory_column(schema: StructType) -> str:
