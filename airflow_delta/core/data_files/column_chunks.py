@@ -6,6 +6,7 @@ Specification: apache/parquet-format, src/main/thrift/parquet.thrift; fields of 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -113,15 +114,16 @@ class Footer:
 
     @cached_property
     def columns(self) -> Mapping[str, Struct]:
-        """The SchemaElement of each column that is no struct, list or map, by its name."""
-        found: dict[str, Struct] = {}
+        """The SchemaElement of each column that is no struct, list or map, by its name, which no other column has."""
+        found: list[tuple[str, Struct, bool]] = []
         below = 0
         for element in self.file[_SCHEMA].value.values[1:]:
             children = element[_NUM_CHILDREN].value if _NUM_CHILDREN in element else 0
-            if not below and not children:
-                found[element[_NAME].value.decode()] = element
+            if not below:
+                found.append((element[_NAME].value.decode(), element, not children))
             below = max(0, below - 1) + children
-        return found
+        counts = Counter(name for name, _, _ in found)
+        return {name: element for name, element, is_leaf in found if is_leaf and counts[name] == 1}
 
     def chunks(self, group: Struct) -> Mapping[str, Struct]:
         """The ColumnChunk of each of the ``columns`` in a row group."""

@@ -189,6 +189,15 @@ def test_nothing_of_the_old_calendar_is_kept(tmp_path, key_values):
     assert kept_of(path, "i") is None
 
 
+def test_a_name_that_two_columns_of_the_file_have_is_not_kept(tmp_path):
+    path = str(tmp_path / "twice.parquet")
+    columns = [ALL[name].combine_chunks() for name in ("i", "d", "d", "b")]
+    pq.write_table(pa.Table.from_arrays(columns, names=["i", "d", "d", "b"]), path, store_schema=False)
+    schema = StructType(tuple(field for field in SCHEMA.fields if field.name in ("i", "d", "b")))
+
+    assert kept_of(path, "i", schema=schema).rest.names == ("i", "d")
+
+
 def test_another_number_of_rows_makes_no_file(source, tmp_path):
     kept = kept_of(source, "i")
     for rows in (ROWS - 1, 1_000):
