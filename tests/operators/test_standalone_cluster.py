@@ -174,7 +174,7 @@ def test_operators_do_and_report_on_the_cluster_what_they_do_and_report_locally(
     for name, make in steps.items():
         tasks = cluster.finished_tasks()
         there = run_task(partial(make, tables, spark_on("spark_cluster")), dag_id=f"{name}_there")
-        assert cluster.finished_tasks() > tasks
+        assert name == "vacuum" or cluster.finished_tasks() > tasks  # few files are the driver's own work
         here = run_task(partial(make, tmp_path / "local", spark_on("spark_local")), dag_id=f"{name}_here")
         assert reported(there) == reported(here)
         assert there.state == "success"
