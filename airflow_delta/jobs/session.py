@@ -13,6 +13,8 @@ DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
     # ``${env:NAME}`` in a text means these characters, never the driver's environment or settings.
     "spark.sql.variable.substitute": "false",
+    # What writes need, and Spark before 4.2 takes from the session alone: a copy of it would do otherwise.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Rewrites live in Python workers, outside the heap; 10 % on top of the heap (the default) gets containers killed.
     # Not spark.executor.pyspark.memory: it limits address space, which Arrow reserves far beyond what it uses.
     "spark.executor.memoryOverheadFactor": "0.4",
