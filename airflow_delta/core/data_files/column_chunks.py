@@ -37,7 +37,7 @@ NOT_UNDERSTOOD: Final = (ArithmeticError, AttributeError, LookupError, TypeError
 """What a footer may raise here that is not as it should be."""
 
 _TAIL_BYTES = 8  # the length of the footer, and the magic bytes
-_MOST_FOOTER_BYTES = 64 << 20
+_MOST_FOOTER_BYTES = 1 << 20  # read value by value: longer ones would take more time than they save
 _PIECE_BYTES = 8 << 20
 _MOST_ORDINALS = 1 << 15
 
