@@ -61,7 +61,7 @@ def rows(frame):
 def test_the_jvm_and_python_read_the_same(spark, log, monkeypatch, pads, wanted):
     with session_settings(spark, {"spark.sql.readSideCharPadding": pads}):
         assert rows(read_table(spark, log.snapshot())) == sorted(wanted, key=str)
-        monkeypatch.setattr("airflow_delta.spark.io.scan.suits_jvm", lambda _: False)
+        monkeypatch.setattr("airflow_delta.spark.io.scan.suits_jvm", lambda _, **__: False)
         assert rows(read_table(spark, log.snapshot())) == sorted(wanted, key=str)
 
 

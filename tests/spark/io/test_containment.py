@@ -58,7 +58,7 @@ def test_an_allowed_prefix_is_read_by_both_readers(spark, hostile, monkeypatch):
     root = hostile("{outside}/f.parquet")
     table = DeltaTable.forPath(spark, str(root), allowed_prefixes=[str(root.parent / "outside")])
     assert sorted(row.n for row in table.toDF().collect()) == [1, 2, 3, 41, 42]
-    monkeypatch.setattr("airflow_delta.spark.io.scan.suits_jvm", lambda _: False)
+    monkeypatch.setattr("airflow_delta.spark.io.scan.suits_jvm", lambda _, **__: False)
     snapshot = DeltaLog.for_table(str(root), allowed_prefixes=[str(root.parent / "outside")]).snapshot()
     assert sorted(row.n for row in read_table(spark, snapshot).collect()) == [1, 2, 3, 41, 42]
 

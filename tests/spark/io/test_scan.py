@@ -65,7 +65,7 @@ NAMES = [
 @pytest.fixture(params=["jvm", "arrow"])
 def reader(request, monkeypatch):
     """Each test runs with Spark's own reader and with Python workers."""
-    monkeypatch.setattr(scan, "suits_jvm", lambda _uris: request.param == "jvm")
+    monkeypatch.setattr(scan, "suits_jvm", lambda _uris, **__: request.param == "jvm")
     return request.param
 
 

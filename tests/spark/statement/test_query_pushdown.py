@@ -176,7 +176,7 @@ def test_columns_and_conditions_are_those_that_spark_pushes_down(spark, snapshot
 
 @pytest.mark.parametrize("engine", ["jvm", "arrow"])
 def test_every_query_gives_the_rows_that_it_gives_on_whole_tables(spark, snapshots, monkeypatch, engine):
-    monkeypatch.setattr(scan, "suits_jvm", lambda _: engine == "jvm")
+    monkeypatch.setattr(scan, "suits_jvm", lambda _, **__: engine == "jvm")
     views = views_of(spark, snapshots)
     with temporary_views(spark, dict(views)):
         wanted = {text: rows_of(spark.sql(text)) for text in SAME_ROWS}
@@ -188,7 +188,7 @@ def test_files_without_such_rows_and_columns_that_are_not_needed_are_not_read(sp
     views = views_of(spark, snapshots)
     text = "SELECT id FROM sales WHERE day = '2013-11-02' AND id > 2"
     assert len(query_rows(text, views).inputFiles()) == 2
-    monkeypatch.setattr(scan, "suits_jvm", lambda _: False)
+    monkeypatch.setattr(scan, "suits_jvm", lambda _, **__: False)
     read = []
     monkeypatch.setattr(scan, "arrow_scan", lambda *args, needed: read.append(needed) or spark.range(0))
     query_rows("SELECT 1", views)
