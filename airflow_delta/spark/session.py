@@ -26,7 +26,7 @@ def explained(rows: DataFrame) -> str:
 
 
 def session_with(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
-    """A session like this one, in which these settings hold: itself where they do so already, else a copy that nobody else has.
+    """A session like this one, in which these settings hold: itself where they do so already, else a copy of its own.
 
     Only for settings that Spark does not take as an option of the reader or writer. Settings of a session are never changed:
     other threads, and the user's own plans, would see it.

@@ -17,7 +17,7 @@ class Target:
     Attributes:
         ratio: To plain Spark.
         seconds: Of small tables, where plain Spark's time says little.
-        delta: What Delta-Spark took, in the unit of the larger one of these; None where nobody measured.
+        delta: What Delta-Spark took, in the unit of the larger one of these; None where it was not measured.
     """
 
     ratio: float = 0.0

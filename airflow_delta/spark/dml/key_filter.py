@@ -49,7 +49,7 @@ class KeyFilter:
     words: SharedBytes
 
     def holds(self, rows: pa.RecordBatch) -> npt.NDArray[np.bool_]:
-        """For each row whether its key may be one of the source's; a key with NULL is none."""
+        """For each row whether its key may be one of the source's; one with NULL never is."""
         return held(np.frombuffer(self.words.value, np.uint64), [rows.column(key.name).cast(key.type) for key in self.schema])
 
 

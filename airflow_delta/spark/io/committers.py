@@ -2,7 +2,7 @@
 
 A rename in an object store is a copy, and Hadoop's committer makes two of each file, the second in the driver. Committers
 without it come with hadoop-aws and spark-hadoop-cloud, which a session need not have, and for S3 alone. This one is a class of
-some lines: Spark's own compiler (Janino) makes it, and it travels to the executors as a JAR that somebody adds to the session.
+some lines: Spark's own compiler (Janino) makes it, and it travels to the executors as an added JAR.
 
 Each attempt of a task writes into a directory of its own. One that may commit leaves an empty object that says so; when the job
 ends, these are deleted, and so are the directories of other attempts. What an attempt writes even later, because its executor
