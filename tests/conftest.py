@@ -35,6 +35,8 @@ os.environ |= {
     "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
     "AIRFLOW_CONN_SPARK_LOCAL": '{"conn_type": "spark", "host": "local[2]", "extra": {"deploy-mode": "client"}}',
     "PYSPARK_PYTHON": sys.executable,
+    # A JVM of the tests lives for minutes, beside others on few cores: what makes a long life fast takes two fifths of its CPU.
+    "JDK_JAVA_OPTIONS": os.environ.get("JDK_JAVA_OPTIONS", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"),
 }
 
 

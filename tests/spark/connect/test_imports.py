@@ -4,14 +4,16 @@ import subprocess
 import sys
 
 FINDER = """
-import pkgutil, importlib, sys
+import pkgutil, importlib.util, sys
 sys.path.insert(0, "tests/spark/connect")
 from client import CLASSIC
 import airflow_delta.jobs, airflow_delta.spark
-classic_only = {"airflow_delta.jobs.doctor"}
+left_out = {"airflow_delta.jobs.doctor"}
+if importlib.util.find_spec("pyspark.sql.streaming.datasource") is None:  # Spark has it from 4.2 on
+    left_out.add("airflow_delta.spark.streaming.source")
 for package in (airflow_delta.spark, airflow_delta.jobs):
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        if module.name not in classic_only:
+        if module.name not in left_out:
             importlib.import_module(module.name)
             print(module.name)
 """
