@@ -37,26 +37,30 @@ NOT_UNDERSTOOD: Final = (ArithmeticError, AttributeError, LookupError, TypeError
 """What a footer may raise here that is not as it should be."""
 
 _TAIL_BYTES = 8  # the length of the footer, and the magic bytes
-_MOST_FOOTER_BYTES = 1 << 20  # read value by value: longer ones would take more time than they save
+_MOST_BYTES = (1 << 32) - 1  # that its length can say
+_MOST_INDEX_BYTES = 16 << 20  # held in memory until the file ends
 _PIECE_BYTES = 8 << 20
 _MOST_ORDINALS = 1 << 15
 
 # FileMetaData; KeyValue; SchemaElement; RowGroup
 _SCHEMA, _NUM_ROWS, _ROW_GROUPS, _KEY_VALUES, _CREATED_BY = 2, 3, 4, 5, 6
 _KEY, _VALUE = 1, 2
-_TYPE, _REPETITION, _NAME, _NUM_CHILDREN = 1, 3, 4, 5
+_TYPE, _TYPE_LENGTH, _REPETITION, _NAME, _NUM_CHILDREN = 1, 2, 3, 4, 5
 _REQUIRED = 0
 _COLUMNS, _TOTAL_BYTE_SIZE, _GROUP_ROWS, _GROUP_OFFSET, _GROUP_COMPRESSED, _ORDINAL = 1, 2, 3, 5, 6, 7
 # ColumnChunk
 _FILE_PATH, _FILE_OFFSET, _META_DATA, _OFFSET_INDEX, _COLUMN_INDEX, _CRYPTO = 1, 2, 3, 4, 6, (8, 9)
 # ColumnMetaData
-_PATH, _CODEC, _UNCOMPRESSED, _COMPRESSED = 3, 4, 6, 7
-_DATA_OFFSET, _DICTIONARY_OFFSET, _OFFSETS, _BLOOM_FILTER = 9, 11, (9, 10, 11), (14, 15)
+_KIND, _PATH, _CODEC, _NUM_VALUES, _UNCOMPRESSED, _COMPRESSED = 1, 3, 4, 5, 6, 7
+_DATA_OFFSET, _INDEX_OFFSET, _DICTIONARY_OFFSET, _STATISTICS, _BLOOM_FILTER = 9, 10, 11, 12, (14, 15)
+_BOUNDS = (5, 6)  # of Statistics
 # OffsetIndex, PageLocation
 _PAGE_LOCATIONS, _PAGE_OFFSET = 1, 1
 
 _WITHOUT_ORDER = (3, 4, 5)
 """INT96, and numbers with NaN: their bounds are not those that a footer says."""
+_WIDTHS: Final = {0: 1, 1: 4, 2: 8}
+"""Bytes of a value, by the type."""
 _WRITERS = re.compile(rb"(parquet-mr version 1\.1\d|parquet-cpp-arrow version \d|parquet-rs version \d|delta-rs version)")
 """Whose bounds readers believe, as they do those of Arrow."""
 
@@ -84,12 +88,12 @@ class Footer:
     size: int
 
     @classmethod
-    def of(cls, source: Source) -> Footer:
-        """That of a file. Raises ``ValueError`` where it has none that is understood here."""
+    def of(cls, source: Source, *, most_bytes: int = _MOST_BYTES) -> Footer:
+        """That of a file. Raises ``ValueError`` where it has none that is understood here, or a longer one."""
         size = source.size()
         tail = source.read_at(_TAIL_BYTES, size - _TAIL_BYTES) if size > 2 * _TAIL_BYTES else b""
         length = int.from_bytes(tail[:4], "little")
-        if tail[4:] != MAGIC or not 0 < length <= min(size - _TAIL_BYTES, _MOST_FOOTER_BYTES):
+        if tail[4:] != MAGIC or not 0 < length <= min(size - _TAIL_BYTES, most_bytes):
             raise ValueError("no footer")
         file = read_struct(source.read_at(length, size - _TAIL_BYTES - length))
         if not {_SCHEMA, _NUM_ROWS, _ROW_GROUPS} <= file.keys():
@@ -118,7 +122,7 @@ class Footer:
         found: list[tuple[str, Struct, bool]] = []
         below = 0
         for element in self.file[_SCHEMA].value.values[1:]:
-            children = element[_NUM_CHILDREN].value if _NUM_CHILDREN in element else 0
+            children = _children(element)
             if not below:
                 found.append((element[_NAME].value.decode(), element, not children))
             below = max(0, below - 1) + children
@@ -126,9 +130,14 @@ class Footer:
         return {name: element for name, element, is_leaf in found if is_leaf and counts[name] == 1}
 
     def chunks(self, group: Struct) -> Mapping[str, Struct]:
-        """The ColumnChunk of each of the ``columns`` in a row group."""
-        paths = ((chunk, chunk[_META_DATA].value[_PATH].value.values) for chunk in group[_COLUMNS].value.values)
-        return {path[0].decode(): chunk for chunk, path in paths if len(path) == 1}
+        """The ColumnChunk of each of the ``columns`` in a row group: readers find it by its position, or by its path."""
+        leaves = [element for element in self.file[_SCHEMA].value.values[1:] if not _children(element)]
+        return {
+            name: chunk
+            for leaf, chunk in zip(leaves, group[_COLUMNS].value.values, strict=True)
+            for name in [leaf[_NAME].value.decode()]
+            if self.columns.get(name) is leaf and chunk[_META_DATA].value[_PATH].value.values == [name.encode()]
+        }
 
     def kept(self, wanted: Footer, codec: str) -> list[str]:
         """The columns that a file can take over: those that it would have written alike, with trustworthy statistics.
@@ -150,8 +159,14 @@ class Footer:
             and self.columns[name][_REPETITION].value in (_REQUIRED, element[_REPETITION].value)
             and element[_TYPE].value not in _WITHOUT_ORDER
         ]
-        groups = [self.chunks(group) for group in self.row_groups]
-        return [name for name in alike if all(self._is_plain(group.get(name), codec) for group in groups)]
+        groups = [(self.chunks(group), group[_GROUP_ROWS].value) for group in self.row_groups]
+        kept = [
+            name
+            for name in alike
+            if all(self._is_plain(chunks.get(name), self.columns[name], rows, codec) for chunks, rows in groups)
+        ]
+        # Chunks that lie in each other would make a file that is larger than this one without bound.
+        return kept if sum(_range(chunks[name])[1] for chunks, _ in groups for name in kept) <= self.size else []
 
     def with_columns(self, columns: Mapping[str, Struct]) -> Footer:
         """The same, but for the SchemaElement of these of the ``columns``."""
@@ -162,13 +177,19 @@ class Footer:
         ]
         return Footer({**self.file, _SCHEMA: Field(LIST, Items(STRUCT, elements))}, self.size)
 
-    def _is_plain(self, chunk: Struct | None, codec: str) -> bool:
-        """Whether the chunk lies in the file, compressed with this codec."""
+    def _is_plain(self, chunk: Struct | None, element: Struct, rows: int, codec: str) -> bool:
+        """Whether the chunk lies in the file, compressed with this codec, with a value or NULL for each row."""
         if chunk is None or {_FILE_PATH, *_CRYPTO} & chunk.keys():
             return False
+        described = chunk[_META_DATA].value
         start, size = _range(chunk)
         is_inside = start >= len(MAGIC) and size > 0 and start + size <= self.size
-        return is_inside and bool(chunk[_META_DATA].value[_CODEC].value == CODECS[codec])
+        is_said = (described[_KIND], described[_NUM_VALUES].value, described[_CODEC].value) == (
+            element[_TYPE],
+            rows,
+            CODECS[codec],
+        )
+        return is_inside and is_said and _has_whole_bounds(described, element)
 
 
 class ChunkCopier:
@@ -186,6 +207,7 @@ class ChunkCopier:
         self._row_groups: list[Struct] = []
         self._rows = 0
         self._indexes: list[tuple[Struct, Mapping[int, bytes]]] = []  # of chunks, by kind
+        self._index_bytes = 0
         sink.write(MAGIC)
 
     def add_row_group(self, chunks: Iterable[tuple[Struct, Source]], rows: int) -> None:
@@ -225,18 +247,34 @@ class ChunkCopier:
         for position in range(start, start + size, _PIECE_BYTES):
             self._sink.write(source.read_at(min(_PIECE_BYTES, start + size - position), position))
         described = {
-            number: Field(kind, value + moved) if number in _OFFSETS and value > 0 else Field(kind, value)
+            number: Field(kind, value + moved)
+            if number in (_DATA_OFFSET, _DICTIONARY_OFFSET) and value > 0
+            else Field(kind, value)
             for number, (kind, value) in chunk[_META_DATA].value.items()
-            if number not in _BLOOM_FILTER
+            if number not in (_INDEX_OFFSET, *_BLOOM_FILTER)
         }
         copied: Struct = {_FILE_OFFSET: Field(I64, start + moved), _META_DATA: Field(STRUCT, described)}
-        if {_OFFSET_INDEX, _COLUMN_INDEX} <= chunk.keys():
-            with suppress(*NOT_UNDERSTOOD):  # readers do without
-                content = {
-                    kind: source.read_at(chunk[kind + 1].value, chunk[kind].value) for kind in (_COLUMN_INDEX, _OFFSET_INDEX)
-                }
+        with suppress(*NOT_UNDERSTOOD):  # readers do without
+            places = {kind: (chunk[kind].value, chunk[kind + 1].value) for kind in (_COLUMN_INDEX, _OFFSET_INDEX)}
+            are_inside = all(place > 0 and size > 0 and place + size <= source.size() for place, size in places.values())
+            bytes_then = self._index_bytes + sum(size for _, size in places.values())
+            if are_inside and bytes_then <= _MOST_INDEX_BYTES:
+                content = {kind: source.read_at(size, place) for kind, (place, size) in places.items()}
                 self._indexes.append((copied, {**content, _OFFSET_INDEX: _moved(content[_OFFSET_INDEX], moved)}))
+                self._index_bytes = bytes_then
         return copied
+
+
+def _children(element: Struct) -> int:
+    """How many elements of a schema lie in this one."""
+    return int(element[_NUM_CHILDREN].value) if _NUM_CHILDREN in element else 0
+
+
+def _has_whole_bounds(described: Struct, element: Struct) -> bool:
+    """Whether the bounds of a chunk, if it has any, are values of its type: Arrow (26) ends the process where they are not."""
+    width = element[_TYPE_LENGTH].value if _TYPE_LENGTH in element else _WIDTHS.get(element[_TYPE].value)
+    found: Struct = described[_STATISTICS].value if _STATISTICS in described else {}
+    return all(width is None or len(found[bound].value) == width for bound in _BOUNDS if bound in found)
 
 
 def _moved(offset_index: bytes, distance: int) -> bytes:

@@ -14,6 +14,7 @@ TRUE, FALSE, I8, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1
 _MOST_LEVELS = 32
 _LONG_LIST = 15
 _DOUBLE_BYTES = 8
+_MOST_BITS = 64
 
 
 class Field(NamedTuple):
@@ -59,8 +60,7 @@ class _Reader:
         self._at = start
 
     def struct(self, level: int) -> Struct:
-        if level > _MOST_LEVELS:
-            raise ValueError("structs lie in each other too often")
+        _check_level(level)
         fields: Struct = {}
         number = 0
         while head := self._byte():
@@ -80,6 +80,7 @@ class _Reader:
             case 8:
                 return self._bytes(self._unsigned())
             case 9 | 10:
+                _check_level(level)
                 head = self._byte()
                 size = self._unsigned() if head >> 4 == _LONG_LIST else head >> 4
                 return Items(head & 0xF, [self._value(head & 0xF, level + 1) for _ in range(size)])
@@ -107,10 +108,17 @@ class _Reader:
             if byte < 0x80:  # noqa: PLR2004 - the highest bit says that more follow
                 return number
             shift += 7
+            if shift >= _MOST_BITS:
+                raise ValueError("a number of more than 64 bits")
 
     def _signed(self) -> int:
         number = self._unsigned()
         return (number >> 1) ^ -(number & 1)
+
+
+def _check_level(level: int) -> None:
+    if level > _MOST_LEVELS:
+        raise ValueError("structs and lists lie in each other too often")
 
 
 def _write_struct(out: bytearray, struct: Struct) -> None:

@@ -23,6 +23,7 @@ from airflow_delta.core.schema import DataType, StructType, arrow_type, physical
 from airflow_delta.core.schema.char_columns import has_char
 from airflow_delta.core.storage.storage_failures import read_data
 
+_MOST_FOOTER_BYTES = 1 << 20  # read value by value: longer ones would take more time than they save
 _BITS = 8
 
 
@@ -77,13 +78,15 @@ class KeptColumns:
         if not same or any(_width(field.type) is None for field in schema.fields if field.name in changed):
             return None
         source = read_data(lambda: filesystem.open_input_file(path), table=table, file=path)
+        footer = read_data(lambda: _understood(source), table=table, file=path)
+        if footer is None:
+            return None
         template = _template(schema, compression)
         try:
-            footer = Footer.of(source)
             kept = footer.kept(template, compression)
             rows = footer.row_counts
             is_legacy = is_in_legacy_calendar(footer.key_values)
-        except NOT_UNDERSTOOD:  # what is wrong with the file, its reader says
+        except NOT_UNDERSTOOD:
             return None
         names = {physical_name(field) for field in same}.intersection(kept)
         if is_legacy or not names or min(rows, default=0) <= 0:
@@ -182,6 +185,13 @@ class PartialFileWriter(DataFileWriter):
     @property
     def _described(self) -> StructType:
         return self._kept.schema
+
+
+def _understood(source: pa.NativeFile) -> Footer | None:
+    try:
+        return Footer.of(source, most_bytes=_MOST_FOOTER_BYTES)
+    except NOT_UNDERSTOOD:  # what is wrong with the file, its reader says
+        return None
 
 
 def _template(schema: StructType, compression: str) -> Footer:

@@ -73,5 +73,9 @@ def test_bytes_that_are_no_struct_are_refused(content):
 def test_structs_without_end_are_refused():
     with pytest.raises(ValueError, match="too often"):
         read_struct(b"\x1c" * 1000)
+    with pytest.raises(ValueError, match="too often"):
+        read_struct(b"\x19" * 100_000)
+    with pytest.raises(ValueError, match="more than 64 bits"):
+        read_struct(b"\x16" + b"\xff" * 100_000)
     with pytest.raises(ValueError, match="does not end"):
         read_struct(b"\x18\xff\xff\xff\xff\x0f")

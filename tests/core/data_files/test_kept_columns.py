@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 from decimal import Decimal
+from pathlib import Path
 
 import duckdb
 import pyarrow as pa
@@ -10,10 +11,10 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
-from hypothesis import given
-from hypothesis import strategies as st
 
-from airflow_delta.core.data_files import DataFileWriter, StatisticsSelection
+from airflow_delta.core.data_files import DataFileWriter, StatisticsSelection, kept_columns
+from airflow_delta.core.data_files.column_chunks import Footer
+from airflow_delta.core.data_files.compact_protocol import BINARY, I32, I64, Field, struct_bytes
 from airflow_delta.core.data_files.kept_columns import KeptColumns, PartialFileWriter
 from airflow_delta.core.errors import MissingDataFileError
 from airflow_delta.core.schema import DecimalType, PrimitiveType, StructField, StructType
@@ -211,17 +212,97 @@ def test_a_missing_file_is_a_typed_error(tmp_path):
         kept_of(str(tmp_path / "none.parquet"), "i")
 
 
-@given(st.data())
-def test_a_damaged_footer_keeps_nothing_or_what_lies_in_the_file(tmp_path_factory, data):
-    directory = tmp_path_factory.mktemp("damaged")
-    path = str(directory / "source.parquet")
-    pq.write_table(ALL.slice(0, 20), path, store_schema=False)
-    content = bytearray((directory / "source.parquet").read_bytes())
+def change_footer(path, change):
+    """Write another footer behind the same chunks: ``change`` gets the chunks of the first row group, by name."""
+    content = Path(path).read_bytes()
+    footer = Footer.of(pa.BufferReader(content))
+    change({name: footer.chunks(footer.row_groups[0])[name] for name in COLUMNS})
+    ending = struct_bytes(footer.file)
     length = int.from_bytes(content[-8:-4], "little")
-    at = data.draw(st.integers(len(content) - length - 8, len(content) - 1))
-    content[at] ^= data.draw(st.integers(1, 255))
-    (directory / "source.parquet").write_bytes(content)
+    Path(path).write_bytes(content[: -8 - length] + ending + len(ending).to_bytes(4, "little") + content[-4:])
 
-    kept = kept_of(path, "i")
 
-    assert kept is None or "i" in kept.rest.names
+def described(number, kind, value):
+    """A change of what a footer says of the chunk of ``d``."""
+
+    def change(chunks):
+        chunks["d"][3].value[number] = Field(kind, value)
+
+    return change
+
+
+def of_another_name(chunks):
+    chunks["d"][3].value[3].value.values[0] = b"t"
+
+
+def shortened_bound(chunks):
+    chunks["d"][3].value[12].value[6] = Field(BINARY, b"abc")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [described(1, I32, 2), described(5, I64, 999), described(7, I64, 1 << 40), shortened_bound],
+    ids=["type", "number of values", "size", "short bound"],
+)
+def test_a_column_of_which_the_footer_contradicts_itself_is_not_kept(source, change):
+    change_footer(source, change)
+    assert kept_of(source, "i").rest.names == ("i", "d", "x")
+
+
+def test_a_chunk_with_the_name_of_another_column_is_neither(source):
+    change_footer(source, of_another_name)
+    assert "d" in kept_of(source, "i").rest.names
+    assert kept_of(source, "i").footer.chunks(kept_of(source, "i").footer.row_groups[0]).keys() == COLUMNS.keys() - {"d"}
+
+
+def test_nothing_is_kept_where_chunks_lie_in_each_other(source):
+    size = Path(source).stat().st_size
+
+    def change(chunks):
+        for chunk in chunks.values():
+            chunk[3].value[7] = Field(I64, size // 3)
+            chunk[3].value[9] = Field(I64, 4)
+            chunk[3].value.pop(11, None)
+
+    change_footer(source, change)
+    assert kept_of(source, "i") is None
+
+
+@pytest.mark.parametrize(("number", "value"), [(4, 1 << 40), (6, -1), (5, 2**31 - 1), (7, 0)])
+def test_an_index_of_pages_that_lies_nowhere_is_left_out(source, tmp_path, number, value):
+    change_footer(source, lambda chunks: chunks["d"].__setitem__(number, Field(I64 if number % 2 == 0 else I32, value)))
+    kept = kept_of(source, "i")
+    write_changed(kept, str(tmp_path / "new.parquet"), ALL.select(kept.rest.names).to_batches())
+
+    group = pq.read_metadata(tmp_path / "new.parquet").row_group(0)
+    assert [group.column(at).has_offset_index for at, name in enumerate(COLUMNS)] == [name != "d" for name in COLUMNS]
+    assert pq.read_table(tmp_path / "new.parquet").equals(pq.read_table(source))
+
+
+def test_a_new_footer_may_be_longer_than_one_that_columns_are_kept_of(tmp_path, monkeypatch):
+    table = ALL.select(["i", "t", "x"])
+    pq.write_table(table, tmp_path / "source.parquet", store_schema=False, write_statistics=False)
+    length = int.from_bytes((tmp_path / "source.parquet").read_bytes()[-8:-4], "little")
+    schema = StructType(tuple(field for field in SCHEMA.fields if field.name in table.column_names))
+    monkeypatch.setattr(kept_columns, "_MOST_FOOTER_BYTES", length - 1)
+    assert kept_of(str(tmp_path / "source.parquet"), "i", schema=schema) is None
+    monkeypatch.setattr(kept_columns, "_MOST_FOOTER_BYTES", length)
+    kept = kept_of(str(tmp_path / "source.parquet"), "i", schema=schema)
+
+    write_changed(kept, str(tmp_path / "new.parquet"), table.select(["i", "x"]).to_batches())
+
+    content = (tmp_path / "new.parquet").read_bytes()
+    assert int.from_bytes(content[-8:-4], "little") > length
+    assert pq.read_table(tmp_path / "new.parquet").equals(table)
+
+
+def test_a_column_that_the_file_lacks_gets_values_beside_all_others(tmp_path):
+    table = ALL.select(["t", "d"])
+    pq.write_table(table, tmp_path / "source.parquet", store_schema=False)
+    schema = StructType(tuple(field for field in SCHEMA.fields if field.name in ("i", "t", "d")))
+    kept = kept_of(str(tmp_path / "source.parquet"), "i", schema=schema)
+
+    write_changed(kept, str(tmp_path / "new.parquet"), ALL.select(["i"]).to_batches())
+
+    assert kept.rest.names == ("i",)
+    assert pq.read_table(tmp_path / "new.parquet").equals(ALL.select(["i", "t", "d"]))
