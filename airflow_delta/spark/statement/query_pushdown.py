@@ -112,12 +112,17 @@ def _view(leaf: Any) -> str | None:
 def _needed(spark: SparkSession, leaf: Any, above: Sequence[Any], snapshot: Snapshot) -> Pushdown:
     columns = None
     if above and above[0].nodeName() in _CHOOSE_COLUMNS:
-        # The leaf's own names: a reference has the name that the query writes, in its case.
-        taken = (leaf.outputSet().intersect(node.references()) for node in above)
+        # The leaf's own names: a reference has the name that the query writes, in its case; so has an intersection in 4.3.
+        own = leaf.outputSet()
+        taken = (_difference(own, _difference(own, node.references())) for node in above)
         columns = frozenset(str(column.name()) for columns in taken for column in members(columns.toSeq()))
     conditions = [part for node in above if node.nodeName() == "Filter" for part in conjuncts(node.condition())]
     decided = [part for part in conditions if part.deterministic() and part.references().subsetOf(leaf.outputSet())]
     return Pushdown(columns=columns, predicate=predicate_in(spark, decided, snapshot.schema, snapshot.table_uri))
+
+
+def _difference(attributes: Any, others: Any) -> Any:
+    return getattr(attributes, "$minus$minus")(others)
 
 
 def _merged(pushdowns: Sequence[Pushdown]) -> Pushdown:
