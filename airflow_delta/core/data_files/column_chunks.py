@@ -52,8 +52,9 @@ _COLUMNS, _TOTAL_BYTE_SIZE, _GROUP_ROWS, _GROUP_OFFSET, _GROUP_COMPRESSED, _ORDI
 _FILE_PATH, _FILE_OFFSET, _META_DATA, _OFFSET_INDEX, _COLUMN_INDEX, _CRYPTO = 1, 2, 3, 4, 6, (8, 9)
 # ColumnMetaData
 _KIND, _PATH, _CODEC, _NUM_VALUES, _UNCOMPRESSED, _COMPRESSED = 1, 3, 4, 5, 6, 7
-_DATA_OFFSET, _INDEX_OFFSET, _DICTIONARY_OFFSET, _STATISTICS, _BLOOM_FILTER = 9, 10, 11, 12, (14, 15)
+_DATA_OFFSET, _INDEX_OFFSET, _DICTIONARY_OFFSET, _STATISTICS, _BLOOM_FILTER, _SIZE_STATISTICS = 9, 10, 11, 12, (14, 15), 16
 _BOUNDS = (5, 6)  # of Statistics
+_REPETITION_LEVELS, _DEFINITION_LEVELS = 2, 3  # of SizeStatistics
 # OffsetIndex, PageLocation
 _PAGE_LOCATIONS, _PAGE_OFFSET = 1, 1
 
@@ -189,7 +190,7 @@ class Footer:
             rows,
             CODECS[codec],
         )
-        return is_inside and is_said and _has_whole_bounds(described, element)
+        return is_inside and is_said and _has_whole_bounds(described, element) and _has_all_levels(described, element)
 
 
 class ChunkCopier:
@@ -271,10 +272,17 @@ def _children(element: Struct) -> int:
 
 
 def _has_whole_bounds(described: Struct, element: Struct) -> bool:
-    """Whether the bounds of a chunk, if it has any, are values of its type: Arrow (26) ends the process where they are not."""
+    """Whether the bounds of a chunk, if any, are values of its type: Arrow (26) ends the process where they are not."""
     width = element[_TYPE_LENGTH].value if _TYPE_LENGTH in element else _WIDTHS.get(element[_TYPE].value)
     found: Struct = described[_STATISTICS].value if _STATISTICS in described else {}
     return all(width is None or len(found[bound].value) == width for bound in _BOUNDS if bound in found)
+
+
+def _has_all_levels(described: Struct, element: Struct) -> bool:
+    """Whether a chunk's histograms of levels, if any, are those of its column: Arrow ends the process here, too."""
+    found: Struct = described[_SIZE_STATISTICS].value if _SIZE_STATISTICS in described else {}
+    expected = {_REPETITION_LEVELS: 1, _DEFINITION_LEVELS: 1 if element[_REPETITION].value == _REQUIRED else 2}
+    return all(len(found[levels].value.values) in (0, number) for levels, number in expected.items() if levels in found)
 
 
 def _moved(offset_index: bytes, distance: int) -> bytes:

@@ -239,10 +239,14 @@ def shortened_bound(chunks):
     chunks["d"][3].value[12].value[6] = Field(BINARY, b"abc")
 
 
+def levels_of_another(chunks):
+    chunks["d"][3].value[16].value[3].value.values.append(0)
+
+
 @pytest.mark.parametrize(
     "change",
-    [described(1, I32, 2), described(5, I64, 999), described(7, I64, 1 << 40), shortened_bound],
-    ids=["type", "number of values", "size", "short bound"],
+    [described(1, I32, 2), described(5, I64, 999), described(7, I64, 1 << 40), shortened_bound, levels_of_another],
+    ids=["type", "number of values", "size", "short bound", "levels"],
 )
 def test_a_column_of_which_the_footer_contradicts_itself_is_not_kept(source, change):
     change_footer(source, change)
