@@ -30,6 +30,8 @@ _BITS = 5
 """So many bits of its word a key sets, at most: each is chosen by six bits of the hash."""
 _MOST_TASKS = 4
 """Each of them sends a filter to the driver."""
+_MOST_HASHES = 1 << 24
+"""Of so many keys the hashes go to the driver: 128 MiB."""
 _MOST_PARTS = 32
 """Of a longer text so many parts are looked at, and its length."""
 
@@ -43,10 +45,12 @@ class KeyFilter:
     Attributes:
         schema: The columns of the keys, named as the target's, in the types in which they are compared.
         words: The filter: 64-bit words.
+        are_keys_unique: Whether certainly no key was added twice.
     """
 
     schema: pa.Schema
     words: SharedBytes
+    are_keys_unique: bool = False
 
     def holds(self, rows: pa.RecordBatch) -> npt.NDArray[np.bool_]:
         """For each row whether its key may be one of the source's; one with NULL never is."""
@@ -67,19 +71,32 @@ def build(keys: DataFrame, schema: pa.Schema, rows: int) -> KeyFilter:
         rows: How many there are, about.
     """
     words = max(1, min(rows * _BITS_OF_KEY, _MAX_BYTES * 8) // (_WORD_BYTES * 8))
+    is_counted = rows <= _MOST_HASHES
+    builder = _Builder(schema=schema, words=words, gives_hashes=is_counted)
     with typed_worker_errors():
-        parts = keys.coalesce(_MOST_TASKS).mapInArrow(_Builder(schema=schema, words=words), "words binary").toArrow()
-    arrays = (np.frombuffer(part.as_buffer(), np.uint64) for part in parts["words"])
-    merged = reduce(np.bitwise_or, arrays, np.zeros(words, np.uint64))
-    return KeyFilter(schema=schema, words=share(keys.sparkSession, merged.tobytes()))
+        parts = keys.coalesce(_MOST_TASKS).mapInArrow(builder, "words binary, hashes binary").toArrow()
+    merged = reduce(np.bitwise_or, _arrays(parts["words"]), np.zeros(words, np.uint64))
+    # Keys of different hashes differ. Equal hashes prove nothing, and are next to never those of different keys.
+    is_unique = is_counted and _are_unique(np.concatenate([*_arrays(parts["hashes"]), np.array([], np.uint64)]))
+    return KeyFilter(schema=schema, words=share(keys.sparkSession, merged.tobytes()), are_keys_unique=is_unique)
+
+
+def _arrays(values: pa.ChunkedArray) -> Iterator[Words]:
+    return (np.frombuffer(value.as_buffer(), np.uint64) for value in values)
+
+
+def _are_unique(hashes: Words) -> bool:
+    hashes.sort()
+    return not np.any(hashes[1:] == hashes[:-1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Builder:
-    """Turns a partition of keys into the filter of these."""
+    """Turns a partition of keys into the filter of these, and their hashes where they are wanted."""
 
     schema: pa.Schema
     words: int
+    gives_hashes: bool
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The function that Spark maps over each partition."""
@@ -87,20 +104,26 @@ class _Builder:
 
     def _filter(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         words = np.zeros(self.words, np.uint64)
+        hashes: list[Words] = []
         for batch in batches:
-            add(words, [column.cast(key.type) for column, key in zip(batch.columns, self.schema, strict=True)])
-        yield pa.RecordBatch.from_pydict({"words": pa.array([words.tobytes()], pa.binary())})
+            added = add(words, [column.cast(key.type) for column, key in zip(batch.columns, self.schema, strict=True)])
+            hashes += [added] if self.gives_hashes else []
+        found = np.concatenate(hashes) if hashes else np.array([], np.uint64)
+        columns = {"words": words, "hashes": found}
+        yield pa.RecordBatch.from_pydict({name: pa.array([array.tobytes()], pa.binary()) for name, array in columns.items()})
 
 
-def add(words: Words, keys: Sequence[pa.Array]) -> None:
-    """Add keys to a filter; without NULLs, as no key with one is equal to another."""
-    places, masks = _places(keys, len(words))
+def add(words: Words, keys: Sequence[pa.Array]) -> Words:
+    """Add keys to a filter, and return their hashes; without NULLs, as no key with one is equal to another."""
+    hashes = _hashes(keys)
+    places, masks = _places(hashes, len(words))
     np.bitwise_or.at(words, places, masks)
+    return hashes
 
 
 def held(words: Words, keys: Sequence[pa.Array]) -> npt.NDArray[np.bool_]:
     """For each of the keys whether it may have been added."""
-    places, masks = _places(keys, len(words))
+    places, masks = _places(_hashes(keys), len(words))
     found: npt.NDArray[np.bool_] = words[places] & masks == masks
     for column in keys:
         if column.null_count:
@@ -108,11 +131,12 @@ def held(words: Words, keys: Sequence[pa.Array]) -> npt.NDArray[np.bool_]:
     return found
 
 
-def _places(keys: Sequence[pa.Array], words: int) -> tuple[npt.NDArray[np.int64], Words]:
+def _hashes(keys: Sequence[pa.Array]) -> Words:
+    return reduce(_with_column, keys, np.zeros(len(keys[0]), np.uint64)) if len(keys[0]) else np.array([], np.uint64)
+
+
+def _places(hashes: Words, words: int) -> tuple[npt.NDArray[np.int64], Words]:
     """For each key its word, and the bits that it sets there: by the upper and the lower half of its hash."""
-    if not len(keys[0]):
-        return np.array([], np.int64), np.array([], np.uint64)
-    hashes = reduce(_with_column, keys, np.zeros(len(keys[0]), np.uint64))
     masks = reduce(np.bitwise_or, (_bit(hashes >> np.uint64(6 * number) & np.uint64(63)) for number in range(_BITS)))
     return ((hashes >> 32) * words >> 32).astype(np.int64), masks
 

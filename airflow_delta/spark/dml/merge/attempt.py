@@ -58,11 +58,11 @@ def attempt_merge(
     # Before anything is pruned: a concurrent insert of one of these keys must conflict.
     transaction.record_read(plan.predicate)
     candidates = snapshot.files(plan.predicate, COUNTED_FILE)
-    pairs = join(spark, snapshot, plan.source, plan.clauses, candidates, unmatched=plan.unmatched)
+    pairs, are_unique = join(spark, snapshot, plan.source, plan.clauses, candidates, unmatched=plan.unmatched)
     target_after = snapshot.redefined(plan.after.metadata, plan.after.protocol) if plan.evolves_schema else snapshot
     in_source = F.col(FROM_SOURCE).isNotNull()
     staged = stage(pairs, target_after, plan.clauses, candidates, cache=cache, in_source=in_source, reads=reads)
-    effects = count_effects(staged, are_matches_unique=plan.source.are_keys_unique)
+    effects = count_effects(staged, are_matches_unique=are_unique)
     # Then a row without match matters as one with a match does.
     not_matched_by_source = bool(plan.clauses.not_matched_by_source)
     transaction.record_read_files(

@@ -14,6 +14,7 @@ from airflow_delta.core.predicate import TRUE, Expression, exact_part, to_arrow_
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.spark.constraints.column_references import SOURCE, TARGET
 from airflow_delta.spark.dml.clauses import BoundClauses, ClauseKind
+from airflow_delta.spark.dml.key_filter import KeyFilter
 from airflow_delta.spark.dml.merge.source import IN_SOURCE, MergeSource
 from airflow_delta.spark.dml.staged_changes import columns_needed, scan_positions
 from airflow_delta.spark.io.sql_expression import sql_expression
@@ -30,10 +31,10 @@ def join(
     candidates: pa.Table,
     *,
     unmatched: Expression,
-) -> DataFrame:
-    """The pairs of the materialized source and the rows of the candidates that it matches.
+) -> tuple[DataFrame, bool]:
+    """The pairs of the materialized source and the rows of the candidates that it matches; and whether certainly none has two.
 
-    Beside them, as the clauses require, rows of either side that match nothing.
+    Beside the pairs, as the clauses require, rows of either side that match nothing.
 
     Args:
         spark: The session.
@@ -52,7 +53,8 @@ def join(
     # Spark's guesses at sizes decide nothing: that of the source is known, and how much of the target is left cannot be.
     broadcasts = how in _MAY_BROADCAST_SOURCE and source.size is not None and source.size <= _BROADCAST_BYTES
     rows = source.frame.hint("broadcast" if broadcasts else "merge").alias(SOURCE)
-    return rows.join(target.alias(TARGET), sql_expression(source.on), how)
+    are_unique = keys.are_keys_unique if isinstance(keys, KeyFilter) else source.are_keys_unique
+    return rows.join(target.alias(TARGET), sql_expression(source.on), how), are_unique
 
 
 _BROADCAST_BYTES = 10 << 20

@@ -43,7 +43,7 @@ def planned(spark, table, query, clauses, on="target.id = source.id"):
 )
 def test_only_a_source_that_is_known_to_be_small_is_broadcast(spark, table, query, clauses, expected):
     snapshot, plan = planned(spark, table, query, clauses)
-    pairs = join(spark, snapshot, plan.source, plan.clauses, snapshot.files(), unmatched=plan.unmatched)
+    pairs, _ = join(spark, snapshot, plan.source, plan.clauses, snapshot.files(), unmatched=plan.unmatched)
 
     executed = pairs._jdf.queryExecution().executedPlan().toString()
     assert {kind for kind in ("SortMergeJoin", "BroadcastHashJoin") if kind in executed} == {expected}

@@ -113,6 +113,18 @@ def test_most_rows_without_match_stay_out_of_the_jvm(spark, target, only_filters
     assert not pc.any(rows["t"].is_null()).as_py()
 
 
+@pytest.mark.parametrize(
+    ("query", "hashes", "expected"),
+    [(SOURCE, 1 << 24, True), (f"({SOURCE}) UNION ALL SELECT {COLUMNS} FROM range(6, 7)", 1 << 24, False), (SOURCE, 80, False)],
+    ids=["no key twice", "one key twice", "too many to look at"],
+)
+def test_a_filter_knows_that_no_key_occurs_twice(spark, target, only_filters, monkeypatch, query, hashes, expected):
+    monkeypatch.setattr("airflow_delta.spark.dml.key_filter._MOST_HASHES", hashes)
+    keys, _ = planned_keys(spark, target, query)
+
+    assert keys.are_keys_unique is expected
+
+
 def test_there_is_no_filter_where_the_target_has_fewer_rows_than_the_source(spark, target, only_filters):
     keys, rows = planned_keys(spark, target, f"SELECT {COLUMNS} FROM range(301)")
 
