@@ -6,7 +6,8 @@ some lines: Spark's own compiler (Janino) makes it, and it travels to the execut
 
 Each attempt of a task writes into a directory of its own. One that may commit leaves an empty object that says so; when the job
 ends, these are deleted, and so are the directories of other attempts. What an attempt writes even later, because its executor
-only seemed lost, lies beside what the commit names: a vacuum finds it.
+only seemed lost, or because Spark stops the slower of two attempts only now, lies beside what the commit names, in a directory
+that is not among the ``committed_directories``: the attempt deletes it, or a vacuum finds it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import threading
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -27,8 +29,11 @@ _SOURCE = """
 package airflow_delta;
 
 import java.io.IOException;
+import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
@@ -38,6 +43,8 @@ import org.apache.hadoop.mapreduce.TaskAttemptContext;
 import org.apache.hadoop.mapreduce.lib.output.FileOutputCommitter;
 
 public class InPlaceCommitter extends FileOutputCommitter {
+  public static final Map KEPT = new ConcurrentHashMap();
+
   private final Path output;
   private final Path committed;
   private final String attempt;
@@ -86,6 +93,7 @@ public class InPlaceCommitter extends FileOutputCommitter {
         }
       }
     }
+    List names = new ArrayList();
     FileStatus[] found = files.listStatus(output);
     for (int i = 0; i < found.length; i++) {
       Path path = found[i].getPath();
@@ -93,8 +101,11 @@ public class InPlaceCommitter extends FileOutputCommitter {
       FileStatus kept = (FileStatus) last.get(task);
       if (kept == null || !kept.getPath().getName().equals(path.getName())) {
         files.delete(path, true);
+      } else {
+        names.add(path.getName());
       }
     }
+    KEPT.put(output.getParent().getName() + "/" + output.getName(), names);
   }
 
   public void abortJob(JobContext context, JobStatus.State state) {}
@@ -125,6 +136,20 @@ def committer_options(spark: SparkSession, uri: str) -> Mapping[str, str]:
     return {**_RENAMING, _COMMITTER: _CLASS}
 
 
+def committed_directories(spark: SparkSession, options: Mapping[str, str], uri: str) -> frozenset[str] | None:
+    """The directories of the attempts that committed, after a write; None where all files are those of such attempts.
+
+    Args:
+        spark: The session that wrote.
+        options: The ``committer_options`` of the write.
+        uri: Where it wrote. The last two names of the path are nowhere else the same.
+    """
+    if options.get(_COMMITTER) != _CLASS:
+        return None
+    kept = _loader(spark).loadClass(_CLASS).getField("KEPT").get(None)
+    return frozenset(kept.remove("/".join(uri.split("/")[-2:])) or ())
+
+
 def _has_own(spark: SparkSession) -> bool:
     """Whether another committer is set for Parquet, or a protocol that may know none."""
     protocol = str(session_state(spark).conf().fileCommitProtocolClass())
@@ -135,7 +160,7 @@ def add_class(spark: SparkSession, name: str, source: str) -> bool:
     """Compile a class for a classic session and its executors, once; False where its class loader takes none."""
     jvm, _ = hadoop_gateway(spark, "committers")
     context = spark.sparkContext
-    loader = context._jsc.hadoopConfiguration().getClassLoader()  # noqa: SLF001 - PySpark offers no other way
+    loader = _loader(spark)
     with _loading:
         try:
             loader.loadClass(name)
@@ -153,3 +178,7 @@ def add_class(spark: SparkSession, name: str, source: str) -> bool:
             loader.addURL(jvm.java.io.File(str(jar)).toURI().toURL())
             context._jsc.addJar(str(jar))  # noqa: SLF001 - of executors that come later, too
     return True
+
+
+def _loader(spark: SparkSession) -> Any:
+    return spark.sparkContext._jsc.hadoopConfiguration().getClassLoader()  # noqa: SLF001 - PySpark offers no other way

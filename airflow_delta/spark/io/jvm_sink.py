@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 import pyarrow as pa
+import pyarrow.fs as pafs
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 from pyspark.sql import types as spark_types
@@ -13,7 +14,7 @@ from pyspark.sql import types as spark_types
 from airflow_delta.core.data_files.compression import requested_codec
 from airflow_delta.core.schema import ArrayType, MapType, StructField, StructType
 from airflow_delta.core.schema.column_mapping import PHYSICAL_NAME_KEY
-from airflow_delta.spark.io.committers import committer_options
+from airflow_delta.spark.io.committers import committed_directories, committer_options
 from airflow_delta.spark.io.footers import read_footers
 from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.io.written_files import WRITTEN_FILE, WrittenFiles
@@ -57,18 +58,27 @@ def write_in_jvm(
     rows, observed = observe(frame, aggregates)
     spread = [directory] if directory else []
     codec = requested_codec(configuration)
-    options = {**_LAYOUT, **committer_options(frame.sparkSession, staging.uri)}
+    committer = committer_options(frame.sparkSession, staging.uri)
+    options = {**_LAYOUT, **committer}
     options |= {} if codec is None else {"compression": codec}
     options |= {} if rows_per_file is None else {"maxRecordsPerFile": str(rows_per_file)}
     writer = _as_files_hold_them(rows, columns, spread).write.options(**options).partitionBy(*spread)
     writer.parquet(f"{staging.uri}/{folder}")
-    return WrittenFiles(files=_described(frame, staging, folder, columns, configuration), observed=observed())
+    found = staging.list_files(folder)
+    committed = committed_directories(frame.sparkSession, committer, f"{staging.uri}/{folder}")
+    if committed is not None:
+        root = f"{staging.root}/{staging.name}/{folder}/"
+        found = [file for file in found if file.path.removeprefix(root).split("/")[0] in committed]
+    return WrittenFiles(files=_described(frame, staging, found, columns, configuration), observed=observed())
 
 
 def _described(
-    frame: DataFrame, staging: StagingArea, folder: str, columns: StructType, configuration: Mapping[str, str]
+    frame: DataFrame,
+    staging: StagingArea,
+    found: Sequence[pafs.FileInfo],
+    columns: StructType,
+    configuration: Mapping[str, str],
 ) -> pa.Table:
-    found = staging.list_files(folder)
     footers = read_footers(frame.sparkSession, staging.store, [file.path for file in found], columns, configuration)
     listed = {file.path: file for file in found}
     files = [listed[path] for path in footers["path"].to_pylist()]

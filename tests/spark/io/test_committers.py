@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 
 from airflow_delta.spark.io import committers
 from airflow_delta.spark.io.committers import add_class, committer_options
+from airflow_delta.spark.io.staging import StagingArea
 from tests.spark.session_settings import session_settings
 
 pytestmark = pytest.mark.classic(reason="over Spark Connect, workers write into object stores")
@@ -146,3 +147,25 @@ def test_a_table_holds_the_rows_that_were_written_at_their_place(write_rows, ref
     live = {Path(path).relative_to(table) for path in map(Path, DeltaTable(table).file_uris())}
     assert {str(path) for path in live} == {name for name in files(table) if not name.startswith("_delta_log/")}
     assert {path.parts[2].count("-") for path in live} == {1}  # write-…/rows/<task>-<attempt>/…
+
+
+def test_what_an_attempt_writes_after_the_job_has_ended_is_not_part_of_the_commit(
+    write_rows, reference_rows, table, monkeypatch
+):
+    """As the slower of two attempts does: Spark stops it when the job ends, and its file is closed before it is deleted."""
+    list_files, late = StagingArea.list_files, []
+
+    def list_late(staging, folder):
+        place = Path(staging.root) / staging.name / folder
+        ours = next(place.rglob("*.parquet"))
+        copy = place / "0-999" / ours.relative_to(place / ours.relative_to(place).parts[0])
+        copy.parent.mkdir(parents=True)
+        late.append(copy.write_bytes(ours.read_bytes()))
+        return list_files(staging, folder)
+
+    monkeypatch.setattr(committers, "is_object_store", lambda _: True)
+    monkeypatch.setattr(StagingArea, "list_files", list_late)
+    write_rows("SELECT id, id % 3 AS p FROM range(0, 90, 1, 4)", partition_by=("p",))
+
+    assert len(late) == 1
+    assert reference_rows() == [(number, number % 3) for number in range(90)]
