@@ -10,7 +10,9 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+from pyspark import TaskContext
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.statements import (
@@ -29,6 +31,7 @@ from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.dml.merge import attempt, plan
 from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.update import update
+from airflow_delta.spark.io import committers
 from airflow_delta.spark.optimize.optimize import optimize
 from airflow_delta.spark.statement import conflict_retry
 from airflow_delta.spark.write.write import write
@@ -177,6 +180,62 @@ def optimize_while_tasks_run(spark, cluster, log):
         return optimize(spark, log, statement)
 
 
+@contextmanager
+def _in_place():
+    """Files are written as into an object store."""
+    is_object_store = committers.is_object_store
+    committers.is_object_store = lambda _: True
+    try:
+        yield
+    finally:
+        committers.is_object_store = is_object_store
+
+
+def _write_slowly(spark, log, attempt):
+    """Write 8 tasks of 250 rows each, in which ``attempt`` is called with the task, its attempt and the row's place."""
+
+    def passed(row_id):
+        context = TaskContext.get()
+        attempt(context.partitionId(), context.attemptNumber(), row_id % 250)
+        return row_id
+
+    slow = F.udf(passed, "bigint")
+    rows = spark.range(0, 2_000, 1, 8).select(slow("id").alias("id"), F.lit(1.0).alias("v"))
+    rows.createOrReplaceTempView("slow_rows")
+    with _in_place():
+        return write(spark, log, WriteStatement(table=log.table_uri, source=SqlSource("SELECT * FROM slow_rows")))
+
+
+def write_in_place_while_files_are_open(spark, cluster, log):
+    def attempt(_task, _number, place):
+        if place % 50 == 49:
+            time.sleep(0.2)
+
+    def kill():
+        _wait(lambda: len(_directories(log) - {"committed"}) > 2)
+        cluster.kill(1)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        return _write_slowly(spark, log, attempt)
+    finally:
+        killer.join()
+
+
+def write_in_place_after_tasks_have_failed(spark, cluster, log):
+    def attempt(task, number, place):
+        if task in (2, 5) and number < 2 and place == 200:
+            raise ValueError("this attempt fails")
+
+    return _write_slowly(spark, log, attempt)
+
+
+def _directories(log):
+    """Those of attempts, while a write runs."""
+    return {path.name for path in Path(log.table_uri).glob("write-*/rows/*")}
+
+
 SCENARIOS = (
     merge_changes,
     merge_random_rows,
@@ -187,6 +246,8 @@ SCENARIOS = (
     update_to_random_values,
     delete_rows,
     optimize_while_tasks_run,
+    write_in_place_while_files_are_open,
+    write_in_place_after_tasks_have_failed,
 )
 
 

@@ -34,12 +34,17 @@ def _with_identity(place):
     DeltaLog.for_table(place).create(NewTable(schema=parse_struct(f"id BIGINT, v DOUBLE, {IDENTITY}")))
 
 
+def _empty(place):
+    DeltaLog.for_table(place).create(NewTable(schema=parse_struct("id BIGINT, v DOUBLE")))
+
+
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory):
     """What came of each scenario, and its table."""
     folder = tmp_path_factory.mktemp("lost")
     for scenario in lost_executors.SCENARIOS:
-        make = _with_identity if "identity" in scenario.__name__ else _with_changes
+        name = scenario.__name__
+        make = _empty if "in_place" in name else _with_identity if "identity" in name else _with_changes
         make(str(folder / scenario.__name__))
     code = str(Path(__file__).parents[2])
     environment = os.environ | {"PYTHONPATH": code, "PYSPARK_PYTHON": sys.executable}
@@ -124,3 +129,26 @@ def test_a_clustering_goes_on_without_an_executor_that_held_a_part_of_its_shuffl
     # It is attempted outside of the loop that counts, and never again.
     rows = _ended_well(outcomes("optimize_while_tasks_run"), version=FILES, killed=1, attempts=0)
     assert {row_id: row["v"] for row_id, row in rows.items()} == {row_id: row_id for row_id in range(ROWS)}
+
+
+def _ended_in_place(outcome, *, killed):
+    """The table has each row once, and its files are those of one attempt of each task."""
+    found, table = outcome
+    rows = _ended_well((found, table), version=1, killed=killed)
+    assert {row_id: row["v"] for row_id, row in rows.items()} == dict.fromkeys(range(2_000), 1.0)
+    live = {Path(path).relative_to(table) for path in DeltaTable(table).file_uris()}
+    assert live == {path.relative_to(table) for path in Path(table).glob("write-*/**/*.parquet")}
+    attempts = [path.parts[2].split("-") for path in live]
+    assert sorted(task for task, _ in attempts) == [str(task) for task in range(8)]
+    return {int(task): int(attempt) for task, attempt in attempts}
+
+
+def test_of_an_executor_that_was_killed_while_it_wrote_files_in_their_place_no_file_remains(outcomes):
+    attempts = _ended_in_place(outcomes("write_in_place_while_files_are_open"), killed=1)
+    assert max(attempts.values()) - min(attempts.values()) >= 8  # more attempts than tasks
+
+
+def test_files_that_were_written_in_their_place_by_attempts_that_failed_are_not_committed(outcomes):
+    attempts = _ended_in_place(outcomes("write_in_place_after_tasks_have_failed"), killed=0)
+    assert len(set(attempts.values())) == 8
+    assert max(attempts.values()) - min(attempts.values()) >= 9
