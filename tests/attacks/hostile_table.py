@@ -21,6 +21,10 @@ FIELDS = (
 _ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "s": ["a", "b", "c"]})
 
 
+class LeakError(AssertionError):
+    """An answer that holds what it must not."""
+
+
 def make_outside(root):
     """The neighbor: a table of the same columns, and a text."""
     outside = Path(root) / "outside"

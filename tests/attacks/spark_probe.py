@@ -36,8 +36,7 @@ from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.spark.io.scan import read_table
 from airflow_delta.spark.io.worker_values import typed_worker_errors
 from tests.attacks.attacks import ATTACKS
-from tests.attacks.core_statements import LeakError
-from tests.attacks.hostile_table import CANARY, HostileTable
+from tests.attacks.hostile_table import CANARY, HostileTable, LeakError
 
 SECONDS_AT_MOST = 240
 SUBMIT = (

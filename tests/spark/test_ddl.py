@@ -6,10 +6,10 @@ import pytest
 
 from airflow_delta.core.schema import schema_json
 from airflow_delta.core.table_changes.ddl import parse_struct
-from tests.spark.needs import looks_into_the_jvm
+from tests.spark.needs import looks_into_the_jvm, needs_doubled_quotes
 
 TEXTS = [
-    "id BIGINT NOT NULL, day DATE COMMENT 'it''s'",
+    pytest.param("id BIGINT NOT NULL, day DATE COMMENT 'it''s'", marks=needs_doubled_quotes),
     "s STRUCT<a: INT NOT NULL COMMENT 'x', `b c`: ARRAY<STRING>>, m MAP<STRING, DECIMAL(10,2)>",
     "x STRUCT<a INT, b STRUCT<c: INT>>, `a``b` INT",
     "a DEC, b NUMERIC(3), c REAL, d LONG, e BYTE, f SHORT, g TIMESTAMP_NTZ, h TIMESTAMP_LTZ, i VARIANT, j BINARY, k BOOLEAN",
