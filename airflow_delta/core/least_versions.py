@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from airflow_delta.core.errors.unsupported import PackageTooOldError
 
-LEAST_PYARROW = (18, 0)
-"""Major and minor version, as ``pyproject.toml`` has them."""
+LEAST_PYARROW = (23, 0)
+"""Major and minor version, as ``pyproject.toml`` has them. Older ones read times before 1970 wrong where they are INT96."""
 
 
 def check_pyarrow(version: str = pa.__version__) -> None:

@@ -37,9 +37,9 @@ def test_an_older_pyarrow_is_refused_with_the_python_that_has_it():
     with pytest.raises(PackageTooOldError) as raised:
         check_pyarrow("17.0.0")
     error = raised.value
-    assert (error.package, error.found, error.needed, error.retryable) == ("pyarrow", "17.0.0", "18.0", False)
+    assert (error.package, error.found, error.needed, error.retryable) == ("pyarrow", "17.0.0", "23.0", False)
     assert error.python.endswith(sys.executable)
-    assert "expected pyarrow 18.0 or newer, found 17.0.0" in str(error)
+    assert "expected pyarrow 23.0 or newer, found 17.0.0" in str(error)
 
 
 def test_this_pyarrow_is_new_enough():

@@ -46,7 +46,7 @@ def test_a_cluster_that_has_everything_has_no_findings():
         (
             {"executors": (replace(OURS, packages=OURS.packages | {"pyarrow": "17.0.0"}),)},
             ["PACKAGE_TOO_OLD", "PACKAGE_VERSIONS_DIFFER"],
-            "expected pyarrow 18.0 or newer, found 17.0.0 in /bin/python3 of executors",
+            "expected pyarrow 23.0 or newer, found 17.0.0 in /bin/python3 of executors",
         ),
         (
             {"executors": (OURS, replace(OURS, packages=OURS.packages | {"pandas": "2.2.0"}))},

@@ -56,7 +56,14 @@ def _first_batch(leaves: Collection[pq.ColumnSchema], size: int) -> int:
 def next_batch(batch: pa.RecordBatch) -> int:
     """How many rows to read after this batch: not many times more, as other rows may be larger."""
     rows = max(1, batch.num_rows)
-    return max(1, min(rows * _GROWTH, BATCH_BYTES * rows // max(1, batch.nbytes)))
+    return max(1, min(rows * _GROWTH, BATCH_BYTES * rows // max(1, _bytes(batch))))
+
+
+def _bytes(batch: pa.RecordBatch) -> int:
+    try:
+        return batch.nbytes
+    except pa.ArrowTypeError:  # Arrow 23 knows no size of views
+        return batch.get_total_buffer_size()
 
 
 def _tops(path: str) -> frozenset[str]:

@@ -26,7 +26,6 @@ _CONTAINER_ROWS = 1 << 16
 _CONTAINERS_OF_BITMAP = 1 << 16
 _MAX_UPPER_HALF = (1 << 31) - 1  # so that no position is negative in Java
 _NOTHING = pa.BooleanArray.from_buffers(pa.bool_(), _CONTAINER_ROWS, [None, pa.py_buffer(bytes(_BITMAP_BYTES))])
-_UNPERMUTED = pc.InversePermutationOptions(max_index=_CONTAINER_ROWS - 1)
 
 
 Buffer: TypeAlias = bytes | memoryview
@@ -178,7 +177,10 @@ class RowBitmap:
 
 
 def _mask_of(lower: pa.UInt16Array) -> pa.BooleanArray:
-    return pc.call_function("inverse_permutation", [lower.cast(pa.int32())], _UNPERMUTED).is_valid()
+    flags = bytearray(_CONTAINER_ROWS)
+    for row in lower.to_pylist():  # at most 4096; Arrow can scatter them from release 22 on
+        flags[row] = 1
+    return _as_mask(flags)
 
 
 def _mask_of_runs(content: Buffer) -> pa.BooleanArray:
@@ -190,6 +192,10 @@ def _mask_of_runs(content: Buffer) -> pa.BooleanArray:
         if end > _CONTAINER_ROWS:
             raise ValueError("the deletion vector has a run beyond its container")
         flags[start:end] = b"\1" * (end - start)
+    return _as_mask(flags)
+
+
+def _as_mask(flags: bytearray) -> pa.BooleanArray:
     return pa.Array.from_buffers(pa.uint8(), _CONTAINER_ROWS, [None, pa.py_buffer(flags)]).cast(pa.bool_())
 
 
