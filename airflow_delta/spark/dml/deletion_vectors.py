@@ -49,7 +49,7 @@ def write_deletion_vectors(
         files=to_ipc(counted.append_column("file", numbers)),
     )
     rows = counted[NUM_RECORDS.name]
-    if not rows.null_count and is_done_here(deleted.sparkSession, _NO_COLUMNS, _POSITION_BYTES * pc.sum(rows).as_py()):
+    if not rows.null_count and is_done_here(deleted.sparkSession, _NO_COLUMNS, _POSITION_BYTES * (pc.sum(rows).as_py() or 0)):
         return done_here(worker, deleted.toArrow().to_batches(), RESULT).sort_by("file")
     with typed_worker_errors():
         return deleted.mapInArrow(worker, RESULT_DDL).toArrow().cast(RESULT).sort_by("file")

@@ -147,6 +147,14 @@ def test_two_deletes_of_different_rows_of_one_file_pass_each_other(spark, log, r
     assert ([conflict["rule"] for conflict in result.conflicts], len(log.refresh().files())) == ([None], 2)
 
 
+def test_a_condition_that_no_file_can_fulfill_deletes_and_commits_nothing(spark, log, rows, table):
+    before = log.refresh().version
+    result = delete(spark, log, DeleteStatement(table=table, where="id > 100"))
+
+    assert (result.committed, result.metrics["numDeletedRows"]) == (False, 0)
+    assert (log.refresh().version, rows()) == (before, [(number, number) for number in range(20)])
+
+
 def test_nothing_is_left_of_a_change_that_is_not_committed(spark, log, rows, table):
     before = data_files(table)
     with pytest.raises(ExpectationFailedError):
