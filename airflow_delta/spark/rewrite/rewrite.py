@@ -113,7 +113,10 @@ class FileRewrite:
             changes = changes.withColumn(row_ids.version_column, F.lit(None).cast("bigint"))
         is_changed = pc.is_in(self.outputs, changed)
         inputs = self.inputs.filter(is_changed)
-        ordered = spread_by_file(changes, OUTPUT, changed, inputs).sortWithinPartitions(OUTPUT, ROW)
+        schema = self.snapshot.schema
+        is_here = is_done_here(changes.sparkSession, schema, estimated_size(inputs, schema, schema))
+        spread = changes.coalesce(1) if is_here else spread_by_file(changes, OUTPUT, changed, inputs)
+        ordered = spread.sortWithinPartitions(OUTPUT, ROW)
         worker = ChangeWorker(
             rewrite=self._worker,
             columns=tuple(ordered.columns),
@@ -122,8 +125,7 @@ class FileRewrite:
         )
         # Spark parses the names of what it maps: dots and backticks would be syntax.
         plainly_named = ordered.toDF(*map(str, range(len(ordered.columns))))
-        schema = self.snapshot.schema
-        if is_done_here(changes.sparkSession, schema, estimated_size(inputs, schema, schema)):
+        if is_here:
             return self._rewritten(done_here(worker, plainly_named.toArrow().to_batches(), RESULT), clock)
         return self._rewritten(plainly_named.mapInArrow(worker, RESULT_DDL), clock)
 
