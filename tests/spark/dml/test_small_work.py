@@ -106,5 +106,6 @@ def test_only_small_work_on_plain_columns_is_done_here(monkeypatch, column, size
     assert small_work.is_done_here(None, StructType((column,)), size) is expected
 
 
+@pytest.mark.classic(reason="the test is about a classic session")
 def test_a_classic_session_leaves_all_work_to_its_workers(spark):
     assert not small_work.is_done_here(spark, StructType((StructField("v", LONG),)), 1)
