@@ -18,12 +18,14 @@ from airflow_delta.spark.constraints.permitted import FUNCTIONS, permitted_expre
 from airflow_delta.spark.constraints.violations import readable
 from airflow_delta.spark.errors import TableRuleRefusedError
 from airflow_delta.spark.io.scan import read_table
+from airflow_delta.spark.jvm import is_connect
 from airflow_delta.spark.schema_conversion import to_spark
 from tests.spark.needs import looks_into_the_jvm, needs_doubled_quotes
 
 TABLE = "s3://lake/flights"
 COLUMNS = StructType((StructField("id", LONG), StructField("s", STRING)))
 
+NOT_PLAIN = pytest.mark.classic(reason="over Spark Connect, only plain rules can be checked")
 HOSTILE = {
     "java_method('java.lang.System', 'getenv', 'HOME')": "the function java_method",
     "reflect('java.lang.System', 'getenv', 'HOME')": "the function reflect",
@@ -102,7 +104,8 @@ def test_a_hostile_expression_is_refused_before_spark_analyses_it(spark, tmp_pat
     sql = text.replace("{secret}", str(tmp_path / "secret")).replace("{{}}", "{}")
     with pytest.raises(TableRuleRefusedError) as caught:
         permitted_expression("CHECK odd", sql, table=TABLE, spark=spark)
-    assert HOSTILE[text] in caught.value.detail
+    is_unknown = is_connect(spark) and caught.value.detail.endswith(", which cannot be checked over Spark Connect")
+    assert is_unknown or HOSTILE[text] in caught.value.detail
     assert (caught.value.table, caught.value.rule) == (TABLE, "CHECK odd")
     assert not caught.value.retryable
 
@@ -128,6 +131,7 @@ def test_no_write_runs_a_hostile_rule(with_rule, write_rows, put_together, chang
     assert DeltaLog.for_table(table).snapshot().version == 1
 
 
+@pytest.mark.classic(reason="over Spark Connect, a text with ${ is refused")
 @pytest.mark.parametrize("kind", ["default", "generated"])
 def test_the_environment_is_never_put_into_a_text_of_a_table(with_rule, write_rows, put_together, table, reference_rows, kind):
     text = "'${env:HOME} ${spark.app.name} ${system:user.dir}'"
@@ -137,6 +141,7 @@ def test_the_environment_is_never_put_into_a_text_of_a_table(with_rule, write_ro
     assert [row[2] for row in reference_rows()] == [text.strip("'")] * 2
 
 
+@pytest.mark.classic(reason="over Spark Connect, a text with ${ is refused")
 def test_a_condition_with_a_dollar_sign_means_the_characters_that_stand_in_it(create, write_rows, change, reference_rows):
     assert os.environ["HOME"]
     create("id BIGINT, s STRING")
@@ -151,7 +156,9 @@ def test_a_condition_with_a_dollar_sign_means_the_characters_that_stand_in_it(cr
         ("check", "upper(s) <> 'X' AND s LIKE 's%' OR s IN ('a', 'b') OR s RLIKE '^a.*' OR s IS NULL", None),
         ("check", "length(trim(s)) BETWEEN 1 AND 5 AND regexp_replace(s, 'a', 'b') <> '' AND NOT isnull(s)", None),
         ("check", "id > 0 AND (id % 2 = 1 OR id IS NULL) AND coalesce(s, 'x') <=> s", None),
-        ("check", "CASE WHEN id > 0 THEN true ELSE false END AND exists(array(1, 2), x -> x > id - 1)", None),
+        pytest.param(
+            "check", "CASE WHEN id > 0 THEN true ELSE false END AND exists(array(1, 2), x -> x > id - 1)", None, marks=NOT_PLAIN
+        ),
         ("invariant", "other IS NULL OR length(other) > 0", None),
         pytest.param("default", "'it''s ' || upper('fine')", "it's FINE", marks=needs_doubled_quotes),
         ("default", "cast(7 + 1 AS string)", "8"),
@@ -162,9 +169,14 @@ def test_a_condition_with_a_dollar_sign_means_the_characters_that_stand_in_it(cr
         ("generated", "concat_ws('-', s, cast(id AS string))", "s-1"),
         ("generated", "date_format(timestamp_seconds(id), 'yyyy-MM')", "1970-01"),
         ("generated", "substring(s, 1, 1)", "s"),
-        ("generated", "lpad(cast(id AS string), 3, '0') || repeat('a', 2)", "001aa"),
+        pytest.param("generated", "lpad(cast(id AS string), 3, '0') || repeat('a', 2)", "001aa", marks=NOT_PLAIN),
         ("generated", "cast(year(to_date('2024-03-01')) + month(DATE'2024-03-01') AS string)", "2027"),
-        ("generated", "substr(s FROM 1 FOR 1) || trim(BOTH 'x' FROM 'xax') || extract(YEAR FROM DATE'2024-01-01')", "sa2024"),
+        pytest.param(
+            "generated",
+            "substr(s FROM 1 FOR 1) || trim(BOTH 'x' FROM 'xax') || extract(YEAR FROM DATE'2024-01-01')",
+            "sa2024",
+            marks=NOT_PLAIN,
+        ),
         ("generated", "nvl2(s, named_struct('a', s).a, map('k', 'v')['k'])", "s"),
         ("generated", "date_trunc('HOUR', TIMESTAMP'2024-01-01 10:11:12')::string", "2024-01-01 10:00:00"),
         ("generated", "hex(sha2(s, 256)) || md5(s) IS NOT NULL", "true"),
