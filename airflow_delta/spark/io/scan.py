@@ -44,6 +44,7 @@ SCANNED_COLUMNS = ("path", "partition_values", "deletion_vector", "size")
 
 _JVM_FILES = 10_000
 _JVM_OBJECTS = 1_000
+_PATTERN_SIGNS = frozenset("*?[]{}\\")
 
 
 def read_table(
@@ -115,7 +116,7 @@ def read_files(
     table.locate.check(files["path"])
     uris = [file_uri(table.table_uri, path) for path in files["path"].to_pylist()]
     is_native = table.mapping is not MappingMode.ID and not is_case_sensitive(spark) and reads_files_by_relation(spark)
-    is_for_workers = not is_native or not suits_jvm(uris, is_listed_slowly=is_connect(spark))
+    is_for_workers = not is_native or not suits_jvm(uris, over_connect=is_connect(spark))
     if is_for_workers or engine_for(spark, uris, table.storage_options) is Engine.ARROW:
         is_masked = pc.or_(is_masked, pa.scalar(True))
     natives, others = files.filter(pc.invert(is_masked)), files.filter(is_masked)
@@ -126,14 +127,17 @@ def read_files(
     return marked(scans[0] if len(scans) == 1 else scans[0].unionAll(scans[1]), table)
 
 
-def suits_jvm(uris: Sequence[str], *, is_listed_slowly: bool = False) -> bool:
+def suits_jvm(uris: Sequence[str], *, over_connect: bool = False) -> bool:
     """Whether Spark's own reader takes files of these names, wherever they lie.
 
-    It is not for names that it takes for hidden (it would leave them out, silently) or that Hadoop cannot express (colons); nor
-    for very many files: with as many listing tasks as cores it opens 5,000 local files in 0.6-0.9 s (with the default of one
-    task per file, as Spark Connect leaves it, in 11-14 s), but the driver holds all paths several times; and in an object
-    store each takes three requests.
+    It is not for names that it takes for hidden (it would leave them out, silently) or that Hadoop cannot express (colons);
+    nor, over Spark Connect, whose server takes no option against it, for paths that are patterns (of ``t*`` it reads the files
+    of ``t1``, too); nor for very many files: with as many listing tasks as cores it opens 5,000 local files in 0.6-0.9 s (with
+    the default of one task per file, as Spark Connect leaves it, in 11-14 s), but the driver holds all paths several times; and
+    in an object store each takes three requests.
     """
-    most = _JVM_OBJECTS if is_listed_slowly or any(map(is_object_store, uris)) else _JVM_FILES
+    if over_connect and any(not _PATTERN_SIGNS.isdisjoint(uri) for uri in uris):
+        return False
+    most = _JVM_OBJECTS if over_connect or any(map(is_object_store, uris)) else _JVM_FILES
     names = (PurePosixPath(uri).name for uri in uris)
     return len(uris) <= most and not any(name[0] in "_." or ":" in name or name.endswith("._COPYING_") for name in names)

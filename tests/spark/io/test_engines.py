@@ -85,3 +85,10 @@ def test_many_objects_are_left_to_python_workers_for_their_requests():
     assert suits_jvm([f"file:/t/{number}.parquet" for number in range(1_001)])
     assert suits_jvm([f"s3a://b/t/{number}.parquet" for number in range(1_000)])
     assert not suits_jvm([f"s3a://b/t/{number}.parquet" for number in range(1_001)])
+
+
+@pytest.mark.parametrize("directory", ["t*", "t?", "t[a]", "t{b,c}", "t\\*"])
+def test_a_path_that_looks_like_a_pattern_is_left_to_workers_over_spark_connect(directory):
+    uris = [f"file:/{directory}/0.parquet", "file:/t/1.parquet"]
+    assert (suits_jvm(uris, over_connect=True), suits_jvm(uris)) == (False, True)
+    assert suits_jvm(uris[1:], over_connect=True)
