@@ -80,7 +80,7 @@ def main() -> int:
 
 def run(directory: Path, rounds: int) -> int:
     """Measure in ``directory``; see ``main``."""
-    _make_airflow(directory / "home")
+    make_airflow(directory / "home")
     feed, base = directory / "feed.parquet", directory / "base"
     pq.write_table(pa.table({"id": list(range(ROWS))}), feed)
     write_deltalake(base, pa.table({"id": list(range(ROWS))}))
@@ -92,11 +92,11 @@ def run(directory: Path, rounds: int) -> int:
             table = directory / f"{side}_{number}"
             shutil.copytree(base, table)
             statement = WriteStatement(table=str(table), source=FileSource(str(feed), format="parquet"))
-            done = _round(_dag(table.name, statement, code if side == "bare" else None))
+            done = measured_run(_dag(table.name, statement, code if side == "bare" else None))
             wrong += DeltaTable(table).to_pyarrow_dataset().count_rows() != 2 * ROWS
             if number >= WARM_UP_ROUNDS:
                 measured[side].append(done)
-    added = _report("ours", measured["ours"]) - _report("bare", measured["bare"])
+    added = report("ours", measured["ours"]) - report("bare", measured["bare"])
     print(f"the operator adds {added:.2f} s (target: at most {TARGET} s); tables with wrong rows: {wrong}")
     return int(added > TARGET or wrong > 0)
 
@@ -105,7 +105,7 @@ def run_over_connect(directory: Path, rounds: int) -> int:
     """Measure in ``directory``; see ``main``."""
     from tests.connect_server import connect_server
 
-    _make_airflow(directory / "home")
+    make_airflow(directory / "home")
     base, feed = directory / "base", directory / "feed"
     write_deltalake(base, pa.table({"id": list(range(ROWS))}))
     write_deltalake(feed, pa.table({"id": list(range(ROWS - MERGED // 2, ROWS + MERGED // 2))}))
@@ -118,13 +118,13 @@ def run_over_connect(directory: Path, rounds: int) -> int:
             for side in sorted(measured, reverse=bool(number % 2)):
                 table = directory / f"{side}_{number}"
                 shutil.copytree(base, table)
-                done = _round(_merge_dag(side, table, feed))
+                done = measured_run(_merge_dag(side, table, feed))
                 expected = ROWS if side == "empty" else ROWS + MERGED // 2
                 wrong += DeltaTable(table).to_pyarrow_dataset().count_rows() != expected
                 if number >= WARM_UP_ROUNDS:
                     measured[side].append(done)
     print(f"load after: {os.getloadavg()}")
-    medians = {side: _report(side, done) for side, done in measured.items()}
+    medians = {side: report(side, done) for side, done in measured.items()}
     added = medians["connect"] - medians["empty"]
     print(f"Spark Connect adds {added:.2f} s (target: at most {CONNECT_TARGET} s); tables with wrong rows: {wrong}")
     print(f"spark-submit adds {medians['submit'] - medians['empty']:.2f} s")
@@ -147,7 +147,8 @@ def _merge_dag(side: str, table: Path, feed: Path) -> Any:
     return dag
 
 
-def _make_airflow(home: Path) -> None:
+def make_airflow(home: Path) -> None:
+    """An Airflow of its own in this process."""
     (home / "dags").mkdir(parents=True)
     os.environ |= {
         "AIRFLOW_HOME": str(home),
@@ -196,7 +197,8 @@ def _dag(name: str, statement: WriteStatement, code: ShippedCode | None) -> Any:
     return dag
 
 
-def _round(dag: Any) -> Round:
+def measured_run(dag: Any) -> Round:
+    """One run of a DAG."""
     from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
 
     bag = DagBag(dag_folder=os.devnull)
@@ -211,7 +213,7 @@ def _round(dag: Any) -> Round:
     return Round(seconds=meter.seconds, cpu=meter.cpu, worker=worker)
 
 
-def _report(side: str, rounds: list[Round]) -> float:
+def report(side: str, rounds: list[Round]) -> float:
     """Print one side's figures and return its median in seconds."""
     medians: Mapping[str, float] = {
         name: statistics.median(getattr(measured, name) for measured in rounds) for name in ("seconds", "cpu", "worker")

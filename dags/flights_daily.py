@@ -13,20 +13,21 @@ import pendulum
 from airflow.sdk import DAG, Param, task
 
 from airflow_delta.operators import (
-    DeltaCheckpointOperator,
+    CheckpointStatement,
     DeltaCreateOperator,
     DeltaMergeOperator,
-    DeltaOptimizeOperator,
     DeltaSqlOperator,
-    DeltaVacuumOperator,
+    DeltaStatementsOperator,
     DeltaWriteOperator,
     Expectation,
     FileSource,
     MatchedDelete,
     MatchedUpdate,
     NotMatchedInsert,
+    OptimizeStatement,
     SqlSource,
     TableSource,
+    VacuumStatement,
 )
 from airflow_delta.sensors import DeltaCommitSensor
 from flights_demo.feed import packaged_csv, write_feed
@@ -133,9 +134,15 @@ with DAG(
         ],
     )
 
-    optimize = DeltaOptimizeOperator(task_id="optimize", table=FLIGHTS)
-    checkpoint = DeltaCheckpointOperator(task_id="checkpoint", table=FLIGHTS)
-    vacuum = DeltaVacuumOperator(task_id="vacuum", table=FLIGHTS, dry_run=True)
+    # One Spark application, where three tasks would start three.
+    upkeep = DeltaStatementsOperator(
+        task_id="upkeep",
+        statements={
+            "optimize": OptimizeStatement(table=FLIGHTS),
+            "checkpoint": CheckpointStatement(table=FLIGHTS),
+            "vacuum": VacuumStatement(table=FLIGHTS, dry_run=True),
+        },
+    )
 
-    landed >> bronze >> silver >> committed >> gold >> optimize >> checkpoint >> vacuum
+    landed >> bronze >> silver >> committed >> gold >> upkeep
     silver_table >> silver

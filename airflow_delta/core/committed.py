@@ -9,7 +9,9 @@ from airflow_delta.core.actions import CommitInfo
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import TimestampOutOfRangeError, VersionNotFoundError
 from airflow_delta.core.foreign_values import json_value, natural_number, printable
+from airflow_delta.core.log.log_segment import list_log
 from airflow_delta.core.statements import OperationResult
+from airflow_delta.core.statements.result import NO_TABLE
 from airflow_delta.core.transaction.commit_result import CommitResult
 
 _DAY = 24 * 3_600_000
@@ -45,6 +47,8 @@ def committed_result(log: DeltaLog, token: str, start_version: int | None) -> Op
 def version_before(log: DeltaLog, time: int) -> int | None:
     """A version that was there a day before that time, after which a search may begin; None when the log does not record it.
 
+    -1 where there is no table, and where the log reaches back to the table's first version, which is younger.
+
     A day, because the clocks of a storage and of the caller may differ.
 
     Args:
@@ -52,14 +56,14 @@ def version_before(log: DeltaLog, time: int) -> int | None:
         time: Milliseconds since the epoch.
     """
     if not log.exists():
-        return None
+        return NO_TABLE
     limit, latest = time - _DAY, log.refresh()
     if latest.timestamp <= limit:
         return latest.version
     try:
         return log.snapshot(timestamp=limit).version
     except (TimestampOutOfRangeError, VersionNotFoundError):
-        return None
+        return NO_TABLE if 0 in list_log(log.store).commits else None
 
 
 def result_of_commit(table: str, version: int, info: CommitInfo, *, already_committed: bool) -> OperationResult:

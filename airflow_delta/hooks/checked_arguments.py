@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from functools import cache
 from typing import Any, ClassVar, TypeVar
@@ -27,6 +27,7 @@ class CheckedOperatorMeta(BaseOperatorMeta):
         """The operator. Raises ``InvalidStatementError`` for arguments that no template can make right."""
         operator = super().__call__(*args, **kwargs)
         operator.check_arguments()
+        operator.template_fields = [name for name in operator.template_fields if _is_given(getattr(operator, name))]
         return operator
 
 
@@ -35,7 +36,12 @@ class CheckedArguments(metaclass=CheckedOperatorMeta):
 
     Flags, numbers and words are converted whenever they are set: in the constructor, and by Airflow when it has rendered a
     template. A template, and what another task returns, stay as they are until then.
+
+    An operator's own ``template_fields`` are those of its class that were given: there is nothing to render in the others, and
+    Airflow's page of rendered templates shows what was asked for instead of twenty empty fields.
     """
+
+    template_fields: Sequence[str]
 
     argument_types: ClassVar[Mapping[str, Any]] = {}
     """Name of an attribute to what it may be, as ``converted_value`` takes it."""
@@ -51,6 +57,9 @@ class CheckedArguments(metaclass=CheckedOperatorMeta):
         kind = self.argument_types.get(name)
         if kind is not None and not _is_of_run(value):
             value = converted_value(type(self).__name__, name, value, kind)
+        own = vars(self).get("template_fields")
+        if own is not None and name not in own and name in type(self).template_fields and _is_given(value):
+            super().__setattr__("template_fields", [*own, name])
         super().__setattr__(name, value)
 
     def check_arguments(self) -> None:
@@ -69,6 +78,10 @@ def without_run(operator: Operator) -> Operator:
     known = copy(operator)
     known.__dict__.update(dict.fromkeys(later, LATER))
     return known
+
+
+def _is_given(value: Any) -> bool:
+    return not (value is None or (isinstance(value, str | Sequence | Mapping) and len(value) == 0))
 
 
 def _is_of_run(value: Any) -> bool:

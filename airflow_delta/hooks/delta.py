@@ -5,23 +5,24 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow.sdk import BaseHook, conf
 from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.sdk.log import mask_secret
 
-from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.json_form import map_tables
 from airflow_delta.core.storage.ambient_options import account_of, are_for, parsed_prefixes
-from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.object_filesystem import secrets_of
 from airflow_delta.core.storage.object_location import ObjectLocation, ObjectService
-from airflow_delta.core.storage.resolve import log_store_for
 from airflow_delta.core.storage.table_uri import absolute, is_relative
 from airflow_delta.hooks.errors import DeltaConnectionError, TablesNotVisibleError
 from airflow_delta.hooks.storage_connection import options_of_connection
+
+if TYPE_CHECKING:
+    from airflow_delta.core.delta_log import DeltaLog
+    from airflow_delta.core.storage.log_store import LogStore
 
 Value = TypeVar("Value")
 
@@ -167,6 +168,8 @@ class DeltaHook(BaseHook):
 
     def log_store(self, table: str) -> LogStore:
         """The files of a table. Raises as ``log_store_for``, and ``TablesNotVisibleError``."""
+        from airflow_delta.core.storage.resolve import log_store_for
+
         uri = self.table_uri(table)
         if not self.workers_see_tables:
             raise TablesNotVisibleError(conn_id=self.delta_conn_id, table=uri)
@@ -174,6 +177,8 @@ class DeltaHook(BaseHook):
 
     def delta_log(self, table: str) -> DeltaLog:
         """The log of a table. Raises as ``DeltaLog.for_table``, and ``TablesNotVisibleError``."""
+        from airflow_delta.core.delta_log import DeltaLog
+
         return DeltaLog(self.log_store(table))
 
     def test_connection(self) -> tuple[bool, str]:
@@ -183,6 +188,8 @@ class DeltaHook(BaseHook):
         return True, ", ".join(reached) or "nothing to test: workers have no access to tables"
 
     def _answers(self, uri: str) -> bool:
+        from airflow_delta.core.storage.resolve import log_store_for
+
         next(log_store_for(uri, self.storage_options(uri)).list_from(""), None)
         return True
 

@@ -9,16 +9,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow.sdk import NEVER_EXPIRE  # type: ignore[attr-defined]  # it is there, and not in the stubs
 from airflow.sdk.exceptions import AirflowRuntimeError
 
-from airflow_delta.core.operations.pins import Pin, read_pins, release
 from airflow_delta.core.statements import PinnedTable, Version
 from airflow_delta.core.statements.json_form import to_json
-from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.hooks.task_token import StateStore
+
+if TYPE_CHECKING:
+    from airflow_delta.core.operations.pins import Pin
+    from airflow_delta.core.storage.log_store import LogStore
 
 STATE_KEY = "airflow_delta.pin"
 
@@ -102,6 +104,7 @@ def release_pins_of_ended_runs(store: LogStore, ti: DagRunsAndXComs) -> tuple[Pi
     Raises:
         OSError: The storage does not answer.
     """
+    from airflow_delta.core.operations.pins import read_pins, release
 
     def run_of(pin: Pin) -> tuple[str, str]:
         return pin.dag_id, pin.run_id

@@ -30,6 +30,7 @@ from airflow_delta.jobs.redaction import redact
 from airflow_delta.jobs.result import ResultDocument, write_result
 from airflow_delta.jobs.run import run, typed_error
 from airflow_delta.jobs.spec import JobSpec
+from airflow_delta.jobs.step_log import log_steps
 
 gc.enable()
 
@@ -43,6 +44,7 @@ def main() -> int:
     if not line:  # the worker has ended before
         return os.EX_TEMPFAIL
     threading.Thread(target=_end_with_worker, name="end-with-worker", daemon=True).start()
+    log_steps()
     job = ConnectJob.from_text(line)
     try:
         spec = JobSpec.from_text(job.spec)

@@ -17,18 +17,21 @@ from airflow_delta.core.statements import (
     CompactLogStatement,
     ConvertStatement,
     CreateStatement,
+    ExpectStatement,
     HealthStatement,
     MaintenanceStatement,
     ManifestStatement,
     OperationResult,
     PinStatement,
     RestoreStatement,
+    SequenceStatement,
     Statement,
     StatisticsStatement,
     VacuumStatement,
 )
 from airflow_delta.jobs.health_check import execute_health_check
 from airflow_delta.jobs.idempotent_log import AlreadyCommitted, IdempotentLog
+from airflow_delta.jobs.in_order import Step, run_in_order
 from airflow_delta.jobs.maintenance import Maintenance
 from airflow_delta.jobs.maintenance_statements import (
     clean_up_log,
@@ -52,6 +55,17 @@ def _maintain(run: StatementRun, statement: MaintenanceStatement) -> OperationRe
         optimizer=run.backend.optimizer,
         executor=run.backend.vacuum_executor,
     ).run()
+
+
+def _run_sequence(run: StatementRun, sequence: SequenceStatement) -> OperationResult:
+    def execute(step: Step) -> OperationResult:
+        if run.backend.execute is not None:
+            return run.backend.execute(step.log, step.statement, step.origin, step.start_version)
+        return execute_in_core(
+            step.log, step.statement, origin=step.origin, start_version=step.start_version, backend=run.backend
+        )
+
+    return run_in_order(run, sequence, execute=execute, commits_of=commits_of)
 
 
 RUNNERS: Mapping[type, Runner] = dict(
@@ -94,13 +108,16 @@ RUNNERS: Mapping[type, Runner] = dict(
         runner(ManifestStatement, lambda run, _: write_manifests(run.log), commits="never"),
         runner(HealthStatement, lambda run, statement: execute_health_check(run.log, statement), commits="never"),
         runner(MaintenanceStatement, _maintain, commits="in steps"),
+        runner(SequenceStatement, _run_sequence, commits="in steps"),
     )
 )
 """The statements that need no Spark."""
 
 
 def commits_of(statement: Statement) -> Commits:
-    """How the statement commits; those that need Spark commit once."""
+    """How the statement commits; those that need Spark commit once, if they change anything."""
+    if isinstance(statement, ExpectStatement):
+        return "never"
     found = RUNNERS.get(type(statement))
     return "once" if found is None else found.commits
 

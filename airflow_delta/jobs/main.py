@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -16,10 +17,14 @@ from airflow_delta.core.statements.json_form import TYPES
 from airflow_delta.core.storage.ambient_options import PREFIXES_VARIABLE
 from airflow_delta.jobs.errors import InvalidSpecError, JobFailedError
 from airflow_delta.jobs.orphan import exit_with_jvm
+from airflow_delta.jobs.progress import log_progress
 from airflow_delta.jobs.result import ResultDocument, write_result
 from airflow_delta.jobs.run import run
 from airflow_delta.jobs.session import job_session
 from airflow_delta.jobs.spec import JobSpec
+from airflow_delta.jobs.step_log import log_steps
+
+_logger = logging.getLogger(__name__)
 
 
 def main(statement_type: str, arguments: Sequence[str] | None = None) -> int:
@@ -37,22 +42,33 @@ def main(statement_type: str, arguments: Sequence[str] | None = None) -> int:
         return print_outcome(ResultDocument.of_error(error))
     if spec.allowed_prefixes:
         os.environ[PREFIXES_VARIABLE] = json.dumps(spec.allowed_prefixes)
+    if spec.result_uri is not None:  # by hand the result is printed, and spark-submit makes one output of both
+        log_steps()
     exit_with_jvm()
     spark = job_session(f"{statement_type} {spec.statement.table}")
+    context = spark.sparkContext
+    _logger.info("Spark %s is up on %s as %s", context.version, context.master, context.applicationId)
     try:
-        document = replace(run(spark, spec), application_id=spark.sparkContext.applicationId)
+        with log_progress(context):
+            document = replace(run(spark, spec), application_id=context.applicationId)
         if spec.result_uri is not None:
             write_result(spec.result_uri, document)
     finally:
         spark.stop()
-    return print_outcome(document)
+    return print_outcome(document, is_by_hand=spec.result_uri is None)
 
 
-def print_outcome(document: ResultDocument) -> int:
-    """Print a job's result, or its error alone, and return the exit code that says the same."""
+def print_outcome(document: ResultDocument, *, is_by_hand: bool = False) -> int:
+    """Print a job's error, or by hand its result, and return the exit code that says the same.
+
+    Who submits by program finds the result at ``result_uri``: a driver's output is mixed with Spark's, cut, and on a cluster
+    out of reach.
+    """
     match document.typed_error():
-        case None:
+        case None if is_by_hand:
             sys.stdout.write(f"{document.to_text()}\n")
+        case None:
+            pass
         case JobFailedError() as failure:
             sys.stderr.write(f"{printable_lines(document.traceback)}{failure}\n")
         case refusal:

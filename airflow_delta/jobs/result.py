@@ -7,15 +7,17 @@ import logging
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import airflow_delta.spark.errors  # noqa: F401 - makes its errors known, so that they come back as themselves
 from airflow_delta.core.clock import Clock, system_clock
 from airflow_delta.core.errors import CommitConflictError, DeltaError, InvalidStatementError, StorageAccessError
 from airflow_delta.core.foreign_values import json_value, natural_number, printable
 from airflow_delta.core.statements import OperationResult
-from airflow_delta.core.storage.resolve import log_store_for
 from airflow_delta.jobs.errors import AccessDeniedError, InvalidSpecError, JobFailedError
+
+if TYPE_CHECKING:
+    from airflow_delta.core.storage.log_store import LogStore
 
 RESULT_FORMAT = 1
 
@@ -155,12 +157,19 @@ def _parts(uri: str) -> tuple[str, str]:
     return base or "/", f"{RESULTS_FOLDER}/{path}"
 
 
+def _store(base: str, storage_options: StorageOptions) -> LogStore:
+    """Loaded when it is needed: a DAG file knows of documents, and has no use for Arrow and storages."""
+    from airflow_delta.core.storage.resolve import log_store_for
+
+    return log_store_for(base, storage_options)
+
+
 def write_result(
     uri: str, document: ResultDocument, storage_options: StorageOptions = None, *, clock: Clock = system_clock
 ) -> None:
     """Write the document in one step, and sweep the old ones beside it."""
     base, path = _parts(uri)
-    store = log_store_for(base, storage_options)
+    store = _store(base, storage_options)
     store.write(path, document.to_text().encode())
     limit = clock() - KEPT_FOR
     swept = [
@@ -173,7 +182,7 @@ def read_result(uri: str, storage_options: StorageOptions = None) -> ResultDocum
     """The document; None when there is none that can be read: the log knows whether the job has committed."""
     base, path = _parts(uri)
     try:
-        return ResultDocument.from_text(log_store_for(base, storage_options).read(path))
+        return ResultDocument.from_text(_store(base, storage_options).read(path))
     except FileNotFoundError:
         return None
     except ValueError as error:
@@ -183,7 +192,7 @@ def read_result(uri: str, storage_options: StorageOptions = None) -> ResultDocum
 
 def written_results(base: str, token: str, storage_options: StorageOptions = None) -> set[int]:
     """The tries of a task that left a document below the base."""
-    files = log_store_for(base, storage_options).list_from(f"{RESULTS_FOLDER}/{token}")
+    files = _store(base, storage_options).list_from(f"{RESULTS_FOLDER}/{token}")
     names = (file.path.rsplit("/", 1)[-1] for file in files)
     tries = (natural_number(name.removesuffix(".json")) for name in names)
     return {number for number in tries if number is not None}

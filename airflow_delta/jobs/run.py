@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 import traceback
@@ -11,11 +12,12 @@ from functools import partial
 from pyspark.errors import AnalysisException, ParseException, PythonException
 from pyspark.sql import SparkSession
 
+from airflow_delta.core.actions import Origin
 from airflow_delta.core.committed import committed_result, version_before
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.least_versions import check_pyarrow
-from airflow_delta.core.statements import OperationResult, OptimizeStatement, Statement
+from airflow_delta.core.statements import OperationResult, OptimizeStatement, Statement, TableStatement
 from airflow_delta.core.storage.storage_failures import storage_failure
 from airflow_delta.jobs.core_statements import commits_of, execute_in_core
 from airflow_delta.jobs.errors import (
@@ -41,6 +43,7 @@ from airflow_delta.spark.hadoop.table_log import table_log
 from airflow_delta.spark.io.worker_values import typed_worker_errors
 from airflow_delta.spark.optimize.optimize import optimize
 
+_logger = logging.getLogger(__name__)
 _MISSING_PACKAGE = re.compile(r"ModuleNotFoundError: No module named '(?P<package>[\w.]+)'")
 
 
@@ -50,6 +53,7 @@ def run(spark: SparkSession, spec: JobSpec) -> ResultDocument:
     try:
         check_pyarrow()
         log = table_log(spark, spec.statement.table)
+        _logger.info("%s on %s", _operation(spec.statement), spec.statement.table)
         if commits_of(spec.statement) != "never" and spec.start_version is None and spec.earliest_commit_time is not None:
             spec = replace(spec, start_version=version_before(log, spec.earliest_commit_time))
         with typed_worker_errors():
@@ -74,6 +78,7 @@ def execute(spark: SparkSession, log: DeltaLog, spec: JobSpec) -> OperationResul
     if token is not None and commits_of(spec.statement) == "once":
         found = committed_result(log, token, spec.start_version)
         if found is not None:
+            _logger.info("Version %d holds the commit of this task; the statement is not run again", found.version)
             return found
     on_spark = RUNNERS.get(type(spec.statement))
     if on_spark is not None:
@@ -91,18 +96,31 @@ def _backend(spark: SparkSession, log: DeltaLog, spec: JobSpec) -> Backend:
         except Exception as error:
             raise typed_error(error, step) from error
 
+    def executor(of_table: DeltaLog, step: TableStatement, origin: Origin, start_version: int | None) -> OperationResult:
+        try:
+            return execute(spark, of_table, replace(spec, statement=step, origin=origin, start_version=start_version))
+        except Exception as error:
+            _logger.error("%s on %s failed", _operation(step), step.table)  # noqa: TRY400 - its traceback is in the document
+            raise typed_error(error, step) from error
+
     return Backend(
         open_table=partial(table_log, spark),
         rows_check=partial(check_rows, spark),
         vacuum_executor=SparkVacuumExecutor(spark),
         checkpoint_writer=partial(checkpoint, spark),
         optimizer=optimizer,
+        execute=executor,
+        earliest_commit_time=spec.earliest_commit_time,
     )
+
+
+def _operation(statement: Statement) -> str:
+    return statement.type_name.replace("_", " ").upper()
 
 
 def typed_error(error: Exception, statement: Statement) -> DeltaError:
     """The error of a statement as one of ours, without secrets."""
-    operation = statement.type_name.replace("_", " ").upper()
+    operation = _operation(statement)
     match error:
         case DeltaError():
             return error

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.operations.vacuum_executor import VacuumExecutor
-from airflow_delta.core.statements import OperationResult
+from airflow_delta.core.statements import OperationResult, TableStatement
 from airflow_delta.core.table_changes.verification import RowsCheck, check_rows
 from airflow_delta.jobs.maintenance import Optimizer
 from airflow_delta.jobs.maintenance_statements import CheckpointWriter
@@ -34,6 +34,8 @@ class Backend:
         vacuum_executor: Who lists and deletes; this process when None.
         checkpoint_writer: Writes checkpoints.
         optimizer: Does the OPTIMIZE of a maintenance; None where there is no Spark, and the step is only reported as due.
+        execute: Runs a statement of a sequence, of whatever type; None where there is no Spark, and the core runs all.
+        earliest_commit_time: No commit of the task is older, in milliseconds since the epoch; None where it is not known.
     """
 
     open_table: Callable[[str], DeltaLog] = DeltaLog.for_table
@@ -41,6 +43,8 @@ class Backend:
     vacuum_executor: VacuumExecutor | None = None
     checkpoint_writer: CheckpointWriter = DeltaLog.checkpoint
     optimizer: Optimizer | None = None
+    execute: Callable[[DeltaLog, TableStatement, Origin, int | None], OperationResult] | None = None
+    earliest_commit_time: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

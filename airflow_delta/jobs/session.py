@@ -18,6 +18,8 @@ DEFAULTS = {
     # Rewrites live in Python workers, outside the heap; 10 % on top of the heap (the default) gets containers killed.
     # Not spark.executor.pyspark.memory: it limits address space, which Arrow reserves far beyond what it uses.
     "spark.executor.memoryOverheadFactor": "0.4",
+    # A job says itself what it does; Spark's INFO is hundreds of lines for a small statement.
+    "spark.log.level": "WARN",
     # Every call of a PySpark function would send its line of Python to the JVM: it is our line, and helps no user.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }

@@ -11,6 +11,7 @@ from airflow_delta.core.actions import Origin
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.statements import (
     DeleteStatement,
+    ExpectStatement,
     MergeStatement,
     OperationResult,
     OptimizeStatement,
@@ -24,6 +25,7 @@ from airflow_delta.spark.dml.update import update
 from airflow_delta.spark.optimize.auto_compaction import compacted_after
 from airflow_delta.spark.optimize.optimize import optimize
 from airflow_delta.spark.optimize.reorg import reorg
+from airflow_delta.spark.statement.expect import expect
 from airflow_delta.spark.write.write import write
 
 S = TypeVar("S")
@@ -64,6 +66,7 @@ RUNNERS: Mapping[type, SparkRunner[Any]] = dict(
         _runner(UpdateStatement, _compacting(update)),
         _runner(OptimizeStatement, optimize),
         _runner(ReorgStatement, reorg),
+        _runner(ExpectStatement, expect),
     )
 )
 """The statements that need Spark; all others are the core's."""

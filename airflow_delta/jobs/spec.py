@@ -38,7 +38,7 @@ class JobSpec:
             token before anything is done. None when the worker that generated the token could not read the table.
         result_uri: Where the result document goes; None prints it only.
         allowed_prefixes: Places outside of their roots from which tables may read files, as the connection says.
-        earliest_commit_time: Used where there is no start version: no commit of the task is older, in milliseconds since the
+        earliest_commit_time: Used for tables without a start version: no commit of the task is older, in milliseconds since the
             epoch; ``not_before`` in the JSON.
     """
 

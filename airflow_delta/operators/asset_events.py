@@ -40,14 +40,18 @@ def emit_asset_events(
     """
     if asset is None:
         return
-    is_change = result.committed and result.operation not in MAINTENANCE
-    if emit == "never" or (emit == "on_commit" and not is_change):
+    if emit == "never" or (emit == "on_commit" and not is_change(result)):
         operator.outlets = [outlet for outlet in operator.outlets if not _is(outlet, asset)]
         return
     event = context["outlet_events"][asset]
     event.extra = xcom_value({"delta": _serialized(result, context)})
     if partition_keys and result.committed:
         event.add_partitions(str(result.version))
+
+
+def is_change(result: OperationResult) -> bool:
+    """Whether rows or columns of the table are others now."""
+    return result.committed and result.operation not in MAINTENANCE
 
 
 def _serialized(result: OperationResult, context: Context) -> dict[str, Any]:

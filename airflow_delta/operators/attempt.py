@@ -9,13 +9,20 @@ from airflow.sdk import Context, conf
 
 from airflow_delta.core.actions.commit_info import Origin
 from airflow_delta.core.errors import StorageAccessError, TableNotFoundError, UnsupportedStorageError
-from airflow_delta.core.statements import CloneStatement, ConvertStatement, CreateStatement, Statement, WriteStatement
+from airflow_delta.core.statements import (
+    CloneStatement,
+    ConvertStatement,
+    CreateStatement,
+    SequenceStatement,
+    Statement,
+    WriteStatement,
+)
+from airflow_delta.core.statements.result import NO_TABLE
 from airflow_delta.core.storage.table_uri import absolute
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.errors import ScratchUriNeededError
 from airflow_delta.hooks.task_token import OnClear, TaskToken, task_token
 from airflow_delta.jobs.spec import statement_digest
-from airflow_delta.watch.commit_watch import NO_TABLE, head_version
 
 CREATE_TABLES = (WriteStatement, CreateStatement, CloneStatement, ConvertStatement)
 """Statements that may create the table."""
@@ -56,7 +63,8 @@ class Attempt:
         if scratch is not None:
             absolute(scratch, "driver and worker would resolve it against different working directories")
         head = visible_head(hook, resolved.table, scratch)
-        if head == NO_TABLE and not isinstance(resolved, CREATE_TABLES):
+        first = resolved.statements[0] if isinstance(resolved, SequenceStatement) else resolved
+        if head == NO_TABLE and not isinstance(first, CREATE_TABLES):
             raise TableNotFoundError(table=resolved.table)
         token = task_token(
             context["task_state_store"],
@@ -70,6 +78,8 @@ class Attempt:
 
 def visible_head(hook: DeltaHook, table: str, scratch: str | None) -> int | None:
     """The table's version as the worker sees it; None when it cannot read the table, and results have another location."""
+    from airflow_delta.watch.commit_watch import head_version
+
     if not hook.workers_see_tables:
         if scratch is None:
             detail = f"workers have no access to the tables of the connection {hook.delta_conn_id!r}"

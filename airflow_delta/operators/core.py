@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from airflow.sdk import Context
 
 from airflow_delta.core.actions.commit_info import Origin
-from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.foreign_values import printable
 from airflow_delta.core.statements import CleanUpLogStatement, MaintenanceStatement, OperationResult, VacuumStatement
 from airflow_delta.hooks.pins import release_pins_of_ended_runs
-from airflow_delta.jobs.core_statements import commits_of, execute_in_core
-from airflow_delta.jobs.outcome import with_dry_run_flag
 from airflow_delta.jobs.result import ResultDocument
-from airflow_delta.jobs.runner import Backend
-from airflow_delta.jobs.table_stats import attach_table_stats
 from airflow_delta.operators.attempt import Attempt, origin_of
 from airflow_delta.operators.job import DeltaJobOperator
+
+if TYPE_CHECKING:
+    from airflow_delta.core.delta_log import DeltaLog
 
 Engine = Literal["spark", "worker", "auto"]
 """Where a statement runs: in a job on Spark, in the Airflow worker itself, or in the cheaper of the two that can run it."""
@@ -44,6 +42,9 @@ class DeltaCoreOperator(DeltaJobOperator):
         self.engine = engine
 
     def _perform(self, attempt: Attempt, context: Context) -> ResultDocument:
+        from airflow_delta.jobs.outcome import with_dry_run_flag
+        from airflow_delta.jobs.table_stats import attach_table_stats
+
         self._release_pins(attempt, context)
         if not self._is_for_worker(attempt):
             return super()._perform(attempt, context)
@@ -69,6 +70,9 @@ class DeltaCoreOperator(DeltaJobOperator):
         return self.engine == "worker" or (self.engine == "auto" and attempt.head is not None)
 
     def _execute_in_worker(self, log: DeltaLog, attempt: Attempt, origin: Origin) -> OperationResult:
+        from airflow_delta.jobs.core_statements import execute_in_core
+        from airflow_delta.jobs.runner import Backend
+
         backend = Backend(open_table=self.hook.delta_log)
         return execute_in_core(
             log, attempt.statement, origin=origin, start_version=attempt.token.start_version, backend=backend
@@ -80,4 +84,6 @@ class DeltaCoreOperator(DeltaJobOperator):
         After a commit that is one step of several, a retry does what is still due. A health check commits nothing, and its
         log may be too broken to be read.
         """
+        from airflow_delta.jobs.core_statements import commits_of
+
         return super()._find_commit(attempt) if commits_of(attempt.statement) == "once" else None

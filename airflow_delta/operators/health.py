@@ -49,12 +49,12 @@ class DeltaTableHealthOperator(DeltaCoreOperator):
         self.fail_on = fail_on
 
     def _deliver(self, document: ResultDocument, context: Context) -> dict[str, Any]:
-        result = super()._deliver(document, context)
-        findings = result["details"]["findings"]
-        for finding in findings:
+        for finding in document.outcome.details["findings"] if document.outcome else ():
             files = f" ({', '.join(finding['files'])})" if finding["files"] else ""
             line = f"{finding['severity']} {finding['code']}: {finding['text']}{files}. Remedy: {finding['remedy']}"
             self.log.warning("%s", printable(line))
+        result = super()._deliver(document, context)
+        findings = result["details"]["findings"]
         bad = [finding for finding in findings if finding["severity"] in _FAILING[self.fail_on]]
         if bad:
             push_xcom(context, "return_value", result)  # Airflow pushes it only for successes

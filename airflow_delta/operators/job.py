@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields, replace
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, NoReturn
@@ -16,9 +16,8 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Asset, BaseOperatorLink, Context, RetryPolicy, conf
 
-from airflow_delta.core.committed import committed_result
 from airflow_delta.core.foreign_values import printable, printable_lines
-from airflow_delta.core.statements import Statement
+from airflow_delta.core.statements import OperationResult, Statement
 from airflow_delta.core.statements.fields import is_template
 from airflow_delta.core.statements.json_form import is_statement_value, map_texts
 from airflow_delta.hooks.checked_arguments import CheckedArguments, without_run
@@ -37,7 +36,7 @@ from airflow_delta.jobs.best_effort import BestEffort
 from airflow_delta.jobs.errors import JobFailedError, ResultMissingError
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.jobs.spec import JobSpec
-from airflow_delta.jobs.table_stats import attach_table_stats
+from airflow_delta.jobs.summary import summary
 from airflow_delta.observe.links import DeltaTableHistoryLink, SparkApplicationLink, push_links
 from airflow_delta.operators.asset_events import Emit, declared_outlets, emit_asset_events
 from airflow_delta.operators.attempt import Attempt, origin_of, visible_head
@@ -210,8 +209,6 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
         attempt = Attempt.begin(self.hook, self.statement(), context, scratch_uri=self.scratch_uri, on_clear=self.on_clear)
         found = None if attempt.token.is_new else self._find_commit(attempt)
         if found is not None:
-            table = attempt.statement.table
-            self.log.info("The log of %s already holds this task's commit; the statement is not run again", table)
             return self._deliver(found, context)
         with report_conflicts(context):
             document = self._perform(attempt, context)
@@ -239,9 +236,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
                 origin=origin_of(context, token.token),
                 start_version=token.start_version,
                 result_uri=location.uri(context["ti"].try_number),
-                earliest_commit_time=round(1_000 * context["dag_run"].run_after.timestamp())
-                if token.start_version is None
-                else None,
+                earliest_commit_time=round(1_000 * context["dag_run"].run_after.timestamp()),
                 allowed_prefixes=self.hook.allowed_prefixes,
             )
             if self._driver is None:
@@ -290,6 +285,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
             self.durable = self._yarn_track_via_rm_api
         if target.is_kubernetes and self._defers:
             self._track_driver_via_k8s_api = True  # otherwise upstream looks for an exit code in a log that has none yet
+        self.log.info("Submitting %s on %s to %s", script, spec.statement.table, target.master)
         scoped: Any = {**context, "task_state_store": TokenScopedStore(context["task_state_store"], token.token)}
         try:
             with credentials_for_the_driver(self.hook, target):
@@ -374,25 +370,39 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
         """Report the outcome to Airflow: log, XComs, asset event. Every outcome passes through here."""
         result = document.outcome
         assert result is not None  # noqa: S101 - documents of errors are raised before
-        outcome = "is committed as" if result.committed else "was a dry run at" if result.dry_run else "committed nothing at"
-        self.log.info("%s", printable(f"{result.operation} {outcome} version {result.version} of {result.table}"))
         for warning in result.warnings:
             self.log.warning("%s", printable(warning))
         best_effort = BestEffort(result.warnings)
         with best_effort.attempt("the XCom delta_version"):
             push_xcom(context, "delta_version", result.version)
         with best_effort.attempt("the asset's event"):
-            emit_asset_events(self, result, context, asset=self.asset, emit=self.emit, partition_keys=self.partition_keys)
+            announced = self._announced(result)
+            emit_asset_events(self, announced, context, asset=self.asset, emit=self.emit, partition_keys=self.partition_keys)
         with best_effort.attempt("the page of the table's history"):
             push_links(document, context)
         self.outcome = document.with_warnings(best_effort.warnings)
+        with best_effort.attempt("the summary"):
+            self.log.info("%s", summary(document, seconds=_seconds_of_try(context)))
         returned: dict[str, Any] = xcom_value(replace(result, warnings=tuple(best_effort.warnings)).to_json())
         return returned
 
+    def _announced(self, result: OperationResult) -> OperationResult:
+        """The result that the asset's event describes."""
+        return result
+
     def _find_commit(self, attempt: Attempt) -> ResultDocument | None:
         """The commit that carries the task's token; None where there is none, or where the worker cannot read the table."""
+        from airflow_delta.core.committed import committed_result
+        from airflow_delta.jobs.table_stats import attach_table_stats
+
         if attempt.head is None:
             return None
         log = self.hook.delta_log(attempt.statement.table)
         found = committed_result(log, attempt.token.token, attempt.token.start_version)
         return None if found is None else attach_table_stats(ResultDocument(outcome=found), log)
+
+
+def _seconds_of_try(context: Context) -> float | None:
+    """How long this try has taken, the wait of a deferred task included."""
+    began = getattr(context["ti"], "start_date", None)
+    return (datetime.now(UTC) - began).total_seconds() if isinstance(began, datetime) else None

@@ -11,7 +11,6 @@ from airflow_delta.core.foreign_values import printable
 from airflow_delta.core.statements import MaintenanceStatement
 from airflow_delta.core.statements.health import STEPS
 from airflow_delta.jobs.best_effort import BestEffort
-from airflow_delta.jobs.maintenance import Maintenance
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.operators.arguments import argument_names
 from airflow_delta.operators.attempt import Attempt
@@ -79,6 +78,8 @@ class DeltaMaintenanceOperator(DeltaCoreOperator):
         self.dry_run = dry_run
 
     def _is_for_worker(self, attempt: Attempt) -> bool:
+        from airflow_delta.jobs.maintenance import Maintenance
+
         if self.engine != "auto" or not super()._is_for_worker(attempt):
             return super()._is_for_worker(attempt)
         statement = cast("MaintenanceStatement", attempt.statement)
@@ -89,9 +90,8 @@ class DeltaMaintenanceOperator(DeltaCoreOperator):
         return not need.due
 
     def _deliver(self, document: ResultDocument, context: Context) -> dict[str, Any]:
-        result = super()._deliver(document, context)
         with BestEffort().attempt("logging the steps"):
-            for step in result["details"].get("steps", ()):
+            for step in document.outcome.details.get("steps", ()) if document.outcome else ():
                 state = "done" if step["done"] else "due" if step["due"] else "not due"
                 self.log.info("%s", printable(f"{step['step']} is {state}: {step['why']}"))
-        return result
+        return super()._deliver(document, context)

@@ -22,8 +22,7 @@ from airflow_delta.hooks.exposed_secrets import mask_exposed
 from airflow_delta.hooks.retry_policy import DeltaRetryPolicy
 from airflow_delta.hooks.xcoms import push_xcom
 from airflow_delta.watch.asset_uri import sanitize_uri
-from airflow_delta.watch.commit_cursor import Start
-from airflow_delta.watch.processed_versions import due_versions
+from airflow_delta.watch.start import Start
 
 STATE_KEY = "airflow_delta.due"
 
@@ -97,6 +96,8 @@ class DeltaNewCommitsOperator(CheckedArguments, BaseOperator):
         return dict(own)
 
     def _due(self, context: Context) -> dict[str, Any]:
+        from airflow_delta.watch.processed_versions import due_versions
+
         ti = context["ti"]
         progress = self._progress(context)
         store = DeltaHook(self.delta_conn_id).log_store(self.table or self.asset.uri)

@@ -9,14 +9,12 @@ from typing import Any, ClassVar
 
 from airflow.sdk import Context
 
-from airflow_delta.core.committed import result_of_commit
 from airflow_delta.core.errors import TableNotFoundError
 from airflow_delta.core.statements import Statement
 from airflow_delta.hooks.conflict_report import report_conflicts
 from airflow_delta.hooks.errors import JobNotSubmittedError
 from airflow_delta.hooks.task_token import TaskToken
 from airflow_delta.jobs.result import ResultDocument
-from airflow_delta.jobs.table_stats import attach_table_stats
 from airflow_delta.jobs.task_run import TaskRun
 from airflow_delta.operators.attempt import Attempt, visible_head
 from airflow_delta.operators.delta_job import CLEAR_COUNT_KEY, DeltaJob
@@ -118,6 +116,9 @@ class DeltaResultOperator(DeltaJobOperator):
 
     def _find_commit(self, attempt: Attempt) -> ResultDocument | None:
         """The newest commit of the submitting task; None where there is none, or the worker cannot read the table."""
+        from airflow_delta.core.committed import result_of_commit
+        from airflow_delta.jobs.table_stats import attach_table_stats
+
         hook, table, run = self.hook, attempt.statement.table, self._submitted_run
         try:
             if visible_head(hook, table, attempt.scratch) is None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from airflow_delta.core.statements.result import NO_TABLE
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.errors import ScratchUriNeededError
 from airflow_delta.hooks.spark_target import SparkTarget
 from airflow_delta.jobs.result import ResultDocument, newest_document, result_uri, written_results
 from airflow_delta.operators.attempt import Attempt
-from airflow_delta.watch.commit_watch import NO_TABLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

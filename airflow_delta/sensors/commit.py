@@ -14,6 +14,7 @@ from airflow.sdk import BaseSensorOperator, Context, PokeReturnValue, RetryPolic
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.foreign_values import printable
 from airflow_delta.core.statements.fields import is_template
+from airflow_delta.core.statements.result import NO_TABLE
 from airflow_delta.hooks.checked_arguments import CheckedArguments, without_run
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.exposed_secrets import mask_exposed
@@ -21,7 +22,7 @@ from airflow_delta.hooks.retry_policy import DeltaRetryPolicy
 from airflow_delta.jobs.errors import JobFailedError
 from airflow_delta.triggers.commit import DeltaCommitWaitTrigger
 from airflow_delta.watch.commit_filter import CommitFilter
-from airflow_delta.watch.commit_watch import NO_TABLE, CommitWait, CommitWatch, head_version
+from airflow_delta.watch.commit_watch import CommitWait, CommitWatch, head_version
 from airflow_delta.watch.commit_window import CommitWindow
 
 STATE_KEY = "airflow_delta.wait"

@@ -19,8 +19,9 @@ from airflow_delta.core.statements.fields import converted_value, is_template
 from airflow_delta.core.statements.validation import texts
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.watch.bounded_log import BoundedLog
-from airflow_delta.watch.commit_cursor import PollResult, Start, WatchCursor, first_cursor, poll
+from airflow_delta.watch.commit_cursor import PollResult, WatchCursor, first_cursor, poll
 from airflow_delta.watch.commit_filter import CommitFilter
+from airflow_delta.watch.start import Start
 
 STATE_KEY = "airflow_delta.watched"
 """The key of the cursor in the asset's state store."""

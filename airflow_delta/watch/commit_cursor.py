@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from itertools import islice
-from typing import Any, Literal
+from typing import Any
 
+from airflow_delta.core.statements.result import NO_TABLE
 from airflow_delta.core.storage.log_store import FileStatus, LogStore
 from airflow_delta.watch.asset_uri import sanitize_uri
 from airflow_delta.watch.commit_filter import CommitFilter, rows_changed
 from airflow_delta.watch.commit_scan import CommitScan, LaterCommits, later_commits, metadata_of
-from airflow_delta.watch.commit_watch import NO_TABLE, head_version
+from airflow_delta.watch.commit_watch import head_version
+from airflow_delta.watch.start import Start
 
 MOST_AT_ONCE = 1000
 """Most commits that one poll reads; the next poll goes on from there."""
-
-Start = Literal["latest", "earliest"] | int
-"""Where a watcher begins: after the version of its first poll, with all that the log holds, or with a version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,14 +15,12 @@ from airflow_delta.core.log.file_names import (
     parse_name,
     version_prefix,
 )
+from airflow_delta.core.statements.result import NO_TABLE
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.watch.commit_filter import ANY_COMMIT, CommitFilter, rows_changed
 from airflow_delta.watch.commit_scan import CommitScan, LaterCommits, later_commits
 from airflow_delta.watch.commit_window import CommitWindow, versions_in
 from airflow_delta.watch.errors import CommitsCleanedUpError, CommitWindowPassedError
-
-NO_TABLE = -1
-"""Version of a table that does not exist yet: the first commit is the next one."""
 
 LISTED_EVERY = 60
 """Polls of one wait, of which the first lists the log and the others probe for the next commit: it may be cleaned up unseen."""

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_delta.core.storage.log_store import LogStore
-from airflow_delta.watch.commit_cursor import Start, first_cursor
+from airflow_delta.watch.commit_cursor import first_cursor
 from airflow_delta.watch.commit_filter import CommitFilter
 from airflow_delta.watch.commit_scan import CommitScan, later_commits, metadata_of
+from airflow_delta.watch.start import Start
 
 MOST_CLAIMS = 10
 """Most runs that are stored while they may still succeed. One more failure in a row only repeats versions."""

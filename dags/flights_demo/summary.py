@@ -21,6 +21,7 @@ METRICS = {
     "numDeletedRows": "replaced",
     "numRemovedFiles": "files compacted",
     "numFilesToDelete": "files to delete",
+    "numStatements": "statements",
 }
 """Delta's names of metrics, in the words and the order in which they are shown."""
 

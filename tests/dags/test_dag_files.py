@@ -36,10 +36,8 @@ def test_a_day_goes_from_the_feed_over_three_tables_to_maintenance(described):
         "bronze": ["silver"],
         "silver": ["silver_is_there"],
         "silver_is_there": ["gold"],
-        "gold": ["optimize"],
-        "optimize": ["checkpoint"],
-        "checkpoint": ["vacuum"],
-        "vacuum": [],
+        "gold": ["upkeep"],
+        "upkeep": [],
     }
 
 

@@ -74,8 +74,11 @@ def test_a_search_begins_a_day_before_the_run_and_earlier_where_the_log_does_not
         moment = number * 10 * DAY / 1_000
         os.utime(tmp_path / "_delta_log" / f"{number:020d}.json", (moment, moment))
     log = DeltaLog.for_table(str(tmp_path))
-    assert [version_before(log, int(day * DAY)) for day in (0.5, 1, 10.9, 11.1, 21.5, 40)] == [None, 0, 0, 1, 2, 2]
-    assert version_before(DeltaLog.for_table(str(tmp_path / "none")), DAY) is None
+    assert [version_before(log, int(day * DAY)) for day in (0.5, 1, 10.9, 11.1, 21.5, 40)] == [-1, 0, 0, 1, 2, 2]
+    assert version_before(DeltaLog.for_table(str(tmp_path / "none")), DAY) == -1
+    log.checkpoint(1)
+    (tmp_path / "_delta_log" / f"{0:020d}.json").unlink()
+    assert version_before(DeltaLog.for_table(str(tmp_path)), DAY // 2) is None
 
 
 def test_the_health_of_a_table_that_does_not_open_is_checked_without_a_start_version(tmp_path):

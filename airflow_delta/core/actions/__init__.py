@@ -1,20 +1,28 @@
-"""The records of a commit, named as in PROTOCOL.md, "Actions"."""
+"""The records of a commit, named as in PROTOCOL.md, "Actions".
 
-from airflow_delta.core.actions.commit_actions import CommitActions
+Those that are Arrow tables load when they are requested: a DAG file has a commit's origin, and no use for Arrow.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from airflow_delta.core.actions.commit_info import CommitInfo, Origin
 from airflow_delta.core.actions.domain_metadata import DomainMetadata
-from airflow_delta.core.actions.file_actions import (
-    ADD_FILE,
-    CHANGE_FILE,
-    NO_ADDS,
-    NO_CHANGES,
-    NO_REMOVES,
-    REMOVE_FILE,
-    removes_of,
-)
 from airflow_delta.core.actions.metadata import Metadata
 from airflow_delta.core.actions.protocol import Protocol
 from airflow_delta.core.actions.set_transaction import SetTransaction
+
+if TYPE_CHECKING:
+    from airflow_delta.core.actions.commit_actions import CommitActions
+    from airflow_delta.core.actions.file_actions import (
+        ADD_FILE,
+        CHANGE_FILE,
+        NO_ADDS,
+        NO_CHANGES,
+        NO_REMOVES,
+        REMOVE_FILE,
+        removes_of,
+    )
 
 __all__ = [
     "ADD_FILE",
@@ -32,3 +40,13 @@ __all__ = [
     "SetTransaction",
     "removes_of",
 ]
+
+_OF_ARROW = {"CommitActions": "commit_actions"} | dict.fromkeys(
+    ("ADD_FILE", "CHANGE_FILE", "NO_ADDS", "NO_CHANGES", "NO_REMOVES", "REMOVE_FILE", "removes_of"), "file_actions"
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _OF_ARROW:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_OF_ARROW[name]}"), name)

@@ -1,6 +1,7 @@
 """Statements: values that DAG files, job specs and Spark jobs share. Pure; no Spark, no Airflow.
 
-One statement is one commit (or none). Every value is frozen, checked when it is made, and goes through JSON unchanged.
+One statement is one commit (or none), a sequence one for each of its statements. Every value is frozen, checked when it is
+made, and goes through JSON unchanged.
 """
 
 from airflow_delta.core.statements.alter import (
@@ -32,6 +33,7 @@ from airflow_delta.core.statements.clauses import (
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
 )
+from airflow_delta.core.statements.expect import ExpectStatement
 from airflow_delta.core.statements.expectation import Expectation
 from airflow_delta.core.statements.health import HealthStatement, MaintenanceStatement
 from airflow_delta.core.statements.maintenance import (
@@ -50,31 +52,11 @@ from airflow_delta.core.statements.pin import AsOf, PinnedTable, PinStatement, P
 from airflow_delta.core.statements.restore import RestoreStatement
 from airflow_delta.core.statements.result import OperationResult
 from airflow_delta.core.statements.row_statements import DeleteStatement, UpdateStatement
+from airflow_delta.core.statements.sequence import SequenceStatement, TableStatement
 from airflow_delta.core.statements.sources import FileSource, Source, SqlSource, TableSource
 from airflow_delta.core.statements.write import WriteMode, WriteStatement
 
-Statement = (
-    MergeStatement
-    | DeleteStatement
-    | UpdateStatement
-    | WriteStatement
-    | CreateStatement
-    | AlterStatement
-    | CloneStatement
-    | ConvertStatement
-    | RestoreStatement
-    | PinStatement
-    | OptimizeStatement
-    | ReorgStatement
-    | VacuumStatement
-    | CheckpointStatement
-    | HealthStatement
-    | MaintenanceStatement
-    | CompactLogStatement
-    | CleanUpLogStatement
-    | StatisticsStatement
-    | ManifestStatement
-)
+Statement = TableStatement | PinStatement | SequenceStatement
 
 __all__ = [
     "UPSERT",
@@ -98,6 +80,7 @@ __all__ = [
     "DropColumns",
     "DropConstraint",
     "DropFeature",
+    "ExpectStatement",
     "Expectation",
     "FileSource",
     "HealthStatement",
@@ -118,6 +101,7 @@ __all__ = [
     "RenameColumn",
     "ReorgStatement",
     "RestoreStatement",
+    "SequenceStatement",
     "SetDefault",
     "SetProperties",
     "Source",
@@ -126,6 +110,7 @@ __all__ = [
     "StatisticsStatement",
     "TableChange",
     "TableSource",
+    "TableStatement",
     "Timestamp",
     "UnsetProperties",
     "UpdateStatement",

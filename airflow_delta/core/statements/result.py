@@ -8,6 +8,9 @@ from typing import Any
 
 from airflow_delta.core.foreign_values import json_value
 
+NO_TABLE = -1
+"""Version of a table that does not exist yet: the first commit is the next one."""
+
 _LISTS = ("conflicts", "sources", "warnings")
 _KINDS: Mapping[str, type] = {
     "table": str,

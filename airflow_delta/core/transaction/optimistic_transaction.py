@@ -314,6 +314,7 @@ class OptimisticTransaction:
         )
         if outcome.by_duplicate_attempt or not outcome.committed:
             return result
+        _logger.info("Committed version %d of %s", result.version, attempt.table)
         return replace(result, hook_failures=tuple(self._run_hooks(result, outcome.actions, outcome.metadata)))
 
     def _attempt(

@@ -35,6 +35,7 @@ from airflow_delta.spark.rewrite.row_changes import DROP, LIVES_ON, OUTPUT, ROW
 from airflow_delta.spark.schema_conversion import quoted, to_spark
 from airflow_delta.spark.statement.expectations import check_expectations
 from airflow_delta.spark.statement.staged_rows import StagedRows, write_change_rows, write_rows
+from airflow_delta.spark.statement.steps import log_step, size_of
 from airflow_delta.spark.statement.target_reads import TargetReads
 
 
@@ -86,6 +87,8 @@ def apply_changes(staged: StagedChanges, effects: RowEffects, staging: StagingAr
     """
     touched = staged.snapshot.completed(staged.candidates.take(effects.touched_files))
     marks_rows = uses_deletion_vectors(staged.snapshot)
+    if len(touched):
+        log_step("%s %s files (%s)", "Marking rows of" if marks_rows else "Rewriting", len(touched), size_of(touched))
     records = _records(staged, effects, touched, marks_rows=marks_rows)
     # Updated rows that are not written in the place of their file: they have all their columns, and take their ids along.
     elsewhere = staged.of(ClauseKind.UPDATE) if marks_rows else F.col(MOVED)
@@ -96,11 +99,13 @@ def apply_changes(staged: StagedChanges, effects: RowEffects, staging: StagingAr
     rewritten = _rewrite(staged, effects, staging, clock, elsewhere=elsewhere, writes=not marks_rows, records=records)
     inserted = _write(staged, new, staging) if new_rows else StagedRows()
     change_files = _write_new_row_changes(staged, new, staging) if new_rows and records else NO_CHANGES
+    written = pa.concat_tables([rewritten.adds, inserted.adds])
+    log_step("Wrote %s files (%s)", len(written), size_of(written))
     return AppliedChanges(
-        adds=pa.concat_tables([marked, rewritten.adds, inserted.adds]),
+        adds=pa.concat_tables([marked, written]),
         removes=removes_of(touched, deletion_timestamp=clock(), data_change=True),
         changes=pa.concat_tables([rewritten.changes, change_files]),
-        new_files=len(rewritten.adds) + len(inserted.adds),
+        new_files=len(written),
         removed_files=len(touched) - len(marked),
         copied=0 if marks_rows else rewritten.rows_written - effects.updated_in_place,
         written=rewritten.rows_written + inserted.rows,

@@ -16,6 +16,7 @@ from airflow_delta.spark.constraints.violations import row_text, row_violations
 from airflow_delta.spark.dml.clauses import ClauseKind
 from airflow_delta.spark.dml.position_scan import FILE, ROW
 from airflow_delta.spark.dml.staged_changes import CLAUSE_INDEX, MOVED, StagedChanges
+from airflow_delta.spark.statement.steps import log_step
 
 _NOT_MATCHED_BY_SOURCE, _BROKEN = "not_matched_by_source_", "broken_"
 _ROWS_OF_A_TASK = 200_000  # so many are counted sooner by one task than by several with a shuffle behind them
@@ -98,7 +99,7 @@ def count_effects(staged: StagedChanges, *, are_matches_unique: bool) -> RowEffe
             example = staged.rows.where(is_updated & broken).select(row_text(updated.names)).first()[0]
             raise ConstraintViolatedError(table=snapshot.table_uri, constraint=constraint, rows=broken_rows, example=example)
     is_touched = pc.or_(pc.greater(matched[ClauseKind.UPDATE], 0), pc.greater(deleted, 0))
-    return RowEffects(
+    effects = RowEffects(
         matched_files=matched[FILE].combine_chunks(),
         touched_files=matched[FILE].filter(is_touched).combine_chunks(),
         deleted_by_file=deleted.filter(is_touched).combine_chunks(),
@@ -109,6 +110,14 @@ def count_effects(staged: StagedChanges, *, are_matches_unique: bool) -> RowEffe
         updated_not_matched_by_source=_total(files[f"{_NOT_MATCHED_BY_SOURCE}{ClauseKind.UPDATE}"]),
         deleted_not_matched_by_source=_total(files[f"{_NOT_MATCHED_BY_SOURCE}{ClauseKind.DELETE}"]),
     )
+    log_step(
+        "Rows: %s to update, %s to delete, %s to insert; %s files change",
+        effects.updated,
+        effects.deleted,
+        effects.inserted,
+        len(effects.touched_files),
+    )
+    return effects
 
 
 def _total(counts: pa.ChunkedArray) -> int:

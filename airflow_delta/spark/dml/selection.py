@@ -30,6 +30,7 @@ from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.io.sql_expression import sql_expression
 from airflow_delta.spark.jvm import analyzed
 from airflow_delta.spark.statement.conflict_retry import Conflicts, WriteConflict, check_definition
+from airflow_delta.spark.statement.steps import log_candidates
 from airflow_delta.spark.statement.target_reads import TargetReads, holds_subquery
 from airflow_delta.spark.supported_features import check_rows_writable
 
@@ -93,7 +94,9 @@ class Selection:
 
     def candidates(self, columns: Sequence[str] = COUNTED_FILE) -> pa.Table:
         """The files that may hold such rows, without their statistics."""
-        return self.snapshot.files(self.predicate, columns)
+        candidates = self.snapshot.files(self.predicate, columns)
+        log_candidates(self.snapshot, candidates)
+        return candidates
 
     def positions(self, spark: SparkSession, candidates: pa.Table) -> DataFrame:
         """``FILE`` and ``ROW`` of the rows in these files, in this order; all of a file in one partition."""

@@ -22,6 +22,7 @@ from airflow_delta.spark.optimize.plan import OptimizePlan, plan_of
 from airflow_delta.spark.optimize.rearrangement import commit_rearrangement, planned_metrics
 from airflow_delta.spark.rewrite.rewrite import FileRewrite, Rewritten
 from airflow_delta.spark.statement.outcome import earlier_result, uncommitted
+from airflow_delta.spark.statement.steps import log_step, size_of
 from airflow_delta.spark.supported_features import check_rows_writable
 
 _NAME = "OPTIMIZE"
@@ -85,6 +86,7 @@ def run_plan(
     if statement.dry_run or not len(plan.inputs):
         planned = uncommitted(snapshot, _NAME, planned_metrics(plan.inputs, plan.new_files))
         return replace(planned, details=plan.details())
+    log_step("Rewriting %s files (%s) into about %s", len(plan.inputs), size_of(plan.inputs), plan.new_files)
     with StagingArea(log.store) as staging:
         rewritten = _rewritten(spark, log, snapshot, plan, staging)
         staging.keep()

@@ -25,6 +25,7 @@ from airflow_delta.spark.optimize.dropped_columns import DroppedColumns
 from airflow_delta.spark.optimize.rearrangement import commit_rearrangement, planned_metrics
 from airflow_delta.spark.rewrite.rewrite import FileRewrite, Rewritten
 from airflow_delta.spark.statement.outcome import earlier_result, uncommitted
+from airflow_delta.spark.statement.steps import log_step, size_of
 from airflow_delta.spark.supported_features import check_rows_writable
 
 _NAME = "REORG"
@@ -68,6 +69,7 @@ def reorg(
     inputs = pa.concat_tables([files.filter(has_deletion_vector), others.filter(old)])
     if statement.dry_run or not len(inputs):
         return uncommitted(snapshot, _NAME, planned_metrics(inputs, len(inputs)))
+    log_step("Rewriting %s files (%s)", len(inputs), size_of(inputs))
     groups = pa.array(np.arange(len(inputs)), pa.int32())
     with StagingArea(log.store) as staging:
         rewrite = FileRewrite(snapshot=snapshot, inputs=inputs, outputs=groups, directory=staging.name, data_change=False)

@@ -38,6 +38,7 @@ from airflow_delta.spark.statement.expectations import check_expectations
 from airflow_delta.spark.statement.outcome import result_of, with_sources
 from airflow_delta.spark.statement.sources import OpenSource, Pin, open_source
 from airflow_delta.spark.statement.staged_rows import StagedRows, write_change_rows, write_rows
+from airflow_delta.spark.statement.steps import log_step, size_of
 from airflow_delta.spark.statement.target_reads import TargetReads
 from airflow_delta.spark.write.file_sizes import balanced, rows_per_file
 from airflow_delta.spark.write.history import metrics_of, operation_of
@@ -195,6 +196,7 @@ def _write_rows(run: _Write, target: Target, frame: DataFrame, staging: StagingA
         observed = {_OUTSIDE: F.count_if(is_outside), _OUTSIDER: example_of([is_outside], target.schema.names)}
     most_rows = rows_per_file(metadata, target.snapshot)
     staged = write_rows(rows, staging, metadata, observed=observed, rows_per_file=most_rows)
+    log_step("Wrote %s rows into %s files (%s)", staged.rows, len(staged.adds), size_of(staged.adds))
     if outsiders := staged.observed.get(_OUTSIDE):
         shown = staged.observed[_OUTSIDER]
         raise ConstraintViolatedError(table=table, constraint=f"replace_where {where}", rows=outsiders, example=shown)

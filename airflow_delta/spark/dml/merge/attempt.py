@@ -26,6 +26,7 @@ from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.statement.application_progress import progress
 from airflow_delta.spark.statement.conflict_retry import Conflicts
 from airflow_delta.spark.statement.outcome import result_of, uncommitted
+from airflow_delta.spark.statement.steps import log_candidates
 from airflow_delta.spark.statement.target_reads import TargetReads
 from airflow_delta.spark.supported_features import ENFORCED
 
@@ -58,6 +59,7 @@ def attempt_merge(
     # Before anything is pruned: a concurrent insert of one of these keys must conflict.
     transaction.record_read(plan.predicate)
     candidates = snapshot.files(plan.predicate, COUNTED_FILE)
+    log_candidates(snapshot, candidates)
     pairs, are_unique = join(spark, snapshot, plan.source, plan.clauses, candidates, unmatched=plan.unmatched)
     target_after = snapshot.redefined(plan.after.metadata, plan.after.protocol) if plan.evolves_schema else snapshot
     in_source = F.col(FROM_SOURCE).isNotNull()

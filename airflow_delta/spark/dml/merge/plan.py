@@ -31,6 +31,7 @@ from airflow_delta.spark.schema_conversion import from_spark
 from airflow_delta.spark.statement.conflict_retry import Conflicts, WriteConflict, check_definition
 from airflow_delta.spark.statement.outcome import with_sources
 from airflow_delta.spark.statement.sources import open_source
+from airflow_delta.spark.statement.steps import log_step
 from airflow_delta.spark.statement.target_reads import TargetReads
 from airflow_delta.spark.supported_features import check_rows_writable
 
@@ -129,6 +130,7 @@ def plan_merge(
     )
     condition = parse_condition(statement.on, schema)
     source = materialize(opened.frame, condition, schema, reads, cache)
+    log_step("Source: %s rows", source.rows)
 
     def predicate(text: str | None) -> Expression:
         try:

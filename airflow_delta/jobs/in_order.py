@@ -1,0 +1,144 @@
+"""A sequence of statements: each commits with a token of its own, and a retry goes on behind the last commit."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from airflow_delta.core.actions import Origin
+from airflow_delta.core.committed import committed_result, version_before
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.statements import OperationResult, SequenceStatement, TableStatement
+from airflow_delta.core.statements.result import NO_TABLE
+from airflow_delta.core.statements.sequence import STATEMENTS_KEY
+from airflow_delta.jobs.outcome import with_dry_run_flag, without_commit
+from airflow_delta.jobs.runner import Commits, StatementRun
+from airflow_delta.jobs.spec import statement_digest
+
+STATEMENT_KEY = "statement"
+"""Key of a commit's record with the statement's name."""
+
+SKIPPED_KEY = "skipped"
+"""Key of the details of a statement that an earlier try has done, which left no commit to be found."""
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One statement of a sequence.
+
+    Attributes:
+        log: Of the statement's table.
+        origin: As of the sequence, with a token of the statement's own.
+        start_version: The table's version before the task's first try; None where it is not known.
+    """
+
+    name: str
+    statement: TableStatement
+    log: DeltaLog
+    origin: Origin
+    start_version: int | None
+
+
+def run_in_order(
+    run: StatementRun,
+    sequence: SequenceStatement,
+    *,
+    execute: Callable[[Step], OperationResult],
+    commits_of: Callable[[TableStatement], Commits],
+) -> OperationResult:
+    """Run the statements behind the last one that has committed in an earlier try; the first that fails ends them.
+
+    Args:
+        run: Of the sequence.
+        sequence: The statements.
+        execute: Runs one of them, unless a commit with its token exists.
+        commits_of: How a statement commits.
+
+    Raises:
+        DeltaError: As the statement raises it. Those before it stay committed.
+    """
+    steps = list(_steps(run, sequence))
+    earlier = [_earlier_result(step) for step in steps]
+    done = max((position for position, result in enumerate(earlier) if result is not None), default=-1)
+    if done >= 0 and commits_of(steps[done].statement) != "once":
+        done -= 1  # its commit is one of several
+    results: dict[str, OperationResult] = {}
+    for position, (step, found) in enumerate(zip(steps, earlier, strict=True)):
+        title = f"Statement {step.name} ({position + 1} of {len(steps)})"
+        if position > done:
+            _logger.info("%s: %s on %s", title, step.statement.type_name, step.statement.table)
+            result = with_dry_run_flag(execute(step), step.statement)
+        elif found is not None:
+            _logger.info("%s: version %d of %s holds its commit", title, found.version, step.statement.table)
+            result = found
+        else:
+            _logger.info("%s: not run again, as a later one has committed", title)
+            result = _skipped(step)
+        results[step.name] = result
+    return _result(sequence, results)
+
+
+def _steps(run: StatementRun, sequence: SequenceStatement) -> Iterator[Step]:
+    logs = {sequence.table: run.log}
+    starts = {sequence.table: run.start_version}
+    for name, statement in zip(sequence.names, sequence.statements, strict=True):
+        log = logs.get(statement.table) or logs.setdefault(statement.table, run.backend.open_table(statement.table))
+        if statement.table not in starts:
+            starts[statement.table] = _start_version(log, run.backend.earliest_commit_time)
+        yield Step(
+            name=name,
+            statement=statement,
+            log=log,
+            origin=replace(
+                run.origin,
+                token=_token(run.origin.token, name, statement),
+                record={**run.origin.record, STATEMENT_KEY: name},
+            ),
+            start_version=starts[statement.table],
+        )
+
+
+def _token(token: str | None, name: str, statement: TableStatement) -> str | None:
+    """A token for this statement of the task, equal in all tries."""
+    if token is None:
+        return None
+    return hashlib.sha256(f"{token}\n{name}\n{statement_digest(statement)}".encode()).hexdigest()[:32]
+
+
+def _start_version(log: DeltaLog, earliest_commit_time: int | None) -> int | None:
+    if not log.exists():
+        return NO_TABLE
+    return None if earliest_commit_time is None else version_before(log, earliest_commit_time)
+
+
+def _earlier_result(step: Step) -> OperationResult | None:
+    token = step.origin.token
+    return None if token is None else committed_result(step.log, token, step.start_version)
+
+
+def _skipped(step: Step) -> OperationResult:
+    version = step.log.refresh().version if step.log.exists() else NO_TABLE
+    operation = step.statement.type_name.replace("_", " ").upper()
+    return without_commit(step.log, operation, version, details={SKIPPED_KEY: True})
+
+
+def _result(sequence: SequenceStatement, results: dict[str, OperationResult]) -> OperationResult:
+    committed = [result for result in results.values() if result.committed]
+    of_table = [result for result in results.values() if result.table == results[sequence.names[0]].table]
+    return OperationResult(
+        table=of_table[0].table,
+        version=of_table[-1].version,
+        read_version=of_table[0].read_version,
+        operation="SEQUENCE",
+        committed=bool(committed),
+        already_committed=bool(committed) and all(result.already_committed for result in committed),
+        metrics={"numStatements": len(results), "numCommits": len(committed)},
+        conflicts=tuple(conflict for result in results.values() for conflict in result.conflicts),
+        attempts=max(result.attempts for result in results.values()),
+        details={STATEMENTS_KEY: {name: result.to_json() for name, result in results.items()}},
+        warnings=tuple(f"{name}: {warning}" for name, result in results.items() for warning in result.warnings),
+    )

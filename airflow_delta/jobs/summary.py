@@ -1,0 +1,106 @@
+"""The outcome of a statement as one line for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from airflow_delta.core.errors.conflict import run_of
+from airflow_delta.core.foreign_values import natural_number, printable
+from airflow_delta.jobs.result import ResultDocument
+
+_ROWS = {
+    "numTargetRowsUpdated": "updated",
+    "numTargetRowsDeleted": "deleted",
+    "numTargetRowsInserted": "inserted",
+    "numUpdatedRows": "updated",
+    "numDeletedRows": "deleted",
+    "numOutputRows": "rows written",
+}
+"""Delta's names of metrics that count rows, each with the word for it; the last one counts copied rows of a MERGE too."""
+
+_MERGED = "numTargetRows"
+
+_COUNTED = {
+    "numFilesToDelete": "files to delete",
+    "numDeletedFiles": "files deleted",
+    "numRestoredFiles": "files restored",
+    "numConvertedFiles": "files converted",
+    "numCopiedFiles": "files cloned",
+    "numActions": "actions written",
+    "numCompactedCommits": "commits compacted",
+    "numLogFiles": "log files deleted",
+    "numManifests": "manifests",
+    "numExpectations": "expectations hold",
+    "numStatements": "statements",
+    "numCommits": "commits",
+}
+_LISTED = {"PIN": ("pins", "tables pinned"), "HEALTH": ("findings", "findings")}
+"""Operations whose details are a list, with its name there."""
+
+_REMOVED = ("numTargetFilesRemoved", "numRemovedFiles")
+_ADDED = ("numTargetFilesAdded", "numAddedFiles", "numFiles")
+_MARKED = ("numTargetDeletionVectorsAdded", "numDeletionVectorsAdded")
+_REWRITING = frozenset({"MERGE", "UPDATE", "DELETE", "OPTIMIZE", "REORG", "MAINTENANCE"})
+"""Operations whose removed files come back under other names; of others they are gone."""
+
+
+def summary(document: ResultDocument, *, seconds: float | None = None) -> str:
+    """What happened, such as ``MERGE: 10 updated, 10 inserted, 2 of 16 files rewritten, version 1, 18.8 s``.
+
+    Args:
+        document: Of an outcome.
+        seconds: How long it took; left out where the commit is another try's.
+    """
+    result = document.outcome
+    if result is None:
+        raise ValueError("only the document of an outcome can be summed up")
+    numbers = {name: number for name, value in result.metrics.items() if (number := natural_number(value))}
+    parts = [*_rows(numbers), *_files(result.operation, numbers, document, is_dry_run=result.dry_run)]
+    if result.operation in _LISTED:
+        name, word = _LISTED[result.operation]
+        parts.append(f"{len(result.details.get(name, ())):,} {word}")
+    if result.conflicts:
+        parts.append(f"{len(result.conflicts):,} concurrent commits met")
+    if not parts:
+        parts.append("nothing to do")
+    if result.dry_run:
+        parts.append("dry run")
+    parts.append(f"version {result.version}")
+    if result.already_committed:
+        parts.append(f"committed by {_committing_try(document)}")
+    elif seconds is not None:
+        parts.append(f"{seconds:,.1f} s")
+    return printable(f"{result.operation}: {', '.join(parts)}")
+
+
+def _rows(numbers: Mapping[str, int]) -> Iterator[str]:
+    is_merge = any(name.startswith(_MERGED) for name in numbers)
+    for name, word in _ROWS.items():
+        if name in numbers and not (is_merge and name == "numOutputRows"):
+            yield f"{numbers[name]:,} {word}"
+
+
+def _files(operation: str, numbers: Mapping[str, int], document: ResultDocument, *, is_dry_run: bool) -> Iterator[str]:
+    removed, added, marked = (_first(numbers, names) for names in (_REMOVED, _ADDED, _MARKED))
+    if marked:
+        yield f"{marked:,} files marked"
+    if removed:
+        facts = document.table_facts
+        is_known = not is_dry_run and document.outcome is not None and facts.get("version") == document.outcome.version
+        before = facts.get("files", 0) - added + removed if is_known else 0
+        among = f" of {before:,}" if before >= removed else ""
+        yield f"{removed:,}{among} files {'rewritten' if operation in _REWRITING else 'removed'}"
+    for name, word in _COUNTED.items():
+        if name in numbers and not (name == "numFilesToDelete" and "numDeletedFiles" in numbers):
+            yield f"{numbers[name]:,} {word}"
+
+
+def _first(numbers: Mapping[str, int], names: tuple[str, ...]) -> int:
+    return next((numbers[name] for name in names if name in numbers), 0)
+
+
+def _committing_try(document: ResultDocument) -> str:
+    """The try whose commit this is, as far as the history shows it."""
+    version = None if document.outcome is None else document.outcome.version
+    number = next((run_of(entry).get("try_number") for entry in document.history if entry.get("version") == version), None)
+    return "another try of this task" if natural_number(number) is None else f"try {number} of this task"

@@ -1,0 +1,98 @@
+"""Several statements as one task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from airflow.sdk import Context
+
+from airflow_delta.core.statements import OperationResult, SequenceStatement, Statement, TableStatement
+from airflow_delta.core.statements.fields import is_template
+from airflow_delta.core.statements.sequence import STATEMENTS_KEY
+from airflow_delta.hooks.checked_arguments import without_run
+from airflow_delta.hooks.conflict_report import CONFLICT_KEY
+from airflow_delta.hooks.xcoms import push_xcom
+from airflow_delta.jobs.best_effort import BestEffort
+from airflow_delta.jobs.result import ResultDocument
+from airflow_delta.jobs.summary import summary
+from airflow_delta.observe.links import HISTORY_KEY
+from airflow_delta.operators.asset_events import is_change
+from airflow_delta.operators.attempt import Attempt
+from airflow_delta.operators.job import DeltaJobOperator
+from airflow_delta.watch.asset_uri import sanitize_uri
+
+_TAKEN = {CONFLICT_KEY, HISTORY_KEY, "delta_version", "return_value"}
+"""Keys of other XComs of the task."""
+
+
+class DeltaStatementsOperator(DeltaJobOperator):
+    """Run statements in order in one Spark application, which starts once for all of them.
+
+    Each statement commits by itself, with a token of its own: the first that fails ends the task, those before it stay
+    committed, and the next try goes on behind the last commit. An ``ExpectStatement`` among them commits nothing and fails
+    where an expectation does not hold, so nothing behind it runs on bad rows::
+
+        DeltaStatementsOperator(
+            task_id="daily",
+            statements={
+                "silver": MergeStatement(table="/lake/flights", source=TableSource("/lake/feed"), on="target.id = source.id"),
+                "plausible": ExpectStatement(table="/lake/flights", expect="delay > -120", where="day = DATE'{{ ds }}'"),
+                "compact": OptimizeStatement(table="/lake/flights", where="day = DATE'{{ ds }}'"),
+                "checkpoint": CheckpointStatement(table="/lake/flights"),
+            },
+        )
+
+    The version of each statement is the XCom of its name, of a list ``"0"``, ``"1"`` and so on. The return value's
+    ``details["statements"]`` has the result of each, by name; its ``table`` and ``version`` (and the XCom ``delta_version``)
+    are those of the first statement's table after the last one.
+
+    Args:
+        statements: A list, or a mapping of names; the texts in them are templates.
+        asset: As of ``DeltaJobOperator``; its event describes the last statement that changed the asset's table.
+    """
+
+    statement_type = SequenceStatement
+    template_fields: Sequence[str] = (*DeltaJobOperator.template_fields, "statements")
+
+    def __init__(self, *, statements: Sequence[TableStatement] | Mapping[str, TableStatement], **kwargs: Any) -> None:
+        super().__init__(table="", **kwargs)
+        self.statements = statements
+
+    def check_arguments(self) -> None:
+        """As of every operator; statements that another task returns are only known in a run."""
+        if is_template(without_run(self).statements):
+            return
+        super().check_arguments()
+        names = set(self.statements) if isinstance(self.statements, Mapping) else set()
+        if taken := sorted(_TAKEN & names):
+            raise self.invalid(f"{', '.join(taken)} cannot be a name: the task has another XCom of this name")
+
+    def statement(self) -> Statement:
+        """The statements as one value."""
+        given = self.statements
+        if isinstance(given, str) or not isinstance(given, Sequence | Mapping):
+            raise self.invalid(f"statements must be a list or a mapping of names, found {given!r:.100}")
+        if isinstance(given, Mapping):
+            return SequenceStatement(statements=tuple(given.values()), names=tuple(given))
+        return SequenceStatement(statements=tuple(given))
+
+    def _find_commit(self, attempt: Attempt) -> ResultDocument | None:  # noqa: ARG002
+        """None: a commit is one of several, and the job finds where to go on."""
+        return None
+
+    def _announced(self, result: OperationResult) -> OperationResult:
+        if self.asset is None:
+            return result
+        results = [OperationResult.from_json(each) for each in result.details[STATEMENTS_KEY].values()]
+        of_asset = [each for each in results if sanitize_uri(each.table) == self.asset.uri]
+        changes = [each for each in of_asset if is_change(each)]
+        return (changes or of_asset or [result])[-1]
+
+    def _deliver(self, document: ResultDocument, context: Context) -> dict[str, Any]:
+        results = document.outcome.details[STATEMENTS_KEY] if document.outcome else {}
+        for name, each in results.items():
+            with BestEffort().attempt(f"reporting the statement {name}"):
+                push_xcom(context, name, each["version"])
+                self.log.info("%s: %s", name, summary(ResultDocument(outcome=OperationResult.from_json(each))))
+        return super()._deliver(document, context)

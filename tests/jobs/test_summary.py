@@ -1,0 +1,71 @@
+"""The line in which the log of a task ends."""
+
+import pytest
+
+from airflow_delta.core.statements import OperationResult
+from airflow_delta.jobs.result import ResultDocument
+from airflow_delta.jobs.summary import summary
+
+MERGED = {
+    "numSourceRows": 20,
+    "numTargetRowsUpdated": 10,
+    "numTargetRowsInserted": 10,
+    "numTargetRowsDeleted": 0,
+    "numOutputRows": 1010,
+    "numTargetFilesRemoved": 2,
+    "numTargetFilesAdded": 3,
+}
+
+
+def document(operation, metrics=(), *, files=None, **attributes):
+    result = OperationResult(
+        table="/lake/t",
+        version=1,
+        read_version=0,
+        operation=operation,
+        metrics=dict(metrics),
+        **{"committed": True} | attributes,
+    )
+    facts = {} if files is None else {"version": 1, "files": files}
+    committed = {"version": 1, "airflowDelta": {"try_number": 1}}
+    return ResultDocument(outcome=result, table_facts=facts, history=(committed,))
+
+
+@pytest.mark.parametrize(
+    ("told", "line"),
+    [
+        (document("MERGE", MERGED, files=17), "MERGE: 10 updated, 10 inserted, 2 of 16 files rewritten, version 1, 18.8 s"),
+        (document("MERGE", MERGED), "MERGE: 10 updated, 10 inserted, 2 files rewritten, version 1, 18.8 s"),
+        (document("MERGE", {"numSourceRows": 20}, committed=False), "MERGE: nothing to do, version 1, 18.8 s"),
+        (
+            document("MERGE", MERGED, files=16, committed=False, dry_run=True),
+            "MERGE: 10 updated, 10 inserted, 2 files rewritten, dry run, version 1, 18.8 s",
+        ),
+        (
+            document("MERGE", MERGED, files=17, already_committed=True),
+            "MERGE: 10 updated, 10 inserted, 2 of 16 files rewritten, version 1, committed by try 1 of this task",
+        ),
+        (
+            document("DELETE", {"numDeletedRows": 5, "numDeletionVectorsAdded": 3}, conflicts=({"version": 1},)),
+            "DELETE: 5 deleted, 3 files marked, 1 concurrent commits met, version 1, 18.8 s",
+        ),
+        (
+            document("WRITE", {"numFiles": 4, "numOutputRows": 1_000_000, "numRemovedFiles": 2, "numDeletedRows": 7}, files=5),
+            "WRITE: 7 deleted, 1,000,000 rows written, 2 of 3 files removed, version 1, 18.8 s",
+        ),
+        (
+            document("VACUUM", {"numFilesToDelete": 5, "numDeletedFiles": 5, "sizeOfDataToDelete": 9}),
+            "VACUUM: 5 files deleted, version 1, 18.8 s",
+        ),
+        (document("CHECKPOINT", {"numActions": 12, "numFiles": 1}), "CHECKPOINT: 12 actions written, version 1, 18.8 s"),
+        (document("HEALTH", details={"findings": []}), "HEALTH: 0 findings, version 1, 18.8 s"),
+        (document("WRITE\n", {"numOutputRows": "many"}), "WRITE\\n: nothing to do, version 1, 18.8 s"),
+    ],
+)
+def test_the_outcome_is_one_line_that_a_person_can_read(told, line):
+    assert summary(told, seconds=18.8) == line
+
+
+def test_a_commit_of_a_try_that_the_history_does_not_show_is_another_trys():
+    told = ResultDocument(outcome=document("MERGE", MERGED, already_committed=True).outcome)
+    assert summary(told, seconds=1.0).endswith("version 1, committed by another try of this task")
