@@ -1,12 +1,13 @@
 # `make demo` and `make test` need nothing else set up: .ci/setup makes .venv, finds Java, then runs the command.
 RUN := .ci/setup
 
-.PHONY: help demo test test-core test-slow test-spark-matrix lint types imports check docs constraints clean
+.PHONY: help demo test test-core test-slow test-spark-matrix test-airflow-matrix lint types imports check docs constraints clean
 help:
 	@echo "make demo         run the example DAG for three days on local Spark and show what it did"
 	@echo "make test         the tests, without the slow ones (make test-slow runs these)"
 	@echo "make test-core    those of the core and the command line: without Java, Airflow, Spark and emulated stores"
 	@echo "make test-spark-matrix  the tests of the data plane and the jobs on Spark 4.0 to 4.3"
+	@echo "make test-airflow-matrix  the tests that need Airflow on Airflow 3.0 to 3.3"
 	@echo "make check        tests, linters, types, import contracts"
 	@echo "make docs         build the documentation into build/docs"
 	@echo "make constraints  resolve the pins in constraints.txt anew"
@@ -31,6 +32,10 @@ test-slow:
 # VERSIONS="4.0 --quick" without its slow tests. Interrupted, it goes on where it was.
 test-spark-matrix:
 	@.ci/setup --java .ci/test-spark-matrix $(VERSIONS)
+
+# Each version in an environment of its own; an interrupted run goes on. `make test-airflow-matrix VERSIONS="3.0 unit"` for a part.
+test-airflow-matrix:
+	@$(RUN) .ci/test-airflow-matrix $(VERSIONS)
 
 lint:
 	@$(RUN) ruff check

@@ -6,7 +6,7 @@ import logging
 from importlib import import_module
 from typing import Any
 
-from airflow.sdk.plugins_manager import AirflowPlugin
+from airflow.providers.common.compat.sdk import AirflowPlugin
 
 from airflow_delta.macros import MACROS
 from airflow_delta.observe import listener

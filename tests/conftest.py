@@ -96,7 +96,7 @@ def airflow_database():
 @pytest.fixture
 def run_dag(airflow_database):
     """Run a DAG to its end, retries included, and return the DAG run. A second call for one logical date clears first."""
-    from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
+    from tests.airflow_versions import DagBag, sync_bag_to_db
 
     def run(dag, **arguments):
         bag = DagBag(dag_folder=os.devnull)
@@ -110,14 +110,11 @@ def run_dag(airflow_database):
 @pytest.fixture
 def xcom(airflow_database):
     """The XCom of a task of a DAG run."""
-    from airflow.models.xcom import XComModel
-    from airflow.utils.session import create_session
+    from tests.airflow_versions import xcoms
 
     def get(dag_run, task_id, key="return_value"):
-        with create_session() as session:
-            query = XComModel.get_many(run_id=dag_run.run_id, dag_ids=dag_run.dag_id, task_ids=task_id, key=key)
-            found = session.scalars(query).first()
-            return None if found is None else XComModel.deserialize_value(found)
+        found = xcoms(run_id=dag_run.run_id, dag_ids=dag_run.dag_id, task_ids=task_id, key=key)
+        return found[0] if found else None
 
     return get
 

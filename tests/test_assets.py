@@ -7,11 +7,11 @@ import pytest
 from airflow.providers.openlineage.utils.utils import translate_airflow_asset
 from airflow.sdk import DAG, Asset
 from airflow.serialization.definitions.assets import SerializedAsset
-from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_delta.assets import create_asset, delta_asset, lineage_name, sanitize_uri, to_openlineage
 from airflow_delta.core.errors import InvalidStatementError, RelativePathError
 from airflow_delta.operators import DeltaMergeOperator
+from tests.airflow_versions import DagSerialization
 
 ACCOUNT = "lake@company.dfs.core.windows.net"
 

@@ -11,7 +11,8 @@ from importlib.resources import files
 
 import jsonschema
 import pytest
-from airflow.sdk import BaseHook, BaseOperator, BaseSensorOperator
+from airflow.providers.common.compat.sdk import BaseHook
+from airflow.sdk import BaseOperator, BaseSensorOperator
 from airflow.triggers.base import BaseTrigger
 
 import airflow_delta
@@ -82,7 +83,7 @@ def test_the_description_is_valid():
         ("operators", BaseOperator, {f"airflow_delta.operators.{name}" for name in ("job", "core", "written_rows")}),
         ("sensors", BaseSensorOperator, set()),
         ("triggers", BaseTrigger, set()),
-        ("hooks", BaseHook, {"airflow_delta.hooks.driver_environment"}),
+        ("hooks", BaseHook, {"airflow_delta.hooks.spark_submit"}),
     ],
 )
 def test_everything_there_is_named(kind, base, not_for_people):

@@ -13,6 +13,8 @@ from airflow.sdk.bases.operator import BaseOperatorMeta
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.fields import converted_value, nearest
+from airflow_delta.hooks.airflow_features import HAS_RETRY_POLICIES, RetryPolicy
+from airflow_delta.hooks.retry_policy import DEFAULT, failing_fast, policy_arguments
 
 LATER = "{{ an argument that only a run has }}"
 """Stands for the result of another task while the DAG is parsed."""
@@ -39,6 +41,9 @@ class CheckedArguments(metaclass=CheckedOperatorMeta):
 
     An operator's own ``template_fields`` are those of its class that were given: there is nothing to render in the others, and
     Airflow's page of rendered templates shows what was asked for instead of twenty empty fields.
+
+    Args:
+        retry_policy: Which errors are worth another try. Default: those that may not come again.
     """
 
     template_fields: Sequence[str]
@@ -46,12 +51,22 @@ class CheckedArguments(metaclass=CheckedOperatorMeta):
     argument_types: ClassVar[Mapping[str, Any]] = {}
     """Name of an attribute to what it may be, as ``converted_value`` takes it."""
 
-    def __init__(self, **kwargs: Any) -> None:
+    fails_fast: bool
+    """Whether an error that a retry cannot help is to end the task at once, where Airflow has no retry policies."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for name in () if HAS_RETRY_POLICIES else ("execute", "execute_complete"):
+            if name in vars(cls):
+                setattr(cls, name, failing_fast(vars(cls)[name]))
+
+    def __init__(self, *, retry_policy: RetryPolicy | None = DEFAULT, **kwargs: Any) -> None:
         known = _parameters(type(self))
         unknown = [name for name in kwargs if name not in known and not name.startswith("_")]
         if unknown:
             raise self.invalid(f"unexpected argument {unknown[0]!r}{nearest(unknown[0], known)}")
-        super().__init__(**kwargs)
+        super().__init__(**policy_arguments(retry_policy), **kwargs)
+        self.fails_fast = retry_policy is not None
 
     def __setattr__(self, name: str, value: Any) -> None:
         kind = self.argument_types.get(name)

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from airflow.sdk.log import mask_secret
+from airflow.providers.common.compat.sdk import mask_secret
 
 from airflow_delta.hooks.errors import SparkTargetError
 

@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow.sdk import BaseHook, conf
-from airflow.sdk.exceptions import AirflowNotFoundException
-from airflow.sdk.log import mask_secret
+from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook, conf, mask_secret
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.json_form import map_tables

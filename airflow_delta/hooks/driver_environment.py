@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
 
-from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
-from airflow.sdk import conf
+from airflow.providers.common.compat.sdk import conf
 
 SETTING = "driver_environment"
 """Option of ``[delta]``: further names, with commas between; one with ``*`` at its end stands for all that begin so."""
@@ -58,41 +56,3 @@ def environment_beside_worker() -> dict[str, str]:
 def ending_of(code: int) -> str:
     """How a process ended that returned this, which is not 0; a negative number is that of a signal."""
     return f"exit code {code}" if code > 0 else f"it was killed by {signal.Signals(-code).name}"
-
-
-class DriverSubmitHook(SparkSubmitHook):
-    """Upstream's hook, which starts ``spark-submit`` with the environment of a driver where it would pass on all of its own."""
-
-    _given: dict[str, Any] | None = None
-    _driver_environment: dict[str, str] | None = None
-
-    @classmethod
-    def of(cls, hook: SparkSubmitHook) -> DriverSubmitHook:
-        """The same hook, as one of these."""
-        made = cls.__new__(cls)
-        made.__dict__.update(hook.__dict__)
-        return made
-
-    @property
-    def ending(self) -> str | None:
-        """How ``spark-submit`` ended; None when it ended well, or was not started."""
-        code = None if self._submit_sp is None else self._submit_sp.returncode
-        return ending_of(code) if code else None
-
-    def submit(self, application: str = "", **kwargs: Any) -> str | None:
-        """Run ``spark-submit`` to its end. The arguments are upstream's."""
-        self._driver_environment = {}
-        return super().submit(application, **{**kwargs, "env": self._driver_environment})
-
-    def _build_spark_submit_command(self, application: str) -> list[str]:
-        command: list[str] = super()._build_spark_submit_command(application)
-        if self._driver_environment is not None:
-            self._driver_environment.update(environment_beside_worker())
-            self._driver_environment.update({name: str(value) for name, value in (self._env or {}).items()})
-            # Upstream would put these beside all of ours.
-            self._given, self._env = self._env, None
-        return command
-
-    def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
-        self._env = self._given  # for the command that ends an application on YARN
-        super()._process_spark_submit_log(itr)

@@ -9,6 +9,8 @@
     ├── SparkTargetError       the Spark connection cannot run the job
     ├── ScratchUriNeededError  the job has no location for its result
     ├── JobNotSubmittedError   the job whose result is expected was not submitted
+    ├── AirflowFeatureMissingError  an argument needs a newer Airflow
+    ├── StateFileError         what a task is to remember cannot be kept           (retryable)
     └── DriverLostError        the driver ended, or was ended, without a result   (retryable)
 """
 
@@ -115,4 +117,41 @@ class JobNotSubmittedError(DeltaError):
         "job.to_submit()"
     )
     table: str
+    detail: str
+
+
+@dataclass(kw_only=True, eq=False)
+class AirflowFeatureMissingError(DeltaError):
+    """This version of Airflow cannot do it; found when the DAG is parsed.
+
+    Attributes:
+        feature: The argument that requests it.
+        version: The version of Airflow.
+        needed: The first version that can.
+    """
+
+    code = "DELTA_AIRFLOW_FEATURE_MISSING"
+    message = "{feature} needs Airflow {needed} or newer; this is Airflow {version}"
+    remedy = "leave it out, or use a newer Airflow"
+    feature: str
+    version: str
+    needed: str
+
+
+@dataclass(kw_only=True, eq=False)
+class StateFileError(DeltaError):
+    """The file in which a task or a watcher remembers what it did, before Airflow 3.3, cannot be read or written.
+
+    Attributes:
+        place: The folder that holds it, or would.
+    """
+
+    code = "DELTA_STATE_FILE"
+    retryable = True
+    message = "what the task is to remember must lie in a file below {place}, as this Airflow keeps it nowhere: {detail}"
+    remedy = (
+        "set scratch_uri on the delta connection, or [delta] scratch_uri, to a location that workers and triggerers can write, "
+        "or use Airflow 3.3"
+    )
+    place: str
     detail: str

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
-from airflow.sdk.log import mask_secret, redact  # type: ignore[attr-defined]  # both are there in every Airflow 3
+from airflow.providers.common.compat.sdk import mask_secret, redact
 
 from airflow_delta.core.statements import Statement
 from airflow_delta.core.statements.json_form import is_statement_value

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Protocol
 
-from airflow.sdk import NEVER_EXPIRE  # type: ignore[attr-defined]  # it is there, and not in the stubs
 from airflow.sdk.exceptions import AirflowRuntimeError
 
 from airflow_delta.core.statements import PinnedTable, Version
 from airflow_delta.core.statements.json_form import to_json
+from airflow_delta.hooks.airflow_features import NEVER_EXPIRE
 from airflow_delta.hooks.task_token import StateStore
 
 if TYPE_CHECKING:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from datetime import timedelta
+from functools import cache, wraps
+from types import new_class
 from typing import Any
 
-from airflow.sdk import Context, RetryAction, RetryDecision, RetryPolicy
+from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow.sdk import Context
 
 from airflow_delta.core.backoff import Backoff
 from airflow_delta.core.errors import CommitAttemptsExhaustedError, CommitConflictError, DeltaError
 from airflow_delta.core.foreign_values import printable
+from airflow_delta.hooks.airflow_features import HAS_RETRY_POLICIES, RetryAction, RetryDecision, RetryPolicy, check_feature
 
 LOST_RACES = (CommitConflictError, CommitAttemptsExhaustedError)
 """Errors of a commit that lost a race against another one; the work itself is valid."""
@@ -26,6 +30,9 @@ class DeltaRetryPolicy(RetryPolicy):
     * All else, such as a lost worker or a job that died: left to ``retries`` and ``retry_delay``.
 
     There are never more tries than ``retries`` allows.
+
+    Before Airflow 3.3 there are no policies: of this one, an error that would only come again still ends the task at once, and
+    the pause after a lost race is the task's own ``retry_delay``. An operator that is given other settings is refused there.
 
     Args:
         base: Longest pause after the first lost race; each next one may be twice as long. The task's own ``retry_delay`` takes
@@ -76,3 +83,45 @@ class DeltaRetryPolicy(RetryPolicy):
         first = min(self.base, retry_delay)
         pauses = Backoff(first=first.total_seconds(), most=self.cap.total_seconds(), jitter=self.jitter)
         return timedelta(seconds=pauses.length(try_number - 1))
+
+
+DEFAULT = DeltaRetryPolicy()
+"""The policy of an operator that is given none; it has no state."""
+
+
+def policy_arguments(policy: RetryPolicy | None) -> dict[str, Any]:
+    """What Airflow's own operators take of a policy: before 3.3 nothing.
+
+    Raises:
+        AirflowFeatureMissingError: The policy is not the default one, and this Airflow knows none.
+    """
+    if HAS_RETRY_POLICIES:
+        return {"retry_policy": policy}
+    is_default = isinstance(policy, DeltaRetryPolicy) and policy.serialize() == DEFAULT.serialize()
+    check_feature("retry_policy", is_there=policy is None or is_default, needed="3.3")
+    return {}
+
+
+def failing_fast(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method of an operator; before Airflow 3.3, an error of it that a retry cannot help ends the task at once.
+
+    The error stays what it is, and becomes an ``AirflowFailException`` too. Operators with ``retry_policy=None`` are left out.
+    """
+
+    @wraps(method)
+    def call(operator: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(operator, *args, **kwargs)
+        except DeltaError as error:
+            if operator.fails_fast and not (error.retryable or isinstance(error, AirflowFailException)):
+                kind: Any = type(error)
+                error.__class__ = _final(kind)
+            raise
+
+    return call
+
+
+@cache
+def _final(error: Any) -> Any:
+    """The class of this error as one after which Airflow tries no more."""
+    return new_class(error.__name__, (error, AirflowFailException), {"is_variant": True})

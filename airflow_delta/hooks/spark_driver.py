@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow_delta.hooks.spark_submit import SubmitOperator
 
 DriverState = Literal["active", "succeeded", "failed"]
 
@@ -32,20 +32,14 @@ class SparkDriver:
 
     def kill(self) -> None:
         """Have the cluster kill the driver; its answer is only logged."""
-        hook: Any = self._followed()._get_hook()  # noqa: SLF001 - upstream has no other door
-        if self._is_yarn:
-            hook._kill_yarn_application(self.job_id)  # noqa: SLF001
-        else:
-            namespace, hook._kubernetes_driver_pod = self.job_id.split(":", 1)  # noqa: SLF001
-            hook._connection["namespace"] = namespace  # noqa: SLF001
-            hook._delete_driver_pod()  # noqa: SLF001
+        self._followed().kill_driver(self.job_id)
 
     @property
     def _is_yarn(self) -> bool:
         return self.job_id.startswith("application_")
 
-    def _followed(self) -> SparkSubmitOperator:
-        return SparkSubmitOperator(
+    def _followed(self) -> SubmitOperator:
+        return SubmitOperator(
             task_id="driver",
             conn_id=self.conn_id,
             deploy_mode="cluster",

@@ -3,6 +3,8 @@
 The token is generated once for each time that the task is to run, and stored before the first submit. A retry finds it again, a
 cleared task does not: the clear count (``ti.max_tries``) changes when the task is cleared, and neither when it is retried nor
 when another task of the run is cleared. A statement that was changed between two tries gets a token of its own.
+
+Before Airflow 3.3 nothing can be stored, and the token is derived from what is the same in every try: ``derived_token``.
 """
 
 from __future__ import annotations
@@ -13,7 +15,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, Protocol
 
-from airflow.sdk import NEVER_EXPIRE  # type: ignore[attr-defined]  # it is there, and not in the stubs
+from airflow.sdk import Context
+
+from airflow_delta.hooks.airflow_features import NEVER_EXPIRE
+from airflow_delta.jobs.task_run import TaskRun
 
 STATE_KEY = "airflow_delta.token"
 
@@ -42,9 +47,9 @@ class TaskToken:
     """The idempotency token of one task run.
 
     Attributes:
-        token: Random id.
-        start_version: The table's version when the token was generated; -1 for no table, None when it could not be read.
-        is_new: Whether it was generated just now: no commit can carry it yet.
+        token: Random or derived id.
+        start_version: A version that was there before any try of the task; -1 for no table, None when it could not be read.
+        is_new: Whether this is the first try: no commit can carry it yet.
     """
 
     token: str
@@ -74,6 +79,45 @@ def task_token(
         retention=NEVER_EXPIRE if on_clear == "reuse" else None,  # the run may be cleared next year
     )
     return generated
+
+
+def derived_token(
+    context: Context,
+    *,
+    digest: str,
+    on_clear: OnClear,
+    head: Callable[[], int | None],
+    version_before: Callable[[int], int | None],
+) -> TaskToken:
+    """The token of this try where Airflow stores none: a hash of DAG, run, task, map index, clear count and statement.
+
+    With ``on_clear="rerun"`` the time at which the run started is part of it: it stays as long as the run goes on, so for all
+    tries of a task that is not cleared, and a run that was deleted and made again under its name has another one.
+
+    Args:
+        context: Airflow's context of the task run.
+        digest: Hash of the statement.
+        on_clear: Whether a cleared task keeps its token.
+        head: Gives the table's version, for the first try.
+        version_before: Gives a version that was there at a time (milliseconds since the epoch), for later tries.
+    """
+    ti, dag_run = context["ti"], context["dag_run"]
+    is_reused = on_clear == "reuse"
+    began = dag_run.run_after if is_reused else dag_run.start_date or dag_run.run_after
+    run = TaskRun(
+        dag_id=ti.dag_id,
+        task_id=ti.task_id,
+        run_id=ti.run_id,
+        map_index=-1 if ti.map_index is None else ti.map_index,
+        clear_count=-1 if is_reused else ti.max_tries,
+        try_number=ti.try_number,
+    )
+    is_first = ti.try_number <= 1
+    return TaskToken(
+        token=run.token(digest if is_reused else f"{digest} {began.isoformat()}"),
+        start_version=head() if is_first else version_before(round(1_000 * began.timestamp())),
+        is_new=is_first,
+    )
 
 
 @dataclass(frozen=True, slots=True)

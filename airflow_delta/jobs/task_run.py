@@ -68,7 +68,7 @@ class TaskRun:
         }
 
     def origin(self, statement_digest: str) -> Origin:
-        """The origin of the commit; another statement gets another token."""
+        """The origin of the commit."""
         job = {
             "jobId": self.dag_id,
             "jobName": f"{self.dag_id}.{self.task_id}",
@@ -78,7 +78,11 @@ class TaskRun:
             "triggerType": self.trigger,
         }
         record = self.record | {"try_number": self.try_number, "logical_date": self.logical_date}
-        return Origin(token=_digest(self.key, statement_digest), job=job, record=record)
+        return Origin(token=self.token(statement_digest), job=job, record=record)
+
+    def token(self, statement_digest: str) -> str:
+        """The idempotency token of a statement: equal for all tries of a task until it is cleared or changed."""
+        return _digest(self.key, statement_digest)
 
 
 def _digest(*parts: str | int) -> str:

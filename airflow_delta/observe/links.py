@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from airflow.sdk import BaseHook, BaseOperatorLink, Context, conf
-from airflow.sdk.exceptions import AirflowNotFoundException
+from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook, conf
+from airflow.sdk import BaseOperatorLink, Context
 
 from airflow_delta.core.errors.conflict import run_of
 from airflow_delta.hooks.spark_target import YARN_WEBAPP
@@ -79,7 +79,7 @@ class SparkApplicationLink(BaseOperatorLink):
     def get_link(self, operator: Any, *, ti_key: Any) -> str:  # noqa: ARG002 - the port's signature
         """The application's address; empty where there is none. Runs in the worker, when the task has ended."""
         document = getattr(operator, "outcome", None)
-        submitted = getattr(getattr(operator, "_hook", None), "_yarn_application_id", None)
+        submitted = getattr(operator, "yarn_application", None)
         application = getattr(document, "application_id", None) or submitted
         if application is None or application.startswith("local-"):
             return ""
@@ -92,6 +92,6 @@ class SparkApplicationLink(BaseOperatorLink):
 
 def _yarn_webapp(operator: Any) -> str | None:
     try:
-        return BaseHook.get_connection(operator._conn_id).extra_dejson.get(YARN_WEBAPP)  # noqa: SLF001 - upstream's
+        return BaseHook.get_connection(operator.spark_conn_id).extra_dejson.get(YARN_WEBAPP)
     except AirflowNotFoundException:
         return None

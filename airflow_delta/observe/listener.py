@@ -11,8 +11,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import hookimpl
-from airflow.sdk.observability import stats
+from airflow.providers.common.compat.sdk import Stats, hookimpl
 
 from airflow_delta.core.errors import CommitAttemptsExhaustedError, CommitConflictError
 from airflow_delta.core.foreign_values import printable_lines
@@ -62,36 +61,43 @@ def _send_outcome(task_instance: Any) -> None:
     result = getattr(document, "outcome", None)
     if document is None or not isinstance(result, OperationResult):
         return
-    tags = {**task_instance.stats_tags, "table": table_tag(result.table), "operation": _NO_TAG.sub("_", result.operation)}
+    tags = {**_tags(task_instance), "table": table_tag(result.table), "operation": _NO_TAG.sub("_", result.operation)}
     if result.attempts > 1:
-        stats.incr("delta.commit.retries", result.attempts - 1, tags=tags)
+        Stats.incr("delta.commit.retries", result.attempts - 1, tags=tags)
     for conflict in result.conflicts:
         if conflict.get("rule"):
-            stats.incr("delta.commit.conflict", tags=tags | {"type": _NO_TAG.sub("_", str(conflict["rule"]))})
+            Stats.incr("delta.commit.conflict", tags=tags | {"type": _NO_TAG.sub("_", str(conflict["rule"]))})
     if result.committed and not result.already_committed:
         _send_commit(document, result, tags)
     _send_table(document.table_facts, tags)
 
 
+def _tags(task_instance: Any) -> Tags:
+    """Those that Airflow gives its own metrics of the task; before 3.2 it does not say which."""
+    if not hasattr(task_instance, "stats_tags"):
+        return {"dag_id": task_instance.dag_id, "task_id": task_instance.task_id}
+    return {**task_instance.stats_tags}
+
+
 def _send_commit(document: ResultDocument, result: OperationResult, tags: Tags) -> None:
     if document.duration_ms is not None:
-        stats.timing("delta.commit.duration", document.duration_ms, tags=tags)
+        Stats.timing("delta.commit.duration", document.duration_ms, tags=tags)
     written = commit_statistics(result.metrics)
     for name, value in (("rows", written.rows), ("files", written.files), ("bytes", written.bytes)):
         if value is not None:
-            stats.incr(f"delta.commit.{name}", value, tags=tags)
+            Stats.incr(f"delta.commit.{name}", value, tags=tags)
 
 
 def _send_table(facts: Mapping[str, int], tags: Tags) -> None:
     for name in ("version", "bytes", "files", "small_files"):
         if name in facts:
-            stats.gauge(f"delta.table.{name}", facts[name], tags={"table": tags["table"]})
+            Stats.gauge(f"delta.table.{name}", facts[name], tags={"table": tags["table"]})
 
 
 def _send_lost_race(task_instance: Any, error: Any) -> None:
     if not isinstance(error, CommitConflictError | CommitAttemptsExhaustedError):
         return
-    tags = {**task_instance.stats_tags, "table": table_tag(error.table)}
-    stats.incr("delta.commit.conflict", tags=tags | {"type": error.code})
+    tags = {**_tags(task_instance), "table": table_tag(error.table)}
+    Stats.incr("delta.commit.conflict", tags=tags | {"type": error.code})
     if isinstance(error, CommitAttemptsExhaustedError):
-        stats.incr("delta.commit.retries", error.attempts - 1, tags=tags)
+        Stats.incr("delta.commit.retries", error.attempts - 1, tags=tags)

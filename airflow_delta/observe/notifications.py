@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from airflow.sdk import BaseNotifier, Context
+from airflow.providers.common.compat.sdk import BaseNotifier
+from airflow.sdk import Context
 
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.hooks.conflict_report import CONFLICT_KEY, conflict_report

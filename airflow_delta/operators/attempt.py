@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from airflow.sdk import Context, conf
+from airflow.providers.common.compat.sdk import conf
+from airflow.sdk import Context
 
 from airflow_delta.core.actions.commit_info import Origin
 from airflow_delta.core.errors import StorageAccessError, TableNotFoundError, UnsupportedStorageError
@@ -21,7 +22,7 @@ from airflow_delta.core.statements.result import NO_TABLE
 from airflow_delta.core.storage.table_uri import absolute
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.errors import ScratchUriNeededError
-from airflow_delta.hooks.task_token import OnClear, TaskToken, task_token
+from airflow_delta.hooks.task_token import OnClear, TaskToken, derived_token, task_token
 from airflow_delta.jobs.spec import statement_digest
 
 CREATE_TABLES = (WriteStatement, CreateStatement, CloneStatement, ConvertStatement)
@@ -66,14 +67,22 @@ class Attempt:
         first = resolved.statements[0] if isinstance(resolved, SequenceStatement) else resolved
         if head == NO_TABLE and not isinstance(first, CREATE_TABLES):
             raise TableNotFoundError(table=resolved.table)
-        token = task_token(
-            context["task_state_store"],
-            clear_count=context["ti"].max_tries,
-            digest=statement_digest(resolved),
-            on_clear=on_clear,
-            head=lambda: head,
-        )
-        return cls(statement=resolved, token=token, head=head, scratch=scratch)
+        return cls(statement=resolved, token=_token(hook, resolved, context, head, on_clear), head=head, scratch=scratch)
+
+
+def _token(hook: DeltaHook, statement: Statement, context: Context, head: int | None, on_clear: OnClear) -> TaskToken:
+    """The token of the task for this statement: stored where Airflow has a store, else derived."""
+    digest, store = statement_digest(statement), context.get("task_state_store")
+    if store is not None:
+        clear_count = context["ti"].max_tries
+        return task_token(store, clear_count=clear_count, digest=digest, on_clear=on_clear, head=lambda: head)
+
+    def version_at(time: int) -> int | None:
+        from airflow_delta.core.committed import version_before
+
+        return head if head in {None, NO_TABLE} else version_before(hook.delta_log(statement.table), time)
+
+    return derived_token(context, digest=digest, on_clear=on_clear, head=lambda: head, version_before=version_at)
 
 
 def visible_head(hook: DeltaHook, table: str, scratch: str | None) -> int | None:

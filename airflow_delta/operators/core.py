@@ -12,6 +12,7 @@ from airflow_delta.core.actions.commit_info import Origin
 from airflow_delta.core.foreign_values import printable
 from airflow_delta.core.statements import CleanUpLogStatement, MaintenanceStatement, OperationResult, VacuumStatement
 from airflow_delta.hooks.pins import release_pins_of_ended_runs
+from airflow_delta.hooks.state_file import delete_expired_states
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.operators.attempt import Attempt, origin_of
 from airflow_delta.operators.job import DeltaJobOperator
@@ -65,6 +66,7 @@ class DeltaCoreOperator(DeltaJobOperator):
                     pin.version,
                     statement.table,
                 )
+            delete_expired_states(self.hook.log_store(statement.table))
 
     def _is_for_worker(self, attempt: Attempt) -> bool:
         return self.engine == "worker" or (self.engine == "auto" and attempt.head is not None)

@@ -12,23 +12,22 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, NoReturn
 
-from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import Asset, BaseOperatorLink, Context, RetryPolicy, conf
+from airflow.providers.common.compat.sdk import conf
+from airflow.sdk import Asset, BaseOperatorLink, Context
 
 from airflow_delta.core.foreign_values import printable, printable_lines
 from airflow_delta.core.statements import OperationResult, Statement
 from airflow_delta.core.statements.fields import is_template
 from airflow_delta.core.statements.json_form import is_statement_value, map_texts
+from airflow_delta.hooks.airflow_features import HAS_PARTITION_KEYS, check_feature
 from airflow_delta.hooks.checked_arguments import CheckedArguments, without_run
 from airflow_delta.hooks.conflict_report import report_conflicts
 from airflow_delta.hooks.connect_driver import ConnectDriver
 from airflow_delta.hooks.delta import DeltaHook
-from airflow_delta.hooks.driver_environment import DriverSubmitHook
 from airflow_delta.hooks.errors import DriverLostError, SparkTargetError
 from airflow_delta.hooks.exposed_secrets import mask_exposed, refuse_exposed
 from airflow_delta.hooks.job_environment import credentials_for_the_driver
-from airflow_delta.hooks.retry_policy import DeltaRetryPolicy
+from airflow_delta.hooks.spark_submit import SubmitOperator
 from airflow_delta.hooks.spark_target import YARN_WEBAPP, SparkTarget, spark_target
 from airflow_delta.hooks.task_token import OnClear, TaskToken, TokenScopedStore
 from airflow_delta.hooks.xcoms import push_xcom, xcom_value
@@ -55,7 +54,7 @@ ENDINGS = {
 """Outcomes that the triggerer may report instead of a document."""
 
 
-class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator):
+class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
     """Submits one statement to Spark and returns its outcome; the base of the operators of this package.
 
     With a ``conn_id`` of type ``spark_connect`` nothing is submitted: the statement's driver is a process beside the worker,
@@ -100,7 +99,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
     """
 
     template_fields: Sequence[str] = (
-        *SparkSubmitOperator.template_fields,
+        *SubmitOperator.template_fields,
         "table",
         "delta_conn_id",
         "scratch_uri",
@@ -143,12 +142,11 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
         asset: Asset | None = None,
         emit: Emit = "on_commit",
         partition_keys: bool | str = False,
-        retry_policy: RetryPolicy | None = DeltaRetryPolicy(),  # noqa: B008 - it has no state
         name: str = "{{ ti.dag_id }}.{{ ti.task_id }}",
         outlets: Any = [],  # noqa: B006 - Airflow takes the default for a mapped task's outlets, and adds it to a list
         **kwargs: Any,
     ) -> None:
-        super().__init__(retry_policy=retry_policy, name=name, outlets=declared_outlets(outlets, asset), **kwargs)
+        super().__init__(name=name, outlets=declared_outlets(outlets, asset), **kwargs)
         if not self.do_xcom_push:
             self.operator_extra_links = ()  # Airflow pushes the address of each as an XCom
         self.table = table
@@ -170,9 +168,11 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
 
         Raises:
             InvalidStatementError: The arguments contradict each other, or one of them is invalid.
+            AirflowFeatureMissingError: One of them needs a newer Airflow.
         """
         if not is_template(self.poll_interval) and self.poll_interval <= 0:
             raise self.invalid(f"poll_interval must be more than 0 seconds, found {self.poll_interval}")
+        check_feature("partition_keys", is_there=HAS_PARTITION_KEYS or self.partition_keys is False, needed="3.3")
         without_run(self).statement()
 
     def statement(self) -> Statement:
@@ -216,12 +216,12 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
 
     def _perform(self, attempt: Attempt, context: Context) -> ResultDocument:
         """Run the statement in a Spark job; the document of its outcome. Raises the job's error."""
-        target = spark_target(self._conn_id, self._deploy_mode, self._spark_binary)
+        target = spark_target(self.spark_conn_id, self.deploy_mode, self.submit_binary)
         refuse_exposed(attempt.statement, self.conf, self.env_vars, target)
         self._defers = self.deferrable and target.is_cluster_mode
         if self._defers and not target.reports_drivers and self.execution_timeout is None:
             raise SparkTargetError(
-                conn_id=self._conn_id,
+                conn_id=self.spark_conn_id,
                 detail="with deferrable=True the death of the driver would go unnoticed",
                 cure=f"name {YARN_WEBAPP} in the connection's extra, or set execution_timeout",
             )
@@ -251,7 +251,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
         """Over Spark Connect the driver, which needs a second until it can take its job; else None."""
         if target.remote is None:
             return nullcontext()
-        settings = session_settings(self, self._conn_id)
+        settings = session_settings(self, self.spark_conn_id)
         self.log.info("The statement runs over Spark Connect at %s", target.master)
         with credentials_for_the_driver(self.hook, target):
             return ConnectDriver(remote=target.remote, settings=settings, env_vars=self.env_vars or {})
@@ -269,7 +269,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
         """Run the job to its end, or only submit it. An error is returned, because the job's document describes it better."""
         argument, spec_file = spec_argument(spec.to_text(), private, target)
         if self.code_uri is None or spec_file is not None:
-            check_uploads(self._conn_id, target, self.conf or {}, self.properties_file)
+            check_uploads(self.spark_conn_id, target, self.conf or {}, self.properties_file)
         script = spec.statement.type_name
         code = shipped_code(self.code_uri, script) if self.code_uri else local_code(private, script)
         self.application = code.application
@@ -277,30 +277,29 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
         self.files = ",".join(filter(None, [spec_file, self.files])) or None
         self.application_args = ["--spec", argument]
         self.conf = submit_conf(self.conf, target, defers=self._defers)
-        self._spark_binary = self._spark_binary or target.binary
+        self.submit_binary = self.submit_binary or target.binary
         self.env_vars = driver_python(target, {**os.environ, **(self.env_vars or {})}) | dict(self.env_vars or {})
-        if target.is_yarn_cluster and not self._yarn_track_via_rm_api:
+        if target.is_yarn_cluster and not self.follows_yarn:
             # Upstream refuses to be durable there without the resource manager's REST API.
-            self._yarn_track_via_rm_api = target.yarn_webapp is not None
-            self.durable = self._yarn_track_via_rm_api
+            self.follows_yarn = target.yarn_webapp is not None
+            self.durable = self.durable and self.follows_yarn
         if target.is_kubernetes and self._defers:
-            self._track_driver_via_k8s_api = True  # otherwise upstream looks for an exit code in a log that has none yet
+            self.follow_pod()
         self.log.info("Submitting %s on %s to %s", script, spec.statement.table, target.master)
-        scoped: Any = {**context, "task_state_store": TokenScopedStore(context["task_state_store"], token.token)}
+        scoped: Any = dict(context)
+        if (store := context.get("task_state_store")) is not None:
+            scoped["task_state_store"] = TokenScopedStore(store, token.token)
         try:
             with credentials_for_the_driver(self.hook, target):
                 super().execute(scoped)
         except Exception as failure:  # noqa: BLE001 - upstream raises whatever it likes
-            ending = self._hook.ending if isinstance(self._hook, DriverSubmitHook) else None
+            ending = self.submit_ending
             if target.is_cluster_mode or ending is None:
                 return failure
             lost = DriverLostError(table=spec.statement.table, detail=f"spark-submit failed ({ending})")
             lost.__cause__ = failure
             return lost
         return None
-
-    def _get_hook(self) -> SparkSubmitHook:
-        return DriverSubmitHook.of(super()._get_hook())
 
     def poll_until_complete(self, external_id: Any, context: Context) -> None:
         """Follow the submitted job to its end; when the triggerer is to do that, only keep the job's id."""
@@ -317,7 +316,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SparkSubmitOperator
             token=location.token,
             start_version=start_version,
             before=sorted(location.before),
-            spark_conn_id=self._conn_id,
+            spark_conn_id=self.spark_conn_id,
             job_id=self._job_id,
             until=None if seconds is None else time.time() + seconds,
             poll_interval=self.poll_interval,

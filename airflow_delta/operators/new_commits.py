@@ -7,19 +7,14 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
-from airflow.sdk import (  # type: ignore[attr-defined]  # NEVER_EXPIRE is there, and not in the stubs
-    NEVER_EXPIRE,
-    Asset,
-    BaseOperator,
-    Context,
-    RetryPolicy,
-)
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.providers.common.compat.sdk import AirflowSkipException
+from airflow.sdk import Asset, BaseOperator, Context
 
+from airflow_delta.hooks.airflow_features import HAS_STATE_STORES, NEVER_EXPIRE
 from airflow_delta.hooks.checked_arguments import CheckedArguments
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.exposed_secrets import mask_exposed
-from airflow_delta.hooks.retry_policy import DeltaRetryPolicy
+from airflow_delta.hooks.state_file import state_file, task_state
 from airflow_delta.hooks.xcoms import push_xcom
 from airflow_delta.watch.asset_uri import sanitize_uri
 from airflow_delta.watch.start import Start
@@ -62,11 +57,10 @@ class DeltaNewCommitsOperator(CheckedArguments, BaseOperator):
         table: str | None = None,
         delta_conn_id: str = DeltaHook.default_conn_name,
         start: Start | str = "earliest",
-        retry_policy: RetryPolicy | None = DeltaRetryPolicy(),  # noqa: B008 - it has no state
         inlets: Any = [],  # noqa: B006 - Airflow takes the default for a mapped task's inlets, and adds it to a list
         **kwargs: Any,
     ) -> None:
-        super().__init__(retry_policy=retry_policy, inlets=[asset, *inlets], **kwargs)
+        super().__init__(inlets=[asset, *inlets], **kwargs)
         self.asset = asset
         self.table = table
         self.delta_conn_id = delta_conn_id
@@ -85,25 +79,34 @@ class DeltaNewCommitsOperator(CheckedArguments, BaseOperator):
             AirflowSkipException: There are none.
             InvalidStatementError: The operator is mapped, and its asset is not among the inlets.
         """
-        own: Any = context["task_state_store"].get(STATE_KEY)
+        state = task_state(context, self._hook, self._place)
+        own: Any = state.get(STATE_KEY)
         if own is None:
             own = self._due(context)
-            context["task_state_store"].set(STATE_KEY, own, retention=NEVER_EXPIRE)
+            state.set(STATE_KEY, own, retention=NEVER_EXPIRE)
         self.log.info("Versions %s to %s of %s are new", own["from_version"], own["to_version"], own["table"])
         for key, value in own.items():
             push_xcom(context, key, value)
         push_xcom(context, "delta_version", own["to_version"])
         return dict(own)
 
+    @property
+    def _hook(self) -> DeltaHook:
+        return DeltaHook(self.delta_conn_id)
+
+    @property
+    def _place(self) -> str:
+        return self.table or self.asset.uri
+
     def _due(self, context: Context) -> dict[str, Any]:
         from airflow_delta.watch.processed_versions import due_versions
 
         ti = context["ti"]
-        progress = self._progress(context)
-        store = DeltaHook(self.delta_conn_id).log_store(self.table or self.asset.uri)
+        store = self._hook.log_store(self._place)
         key = f"airflow_delta.processed.{ti.dag_id}.{ti.task_id}"
         if ti.map_index is not None and ti.map_index >= 0:  # another table for each index, and the asset may be one for all
             key += f".{hashlib.sha256(store.table_uri.encode()).hexdigest()[:16]}"
+        progress = self._progress(context, key)
         stored: Any = progress.get(key)
         due = due_versions(store, stored, self.start, partial(_has_succeeded, ti))
         if due.changes_data and due.to_version >= due.from_version:
@@ -119,8 +122,10 @@ class DeltaNewCommitsOperator(CheckedArguments, BaseOperator):
         progress.set(key, due.processed.moved_to(due.to_version).to_json())
         raise AirflowSkipException(f"{store.table_uri} has no new rows up to version {due.to_version}")
 
-    def _progress(self, context: Context) -> Any:
+    def _progress(self, context: Context, key: str) -> Any:
         """The asset's state store, which Airflow makes for the inlets that a mapped task has before it is unmapped."""
+        if not HAS_STATE_STORES and "asset_state_store" not in context:
+            return state_file(self._hook, self._place, key, expires=False)
         try:
             return context["asset_state_store"][self.asset]
         except KeyError:

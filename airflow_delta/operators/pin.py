@@ -16,6 +16,8 @@ from airflow_delta.core.statements.fields import is_template
 from airflow_delta.hooks.checked_arguments import without_run
 from airflow_delta.hooks.conflict_report import CONFLICT_KEY
 from airflow_delta.hooks.pins import PIN_ID, digest_of, keep_pin, kept_pin
+from airflow_delta.hooks.state_file import task_state
+from airflow_delta.hooks.task_token import StateStore
 from airflow_delta.hooks.xcoms import push_xcom
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.observe.links import HISTORY_KEY
@@ -100,13 +102,13 @@ class DeltaPinOperator(DeltaCoreOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # upstream returns nothing
         """Return the pinned versions by alias."""
-        push_xcom(context, PIN_ID, kept_pin(context["task_state_store"]).id)
+        push_xcom(context, PIN_ID, kept_pin(self._state(context)).id)
         return super().execute(context)
 
     def statement(self) -> Statement:
         """The tables to pin: at the versions that the task has pinned before, or as requested."""
         context = get_current_context()
-        kept = kept_pin(context["task_state_store"])
+        kept = kept_pin(self._state(context))
         tables = kept.statement_tables(self._requested(context), clear_count=context["ti"].max_tries, refresh=self.refresh)
         return PinStatement(tables=tables, id=kept.id, keep_for_hours=self.keep_for / _HOUR, must_protect=self.must_protect)
 
@@ -120,6 +122,11 @@ class DeltaPinOperator(DeltaCoreOperator):
                 PinnedTable(alias=alias, table=table, as_of=as_of) for alias, table, as_of in _named(known.tables, known.as_of)
             ]
             PinStatement(tables=tables, id="known", keep_for_hours=self.keep_for / _HOUR, must_protect=self.must_protect)
+
+    def _state(self, context: Context) -> StateStore:
+        """Where the task keeps its pins; a file would lie beside the first of the tables."""
+        first = next(iter(self.tables.values()), "") if isinstance(self.tables, Mapping) else ""
+        return task_state(context, self.hook, first, scratch_uri=self.scratch_uri)
 
     def _requested(self, context: Context) -> tuple[PinnedTable, ...]:
         chosen = (context["dag_run"].conf or {}).get(CONF_KEY) or {}
@@ -135,7 +142,7 @@ class DeltaPinOperator(DeltaCoreOperator):
 
     def _deliver(self, document: ResultDocument, context: Context) -> dict[str, Any]:
         pins = super()._deliver(document, context)["details"]["pins"]
-        ti, store = context["ti"], context["task_state_store"]
+        ti, store = context["ti"], self._state(context)
         keep_pin(
             store,
             replace(

@@ -9,7 +9,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Literal
 
-from airflow.sdk import BaseSensorOperator, Context, PokeReturnValue, RetryPolicy, conf
+from airflow.providers.common.compat.sdk import conf
+from airflow.sdk import BaseSensorOperator, Context, PokeReturnValue
 
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.foreign_values import printable
@@ -17,8 +18,10 @@ from airflow_delta.core.statements.fields import is_template
 from airflow_delta.core.statements.result import NO_TABLE
 from airflow_delta.hooks.checked_arguments import CheckedArguments, without_run
 from airflow_delta.hooks.delta import DeltaHook
+from airflow_delta.hooks.errors import StateFileError
 from airflow_delta.hooks.exposed_secrets import mask_exposed
-from airflow_delta.hooks.retry_policy import DeltaRetryPolicy
+from airflow_delta.hooks.state_file import task_state
+from airflow_delta.hooks.task_token import StateStore
 from airflow_delta.jobs.errors import JobFailedError
 from airflow_delta.triggers.commit import DeltaCommitWaitTrigger
 from airflow_delta.watch.commit_filter import CommitFilter
@@ -110,10 +113,9 @@ class DeltaCommitSensor(CheckedArguments, BaseSensorOperator):
         data_change_only: bool | str = False,
         min_rows: int | str | None = None,
         deferrable: bool | str = conf.getboolean("operators", "default_deferrable", fallback=False),
-        retry_policy: RetryPolicy | None = DeltaRetryPolicy(),  # noqa: B008 - it has no state
         **kwargs: Any,
     ) -> None:
-        super().__init__(retry_policy=retry_policy, **kwargs)
+        super().__init__(**kwargs)
         self.table = table
         self.delta_conn_id = delta_conn_id
         self.min_version: Any = min_version
@@ -195,7 +197,7 @@ class DeltaCommitSensor(CheckedArguments, BaseSensorOperator):
         """The watch from the stored progress of this task run on, or from the beginning in the arguments."""
         store = DeltaHook(self.delta_conn_id).log_store(self.table)
         wait, thorough = self.requested_wait(), True
-        stored: Any = context["task_state_store"].get(STATE_KEY) if self._is_stored(wait) else None
+        stored: Any = self._state(context).get(STATE_KEY) if self._is_stored(wait) else None
         if stored and stored["generation"] == context["ti"].max_tries and stored["asked"] == self._digest(wait):
             wait = replace(wait, after=stored["after"], rows=stored["rows"])
         elif self.since is not None:
@@ -220,7 +222,15 @@ class DeltaCommitSensor(CheckedArguments, BaseSensorOperator):
     def _store(self, wait: CommitWait, context: Context) -> None:
         progress: dict[str, Any] = {"after": wait.after, "rows": wait.rows, "asked": self._digest(self.requested_wait())}
         progress["generation"] = context["ti"].max_tries  # the clear count
-        context["task_state_store"].set(STATE_KEY, progress)
+        try:
+            self._state(context).set(STATE_KEY, progress)
+        except StateFileError as error:
+            if self.since is not None:
+                raise
+            self.log.info("a retry will read the commits again: %s", error)  # else the progress only saves reading
+
+    def _state(self, context: Context) -> StateStore:
+        return task_state(context, DeltaHook(self.delta_conn_id), self.table)
 
     def _digest(self, requested: CommitWait) -> str:
         """A digest of the request: another request never continues from the progress of a former one."""

@@ -10,14 +10,16 @@ from typing import Any
 
 from airflow.sdk import Asset
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
-from airflow.triggers.shared_stream import AdvanceItem, AdvanceOutcome, SharedStreamProducer
 
 from airflow_delta.core.backoff import Backoff
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.foreign_values import json_value, printable
 from airflow_delta.core.statements.fields import converted_value, is_template
 from airflow_delta.core.statements.validation import texts
+from airflow_delta.hooks.airflow_features import HAS_STATE_STORES, SharedStreamProducer
 from airflow_delta.hooks.delta import DeltaHook
+from airflow_delta.hooks.errors import StateFileError
+from airflow_delta.hooks.state_file import StateFile, state_file
 from airflow_delta.watch.bounded_log import BoundedLog
 from airflow_delta.watch.commit_cursor import PollResult, WatchCursor, first_cursor, poll
 from airflow_delta.watch.commit_filter import CommitFilter
@@ -25,6 +27,9 @@ from airflow_delta.watch.start import Start
 
 STATE_KEY = "airflow_delta.watched"
 """The key of the cursor in the asset's state store."""
+
+SETTLING = 5.0
+"""Least seconds after which an event counts as stored where Airflow does not report it; triggerers hand on each second."""
 
 LONGEST_PAUSE = 600.0
 """Longest pause between two polls while the storage is unavailable, in seconds, unless ``poll_interval`` is longer."""
@@ -62,13 +67,16 @@ class _Clock(SharedStreamProducer):
             await tick.is_done.wait()
             await asyncio.sleep(self.poll_interval if tick.pause is None else tick.pause)
 
-    async def advance(self, batch: Sequence[AdvanceItem]) -> None:
+    async def advance(self, batch: Sequence[Any]) -> None:
         """Called when the events of these ticks are stored, or were given up."""
         for item in batch:
-            tick: _Tick = item.broker_payload
-            if item.outcome.is_clean and tick.when_stored is not None:
-                await tick.when_stored()
-            tick.is_done.set()
+            await self.finish(item.broker_payload, is_stored=item.outcome.is_clean)
+
+    async def finish(self, tick: _Tick, *, is_stored: bool = True) -> None:
+        """Let the next tick come, after the cursor of this one is written if its event is stored."""
+        if is_stored and tick.when_stored is not None:
+            await tick.when_stored()
+        tick.is_done.set()
 
 
 class DeltaCommitEventTrigger(BaseEventTrigger):
@@ -153,7 +161,7 @@ class DeltaCommitEventTrigger(BaseEventTrigger):
         return _Clock(kwargs["poll_interval"])
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """The events where no triggerer reports when one is stored: it counts as stored when the next one is requested."""
+        """The events where, as before Airflow 3.3, nothing reports when one is stored: it counts as stored one poll later."""
         async for event in self.filter_shared_stream(_confirmed(_Clock(self.poll_interval))):
             yield event
 
@@ -167,7 +175,7 @@ class DeltaCommitEventTrigger(BaseEventTrigger):
                 stored = cursor or await self._stored_cursor()
                 found = await asyncio.to_thread(self._poll, stored)
                 if found.event is None and found.cursor != stored:
-                    await self._store(found.cursor)
+                    await self._store_without_event(found.cursor)
             except Exception as error:  # noqa: BLE001 - a trigger that raises is started again every second
                 self.log.warning("could not read %s; retrying: %s", self.table, printable(str(error)))
                 self._files = None  # the next poll may have other credentials
@@ -191,19 +199,34 @@ class DeltaCommitEventTrigger(BaseEventTrigger):
                 return PollResult(cursor=cursor)
         return self._files.run(partial(poll, cursor=cursor, wanted=self._wanted))
 
-    @property
-    def _state(self) -> Any:
-        """The asset's state store; None for a trigger that no asset watches."""
-        store: Any = self.asset_state_store
+    async def _state(self) -> Any:
+        """The asset's state store, before Airflow 3.3 a file; None for a trigger that no asset watches."""
+        store: Any = getattr(self, "asset_state_store", None)
+        if store is None and not HAS_STATE_STORES:
+            return await asyncio.to_thread(self._state_file)
         return store[Asset.ref(name=self.asset)] if store is not None and self.asset else store
 
+    def _state_file(self) -> StateFile:
+        """The file of this watcher, whatever its pauses are."""
+        owner = (self.asset,) if self.asset else (*self.operations, self.partitions)
+        return state_file(DeltaHook(self.delta_conn_id), self.table, "watcher", *owner, expires=False)
+
     async def _stored_cursor(self) -> WatchCursor | None:
-        stored = None if self._state is None else await self._state.aget(STATE_KEY)
+        state = await self._state()
+        stored = None if state is None else await state.aget(STATE_KEY)
         return WatchCursor.from_json(stored) if stored else None
 
     async def _store(self, cursor: WatchCursor) -> None:
-        if self._state is not None:
-            await self._state.aset(STATE_KEY, cursor.to_json())
+        state = await self._state()
+        if state is not None:
+            await state.aset(STATE_KEY, cursor.to_json())
+
+    async def _store_without_event(self, cursor: WatchCursor) -> None:
+        """Store it; a file beside a table that is not there yet, or that cannot be written, must not end the watching."""
+        try:
+            await self._store(cursor)
+        except StateFileError as error:
+            self.log.warning("the watcher of %s would not know its cursor after a restart: %s", self.table, error)
 
     async def _try_to_store(self, cursor: WatchCursor) -> None:
         """Store it; when that fails, the next cursor will be: until then a triggerer that dies repeats an event."""
@@ -214,7 +237,10 @@ class DeltaCommitEventTrigger(BaseEventTrigger):
 
 
 async def _confirmed(clock: _Clock) -> AsyncIterator[_Tick]:
-    """The clock's ticks; each counts as done when the next one is requested."""
+    """The clock's ticks; the event of one counts as stored after its pause."""
     async for tick, _ in clock.open_stream():
         yield tick
-        await clock.advance([AdvanceItem(tick, AdvanceOutcome(acked=1, failed=0))])
+        if tick.when_stored is not None:
+            await asyncio.sleep(max(SETTLING, clock.poll_interval if tick.pause is None else tick.pause))
+            tick.pause = 0
+        await clock.finish(tick)

@@ -3,8 +3,8 @@
 from operator import attrgetter
 
 import pytest
-from airflow.models.xcom import XComModel
-from airflow.utils.session import create_session
+
+from tests.airflow_versions import xcoms
 
 
 @pytest.fixture
@@ -12,11 +12,7 @@ def mapped_xcoms(airflow_database):
     """The return values of a mapped task, in the order of its map indexes."""
 
     def get(dag_run, task_id):
-        with create_session() as session:
-            query = XComModel.get_many(
-                run_id=dag_run.run_id, dag_ids=dag_run.dag_id, task_ids=task_id, key="return_value"
-            ).order_by(None)
-            found = sorted(session.scalars(query).all(), key=attrgetter("map_index"))
-            return [XComModel.deserialize_value(row) for row in found]
+        wanted = {"run_id": dag_run.run_id, "dag_ids": dag_run.dag_id, "task_ids": task_id, "key": "return_value"}
+        return xcoms(**wanted, order_by=attrgetter("map_index"))
 
     return get

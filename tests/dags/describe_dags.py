@@ -4,7 +4,7 @@ import json
 import sys
 from pathlib import Path
 
-from airflow.dag_processing.dagbag import BundleDagBag
+from tests.airflow_versions import BundleDagBag
 
 DAGS = Path(__file__).parents[2] / "dags"
 touched = []

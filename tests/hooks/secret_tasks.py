@@ -8,7 +8,6 @@ import os
 import sys
 
 import pendulum
-from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
 from airflow.sdk import DAG
 
 from airflow_delta.operators import (
@@ -18,6 +17,7 @@ from airflow_delta.operators import (
     DeltaWriteOperator,
     FileSource,
 )
+from tests.airflow_versions import DagBag, sync_bag_to_db
 
 
 def secret_tasks(settings):

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from airflow.sdk.log import mask_secret, redact
+from airflow.providers.common.compat.sdk import mask_secret, redact
 
 from airflow_delta.assets import delta_asset
 from airflow_delta.core.statements import (

@@ -1,11 +1,12 @@
 """Only what may not come again is tried again, and those who met once do not meet again."""
 
 import json
+import pickle
 from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
-from airflow.sdk import RetryAction
+from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_delta.core.errors import (
     CommitAttemptsExhaustedError,
@@ -15,7 +16,9 @@ from airflow_delta.core.errors import (
     UnsupportedReaderFeatureError,
     VersionNotFoundError,
 )
-from airflow_delta.hooks.retry_policy import DeltaRetryPolicy
+from airflow_delta.hooks.airflow_features import HAS_RETRY_POLICIES, RetryAction
+from airflow_delta.hooks.errors import AirflowFeatureMissingError
+from airflow_delta.hooks.retry_policy import DeltaRetryPolicy, failing_fast, policy_arguments
 from airflow_delta.jobs.errors import JobFailedError
 
 CONFLICT = ConcurrentAppendError(table="t", read_version=1, winning_version=2, path="f.parquet")
@@ -80,3 +83,42 @@ def test_the_policy_survives_serialization():
 def test_invalid_pauses_are_refused(base, cap):
     with pytest.raises(ValueError, match="expected 0 < base"):
         DeltaRetryPolicy(base=timedelta(seconds=base), cap=timedelta(seconds=cap))
+
+
+class Operator:
+    def __init__(self, error, *, fails_fast=True):
+        self.error = error
+        self.fails_fast = fails_fast
+
+    @failing_fast
+    def execute(self):
+        raise self.error
+
+
+def test_where_there_are_no_policies_an_error_that_would_come_again_is_final():
+    with pytest.raises(TableNotFoundError) as raised:
+        Operator(TableNotFoundError(table="t")).execute()
+    error = raised.value
+    assert isinstance(error, AirflowFailException)
+    assert (error.code, error.table, str(error)) == ("DELTA_TABLE_NOT_FOUND", "t", str(TableNotFoundError(table="t")))
+    assert type(pickle.loads(pickle.dumps(error))) is TableNotFoundError
+
+
+@pytest.mark.parametrize("error", [CONFLICT, RuntimeError("worker lost")], ids=["a lost race", "not ours"])
+def test_all_other_errors_are_left_to_the_retries(error):
+    with pytest.raises(type(error)) as raised:
+        Operator(error).execute()
+    assert not isinstance(raised.value, AirflowFailException)
+
+
+def test_a_task_without_a_policy_is_tried_again_whatever_happened():
+    with pytest.raises(TableNotFoundError) as raised:
+        Operator(TableNotFoundError(table="t"), fails_fast=False).execute()
+    assert not isinstance(raised.value, AirflowFailException)
+
+
+@pytest.mark.skipif(HAS_RETRY_POLICIES, reason="this Airflow has retry policies")
+def test_a_policy_of_ones_own_is_refused_by_name():
+    assert policy_arguments(None) == policy_arguments(DeltaRetryPolicy()) == {}
+    with pytest.raises(AirflowFeatureMissingError, match=r"retry_policy needs Airflow 3\.3"):
+        policy_arguments(DeltaRetryPolicy(base=timedelta(seconds=1)))

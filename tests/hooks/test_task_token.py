@@ -1,9 +1,12 @@
 """A retry finds its token; a cleared task and a changed statement do not."""
 
-import pytest
-from airflow.sdk import NEVER_EXPIRE
+from datetime import UTC, datetime
+from types import SimpleNamespace
 
-from airflow_delta.hooks.task_token import STATE_KEY, TokenScopedStore, task_token
+import pytest
+
+from airflow_delta.hooks.airflow_features import NEVER_EXPIRE
+from airflow_delta.hooks.task_token import STATE_KEY, TokenScopedStore, derived_token, task_token
 
 
 class DictStore(dict):
@@ -76,3 +79,48 @@ def test_what_upstream_keeps_belongs_to_one_token():
     assert (first.get("spark_job_id"), second.get("spark_job_id"), second.get("x", 1)) == ("application_1", None, 1)
     first.delete("spark_job_id")
     assert store == {}
+
+
+RUN_AFTER = datetime(2013, 1, 2, tzinfo=UTC)
+STARTED = datetime(2013, 1, 2, 3, tzinfo=UTC)
+
+
+def derived(*, try_number=1, digest="statement", on_clear="rerun", started=STARTED, **of_ti):
+    named = {"dag_id": "daily", "task_id": "load", "run_id": "run", "map_index": -1, "max_tries": 2} | of_ti
+    dag_run = SimpleNamespace(run_after=RUN_AFTER, start_date=started)
+    context = {"ti": SimpleNamespace(try_number=try_number, **named), "dag_run": dag_run}
+    return derived_token(context, digest=digest, on_clear=on_clear, head=lambda: 7, version_before=lambda time: time)
+
+
+def test_a_derived_token_is_the_same_in_each_try_and_the_first_one_searches_nothing():
+    first, retry = derived(), derived(try_number=2)
+    assert (first.start_version, first.is_new) == (7, True)
+    assert (retry.token, retry.is_new) == (first.token, False)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"dag_id": "hourly"},
+        {"task_id": "store"},
+        {"run_id": "another"},
+        {"map_index": 0},
+        {"max_tries": 5},
+        {"digest": "another statement"},
+        {"started": datetime(2013, 1, 2, 4, tzinfo=UTC)},
+    ],
+    ids=lambda other: next(iter(other)),
+)
+def test_a_derived_token_is_another_one_for_whatever_is_to_run_again(other):
+    assert derived(**other).token != derived().token
+
+
+def test_with_reuse_a_derived_token_stays_when_the_task_is_cleared():
+    cleared = derived(on_clear="reuse", max_tries=5, try_number=4, started=datetime(2014, 1, 1, tzinfo=UTC))
+    assert cleared.token == derived(on_clear="reuse").token
+    assert cleared.start_version == RUN_AFTER.timestamp() * 1_000
+
+
+def test_a_retry_searches_from_where_no_try_can_have_committed_before():
+    assert derived(try_number=2).start_version == STARTED.timestamp() * 1_000
+    assert derived(try_number=2, started=None).start_version == RUN_AFTER.timestamp() * 1_000

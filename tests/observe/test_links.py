@@ -18,9 +18,8 @@ def document(**arguments):
 
 
 def operator(application_id=None, submitted=None, conn_id="spark_local"):
-    hook = SimpleNamespace(_yarn_application_id=submitted)
     outcome = document(application_id=application_id, history=(commit(2),))
-    return SimpleNamespace(outcome=outcome, _hook=hook, _conn_id=conn_id)
+    return SimpleNamespace(outcome=outcome, yarn_application=submitted, spark_conn_id=conn_id)
 
 
 def commit(version, **more):

@@ -6,9 +6,9 @@ import time
 import pendulum
 import pyarrow as pa
 import pytest
+from airflow.providers.common.compat.sdk import Stats
 from airflow.sdk import DAG
 from airflow.sdk._shared.observability.metrics.base_stats_logger import NoStatsLogger
-from airflow.sdk.observability import stats
 from airflow.sdk.observability.metrics.statsd_logger import get_statsd_logger
 from deltalake import write_deltalake
 
@@ -60,10 +60,10 @@ def statsd(monkeypatch):
     }
     for name, value in settings.items():
         monkeypatch.setenv(f"AIRFLOW__METRICS__{name}", value)
-    stats.initialize(factory=get_statsd_logger, export_legacy_names=False)
+    Stats.initialize(factory=get_statsd_logger, export_legacy_names=False)
     yield server
     server.socket.close()
-    stats.initialize(factory=NoStatsLogger, export_legacy_names=False)
+    Stats.initialize(factory=NoStatsLogger, export_legacy_names=False)
 
 
 def outcome(**arguments):
@@ -137,7 +137,7 @@ def test_nothing_that_goes_wrong_reaches_the_task(monkeypatch):
     def fail(*_, **__):
         raise OSError("no network")
 
-    monkeypatch.setattr(stats, "incr", fail)
+    monkeypatch.setattr(Stats, "incr", fail)
     conflict = ConcurrentAppendError(table="t", read_version=1, winning_version=2, path="f")
     listener.on_task_instance_failed(None, TaskInstance(), conflict)
 

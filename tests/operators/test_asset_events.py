@@ -165,8 +165,9 @@ def test_with_partition_keys_the_version_wakes_only_those_who_read_by_partition(
 
 def _register(dag):
     """Make Airflow know the DAG as one that is not paused."""
-    from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db  # noqa: PLC0415 - needs the tests' Airflow
     from airflow.models.dag import DagModel  # noqa: PLC0415
+
+    from tests.airflow_versions import DagBag, sync_bag_to_db  # noqa: PLC0415 - needs the tests' Airflow
 
     bag = DagBag(dag_folder="/dev/null")
     bag.bag_dag(dag)

@@ -5,15 +5,14 @@ from types import SimpleNamespace
 
 import pendulum
 import pytest
-from airflow.models.xcom import XComModel
+from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import DAG, Asset, task
-from airflow.sdk.exceptions import AirflowFailException
-from airflow.utils.session import create_session
 
 from airflow_delta.assets import delta_asset
 from airflow_delta.core.errors import InvalidStatementError, TableNotFoundError
 from airflow_delta.operators import DeltaNewCommitsOperator
 from airflow_delta.watch.processed_versions import MOST_CLAIMS, ProcessedVersions, due_versions
+from tests.airflow_versions import xcoms
 from tests.watched_table import WatchedTable
 
 FIRST_DAY = pendulum.datetime(2013, 1, 1)
@@ -113,9 +112,7 @@ def test_a_mapped_consumer_keeps_the_place_of_each_table(table, tmp_path, run_da
 
     def run(days):
         dag_run = run_dag(dag, logical_date=FIRST_DAY.add(days=days))
-        with create_session() as session:
-            query = XComModel.get_many(run_id=dag_run.run_id, dag_ids=dag.dag_id, task_ids="new", key="return_value")
-            values = [XComModel.deserialize_value(row) for row in session.scalars(query)]
+        values = xcoms(run_id=dag_run.run_id, dag_ids=dag.dag_id, task_ids="new", key="return_value")
         given = ((value["table"][-5:], value["from_version"], value["to_version"], value["reset"]) for value in values)
         return str(dag_run.state.value), sorted(given)
 

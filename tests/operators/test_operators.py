@@ -6,7 +6,6 @@ import sys
 import pendulum
 import pytest
 from airflow.sdk import DAG
-from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements import (
@@ -58,6 +57,7 @@ from airflow_delta.operators import (
     DeltaWriteOperator,
     RenameColumn,
 )
+from tests.airflow_versions import DagSerialization
 
 FEED = FileSource("/feed", format="csv")
 

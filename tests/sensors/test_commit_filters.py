@@ -6,8 +6,8 @@ import time
 
 import pendulum
 import pytest
+from airflow.providers.common.compat.sdk import TaskDeferred
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import TaskDeferred
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.storage.local_log_store import LocalLogStore

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pendulum
 import pytest
+from airflow.providers.common.compat.sdk import TaskDeferred
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import TaskDeferred
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.log.file_names import commit_path

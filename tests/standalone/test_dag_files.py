@@ -1,7 +1,6 @@
 """The DAG files of the slow tests keep pace with the operators."""
 
-from airflow.dag_processing.dagbag import BundleDagBag
-
+from tests.airflow_versions import BundleDagBag
 from tests.standalone.airflow_home import DAG_FILES
 
 

@@ -7,11 +7,11 @@ from functools import partial
 
 import pytest
 import structlog
-from airflow.sdk.module_loading import import_string
 from airflow.triggers.shared_stream import SharedStreamManager
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.triggers.commit_event import STATE_KEY, DeltaCommitEventTrigger
+from tests.airflow_versions import import_string
 from tests.watched_table import WatchedTable
 
 

@@ -3,10 +3,10 @@
 import asyncio
 
 import pytest
-from airflow.sdk.module_loading import import_string
 
 from airflow_delta.triggers.commit import DeltaCommitWaitTrigger
 from airflow_delta.watch.commit_watch import CommitWait
+from tests.airflow_versions import import_string
 
 
 def commit(table, version):

@@ -16,7 +16,7 @@ from tests.watched_table import WatchedTable
 
 SYNC = """
 import pendulum
-from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
+from tests.airflow_versions import DagBag, sync_bag_to_db
 from airflow.models.dagbundle import DagBundleModel
 from airflow.utils.db import initdb
 from airflow.utils.session import create_session

@@ -26,8 +26,10 @@ class DeltaError(Exception):
     message: ClassVar[str] = "the operation failed"
     remedy: ClassVar[str] = "see the log of the job"
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, *, is_variant: bool = False) -> None:
         super().__init_subclass__()
+        if is_variant:  # of a registered error, which it is rebuilt as
+            return
         if cls.code in _REGISTRY:
             raise TypeError(f"{cls.__name__} reuses the code {cls.code} of {_REGISTRY[cls.code].__name__}")
         _REGISTRY[cls.code] = cls
@@ -36,7 +38,7 @@ class DeltaError(Exception):
         return printable(f"[{self.code}] {self.claim()}. Remedy: {self.remedy.format(**self.attributes())}.")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.attributes())
+        return _rebuild, (_REGISTRY.get(self.code, type(self)), self.attributes())
 
     def claim(self) -> str:
         """What happened and where: the text without code and remedy."""

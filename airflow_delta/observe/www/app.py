@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import logging
-from functools import cache
 from typing import Annotated, Any
 
-from airflow.api_fastapi.app import get_auth_manager
-from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity, DagDetails
-from airflow.api_fastapi.common.db.common import SessionDep
-from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag, requires_access_view
-from airflow.models.dag import DagModel
-from airflow.models.xcom import XComModel
 from fastapi import Depends, FastAPI, Query, Request
 from fastapi.responses import HTMLResponse
 from sqlalchemy import select
 
 from airflow_delta.observe.links import HISTORY_KEY, history_path
+from airflow_delta.observe.www.airflow_api import (
+    GetUserDep,
+    SessionDep,
+    XComModel,
+    dag_ids_readable_by,
+    requires_plugins,
+    requires_xcoms,
+    xcom_access_of,
+)
 from airflow_delta.observe.www.pages import history_page, nothing_page, tables_page
 
 log = logging.getLogger(__name__)
@@ -38,7 +40,7 @@ _HEADERS = {
 app = FastAPI(title="Delta tables", docs_url=None, redoc_url=None, openapi_url=None)
 
 
-@app.get("/dags/{dag_id}/tasks/{task_id}/history", dependencies=[Depends(requires_access_dag("GET", DagAccessEntity.XCOM))])
+@app.get("/dags/{dag_id}/tasks/{task_id}/history", dependencies=[Depends(requires_xcoms)])
 def history(  # noqa: PLR0917 - FastAPI fills them by name
     request: Request,
     session: SessionDep,
@@ -61,20 +63,13 @@ def history(  # noqa: PLR0917 - FastAPI fills them by name
     return HTMLResponse(history_page(payload, root=_root(request)), headers=_HEADERS)
 
 
-@app.get("/tables", dependencies=[Depends(requires_access_view(AccessView.PLUGINS))])
+@app.get("/tables", dependencies=[Depends(requires_plugins)])
 def tables(request: Request, session: SessionDep, user: GetUserDep) -> HTMLResponse:
     """All tables that tasks reported lately, as last reported; only by DAGs whose XComs the user may read."""
-    manager = get_auth_manager()
-    readable = manager.get_authorized_dag_ids(user=user, method="GET")
-
-    @cache
-    def may_read(dag_id: str) -> bool:
-        details = DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id))
-        return manager.is_authorized_dag(method="GET", user=user, access_entity=DagAccessEntity.XCOM, details=details)
-
+    may_read = xcom_access_of(user)
     query = (
         select(XComModel)
-        .where(XComModel.key == HISTORY_KEY, XComModel.dag_id.in_(readable))
+        .where(XComModel.key == HISTORY_KEY, XComModel.dag_id.in_(dag_ids_readable_by(user)))
         .order_by(XComModel.timestamp.desc())
         .limit(LAST_XCOMS)
     )

@@ -1,0 +1,103 @@
+"""What Airflow 3.0 to 3.3 have in different places, or not at all: the newer feature where it is there, else a plain stand-in.
+
+What merely moved comes from ``airflow.providers.common.compat.sdk``. What is missing before 3.3:
+
+* retry policies: errors that a retry cannot help end the task by their class (``airflow_delta.hooks.retry_policy``);
+* the state stores of tasks and assets: small files take their place (``airflow_delta.hooks.state_file``), and tokens are
+  derived from names (``airflow_delta.hooks.task_token``);
+* shared streams of triggers: a watcher stores its cursor one poll later (``airflow_delta.triggers.commit_event``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
+from typing import TYPE_CHECKING
+
+import airflow.sdk
+from airflow import __version__ as AIRFLOW_VERSION  # noqa: N812 - it is a constant
+
+from airflow_delta.hooks.errors import AirflowFeatureMissingError
+
+__all__ = [
+    "AIRFLOW_VERSION",
+    "HAS_PARTITION_KEYS",
+    "HAS_RETRY_POLICIES",
+    "HAS_SHARED_STREAMS",
+    "HAS_STATE_STORES",
+    "NEVER_EXPIRE",
+    "RetryAction",
+    "RetryDecision",
+    "RetryPolicy",
+    "SharedStreamProducer",
+    "check_feature",
+]
+
+NEVER_EXPIRE: timedelta = getattr(airflow.sdk, "NEVER_EXPIRE", timedelta.max)
+"""How long a state store keeps what is needed as long as the DAG run exists."""
+
+HAS_STATE_STORES: bool = hasattr(airflow.sdk, "NEVER_EXPIRE")
+"""Whether Airflow keeps values for tasks and assets: from 3.3 on."""
+
+HAS_RETRY_POLICIES: bool = hasattr(airflow.sdk, "RetryPolicy")
+"""Whether a task can have a ``retry_policy``: from 3.3 on."""
+
+HAS_PARTITION_KEYS: bool = hasattr(airflow.sdk, "PartitionedAssetTimetable")
+"""Whether the events of assets can have partition keys: from 3.2 on."""
+
+if TYPE_CHECKING or HAS_RETRY_POLICIES:
+    from airflow.sdk import RetryAction, RetryDecision, RetryPolicy
+else:
+
+    class RetryAction(Enum):
+        """What should happen after a failure."""
+
+        RETRY = "retry"
+        FAIL = "fail"
+        DEFAULT = "default"
+
+    @dataclass(frozen=True)
+    class RetryDecision:
+        """What a policy decides."""
+
+        action: RetryAction = RetryAction.DEFAULT
+        retry_delay: timedelta | None = None
+        reason: str | None = None
+
+        @classmethod
+        def fail(cls, reason: str | None = None) -> RetryDecision:
+            """Fail at once."""
+            return cls(action=RetryAction.FAIL, reason=reason)
+
+        @classmethod
+        def retry(cls, delay: timedelta | None = None, reason: str | None = None) -> RetryDecision:
+            """Try again."""
+            return cls(action=RetryAction.RETRY, retry_delay=delay, reason=reason)
+
+    class RetryPolicy:
+        """The base of policies, which nothing evaluates here."""
+
+
+try:
+    from airflow.triggers.shared_stream import SharedStreamProducer
+
+    HAS_SHARED_STREAMS = True
+except ModuleNotFoundError:
+    SharedStreamProducer = object  # type: ignore[assignment,misc]
+    HAS_SHARED_STREAMS = False
+
+
+def check_feature(feature: str, *, is_there: bool, needed: str) -> None:
+    """Return if this Airflow has a feature that an argument asks for.
+
+    Args:
+        feature: The argument, as the DAG names it.
+        is_there: Whether this Airflow can carry it.
+        needed: The Airflow from which on one can.
+
+    Raises:
+        AirflowFeatureMissingError: It cannot.
+    """
+    if not is_there:
+        raise AirflowFeatureMissingError(feature=feature, version=AIRFLOW_VERSION, needed=needed)

@@ -1,0 +1,124 @@
+"""The private members of Airflow's Spark provider that are used here: all of them, and none anywhere else.
+
+A release of the provider may move any of them: ``tests/hooks/test_spark_submit.py`` names the one that moved, and
+pyproject.toml keeps the next major version out until it has passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+
+from airflow_delta.hooks.driver_environment import ending_of, environment_beside_worker
+
+PRIVATE = {
+    SparkSubmitOperator: (
+        *("_conn_id", "_deploy_mode", "_get_hook", "_hook", "_spark_binary", "_track_driver_via_k8s_api"),
+        "_yarn_track_via_rm_api",
+    ),
+    SparkSubmitHook: (
+        *("_build_spark_submit_command", "_connection", "_delete_driver_pod", "_env", "_kill_yarn_application"),
+        *("_kubernetes_driver_pod", "_process_spark_submit_log", "_submit_sp", "_yarn_application_id"),
+    ),
+}
+"""The members, by the class of an instance that has them."""
+
+
+class DriverSubmitHook(SparkSubmitHook):
+    """Upstream's hook, which starts ``spark-submit`` with the environment of a driver where it would pass on all of its own."""
+
+    _given: dict[str, Any] | None = None
+    _driver_environment: dict[str, str] | None = None
+
+    @classmethod
+    def of(cls, hook: SparkSubmitHook) -> DriverSubmitHook:
+        """The same hook, as one of these."""
+        made = cls.__new__(cls)
+        made.__dict__.update(hook.__dict__)
+        return made
+
+    @property
+    def ending(self) -> str | None:
+        """How ``spark-submit`` ended; None when it ended well, or was not started."""
+        code = None if self._submit_sp is None else self._submit_sp.returncode
+        return ending_of(code) if code else None
+
+    def submit(self, application: str = "", **kwargs: Any) -> str | None:
+        """Run ``spark-submit`` to its end. The arguments are upstream's."""
+        self._driver_environment = {}
+        return super().submit(application, **{**kwargs, "env": self._driver_environment})
+
+    def _build_spark_submit_command(self, application: str) -> list[str]:
+        command: list[str] = super()._build_spark_submit_command(application)
+        if self._driver_environment is not None:
+            self._driver_environment.update(environment_beside_worker())
+            self._driver_environment.update({name: str(value) for name, value in (self._env or {}).items()})
+            # Upstream would put these beside all of ours.
+            self._given, self._env = self._env, None
+        return command
+
+    def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
+        self._env = self._given  # for the command that ends an application on YARN
+        super()._process_spark_submit_log(itr)
+
+
+class SubmitOperator(SparkSubmitOperator):
+    """Upstream's operator, whose members that a statement's task needs have public names here."""
+
+    @property
+    def spark_conn_id(self) -> str:
+        """The Spark connection."""
+        return str(self._conn_id)
+
+    @property
+    def deploy_mode(self) -> str | None:
+        """The operator's own deploy mode."""
+        return self._deploy_mode
+
+    @property
+    def submit_binary(self) -> str | None:
+        """The operator's own ``spark-submit``."""
+        return self._spark_binary
+
+    @submit_binary.setter
+    def submit_binary(self, binary: str | None) -> None:
+        self._spark_binary = binary
+
+    @property
+    def submit_ending(self) -> str | None:
+        """How ``spark-submit`` ended; None when it ended well, or was not started."""
+        return self._hook.ending if isinstance(self._hook, DriverSubmitHook) else None
+
+    @property
+    def yarn_application(self) -> str | None:
+        """YARN's id of the submitted application."""
+        return getattr(self._hook, "_yarn_application_id", None)
+
+    @property
+    def follows_yarn(self) -> bool:
+        """Whether the resource manager's REST API is to tell the application's state."""
+        return self._yarn_track_via_rm_api
+
+    @follows_yarn.setter
+    def follows_yarn(self, follows: bool) -> None:
+        self._yarn_track_via_rm_api = follows
+
+    def follow_pod(self) -> None:
+        """Have the API of Kubernetes tell the driver's state; otherwise upstream looks for an exit code in the log."""
+        self._track_driver_via_k8s_api = True
+
+    def kill_driver(self, job_id: str) -> None:
+        """Have the cluster kill a driver, by YARN's id of the application or ``namespace:pod``; its answer is only logged."""
+        hook: Any = super()._get_hook()
+        if job_id.startswith("application_"):
+            hook._kill_yarn_application(job_id)  # noqa: SLF001 - upstream has no other door, as below
+        else:
+            namespace, hook._kubernetes_driver_pod = job_id.split(":", 1)  # noqa: SLF001
+            hook._connection["namespace"] = namespace  # noqa: SLF001
+            hook._delete_driver_pod()  # noqa: SLF001
+
+    def _get_hook(self) -> SparkSubmitHook:
+        return DriverSubmitHook.of(super()._get_hook())

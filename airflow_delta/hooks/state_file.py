@@ -1,0 +1,180 @@
+"""What tasks, consumers and watchers remember: in Airflow's state stores, and before Airflow 3.3 in small JSON files.
+
+A file lies in the scratch location of the connection or of ``[delta]``, else beside the table, in ``_airflow_delta/state``. Two
+Airflows that run DAGs of the same names on one table need scratch locations of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.common.compat.sdk import conf
+from airflow.sdk import Context
+
+from airflow_delta.core.errors import DeltaError, StorageAccessError
+from airflow_delta.hooks.airflow_features import NEVER_EXPIRE
+from airflow_delta.hooks.delta import DeltaHook
+from airflow_delta.hooks.errors import StateFileError
+from airflow_delta.hooks.task_token import StateStore
+
+if TYPE_CHECKING:
+    from airflow_delta.core.storage.log_store import LogStore
+
+STATE_FOLDER = "_airflow_delta/state"
+"""Below a table or a scratch location. As its name begins with ``_``, no engine takes it for data, and no vacuum touches it."""
+
+_MOST_BYTES = 1 << 20
+_RETENTION = timedelta(days=30)
+"""How long a value is kept that was stored without a retention, as in Airflow's own stores."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateFile:
+    """A state store in one file; each change replaces the file in one step, as a pin is written.
+
+    Attributes:
+        store: The files of the table or of the scratch location.
+        owner: Whose state it is, by names: equal names are one file.
+        is_beside_table: Whether it lies below a table, of which there must be one before anything is written.
+        expires: Whether it may be deleted some time after the last change.
+    """
+
+    store: LogStore
+    owner: tuple[str | int | None, ...]
+    is_beside_table: bool
+    expires: bool = True
+
+    @property
+    def path(self) -> str:
+        """Where the file lies, below the root of its store."""
+        return f"{STATE_FOLDER}/{hashlib.sha256(json.dumps(self.owner).encode()).hexdigest()[:32]}.json"
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value, or the default.
+
+        Raises:
+            StateFileError: The file cannot be read, or is damaged.
+        """
+        return self._values().get(key, default)
+
+    def set(self, key: str, value: Any, *, retention: timedelta | None = None) -> None:
+        """Create or replace the value.
+
+        Raises:
+            StateFileError: The file cannot be written, or there is no table yet.
+        """
+        from airflow_delta.core.log.file_names import LOG_DIRECTORY
+
+        values = self._values()
+        if not values and self.is_beside_table and next(self.store.list_from(LOG_DIRECTORY), None) is None:
+            raise self._error("there is no table yet, and nothing is created before it is there")
+        self._write({**values, key: value}, retention or _RETENTION)
+
+    def delete(self, key: str) -> None:
+        """Delete the value."""
+        values = self._values()
+        if values.pop(key, None) is not None:
+            self._write(values, _RETENTION)
+
+    async def aget(self, key: str) -> Any:
+        """As ``get``, for a triggerer."""
+        return await asyncio.to_thread(self.get, key)
+
+    async def aset(self, key: str, value: Any) -> None:
+        """As ``set``, for a triggerer."""
+        await asyncio.to_thread(self.set, key, value)
+
+    def _values(self) -> dict[str, Any]:
+        try:
+            status = self.store.status(self.path)
+            if status is None:
+                return {}
+            if status.size > _MOST_BYTES:
+                raise self._error(f"{self.path} has {status.size} bytes")
+            document = json.loads(self.store.read(self.path))
+        except FileNotFoundError:  # deleted since
+            return {}
+        except (OSError, StorageAccessError) as error:
+            raise self._error(str(error)) from error
+        except (ValueError, RecursionError) as error:
+            raise self._error(f"{self.path} is damaged: {error}") from error
+        if not isinstance(document, dict) or not isinstance(document.get("values"), dict):
+            raise self._error(f"{self.path} is damaged: it holds no values")
+        values: dict[str, Any] = document["values"]
+        return values
+
+    def _write(self, values: Mapping[str, Any], retention: timedelta) -> None:
+        never = retention == NEVER_EXPIRE or not self.expires
+        expires = None if never else _now() + _milliseconds(retention)
+        document = {"owner": self.owner, "expires": expires, "values": values}
+        try:
+            self.store.write(self.path, json.dumps(document, indent=1).encode())
+        except (OSError, StorageAccessError) as error:
+            raise self._error(str(error)) from error
+
+    def _error(self, detail: str) -> StateFileError:
+        return StateFileError(place=f"{self.store.table_uri}/{STATE_FOLDER}", detail=detail)
+
+
+def state_file(
+    hook: DeltaHook, table: str, *owner: str | int | None, scratch_uri: str | None = None, expires: bool = True
+) -> StateFile:
+    """The state of this owner, as far as it concerns this table.
+
+    Args:
+        hook: The tables of the connection.
+        table: URI of the table, or its name below the table root.
+        owner: Names that tell this state from all others.
+        scratch_uri: The operator's own scratch location.
+        expires: Whether the file may be deleted some time after the last change.
+
+    Raises:
+        DeltaError: Workers cannot read the table, and there is no scratch location.
+    """
+    from airflow_delta.core.storage.resolve import log_store_for
+
+    place = scratch_uri or hook.scratch_uri or conf.get("delta", "scratch_uri", fallback=None)
+    if place:
+        store = log_store_for(place, hook.storage_options(place))
+        return StateFile(store=store, owner=(hook.table_uri(table), *owner), is_beside_table=False, expires=expires)
+    return StateFile(store=hook.log_store(table), owner=owner, is_beside_table=True, expires=expires)
+
+
+def task_state(context: Context, hook: DeltaHook, table: str, *, scratch_uri: str | None = None) -> StateStore:
+    """What a task remembers over retries and clears: Airflow's own store, or a file where Airflow has none."""
+    store: StateStore | None = context.get("task_state_store")
+    if store is not None:
+        return store
+    ti = context["ti"]
+    return state_file(hook, table, ti.dag_id, ti.run_id, ti.task_id, ti.map_index, scratch_uri=scratch_uri)
+
+
+def delete_expired_states(store: LogStore) -> None:
+    """Delete the states beside a table that nobody reads any more, as far as the storage lets us: they are only untidy."""
+    with suppress(OSError, StorageAccessError):
+        files = [status for status in store.list_from(STATE_FOLDER) if status.size <= _MOST_BYTES]
+        oldest = _now() - _milliseconds(_RETENTION)
+        old = [status.path for status in files if status.modification_time < oldest]
+        store.delete([path for path in old if _has_expired(store, path)])
+
+
+def _has_expired(store: LogStore, path: str) -> bool:
+    with suppress(ValueError, TypeError, KeyError, RecursionError, DeltaError):
+        return bool(json.loads(store.read(path))["expires"] < _now())
+    return False
+
+
+def _milliseconds(duration: timedelta) -> int:
+    return duration // timedelta(milliseconds=1)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
