@@ -10,7 +10,13 @@ from airflow.sdk import Context
 
 from airflow_delta.core.actions.commit_info import Origin
 from airflow_delta.core.foreign_values import printable
-from airflow_delta.core.statements import CleanUpLogStatement, MaintenanceStatement, OperationResult, VacuumStatement
+from airflow_delta.core.statements import (
+    CleanUpLogStatement,
+    MaintenanceStatement,
+    OperationResult,
+    Statement,
+    VacuumStatement,
+)
 from airflow_delta.hooks.pins import release_pins_of_ended_runs
 from airflow_delta.hooks.state_file import delete_expired_states
 from airflow_delta.jobs.result import ResultDocument
@@ -46,7 +52,7 @@ class DeltaCoreOperator(DeltaJobOperator):
         from airflow_delta.jobs.outcome import with_dry_run_flag
         from airflow_delta.jobs.table_stats import attach_table_stats
 
-        self._release_pins(attempt, context)
+        release_ended_pins(self, attempt.statement, attempt, context)
         if not self._is_for_worker(attempt):
             return super()._perform(attempt, context)
         log = self.hook.delta_log(attempt.statement.table)
@@ -54,19 +60,6 @@ class DeltaCoreOperator(DeltaJobOperator):
         began = time.monotonic()
         outcome = with_dry_run_flag(self._execute_in_worker(log, attempt, origin), attempt.statement)
         return attach_table_stats(ResultDocument(outcome=outcome, duration_ms=round(1_000 * (time.monotonic() - began))), log)
-
-    def _release_pins(self, attempt: Attempt, context: Context) -> None:
-        """Before anything is deleted, release the pins of runs that have ended."""
-        statement = attempt.statement
-        if isinstance(statement, HONOR_PINS) and not statement.dry_run and attempt.head is not None:
-            for pin in release_pins_of_ended_runs(self.hook.log_store(statement.table), context["ti"]):
-                self.log.info(
-                    "%s has ended; released its pin of version %s of %s",
-                    printable(pin.holder),
-                    pin.version,
-                    statement.table,
-                )
-            delete_expired_states(self.hook.log_store(statement.table))
 
     def _is_for_worker(self, attempt: Attempt) -> bool:
         return self.engine == "worker" or (self.engine == "auto" and attempt.head is not None)
@@ -89,3 +82,13 @@ class DeltaCoreOperator(DeltaJobOperator):
         from airflow_delta.jobs.core_statements import commits_of
 
         return super()._find_commit(attempt) if commits_of(attempt.statement) == "once" else None
+
+
+def release_ended_pins(operator: DeltaJobOperator, statement: Statement, attempt: Attempt, context: Context) -> None:
+    """Before a statement deletes anything, release the pins of runs that have ended, where the worker sees the table."""
+    if isinstance(statement, HONOR_PINS) and not statement.dry_run and attempt.head is not None:
+        for pin in release_pins_of_ended_runs(operator.hook.log_store(statement.table), context["ti"]):
+            operator.log.info(
+                "%s has ended; released its pin of version %s of %s", printable(pin.holder), pin.version, statement.table
+            )
+        delete_expired_states(operator.hook.log_store(statement.table))

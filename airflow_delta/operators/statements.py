@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from airflow.sdk import Context
 
@@ -19,6 +19,7 @@ from airflow_delta.jobs.summary import summary
 from airflow_delta.observe.links import HISTORY_KEY
 from airflow_delta.operators.asset_events import is_change
 from airflow_delta.operators.attempt import Attempt
+from airflow_delta.operators.core import release_ended_pins
 from airflow_delta.operators.job import DeltaJobOperator
 from airflow_delta.watch.asset_uri import sanitize_uri
 
@@ -76,6 +77,11 @@ class DeltaStatementsOperator(DeltaJobOperator):
         if isinstance(given, Mapping):
             return SequenceStatement(statements=tuple(given.values()), names=tuple(given))
         return SequenceStatement(statements=tuple(given))
+
+    def _perform(self, attempt: Attempt, context: Context) -> ResultDocument:
+        for statement in cast("SequenceStatement", attempt.statement).statements:
+            release_ended_pins(self, statement, attempt, context)
+        return super()._perform(attempt, context)
 
     def _find_commit(self, attempt: Attempt) -> ResultDocument | None:  # noqa: ARG002
         """None: a commit is one of several, and the job finds where to go on."""

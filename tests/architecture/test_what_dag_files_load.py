@@ -8,14 +8,24 @@ SLOW = ("numpy", "pandas", "pyarrow.dataset", "pyspark", "sqlglot", "fsspec", "s
 OF_ARROW = {"numpy"}
 """``pyarrow`` itself loads it where it is installed."""
 
-
-def test_reading_a_dag_file_loads_no_parser_no_pandas_and_no_storage():
-    program = f"""
+LOADED = """
 import json, sys
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 before = set(sys.modules)
-import airflow_delta.operators, airflow_delta.sensors
-print(json.dumps([name for name in {SLOW!r} if name in sys.modules and name not in before]))
+import {rooms}
+print(json.dumps([name for name in {names!r} if name in sys.modules and name not in before]))
 """
+
+
+def loaded(rooms, names):
+    program = LOADED.format(rooms=rooms, names=names)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert set(json.loads(done.stdout.splitlines()[-1])) <= OF_ARROW
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_reading_a_dag_file_loads_no_parser_no_pandas_and_no_storage():
+    assert loaded("airflow_delta.operators, airflow_delta.sensors", SLOW) <= OF_ARROW
+
+
+def test_operators_load_no_arrow_and_no_log():
+    assert loaded("airflow_delta.operators", ("pyarrow", "airflow_delta.core.delta_log")) == set()

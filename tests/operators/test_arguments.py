@@ -168,6 +168,17 @@ def test_texts_of_flags_and_numbers_of_the_operator_itself_are_what_they_say():
     assert DeltaResultOperator(task_id="t", job=JOB, waits="1", execution_timeout=timedelta(1)).waits is True
 
 
+def test_only_what_was_given_is_shown_as_rendered():
+    task = DeltaVacuumOperator(task_id="t", table="/t", retention_hours="{{ params.hours }}", dry_run=False, conf={"a": "b"})
+    assert task.template_fields == [
+        *("conf", "name", "table", "delta_conn_id", "on_clear", "deferrable", "poll_interval", "emit", "partition_keys"),
+        *("engine", "retention_hours", "dry_run", "enforce_retention", "lite"),
+    ]
+    assert {*task.template_fields} < {*DeltaVacuumOperator.template_fields}
+    task.inventory = "{{ params.inventory }}"
+    assert task.template_fields[-1] == "inventory"  # or it would never be rendered
+
+
 VALUES = {"no": False, "yes": True, "text": "False", "word": "maybe", "reader": 3}
 
 
