@@ -70,7 +70,7 @@ def run_in_order(
     for position, (step, found) in enumerate(zip(steps, earlier, strict=True)):
         title = f"Statement {step.name} ({position + 1} of {len(steps)})"
         if position > done:
-            _logger.info("%s: %s on %s", title, step.statement.type_name, step.statement.table)
+            _logger.info("%s: %s on %s", title, _operation(step), step.statement.table)
             result = with_dry_run_flag(execute(step), step.statement)
         elif found is not None:
             _logger.info("%s: version %d of %s holds its commit", title, found.version, step.statement.table)
@@ -122,8 +122,11 @@ def _earlier_result(step: Step) -> OperationResult | None:
 
 def _skipped(step: Step) -> OperationResult:
     version = step.log.refresh().version if step.log.exists() else NO_TABLE
-    operation = step.statement.type_name.replace("_", " ").upper()
-    return without_commit(step.log, operation, version, details={SKIPPED_KEY: True})
+    return without_commit(step.log, _operation(step), version, details={SKIPPED_KEY: True})
+
+
+def _operation(step: Step) -> str:
+    return step.statement.type_name.replace("_", " ").upper()
 
 
 def _result(sequence: SequenceStatement, results: dict[str, OperationResult]) -> OperationResult:
