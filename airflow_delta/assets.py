@@ -11,6 +11,7 @@ from airflow.sdk import Asset, AssetWatcher
 
 from airflow_delta.core.storage.object_location import ObjectLocation
 from airflow_delta.core.storage.table_uri import absolute, local_path, scheme_of
+from airflow_delta.hooks.airflow_features import check_feature
 from airflow_delta.triggers.commit_event import DeltaCommitEventTrigger
 from airflow_delta.watch.asset_uri import sanitize_uri
 
@@ -44,6 +45,7 @@ def delta_asset(
     Raises:
         InvalidStatementError: The URI holds credentials, or names no bucket.
         RelativePathError: It is a relative path, which would be another asset on each machine.
+        AirflowFeatureMissingError: The table lies on Azure, and Airflow 3.0 would forget its container.
     """
     uri = sanitize_uri(absolute(table, "an asset has one URI on all machines"))
     name = name or uri
@@ -51,7 +53,10 @@ def delta_asset(
     if watch:
         trigger = DeltaCommitEventTrigger(table=table, asset=name, **watcher)
         watchers.append(AssetWatcher(name=f"{name}: commits", trigger=trigger))
-    return Asset(name=name, uri=uri, group=group, extra=extra, watchers=watchers)
+    asset = Asset(name=name, uri=uri, group=group, extra=extra, watchers=watchers)
+    # Airflow 3.0 takes a container for a user's name, and drops it: tables of two containers would be one asset.
+    check_feature(f"an asset of {uri}", is_there=not uri.startswith("abfs") or asset.uri == uri, needed="3.1")
+    return asset
 
 
 def create_asset(*, table: str, name: str | None = None, extra: dict[str, Any] | None = None) -> Asset:

@@ -1,6 +1,6 @@
 """What the tests need of Airflow 3.0 to 3.3, under one name each: it is imported late, as Airflow is."""
 
-# ruff: noqa: F401 - imported from here
+# ruff: noqa: F401, PLC0415 - imported from here, and in some versions
 
 import sys
 from importlib.metadata import version
@@ -35,6 +35,24 @@ try:
     from airflow.serialization.serialized_objects import DagSerialization
 except ImportError:
     from airflow.serialization.serialized_objects import SerializedDAG as DagSerialization
+
+
+def send_metrics(*, are_sent=True):
+    """Have Airflow read anew where metrics go, or send none."""
+    from airflow.providers.common.compat.sdk import Stats
+
+    try:
+        from airflow.sdk._shared.observability.metrics.base_stats_logger import NoStatsLogger
+        from airflow.sdk.observability.metrics.statsd_logger import get_statsd_logger
+    except ImportError:
+        from airflow.metrics.base_stats_logger import NoStatsLogger
+        from airflow.metrics.statsd_logger import get_statsd_logger
+    factory = get_statsd_logger if are_sent else NoStatsLogger
+    if hasattr(Stats, "initialize"):
+        of_version = {"export_legacy_names": False} if "export_legacy_names" in signature(Stats.initialize).parameters else {}
+        Stats.initialize(factory=factory, **of_version)
+    else:
+        type(Stats).factory, Stats.instance = factory, None
 
 
 def xcoms(*, order_by=None, **wanted):

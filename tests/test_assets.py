@@ -6,12 +6,12 @@ import pendulum
 import pytest
 from airflow.providers.openlineage.utils.utils import translate_airflow_asset
 from airflow.sdk import DAG, Asset
-from airflow.serialization.definitions.assets import SerializedAsset
 
 from airflow_delta.assets import create_asset, delta_asset, lineage_name, sanitize_uri, to_openlineage
 from airflow_delta.core.errors import InvalidStatementError, RelativePathError
+from airflow_delta.hooks.errors import AirflowFeatureMissingError
 from airflow_delta.operators import DeltaMergeOperator
-from tests.airflow_versions import DagSerialization
+from tests.airflow_versions import AIRFLOW, DagSerialization
 
 ACCOUNT = "lake@company.dfs.core.windows.net"
 
@@ -33,8 +33,12 @@ ACCOUNT = "lake@company.dfs.core.windows.net"
 )
 def test_every_spelling_is_one_uri_and_one_name_in_lineage(table, uri, lineage):
     assert sanitize_uri(table) == uri == sanitize_uri(uri)
-    assert delta_asset("flights", table).uri == uri  # Airflow changes nothing more
     assert lineage_name(table) == lineage
+    if AIRFLOW == (3, 0) and "@" in uri:
+        with pytest.raises(AirflowFeatureMissingError, match=r"an asset of abfss://.* needs Airflow 3\.1"):
+            delta_asset("flights", table)
+    else:
+        assert delta_asset("flights", table).uri == uri  # Airflow changes nothing more
 
 
 @pytest.mark.parametrize("table", ["s3://KEY:SECRET@lake/flights", "s3:///flights"])
@@ -58,6 +62,7 @@ def test_the_name_is_the_uri_unless_another_is_given():
     )
 
 
+@pytest.mark.skipif(AIRFLOW == (3, 0), reason="Airflow 3.0 has no assets on Azure")
 def test_openlineage_gets_the_dataset_of_an_asset_on_azure():
     """Through the provider's entry, as a task's outlets are translated."""
     dataset = translate_airflow_asset(delta_asset("flights", f"abfss://{ACCOUNT}/a/flights"), None)
@@ -74,7 +79,6 @@ def test_a_watched_asset_is_the_same_after_the_scheduler_has_read_it():
     ((_, found),) = list(read.timetable.asset_condition.iter_assets())
     (outlet,) = read.get_task("merge").outlets
     for deserialized in (found, outlet):
-        assert isinstance(deserialized, SerializedAsset)
         assert (deserialized.name, deserialized.uri, deserialized.group) == ("flights", "s3://lake/flights", "delta")
     (watcher,) = found.watchers
     assert watcher.name == "flights: commits"

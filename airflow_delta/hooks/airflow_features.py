@@ -43,8 +43,8 @@ HAS_STATE_STORES: bool = hasattr(airflow.sdk, "NEVER_EXPIRE")
 HAS_RETRY_POLICIES: bool = hasattr(airflow.sdk, "RetryPolicy")
 """Whether a task can have a ``retry_policy``: from 3.3 on."""
 
-HAS_PARTITION_KEYS: bool = hasattr(airflow.sdk, "PartitionedAssetTimetable")
-"""Whether the events of assets can have partition keys: from 3.2 on."""
+HAS_PARTITION_KEYS: bool = HAS_STATE_STORES
+"""Whether a task can give its event partition keys: from 3.3 on; 3.2 has the timetable, and no way to name them."""
 
 if TYPE_CHECKING or HAS_RETRY_POLICIES:
     from airflow.sdk import RetryAction, RetryDecision, RetryPolicy

@@ -60,7 +60,7 @@ class DeltaConflictNotifier(BaseNotifier):
         message: str = MESSAGE,
         context: Context | None = None,
     ) -> None:
-        super().__init__(context)
+        super().__init__(*(() if context is None else (context,)))  # before Airflow 3.1 it takes none
         self.then = (then,) if callable(then) else tuple(then)
         self.only = (only,) if isinstance(only, str | type) else tuple(only)
         self.tables = (tables,) if isinstance(tables, str) else None if tables is None else tuple(tables)
@@ -108,4 +108,6 @@ class DeltaConflictNotifier(BaseNotifier):
         return any(fnmatchcase(table, f"*/{pattern}".rstrip("/")) for pattern in patterns)
 
     def _rendered(self, content: Any, context: Context) -> Any:
-        return self.render_template(content, context, self.get_template_env(dag=context.get("dag")))
+        dag = context.get("dag")
+        named: Any = {**context, "dag": dag}  # before Airflow 3.1 it must be there
+        return self.render_template(content, named, self.get_template_env(dag=dag))

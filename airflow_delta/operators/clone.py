@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from airflow_delta.core.statements import CloneStatement, Statement, TableSource
@@ -35,7 +34,7 @@ class DeltaCloneOperator(DeltaCoreOperator):
         source: str | TableSource,
         source_version: int | str | None = None,
         mode: str = "error",
-        properties: Mapping[str, str] = MappingProxyType({}),
+        properties: Mapping[str, str] = {},
         dry_run: bool | str = False,
         **kwargs: Any,
     ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from airflow_delta.core.statements import ConvertStatement
@@ -33,7 +32,7 @@ class DeltaConvertOperator(DeltaCoreOperator):
         partition_by: str | Mapping[str, str] | None = None,
         infer_partitions: bool | str = False,
         statistics: bool | str = True,
-        properties: Mapping[str, str] = MappingProxyType({}),
+        properties: Mapping[str, str] = {},
         dry_run: bool | str = False,
         **kwargs: Any,
     ) -> None:

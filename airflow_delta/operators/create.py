@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from airflow_delta.core.statements import CreateStatement
@@ -50,8 +49,8 @@ class DeltaCreateOperator(DeltaCoreOperator):
         columns: str | Mapping[str, str],
         partition_by: Sequence[str] = (),
         cluster_by: Sequence[str] = (),
-        properties: Mapping[str, str] = MappingProxyType({}),
-        constraints: Mapping[str, str] = MappingProxyType({}),
+        properties: Mapping[str, str] = {},
+        constraints: Mapping[str, str] = {},
         comment: str | None = None,
         mode: str = "error",
         dry_run: bool | str = False,

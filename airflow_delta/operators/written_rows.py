@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from airflow_delta.core.statements import Expectation, Source, Statement, WriteStatement
@@ -47,7 +46,7 @@ class DeltaWrittenRowsOperator(DeltaJobOperator):
         merge_schema: bool | str = False,
         overwrite_schema: bool | str = False,
         expect: Sequence[Expectation | str] | Expectation | str = (),
-        properties: Mapping[str, str] = MappingProxyType({}),
+        properties: Mapping[str, str] = {},
         txn: tuple[str, int | str] | None = None,
         user_metadata: str | None = None,
         dry_run: bool | str = False,

@@ -8,8 +8,6 @@ import pyarrow as pa
 import pytest
 from airflow.providers.common.compat.sdk import Stats
 from airflow.sdk import DAG
-from airflow.sdk._shared.observability.metrics.base_stats_logger import NoStatsLogger
-from airflow.sdk.observability.metrics.statsd_logger import get_statsd_logger
 from deltalake import write_deltalake
 
 from airflow_delta.core.errors import CommitAttemptsExhaustedError, ConcurrentAppendError, TableNotFoundError
@@ -17,6 +15,7 @@ from airflow_delta.core.statements import OperationResult
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.observe import listener
 from airflow_delta.operators import DeltaVacuumOperator
+from tests.airflow_versions import send_metrics
 
 
 class Task:
@@ -60,10 +59,10 @@ def statsd(monkeypatch):
     }
     for name, value in settings.items():
         monkeypatch.setenv(f"AIRFLOW__METRICS__{name}", value)
-    Stats.initialize(factory=get_statsd_logger, export_legacy_names=False)
+    send_metrics()
     yield server
     server.socket.close()
-    Stats.initialize(factory=NoStatsLogger, export_legacy_names=False)
+    send_metrics(are_sent=False)
 
 
 def outcome(**arguments):

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pendulum
 import pytest
-from airflow.models.asset import AssetDagRunQueue, AssetEvent, AssetModel, AssetPartitionDagRun
-from airflow.sdk import DAG, Asset, PartitionedAssetTimetable
+from airflow.models.asset import AssetDagRunQueue, AssetEvent, AssetModel
+from airflow.sdk import DAG, Asset
 from airflow.sdk.execution_time.context import OutletEventAccessors
 from airflow.utils.session import create_session
 from sqlalchemy import select
@@ -13,6 +13,8 @@ from sqlalchemy import select
 from airflow_delta.assets import delta_asset
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements import OperationResult
+from airflow_delta.hooks.airflow_features import HAS_PARTITION_KEYS
+from airflow_delta.hooks.errors import AirflowFeatureMissingError
 from airflow_delta.operators import DeltaMergeOperator
 from airflow_delta.operators.asset_events import declared_outlets, emit_asset_events
 
@@ -141,10 +143,20 @@ def test_every_mapped_task_announces_its_own_commit(empty_table, recording_submi
     assert [extra["delta"]["version"] for extra, _ in events()] == [1, 2]
 
 
+@pytest.mark.skipif(HAS_PARTITION_KEYS, reason="this Airflow has partition keys")
+def test_partition_keys_are_refused_when_the_dag_is_parsed(empty_table, recording_submit, asset):
+    with pytest.raises(AirflowFeatureMissingError, match=r"partition_keys needs Airflow 3\.3"):
+        merge(empty_table, recording_submit(), asset=asset, partition_keys=True)
+
+
+@pytest.mark.skipif(not HAS_PARTITION_KEYS, reason="this Airflow has no partition keys")
 def test_with_partition_keys_the_version_wakes_only_those_who_read_by_partition(
     empty_table, recording_submit, run_dag, asset, events
 ):
     """Trap 17: a keyed event queues no ordinary DAG that is scheduled on the asset."""
+    from airflow.models.asset import AssetPartitionDagRun  # noqa: PLC0415
+    from airflow.sdk import PartitionedAssetTimetable  # noqa: PLC0415
+
     submit = recording_submit()
     with DAG("by_version", schedule=PartitionedAssetTimetable(assets=asset), start_date=START) as by_version:
         pass

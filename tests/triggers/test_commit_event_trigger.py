@@ -7,12 +7,25 @@ from functools import partial
 
 import pytest
 import structlog
-from airflow.triggers.shared_stream import SharedStreamManager
 
 from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.hooks.airflow_features import HAS_SHARED_STREAMS
+from airflow_delta.triggers import commit_event
 from airflow_delta.triggers.commit_event import STATE_KEY, DeltaCommitEventTrigger
 from tests.airflow_versions import import_string
 from tests.watched_table import WatchedTable
+
+if HAS_SHARED_STREAMS:
+    from airflow.triggers.shared_stream import SharedStreamManager
+
+tells_when_events_are_stored = pytest.mark.skipif(
+    not HAS_SHARED_STREAMS, reason="this Airflow does not tell when an event is stored"
+)
+
+
+@pytest.fixture(autouse=True)
+def settling(monkeypatch):
+    monkeypatch.setattr(commit_event, "SETTLING", 0.01)
 
 
 class AssetStore(dict):
@@ -42,18 +55,23 @@ class Triggerer:
         path, arguments = trigger.serialize()
         self.trigger = import_string(path)(**arguments)
         self.trigger.asset_state_store = store
-        self.manager = SharedStreamManager(log=structlog.get_logger())
+        self.manager = SharedStreamManager(log=structlog.get_logger()) if HAS_SHARED_STREAMS else None
         self.key = self.trigger.shared_stream_key()
         self.fired, self.unconfirmed = [], []
 
     async def run(self):
+        if self.manager is None:
+            async for event in self.trigger.run():
+                self.fired.append(event.payload)
+            return
         stream = self.manager.subscribe(trigger_id=1, trigger=self.trigger, key=self.key)
         async for event in self.trigger.filter_shared_stream(stream):
             self.unconfirmed.append(self.manager.bind_pending_event(trigger_id=1, key=self.key))
             self.fired.append(event.payload)
 
     def persist(self):
-        self.manager.confirm_persisted(self.unconfirmed)
+        if self.manager is not None:
+            self.manager.confirm_persisted(self.unconfirmed)
         self.unconfirmed = []
 
     async def events(self, count):
@@ -73,7 +91,8 @@ async def triggerer(table, store, **arguments):
     finally:
         assert not running.done(), running.exception()
         running.cancel()
-        await life.manager.stop_all()
+        if life.manager is not None:
+            await life.manager.stop_all()
 
 
 async def settled(condition):

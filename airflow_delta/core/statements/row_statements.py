@@ -68,3 +68,7 @@ class UpdateStatement:
         for column, value in self.assignments.items():
             require_text("UPDATE", f"the value of {column}", value)
         object.__setattr__(self, "assignments", MappingProxyType(dict(self.assignments)))
+
+    def __deepcopy__(self, memo: object) -> UpdateStatement:
+        """Itself: Airflow 3.0 copies whole DAGs, and a mapping proxy cannot be copied."""
+        return self
