@@ -16,6 +16,8 @@ from airflow.sdk import DAG
 from airflow.sdk import task as task_decorator
 from airflow.utils.session import create_session
 
+from tests.airflow_versions import as_raised, errors_of_tries
+
 SUBMIT = """#!{python}
 import json, os, sys
 sys.path.insert(0, {root!r})
@@ -96,8 +98,8 @@ def run_task(run_dag, xcom, request):
         defaults = {
             "retries": retries,
             "retry_delay": timedelta(seconds=0.1),
-            "on_failure_callback": lambda context: errors.append(context["exception"]),
-            "on_retry_callback": lambda context: errors.append(context["exception"]),
+            "on_failure_callback": lambda context: errors.append(context["exception"]) if "exception" in context else None,
+            "on_retry_callback": lambda context: errors.append(context["exception"]) if "exception" in context else None,
         }
         name = dag_id or request.node.name.translate(str.maketrans("[] ,", "____"))
         of_dag = {"default_args": defaults, "params": params, "render_template_as_native_obj": native}
@@ -105,13 +107,14 @@ def run_task(run_dag, xcom, request):
             task = make_operator()
             if more is not None:
                 more(task)
-        dag_run = run_dag(dag, logical_date=pendulum.datetime(2013, 1, 2), **arguments)
+        with errors_of_tries(errors):
+            dag_run = run_dag(dag, logical_date=pendulum.datetime(2013, 1, 2), **arguments)
         return TaskRun(
             state=str(dag_run.state.value),
             result=xcom(dag_run, task.task_id),
             version=xcom(dag_run, task.task_id, "delta_version"),
             conflict=xcom(dag_run, task.task_id, "delta_conflict"),
-            errors=errors,
+            errors=[as_raised(error) for error in errors],
         )
 
     return run
