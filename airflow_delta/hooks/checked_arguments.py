@@ -60,6 +60,13 @@ class CheckedArguments(metaclass=CheckedOperatorMeta):
             if name in vars(cls):
                 setattr(cls, name, failing_fast(vars(cls)[name]))
 
+    if not HAS_RETRY_POLICIES:
+
+        @failing_fast
+        def render_template_fields(self, *args: Any, **kwargs: Any) -> Any:
+            """Render as every operator does; an argument that is wrong once rendered is wrong in each try."""
+            return super().render_template_fields(*args, **kwargs)  # type: ignore[misc]
+
     def __init__(self, *, retry_policy: RetryPolicy | None = DEFAULT, **kwargs: Any) -> None:
         known = _parameters(type(self))
         unknown = [name for name in kwargs if name not in known and not name.startswith("_")]
