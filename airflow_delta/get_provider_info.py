@@ -81,7 +81,12 @@ def get_provider_info() -> dict[str, Any]:
                 ],
             }
         ],
-        "sensors": [{"integration-name": _INTEGRATION, "python-modules": ["airflow_delta.sensors.commit"]}],
+        "sensors": [
+            {
+                "integration-name": _INTEGRATION,
+                "python-modules": ["airflow_delta.sensors.commit", "airflow_delta.sensors.partition"],
+            }
+        ],
         "triggers": [
             {
                 "integration-name": _INTEGRATION,

@@ -9,36 +9,33 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Literal
 
-from airflow.providers.common.compat.sdk import conf
-from airflow.sdk import BaseSensorOperator, Context, PokeReturnValue
+from airflow.sdk import Context
 
-from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.foreign_values import printable
 from airflow_delta.core.statements.fields import is_template
 from airflow_delta.core.statements.result import NO_TABLE
-from airflow_delta.hooks.checked_arguments import CheckedArguments, without_run
+from airflow_delta.hooks.checked_arguments import without_run
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.errors import StateFileError
-from airflow_delta.hooks.exposed_secrets import mask_exposed
 from airflow_delta.hooks.state_file import task_state
 from airflow_delta.hooks.task_token import StateStore
-from airflow_delta.jobs.errors import JobFailedError
-from airflow_delta.triggers.commit import DeltaCommitWaitTrigger
+from airflow_delta.sensors.wait import DeltaWaitSensor
 from airflow_delta.watch.commit_filter import CommitFilter
 from airflow_delta.watch.commit_watch import CommitWait, CommitWatch, head_version
 from airflow_delta.watch.commit_window import CommitWindow
 
 STATE_KEY = "airflow_delta.wait"
 
-_BEGINNINGS = ("min_version", "after_version", "after_timestamp", "during", "since", "run_of")
+_BEGINNINGS = ("min_version", "after_version", "after_timestamp", "during", "since", "run_of", "fresh_within")
 """The arguments that define where to begin."""
 
 
-class DeltaCommitSensor(CheckedArguments, BaseSensorOperator):
+class DeltaCommitSensor(DeltaWaitSensor):
     """Wait for a commit to a Delta table, and return its version. A missing table is waited for.
 
-    Give exactly one beginning: ``min_version``, ``after_version``, ``after_timestamp``, ``during``, ``since`` or ``run_of``.
-    Without more, any commit will do, and the table's latest version is returned (of ``during``, the interval's latest).
+    Give exactly one beginning: ``min_version``, ``after_version``, ``after_timestamp``, ``during``, ``since``, ``run_of`` or
+    ``fresh_within``. Without more, any commit will do, and the table's latest version is returned (of ``during``, the
+    interval's latest).
     With ``operations``, ``partitions``, ``data_change_only`` or ``min_rows``, the commits from there on are read, each of them
     once, also over retries and reschedules; the version of the commit that fulfills the wait is returned.
 
@@ -63,6 +60,9 @@ class DeltaCommitSensor(CheckedArguments, BaseSensorOperator):
             ``task_id`` and ``map_index`` where it has several. All commits that the log holds are searched, from the oldest on:
             where the run was cleared, or the logical date has several runs, the first commit is found. A task that commits
             nothing, such as a MERGE without matches, is never found.
+        fresh_within: Wait until the table's data is at most so old (templated): until a commit that changes rows was made in
+            the time before the poke, such as ``"2h"``, ``"90 min"``, ``"1 day 12 hours"`` or a timedelta. With a short
+            ``timeout`` it is a check for staleness. Not with ``min_rows``.
         operations: Wait for one of these operations (templated): Delta's names, such as ``"MERGE"``.
         partitions: Wait for a commit that adds or removes files in partitions for which this predicate holds (templated), such
             as ``"day = DATE'{{ ds }}'"``.
@@ -74,50 +74,39 @@ class DeltaCommitSensor(CheckedArguments, BaseSensorOperator):
     """
 
     template_fields: Sequence[str] = (
-        "table",
-        "delta_conn_id",
-        "min_version",
-        "after_version",
-        "after_timestamp",
-        "during",
-        "since",
-        "run_of",
+        *DeltaWaitSensor.template_fields,
+        *_BEGINNINGS,
         "operations",
         "partitions",
         "data_change_only",
         "min_rows",
-        "deferrable",
     )
     argument_types: ClassVar[Mapping[str, Any]] = {
+        **DeltaWaitSensor.argument_types,
         "min_version": int | None,
         "after_version": int | None,
         "since": Literal["first_poke"] | None,
         "data_change_only": bool,
         "min_rows": int | None,
-        "deferrable": bool,
     }
 
     def __init__(
         self,
         *,
-        table: str,
-        delta_conn_id: str = DeltaHook.default_conn_name,
         min_version: int | str | None = None,
         after_version: int | str | None = None,
         after_timestamp: datetime | str | int | None = None,
         during: Sequence[datetime | str | int] | None = None,
         since: str | None = None,
         run_of: Mapping[str, Any] | None = None,
+        fresh_within: timedelta | str | None = None,
         operations: str | Sequence[str] = (),
         partitions: str | None = None,
         data_change_only: bool | str = False,
         min_rows: int | str | None = None,
-        deferrable: bool | str = conf.getboolean("operators", "default_deferrable", fallback=False),
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.table = table
-        self.delta_conn_id = delta_conn_id
         self.min_version: Any = min_version
         self.after_version: Any = after_version
         self.after_timestamp = after_timestamp
@@ -128,9 +117,8 @@ class DeltaCommitSensor(CheckedArguments, BaseSensorOperator):
         self.partitions = partitions
         self.data_change_only: Any = data_change_only
         self.min_rows: Any = min_rows
-        self.deferrable: Any = deferrable
+        self.fresh_within: Any = fresh_within
         self._begins = [name for name in _BEGINNINGS if getattr(self, name) not in (None, {})]
-        self._watch: CommitWatch | None = None
 
     def check_arguments(self) -> None:
         """Refuse a wait without a beginning, or with two, and one that no commit can fulfill.
@@ -141,59 +129,20 @@ class DeltaCommitSensor(CheckedArguments, BaseSensorOperator):
         if len(self._begins) != 1:
             given = f", not {' and '.join(self._begins)}" if self._begins else ""
             raise self.invalid(f"give exactly one of {', '.join(_BEGINNINGS)}{given}")
+        if self.fresh_within is not None and self.min_rows is not None:
+            raise self.invalid(
+                "fresh_within and min_rows exclude each other: rows of the last hours would have to be taken back"
+            )
         known = without_run(self)
         values = [
-            getattr(known, name) for name in ("min_version", "after_version", "min_rows", "run_of", "during", "after_timestamp")
+            getattr(known, name)
+            for name in ("min_version", "after_version", "min_rows", "run_of", "during", "after_timestamp", "fresh_within")
         ]
         parts = [*(known.during or ())] if isinstance(known.during, list | tuple) else []
         if not any(map(is_template, [*values, *parts])):
             known.requested_wait()
 
-    def render_template(self, content: Any, context: Context, jinja_env: Any = None, seen_oids: set[int] | None = None) -> Any:
-        """Render like every operator; a secret in a URI is masked wherever Airflow shows it."""
-        rendered = super().render_template(content, context, jinja_env, seen_oids)
-        mask_exposed(rendered)
-        return rendered
-
-    def execute(self, context: Context) -> Any:
-        """Wait here, or in the triggerer after a first poke."""
-        if not self.deferrable:
-            return super().execute(context)
-        watch = self._begin(context)
-        version = self._poll(watch, context)
-        if version is not None:
-            return version
-        return self.defer(
-            trigger=DeltaCommitWaitTrigger(
-                table=self.table,
-                delta_conn_id=self.delta_conn_id,
-                wait=watch.wait.to_json(),
-                poll_interval=self.poke_interval,
-            ),
-            method_name="execute_complete",
-            timeout=timedelta(seconds=self.timeout),
-        )
-
-    def poke(self, context: Context) -> PokeReturnValue:
-        """Poke once: a listing of the log's end the first time, then one probe for the next file."""
-        self._watch = self._watch or self._begin(context)
-        version = self._poll(self._watch, context)
-        if version is not None:
-            self.log.info("Version %s of %s fulfills the wait", version, self.table)
-        return PokeReturnValue(is_done=version is not None, xcom_value=version)
-
-    def execute_complete(self, context: Context, event: dict[str, Any]) -> int:  # noqa: ARG002 - Airflow's signature
-        """Return the version that the trigger found, or raise its error."""
-        if "error" in event:
-            error = event["error"]
-            raise DeltaError.from_json(error) or JobFailedError(
-                table=self.table, operation="wait", error=error["code"], detail=error["text"]
-            )
-        version: int = event["version"]
-        self.log.info("Version %s of %s fulfills the wait", version, self.table)
-        return version
-
-    def _begin(self, context: Context) -> CommitWatch:
+    def begin(self, context: Context) -> CommitWatch:
         """The watch from the stored progress of this task run on, or from the beginning in the arguments."""
         store = DeltaHook(self.delta_conn_id).log_store(self.table)
         wait, thorough = self.requested_wait(), True
@@ -207,7 +156,8 @@ class DeltaCommitSensor(CheckedArguments, BaseSensorOperator):
         self.log.info("Waiting for a commit after version %s of %s (%s)", wait.after, self.table, requested)
         return CommitWatch(store, wait, thorough=thorough)
 
-    def _poll(self, watch: CommitWatch, context: Context) -> int | None:
+    def poll(self, watch: CommitWatch, context: Context) -> int | None:
+        """Poll, and store the progress of the search."""
         before = watch.wait
         try:
             return watch.poll()
@@ -248,11 +198,18 @@ class DeltaCommitSensor(CheckedArguments, BaseSensorOperator):
         if is_template(value) or is_template(self.min_rows):
             raise self.invalid(f"{begin} and min_rows hold a template that was not rendered")
         after = {"min_version": lambda: value - 1, "after_version": lambda: value}
-        windows = {"after_timestamp": CommitWindow.after, "during": CommitWindow.during}
+        windows = {
+            "after_timestamp": CommitWindow.after,
+            "during": CommitWindow.during,
+            "fresh_within": CommitWindow.lately,
+        }
         if value is None and begin not in windows:
             raise self.invalid(f"the template of {begin} must render to a value, but rendered to None")
         wanted = CommitFilter.of(
-            operations=self.operations, partitions=self.partitions, data_change_only=self.data_change_only, run=self.run_of
+            operations=self.operations,
+            partitions=self.partitions,
+            data_change_only=self.data_change_only or begin == "fresh_within",
+            run=self.run_of,
         )
         return CommitWait(
             after=after[begin]() if begin in after else NO_TABLE,

@@ -1,4 +1,4 @@
-"""Waiting for a commit to a table, in the triggerer."""
+"""Waiting for a commit to a table, or for rows in it, in the triggerer."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.foreign_values import printable
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.watch.bounded_log import BoundedLog, TooMuchToRead
-from airflow_delta.watch.commit_watch import CommitWait, CommitWatch, poll_once
+from airflow_delta.watch.waits import Watch, poll_once, wait_of
 
 
 class DeltaCommitWaitTrigger(BaseTrigger):
-    """Fires once: ``{"version": ...}`` when the commit exists that is waited for, ``{"error": ...}`` when it cannot appear.
+    """Fires once: ``{"version": ...}`` when it has what is waited for, ``{"error": ...}`` when that cannot come.
 
     A missing table is waited for, and so is a storage that is temporarily unavailable.
 
     Args:
         table: URI of the table's root, or its name below the table root of the connection.
         delta_conn_id: The ``delta`` connection.
-        wait: What to wait for, as ``CommitWait.to_json`` gives it.
+        wait: What to wait for, as ``to_json`` of ``CommitWait`` or ``PartitionWait`` gives it.
         poll_interval: Seconds between two polls.
     """
 
@@ -48,8 +48,8 @@ class DeltaCommitWaitTrigger(BaseTrigger):
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Poll until the commit exists."""
-        watch: CommitWatch | None = None
+        """Poll until it is there."""
+        watch: Watch | None = None
         while True:
             try:
                 if watch is None:
@@ -68,14 +68,15 @@ class DeltaCommitWaitTrigger(BaseTrigger):
                     return
             await asyncio.sleep(self.poll_interval)
 
-    def _watch(self) -> CommitWatch:
+    def _watch(self) -> Watch:
         self._bounded = BoundedLog(DeltaHook(self.delta_conn_id).log_store(self.table))
-        return CommitWatch(self._bounded.files, CommitWait.from_json(self.wait))
+        return wait_of(self.wait).watch(self._bounded.files)
 
-    def _poll(self, watch: CommitWatch) -> int | None:
+    def _poll(self, watch: Watch) -> int | None:
         self._bounded.begin()
         try:
             return watch.poll()
         except TooMuchToRead:
-            version, watch.wait = self._bounded.run_in_process(partial(poll_once, wait=watch.wait))
+            version, progress = self._bounded.run_in_process(partial(poll_once, document=watch.wait.to_json()))
+            watch.wait = wait_of(progress)
             return version

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from airflow_delta.core.clock import Clock, system_clock
 from airflow_delta.core.log.file_names import (
     END_OF_VERSIONS,
     LOG_DIRECTORY,
@@ -82,6 +83,10 @@ class CommitWait:
         """Whether any commit will do (of the window), so that none needs to be read."""
         return self.min_rows is None and self.wanted == ANY_COMMIT
 
+    def watch(self, store: LogStore) -> CommitWatch:
+        """The search for it in a table's log."""
+        return CommitWatch(store, self)
+
     def to_json(self) -> dict[str, Any]:
         """The wait as JSON values."""
         window = {} if self.window is None else {"window": self.window.to_json()}
@@ -94,12 +99,6 @@ class CommitWait:
         return cls(**{**document, "wanted": CommitFilter.of(**document["wanted"]), "window": window})
 
 
-def poll_once(store: LogStore, wait: CommitWait) -> tuple[int | None, CommitWait]:
-    """What ``CommitWatch.poll`` finds, and the wait with the progress of the search. Raises as it."""
-    watch = CommitWatch(store, wait)
-    return watch.poll(), watch.wait
-
-
 class CommitWatch:
     """Searches for the commit of a wait; no commit is read twice.
 
@@ -107,10 +106,11 @@ class CommitWatch:
         wait: The wait with the progress of the search.
     """
 
-    def __init__(self, store: LogStore, wait: CommitWait, *, thorough: bool = True) -> None:
+    def __init__(self, store: LogStore, wait: CommitWait, *, thorough: bool = True, clock: Clock = system_clock) -> None:
         """``thorough``: whether the first poll lists the log instead of probing for the next commit, which may be gone."""
         self.wait = wait
         self._store = store
+        self._clock = clock
         self._scan = CommitScan(store, wait.wanted, with_files=wait.min_rows is not None)
         self._polls = 0 if thorough else 1
 
@@ -135,7 +135,8 @@ class CommitWatch:
         return self._poll_window(self.wait.window, found)
 
     def _poll_window(self, window: CommitWindow, found: LaterCommits) -> int | None:
-        """The version in the window that is waited for; where any will do, the last of them."""
+        """The version in the window that is waited for; where any will do, or it moves with the time, the latest one."""
+        is_moving, window = window.within is not None, window.at(self._clock())
         inside = versions_in(self._store, window)
         if inside.first is None:
             self.wait = replace(self.wait, after=inside.head)
@@ -150,7 +151,7 @@ class CommitWatch:
             version = self._first_match(found, until=version)
         if version is None and inside.is_over and window.end is not None:
             raise CommitWindowPassedError(table=self._store.table_uri, start=window.start, end=window.end, later=inside.head)
-        return version
+        return inside.head if version is not None and is_moving else version
 
     def _first_match(self, found: LaterCommits, until: int | None = None) -> int | None:
         """The first of these commits (up to a version) that fulfills the wait."""

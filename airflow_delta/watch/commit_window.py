@@ -1,19 +1,23 @@
-"""A time window of commits: after a moment, or the data interval of a DAG run."""
+"""A time window of commits: after a moment, the data interval of a DAG run, or the last hours."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow_delta.core.errors import InvalidStatementError, TimestampOutOfRangeError
 from airflow_delta.core.log.history import CommitTimes, InCommitTimestamps, milliseconds
 from airflow_delta.core.statements.fields import Time, converted_value, shortened
 from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.core.transaction.table_properties import interval_milliseconds
 from airflow_delta.watch.commit_scan import metadata_of
 
 _STATEMENT = "DeltaCommitSensor"
+_SHORT = re.compile(r"([0-9]{1,9})\s*(s|m|min|h|d|w)", re.IGNORECASE)
+_UNITS = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,10 +29,12 @@ class CommitWindow:
     Attributes:
         start: Not before.
         end: And before; None is open.
+        within: How long before each poll the window starts, instead of at ``start``; None for a window that stands still.
     """
 
     start: int
     end: int | None = None
+    within: int | None = None
 
     def __post_init__(self) -> None:
         if self.end is not None and self.end <= self.start:
@@ -53,6 +59,22 @@ class CommitWindow:
             _milliseconds(f"the {name} of during", time) for name, time in zip(("start", "end"), interval, strict=True)
         )
         return cls(start=start, end=end)
+
+    @classmethod
+    def lately(cls, within: Any) -> CommitWindow:
+        """The last hours before each poll: a timedelta, or a text such as ``2h``, ``90 min`` or ``1 day 12 hours``."""
+        length = round(within / timedelta(milliseconds=1)) if isinstance(within, timedelta) else None
+        if isinstance(within, str):
+            short = _SHORT.fullmatch(within.strip())
+            length = interval_milliseconds(f"{short[1]} {_UNITS[short[2].lower()]}" if short else within)
+        if length is None or length <= 0:
+            detail = f"fresh_within must be a timedelta, or an interval such as '2h' or '90 min', found {shortened(within)}"
+            raise InvalidStatementError(statement=_STATEMENT, detail=detail)
+        return cls(start=0, within=length)
+
+    def at(self, now: int) -> CommitWindow:
+        """The window as it stands at a time, in milliseconds since the epoch."""
+        return self if self.within is None else CommitWindow(start=now - self.within)
 
     def to_json(self) -> dict[str, Any]:
         """The window as JSON values."""

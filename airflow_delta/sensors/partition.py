@@ -1,0 +1,58 @@
+"""Waiting for partitions that hold rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from airflow.sdk import Context
+
+from airflow_delta.core.statements.fields import is_template
+from airflow_delta.core.statements.validation import require_text
+from airflow_delta.hooks.checked_arguments import without_run
+from airflow_delta.hooks.delta import DeltaHook
+from airflow_delta.sensors.wait import DeltaWaitSensor
+from airflow_delta.watch.partition_watch import PartitionWait, PartitionWatch
+
+
+class DeltaPartitionSensor(DeltaWaitSensor):
+    """Wait until partitions of a Delta table hold enough rows, and return the version. A missing table is waited for.
+
+    Rows are counted by the log, without opening a data file, whichever commits they came with: a partition that was filled
+    before the sensor started counts, and one that was emptied does not. ``DeltaCommitSensor`` waits for what commits change.
+
+    Args:
+        table: URI of the table's root, or its name below the table root of the connection (templated).
+        partitions: Which partitions: a predicate over partition columns (templated), such as ``"day = DATE'{{ ds }}'"``.
+        min_rows: How many rows they must hold together (templated). Default: 1, so that one of them exists. A file whose
+            writer left no number of rows counts as one row.
+        delta_conn_id: The ``delta`` connection (templated).
+        deferrable: Wait in the triggerer, without a worker (templated).
+        retry_policy: Which errors are worth another try. Default: those that may not come again.
+    """
+
+    template_fields: Sequence[str] = (*DeltaWaitSensor.template_fields, "partitions", "min_rows")
+    argument_types: ClassVar[Mapping[str, Any]] = {**DeltaWaitSensor.argument_types, "min_rows": int}
+
+    def __init__(self, *, partitions: str, min_rows: int | str = 1, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.partitions = partitions
+        self.min_rows: Any = min_rows
+
+    def check_arguments(self) -> None:
+        """Refuse a condition that is empty, and a number of rows that every table has.
+
+        Raises:
+            InvalidStatementError: As said.
+        """
+        known = without_run(self)
+        require_text(type(self).__name__, "partitions", known.partitions)
+        if not is_template(known.min_rows) and known.min_rows < 1:
+            raise self.invalid(f"min_rows must be at least 1, found {known.min_rows}")
+
+    def begin(self, context: Context) -> PartitionWatch:  # noqa: ARG002 - nothing is stored: each poke counts what is there
+        """The watch of this task run."""
+        self.check_arguments()
+        store = DeltaHook(self.delta_conn_id).log_store(self.table)
+        self.log.info("Waiting for %s rows of %s where %s", self.min_rows, self.table, self.partitions)
+        return PartitionWait(partitions=self.partitions, min_rows=self.min_rows).watch(store)

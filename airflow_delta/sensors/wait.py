@@ -1,0 +1,100 @@
+"""The base of the sensors: waiting for a table here, or in the triggerer."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any, ClassVar
+
+from airflow.providers.common.compat.sdk import conf
+from airflow.sdk import BaseSensorOperator, Context, PokeReturnValue
+
+from airflow_delta.core.errors import DeltaError
+from airflow_delta.hooks.checked_arguments import CheckedArguments
+from airflow_delta.hooks.delta import DeltaHook
+from airflow_delta.hooks.exposed_secrets import mask_exposed
+from airflow_delta.jobs.errors import JobFailedError
+from airflow_delta.triggers.commit import DeltaCommitWaitTrigger
+from airflow_delta.watch.waits import Watch
+
+
+class DeltaWaitSensor(CheckedArguments, BaseSensorOperator):
+    """Wait until a Delta table has what is waited for, and return its version. A missing table is waited for.
+
+    Args:
+        table: URI of the table's root, or its name below the table root of the connection (templated).
+        delta_conn_id: The ``delta`` connection (templated).
+        deferrable: Wait in the triggerer, without a worker (templated).
+        retry_policy: Which errors are worth another try. Default: those that may not come again.
+    """
+
+    template_fields: Sequence[str] = ("table", "delta_conn_id", "deferrable")
+    argument_types: ClassVar[Mapping[str, Any]] = {"deferrable": bool}
+
+    def __init__(
+        self,
+        *,
+        table: str,
+        delta_conn_id: str = DeltaHook.default_conn_name,
+        deferrable: bool | str = conf.getboolean("operators", "default_deferrable", fallback=False),
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.table = table
+        self.delta_conn_id = delta_conn_id
+        self.deferrable: Any = deferrable
+        self._watch: Any = None
+
+    @abstractmethod
+    def begin(self, context: Context) -> Any:
+        """The watch of this task run."""
+
+    def poll(self, watch: Any, context: Context) -> int | None:  # noqa: ARG002 - for those that store their progress
+        """The version that fulfills the wait, if there is one."""
+        version: int | None = watch.poll()
+        return version
+
+    def render_template(self, content: Any, context: Context, jinja_env: Any = None, seen_oids: set[int] | None = None) -> Any:
+        """Render like every operator; a secret in a URI is masked wherever Airflow shows it."""
+        rendered = super().render_template(content, context, jinja_env, seen_oids)
+        mask_exposed(rendered)
+        return rendered
+
+    def execute(self, context: Context) -> Any:
+        """Wait here, or in the triggerer after a first poke."""
+        if not self.deferrable:
+            return super().execute(context)
+        watch: Watch = self.begin(context)
+        version = self.poll(watch, context)
+        if version is not None:
+            return version
+        return self.defer(
+            trigger=DeltaCommitWaitTrigger(
+                table=self.table,
+                delta_conn_id=self.delta_conn_id,
+                wait=watch.wait.to_json(),
+                poll_interval=self.poke_interval,
+            ),
+            method_name="execute_complete",
+            timeout=timedelta(seconds=self.timeout),
+        )
+
+    def poke(self, context: Context) -> PokeReturnValue:
+        """Poke once: a listing of the log's end the first time, then one probe for the next file."""
+        self._watch = self._watch or self.begin(context)
+        version = self.poll(self._watch, context)
+        if version is not None:
+            self.log.info("Version %s of %s fulfills the wait", version, self.table)
+        return PokeReturnValue(is_done=version is not None, xcom_value=version)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> int:  # noqa: ARG002 - Airflow's signature
+        """Return the version that the trigger found, or raise its error."""
+        if "error" in event:
+            error = event["error"]
+            raise DeltaError.from_json(error) or JobFailedError(
+                table=self.table, operation="wait", error=error["code"], detail=error["text"]
+            )
+        version: int = event["version"]
+        self.log.info("Version %s of %s fulfills the wait", version, self.table)
+        return version

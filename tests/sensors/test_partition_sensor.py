@@ -1,0 +1,115 @@
+"""Waiting for partitions that hold rows: what is there counts, whichever commits it came with."""
+
+import asyncio
+import json
+
+import pytest
+from airflow.providers.common.compat.sdk import TaskDeferred
+
+from airflow_delta.core.errors import DeltaError, InvalidStatementError
+from airflow_delta.sensors import DeltaPartitionSensor
+from airflow_delta.triggers.commit import DeltaCommitWaitTrigger
+from airflow_delta.watch import bounded_log
+from airflow_delta.watch.partition_watch import PartitionWait
+from tests.core.builders import add, remove
+from tests.watched_table import WatchedTable
+
+DAY = "day = DATE'2026-01-02'"
+
+
+@pytest.fixture
+def table(tmp_path):
+    table = WatchedTable(tmp_path / "table")
+    table.create()
+    return table
+
+
+def file(rows, *, day="2026-01-02", name="a.parquet", **fields):
+    stats = {"stats": json.dumps({"numRecords": rows})} if rows is not None else {"stats": None}
+    return add(name, partitionValues={"day": day}, **stats, **fields)
+
+
+def poke(table, **arguments):
+    sensor = DeltaPartitionSensor(task_id="wait", table=str(table.root), **{"partitions": DAY, **arguments})
+    return sensor.poke({}).xcom_value
+
+
+def test_rows_of_several_commits_count_together_and_other_partitions_do_not(table):
+    table.write(day="2026-01-02", rows=3)
+    table.write(day="2026-01-01", rows=50)
+    assert poke(table) == 2
+    assert poke(table, min_rows=4) is None
+    assert poke(table, min_rows=53, partitions="day >= DATE'2026-01-01'") == 2
+    assert table.write(day="2026-01-02", rows=1) == poke(table, min_rows=4)
+
+
+def test_rows_that_are_gone_or_hidden_do_not_count(table):
+    vector = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 4, "sizeInBytes": 40, "cardinality": 4}
+    table.commit("WRITE", file(10), file(10, name="b.parquet", deletionVector=vector))
+    assert poke(table, min_rows=16) == 1
+    assert poke(table, min_rows=17) is None
+    table.commit("DELETE", remove("a.parquet", partitionValues={"day": "2026-01-02"}))
+    assert poke(table, min_rows=6) == 2
+    assert poke(table, min_rows=7) is None
+
+
+def test_a_file_without_a_row_count_proves_that_the_partition_exists(table):
+    assert poke(table) is None
+    table.commit("WRITE", file(None))
+    assert poke(table) == 1
+    assert poke(table, min_rows=2) is None
+
+
+def test_a_missing_table_is_waited_for(tmp_path):
+    table = WatchedTable(tmp_path / "later")
+    sensor = DeltaPartitionSensor(task_id="wait", table=str(table.root), partitions=DAY)
+    assert sensor.poke({}).xcom_value is None
+    table.create()
+    table.write(day="2026-01-02")
+    assert sensor.poke({}).xcom_value == 1
+
+
+def test_a_poke_without_a_new_version_is_one_request(table, monkeypatch):
+    watch = PartitionWait(partitions=DAY).watch(table.store)
+    assert watch.poll() is None
+    requests = []
+    for name in ("exists", "list_from", "read", "open_input", "status"):
+        monkeypatch.setattr(type(table.store), name, lambda self, *given, name=name: requests.append(name))
+    assert watch.poll() is None
+    assert requests == ["exists"]
+
+
+@pytest.mark.parametrize("most_bytes", [bounded_log.MOST_BYTES, 10], ids=["here", "in a process of its own"])
+def test_it_waits_in_the_triggerer(table, monkeypatch, most_bytes):
+    monkeypatch.setattr(bounded_log, "MOST_BYTES", most_bytes)
+    sensor = DeltaPartitionSensor(task_id="wait", table=str(table.root), partitions=DAY, deferrable=True, poke_interval=0.01)
+    with pytest.raises(TaskDeferred) as deferred:
+        sensor.execute({})
+    path, arguments = deferred.value.trigger.serialize()
+    assert path.endswith("DeltaCommitWaitTrigger")
+    trigger = DeltaCommitWaitTrigger(**arguments)
+
+    async def fired():
+        waiting = asyncio.create_task(anext(trigger.run()))
+        await asyncio.sleep(0.05)
+        assert not waiting.done()
+        table.write(day="2026-01-02")
+        return (await asyncio.wait_for(waiting, 60)).payload
+
+    assert sensor.execute_complete({}, asyncio.run(fired())) == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"partitions": ""}, {"partitions": DAY, "min_rows": 0}, {"partitions": DAY, "min_rows": "many"}],
+)
+def test_a_wait_that_means_nothing_is_refused_when_the_dag_is_parsed(arguments):
+    with pytest.raises(InvalidStatementError):
+        DeltaPartitionSensor(task_id="wait", table="/lake/t", **arguments)
+
+
+def test_a_column_that_does_not_partition_the_table_ends_the_wait(table):
+    with pytest.raises(InvalidStatementError, match="only partition columns"):
+        poke(table, partitions="id = 1")
+    with pytest.raises(DeltaError):
+        poke(table, partitions="nothing = 1")
