@@ -8,7 +8,13 @@ came. Everything downstream reads the one version that this task returned, and n
 from __future__ import annotations
 
 import pendulum
-from airflow.sdk import DAG, AssetOrTimeSchedule, CronTriggerTimetable, Param
+from airflow.sdk import DAG, Param
+
+try:
+    from airflow.sdk import AssetOrTimeSchedule, CronTriggerTimetable
+except ImportError:  # before Airflow 3.2
+    from airflow.timetables.assets import AssetOrTimeSchedule
+    from airflow.timetables.trigger import CronTriggerTimetable
 
 from airflow_delta.assets import delta_asset
 from airflow_delta.operators import (

@@ -30,6 +30,12 @@ except ImportError:
 
 
 try:
+    from airflow.sdk import AssetOrTimeSchedule, CronTriggerTimetable
+except ImportError:
+    from airflow.timetables.assets import AssetOrTimeSchedule
+    from airflow.timetables.trigger import CronTriggerTimetable
+
+try:
     from airflow.sdk.module_loading import import_string
 except ImportError:
     from airflow.utils.module_loading import import_string

@@ -11,7 +11,7 @@ import pendulum
 import pyarrow as pa
 import pytest
 import yaml
-from airflow.sdk import DAG, AssetOrTimeSchedule, BaseOperator, CronTriggerTimetable
+from airflow.sdk import DAG, BaseOperator
 from deltalake import write_deltalake
 
 import airflow_delta
@@ -22,6 +22,7 @@ from airflow_delta.core.errors import DeltaError
 from airflow_delta.get_provider_info import get_provider_info
 from airflow_delta.jobs.spec import JobSpec
 from docs.site.generate import REGISTRY_FILE, airflow_registry, argument_guide, benchmark_chart, generated, parameters
+from tests.airflow_versions import AssetOrTimeSchedule, CronTriggerTimetable
 
 ROOT = Path(__file__).parents[2]
 FIRST = ("README.md", "CONTRIBUTING.md", "SECURITY.md")
