@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 
@@ -35,11 +37,13 @@ from airflow_delta.core.operations.log_compaction import CompactionResult, compa
 from airflow_delta.core.operations.manifest import ManifestResult, generate_manifests
 from airflow_delta.core.operations.recompute_statistics import StatisticsResult, recompute_statistics
 from airflow_delta.core.operations.restore import RestoreResult, restore
+from airflow_delta.core.operations.staging import discard, plan_publication, stage, staged_store
 from airflow_delta.core.operations.vacuum import VacuumResult, vacuum
 from airflow_delta.core.operations.vacuum_executor import LocalVacuumExecutor, VacuumExecutor
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.snapshot.stored_deletion_vectors import StoredDeletionVectors
 from airflow_delta.core.statements import CreateMode
+from airflow_delta.core.statements.publish import StagedHandle
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.storage.resolve import log_store_for
 from airflow_delta.core.table_changes import NewTable, TableChanges, TablePlace, create_table
@@ -47,7 +51,7 @@ from airflow_delta.core.table_changes.create import PlannedTable, plan_table
 from airflow_delta.core.table_features.protocol import protocol_for
 from airflow_delta.core.transaction.commit_loop import COMMIT_BACKOFF
 from airflow_delta.core.transaction.commit_result import CommitResult
-from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
+from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction, Stage
 
 
 class DeltaLog:
@@ -63,6 +67,7 @@ class DeltaLog:
         self._replay: LogReplay | None = None
         self._latest: Snapshot | None = None
         self._after_commit = AfterCommit(self)
+        self._stage: Stage | None = None
 
     @classmethod
     def for_table(
@@ -260,7 +265,33 @@ class DeltaLog:
             enforces=enforces,
             deletion_vectors=StoredDeletionVectors(self.store),
             backoff=self.backoff,
+            stage=self._stage,
         )
+
+    def staging(self, id: str | None = None) -> DeltaLog:  # noqa: A002
+        """This log, on which a commit is staged instead of made: ``CommitResult.staged`` is its handle.
+
+        Args:
+            id: Of the staged commit: letters, digits, dashes and underscores. A random one when None.
+        """
+        log = DeltaLog(self.store, clock=self.clock, backoff=self.backoff)
+        log._stage = partial(stage, log, id or uuid4().hex)
+        return log
+
+    def staged(self, handle: Mapping[str, Any]) -> DeltaLog:
+        """The table to be read as it will be once this is published: its newest version is the staged one.
+
+        What others have committed since it was staged is not in it. Errors: ``operations.staging.staged_store``.
+        """
+        return DeltaLog(staged_store(self, StagedHandle.of(handle)), clock=self.clock, backoff=self.backoff)
+
+    def publish(self, handle: Mapping[str, Any], *, origin: Origin | None = None) -> CommitResult:
+        """Commit what is staged, once. Errors: ``operations.staging.plan_publication`` and ``Publication.commit``."""
+        return plan_publication(self, StagedHandle.of(handle), origin or Origin()).commit()
+
+    def discard(self, handle: Mapping[str, Any], *, origin: Origin | None = None) -> int:
+        """Drop what is staged; the number of files deleted. Errors: ``operations.staging.discard``."""
+        return discard(self, StagedHandle.of(handle), origin or Origin())
 
     def create(self, new: NewTable, *, mode: CreateMode = "error", origin: Origin | None = None) -> CommitResult:
         """Create the table, empty, or replace an existing one; see ``table_changes.create``."""

@@ -14,6 +14,7 @@
     ├── TokenHistoryLostError          commits among which a task's own could be were cleaned up
     ├── CorruptLogError                a log file that cannot be read for what it should be
     │   ├── LogGapError                a commit file is missing between others
+    │   ├── StagedCommitDamagedError   the document of a staged commit
     │   └── UnfinishedCommitError      an incomplete commit file                      (retryable)
     ├── CorruptDataFileError           a data file that cannot be read for what the log says
     │   └── MissingDataFileError       a data file that is not there
@@ -56,6 +57,13 @@
     ├── VacuumLiteImpossibleError      commits that a lite vacuum needs were cleaned up
     ├── VacuumIncompleteError          the storage did not delete all files         (retryable)
     ├── PinNotRegisteredError          a pin that could not be written beside its table
+    ├── StagedCommitNotFoundError      nothing is staged under the id
+    ├── StagedCommitExpiredError       a staged commit whose files may be gone
+    ├── StagedCommitOutdatedError      a staged commit that another commit forbids
+    ├── StagedCommitDiscardedError     a staged commit that was discarded
+    ├── StagedCommitPublishedError     a staged commit that was published
+    ├── StagedCommitPendingError       a staged commit that is being published      (retryable)
+    ├── PublishIncompleteError         some tables of a set are published, some not (retryable)
     ├── DataFilesMissingError          a version whose files were deleted
     ├── CloneTargetNotEmptyError       a clone that would hide rows
     ├── NotConvertibleError            Parquet files that do not make up one table
@@ -100,6 +108,16 @@ from airflow_delta.core.errors.operations import (
     PinNotRegisteredError,
     VacuumIncompleteError,
     VacuumLiteImpossibleError,
+)
+from airflow_delta.core.errors.staging import (
+    PublishIncompleteError,
+    StagedCommitDamagedError,
+    StagedCommitDiscardedError,
+    StagedCommitExpiredError,
+    StagedCommitNotFoundError,
+    StagedCommitOutdatedError,
+    StagedCommitPendingError,
+    StagedCommitPublishedError,
 )
 from airflow_delta.core.errors.statement import (
     AmbiguousColumnError,
@@ -207,10 +225,18 @@ __all__ = [
     "PathOutsideTableError",
     "PinNotRegisteredError",
     "ProtocolChangedError",
+    "PublishIncompleteError",
     "RelativePathError",
     "RetentionTooShortError",
     "RunCommitNotFoundError",
     "SchemaMismatchError",
+    "StagedCommitDamagedError",
+    "StagedCommitDiscardedError",
+    "StagedCommitExpiredError",
+    "StagedCommitNotFoundError",
+    "StagedCommitOutdatedError",
+    "StagedCommitPendingError",
+    "StagedCommitPublishedError",
     "StorageAccessError",
     "StorageFullError",
     "StorageUnavailableError",

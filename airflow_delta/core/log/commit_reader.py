@@ -121,7 +121,19 @@ def read_commit(store: LogStore, version: int) -> CommitActions:
         LogGapError: The commit file is not there.
         CorruptLogError: As ``read_commits`` raises it.
     """
-    batch = read_commits(store, [version])
+    return _actions(read_commits(store, [version]))
+
+
+def parse_commit(table: str, text: LogText) -> CommitActions:
+    """All that a file with the content of a commit says, wherever it lies; lines of other kinds are ignored.
+
+    Raises:
+        CorruptLogError: As ``read_commits`` raises it.
+    """
+    return _actions(_batch_of(table, [text]))
+
+
+def _actions(batch: CommitBatch) -> CommitActions:
     return CommitActions(
         commit_info=batch.commit_info,
         protocol=batch.protocol,
@@ -161,9 +173,12 @@ def _batch(store: LogStore, files: Sequence[tuple[int, str]]) -> CommitBatch:
     """What files say together: the last version that each is about, and its path; versions ascending."""
     if not files:
         return CommitBatch()
-    texts = _texts(store, files)
-    small = NonFileActions(store.table_uri, texts, _COMMIT_ACTIONS)
-    actions = file_actions(store.table_uri, texts)
+    return _batch_of(store.table_uri, _texts(store, files))
+
+
+def _batch_of(table: str, texts: Sequence[LogText]) -> CommitBatch:
+    small = NonFileActions(table, texts, _COMMIT_ACTIONS)
+    actions = file_actions(table, texts)
     infos = small.all_of(COMMIT_INFO, CommitInfo.from_json)
     return CommitBatch(
         adds=actions.adds,
@@ -175,7 +190,7 @@ def _batch(store: LogStore, files: Sequence[tuple[int, str]]) -> CommitBatch:
             transaction.app_id: transaction for _, transaction in small.all_of(TRANSACTION, SetTransaction.from_json)
         },
         domains={domain.domain: domain for _, domain in small.all_of(DOMAIN, DomainMetadata.from_json)},
-        commit_info=next((info for version, info in reversed(infos) if version == files[-1][0]), None),
+        commit_info=next((info for version, info in reversed(infos) if version == texts[-1].version), None),
     )
 
 

@@ -23,6 +23,7 @@ from airflow_delta.core.errors import (
 from airflow_delta.core.log.history import InCommitTimestamps
 from airflow_delta.core.operations.bulk_delete import LOCAL_SCHEMES
 from airflow_delta.core.operations.pins import Pin, PinFolder, read_pin_folder, release_expired
+from airflow_delta.core.operations.staged_folder import sweep, unexpired_files
 from airflow_delta.core.operations.table_log import TableLog
 from airflow_delta.core.operations.unneeded_files import named_paths, unneeded_files
 from airflow_delta.core.operations.vacuum_candidates import (
@@ -116,9 +117,9 @@ def vacuum(
 ) -> VacuumResult:
     """Delete the files below the table's root that are older than the retention and belong to no version younger than it.
 
-    What a run has pinned stays too. A pin whose version the log cannot open any more (another engine cleaned it up) keeps
-    nothing: that version cannot be read. Expired pins are deleted. A damaged pin keeps the version that it names, if it names
-    one, and is reported.
+    What a run has pinned, or staged to be published later, stays too. A pin whose version the log cannot open any more (another
+    engine cleaned it up) keeps nothing: that version cannot be read. Expired pins are deleted. A damaged pin keeps the version
+    that it names, if it names one, and is reported.
 
     Only files below the root are ever deleted, whatever the log says. Names that begin with ``_`` or a dot are not touched,
     except partition directories, ``_change_data``, ``_delta_index`` and what our killed statements left. Nor is a directory
@@ -164,7 +165,8 @@ def vacuum(
     else:
         candidates, due = executor.list_files(snapshot), newest_due_commit(snapshot.store, in_commit, cutoff)
     snapshot = _writable(log.refresh())  # after the listing: what was committed while it ran is kept
-    needed = named_paths([*_needed_files(snapshot, cutoff), *protected], table=snapshot.table_uri)
+    staged = unexpired_files(snapshot.store, log.clock())
+    needed = named_paths([*_needed_files(snapshot, cutoff), *protected, *staged], table=snapshot.table_uri)
     files_to_delete = unneeded_files(candidates, needed, _partition_names(snapshot), cutoff)
     now = log.clock()
     pins = read_pin_folder(log.store)
@@ -175,6 +177,7 @@ def vacuum(
         result = _delete(log, snapshot, files_to_delete, pins, retention, origin=replace(origin, token=None), executor=executor)
     if not dry_run:
         release_expired(log.store, log.clock())
+        sweep(log.store, min(cutoff, log.clock() - retention.default))
         if not protected:  # what only a protected or pinned version keeps was removed after it, and is still to be deleted
             record_vacuumed_version(snapshot.store, min([due, *kept, *(pin.version for pin in result.pins)]))
     return result

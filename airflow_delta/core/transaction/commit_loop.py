@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_delta.core.actions import CommitActions, CommitInfo, Metadata
@@ -108,6 +108,43 @@ def commit(attempt: CommitAttempt, store: LogStore, *, max_attempts: int, backof
         content = content if attempt.actions is before else commit_json(attempt.actions)
         version += len(winners)
     raise CommitAttemptsExhaustedError(table=attempt.table, read_version=attempt.read_version, attempts=max_attempts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rebased:
+    """An attempt behind the newest version there was; nothing is written.
+
+    Attributes:
+        attempt: As it stands there; its read version is that version.
+        conflicts: The concurrent commits that it was rebased over.
+        own: The winner that carries its token, which made it before; None where there is none.
+    """
+
+    attempt: CommitAttempt
+    conflicts: tuple[dict[str, Any], ...] = ()
+    own: WinningCommit | None = None
+
+
+def rebase(attempt: CommitAttempt, store: LogStore, *, backoff: Backoff = COMMIT_BACKOFF) -> Rebased:
+    """Check ``attempt`` against all commits after what it read, as ``commit`` would, and write nothing.
+
+    Raises:
+        CommitConflictError: One of them forbids the attempt.
+        TableExistsError: The table to be created is there.
+        OSError: The storage does not answer.
+    """
+    with_time = are_enabled_after(attempt.metadata, attempt.actions)
+    winners = RetryingLogWriter(store=store, backoff=backoff).winners(attempt.read_version + 1, attempts=1, with_time=with_time)
+    info = attempt.actions.commit_info or CommitInfo(timestamp=0, operation="UNKNOWN")
+    own = next((winner for winner in winners if _own_commit(winner, info)), None)
+    if own is not None:
+        return Rebased(attempt=attempt, own=own)
+    if attempt.read_version < 0 and winners:
+        raise TableExistsError(table=attempt.table, version=winners[-1].version)
+    for winner in winners:
+        attempt = check_conflicts(attempt, winner)
+    read_version = attempt.read_version + len(winners)
+    return Rebased(attempt=replace(attempt, read_version=read_version), conflicts=tuple(map(resolved_conflict, winners)))
 
 
 def _own_commit(winner: WinningCommit, info: CommitInfo) -> CommitInfo | None:

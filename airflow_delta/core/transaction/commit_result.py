@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,9 +26,11 @@ class CommitResult:
             dag_id, run_id, ...).
         committed: Whether there is a commit.
         already_committed: Whether that commit was made by another try of the same task (same token), not by this one.
-        commit_info: The commit's provenance; None when there is no commit.
+        commit_info: The commit's provenance, or what will be that of a staged one; None when there is neither.
         lost_bins: Of ``commit_rewrites``: which bins were left out, because a winner had removed one of their inputs.
         hook_failures: What went wrong after the commit; the commit stands.
+        staged: The handle of the commit that was staged instead of made, as ``operations.staging.handle_of`` describes it;
+            ``already_committed`` then says that another try had staged it.
     """
 
     version: int
@@ -40,6 +43,7 @@ class CommitResult:
     commit_info: CommitInfo | None = None
     lost_bins: tuple[int, ...] = ()
     hook_failures: tuple[str, ...] = ()
+    staged: Mapping[str, Any] | None = None
 
 
 def resolved_conflict(winner: WinningCommit) -> dict[str, Any]:

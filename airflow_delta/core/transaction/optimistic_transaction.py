@@ -7,7 +7,7 @@ import traceback
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -52,6 +52,9 @@ from airflow_delta.core.transaction.row_tracking import ROW_TRACKING, high_water
 PostCommitHook: TypeAlias = Callable[[CommitResult, CommitActions, Metadata], None]
 """Work that follows a commit of ours, such as a checkpoint; it gets what was written, and the table's metadata as committed."""
 
+Stage: TypeAlias = Callable[[CommitAttempt], tuple[Mapping[str, Any], bool]]
+"""Writes down a commit to be published later; its handle, and whether another try of the task had staged it before."""
+
 MAX_COMMIT_ATTEMPTS = 100
 """Versions that one commit tries; a statement as a whole is attempted less often, see ``spark.statement.conflict_retry``."""
 
@@ -77,6 +80,7 @@ class OptimisticTransaction:
         enforces: Iterable[str] = (),
         deletion_vectors: DeletionVectorFiles | None = None,
         backoff: Backoff = commit_loop.COMMIT_BACKOFF,
+        stage: Stage | None = None,
     ) -> None:
         """Start from ``snapshot``, or before the first version of a table when it is None.
 
@@ -89,6 +93,7 @@ class OptimisticTransaction:
                 the rows of this transaction enforces.
             deletion_vectors: For uniting deletion vectors with those of a winner; without it such winners are conflicts.
             backoff: When to repeat a request to the storage, and an attempt that lost to another writer.
+            stage: Takes the commit instead of the log, once it holds behind the newest version.
         """
         self._store = store
         self._clock = clock
@@ -97,6 +102,7 @@ class OptimisticTransaction:
         self._enforces = frozenset(enforces)
         self._deletion_vectors = deletion_vectors
         self._backoff = backoff
+        self._stage = stage
         self._txn_id = str(uuid.uuid4())  # one for all calls of commit: after a lost answer the next call finds the commit
         self._metadata: Metadata | None = None
         self._protocol: Protocol | None = None
@@ -286,6 +292,19 @@ class OptimisticTransaction:
         # Whatever was looked at to choose the inputs: rows that move depend on nothing else.
         return self._commit(replace(attempt, bins=grouped, read_files=removes["path"].combine_chunks()), max_attempts)
 
+    def publish(self, attempt: CommitAttempt, *, max_attempts: int = MAX_COMMIT_ATTEMPTS) -> CommitResult:
+        """Commit an attempt that was computed, prepared and staged before, rebased over what came since.
+
+        Args:
+            attempt: What was staged; the snapshot of this transaction is the version that it stands on.
+            max_attempts: Versions to try before giving up against concurrent writers.
+
+        Raises:
+            As ``commit``.
+        """
+        check_commit(attempt.table, attempt.actions, attempt.protocol_after, attempt.metadata_after, enforces=attempt.enforces)
+        return self._write(replace(attempt, deletion_vectors=self._deletion_vectors), max_attempts)
+
     def _nothing_to_commit(self) -> CommitResult:
         return CommitResult(version=self.read_version, timestamp=self._clock(), read_version=self.read_version, committed=False)
 
@@ -298,6 +317,27 @@ class OptimisticTransaction:
             after=self._snapshot.timestamp if self._snapshot and has_times else -1,
             keeps_row_ids=ROW_TRACKING in attempt.enforces,
         )
+        if self._stage is not None:
+            return self._staged(attempt, self._stage)
+        return self._write(attempt, max_attempts)
+
+    def _staged(self, attempt: CommitAttempt, stage: Stage) -> CommitResult:
+        """Check for conflicts with what was committed since, and stage the attempt behind it."""
+        attempt = commit_loop.rebase(attempt, self._store, backoff=self._backoff).attempt
+        handle, is_another_tries = stage(attempt)
+        self._committed = True
+        return CommitResult(
+            version=self.read_version,
+            timestamp=self._clock(),
+            read_version=self.read_version,
+            attempts=1,
+            committed=False,
+            already_committed=is_another_tries,
+            commit_info=attempt.actions.commit_info,
+            staged=handle,
+        )
+
+    def _write(self, attempt: CommitAttempt, max_attempts: int) -> CommitResult:
         outcome = commit_loop.commit(attempt, self._store, max_attempts=max_attempts, backoff=self._backoff)
         self._committed = True
         time = outcome.info.in_commit_timestamp

@@ -1,0 +1,111 @@
+"""A table as it will be once a staged commit is published: its store, with that commit as the newest version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from io import BytesIO
+from typing import Any, BinaryIO, NoReturn
+
+import pyarrow.fs
+
+from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.log.file_names import LOG_DIRECTORY, commit_path, parse_name
+from airflow_delta.core.storage.log_store import FileStatus, LogStore
+
+_LOG = f"{LOG_DIRECTORY}/"
+
+
+class StagedStore:
+    """A ``LogStore`` to read from: the log ends at the base version, behind which the staged commit stands."""
+
+    def __init__(self, store: LogStore, document: FileStatus, content: bytes, base_version: int) -> None:
+        """Put ``content``, that of the staged ``document``, behind the base version (-1 for no table)."""
+        self._store = store
+        self._content = content
+        self._version = base_version + 1
+        self._commit = FileStatus(commit_path(self._version), len(content), document.modification_time)
+
+    def read(self, path: str) -> bytes:
+        """As of every store."""
+        self._check(path)
+        return self._content if path == self._commit.path else self._store.read(path)
+
+    def open_input(self, path: str) -> BinaryIO:
+        """As of every store."""
+        self._check(path)
+        return BytesIO(self._content) if path == self._commit.path else self._store.open_input(path)
+
+    def exists(self, path: str) -> bool:
+        """As of every store."""
+        return self.status(path) is not None
+
+    def status(self, path: str) -> FileStatus | None:
+        """As of every store."""
+        if path == self._commit.path:
+            return self._commit
+        return None if self._is_later(path) else self._store.status(path)
+
+    def list_from(self, directory: str, start: str = "") -> Iterator[FileStatus]:
+        """As of every store."""
+        listed = self._store.list_from(directory, start)
+        if directory.rstrip("/") != LOG_DIRECTORY:
+            return listed
+        found = [status for status in listed if not self._is_later(status.path)]
+        if self._commit.path.removeprefix(_LOG) >= start:
+            found.append(self._commit)
+        return iter(sorted(found, key=lambda status: status.path))
+
+    def list_all(self, directory: str = "") -> Iterator[FileStatus]:
+        """As of every store."""
+        return (status for status in self._store.list_all(directory) if not self._is_later(status.path))
+
+    @property
+    def table_uri(self) -> str:
+        """As of every store."""
+        return self._store.table_uri
+
+    @property
+    def allowed_prefixes(self) -> tuple[str, ...]:
+        """As of every store."""
+        return self._store.allowed_prefixes
+
+    @property
+    def storage_options(self) -> Mapping[str, Any]:
+        """As of every store."""
+        return self._store.storage_options
+
+    def data_filesystem(self, uri: str | None = None) -> tuple[pyarrow.fs.FileSystem, str]:
+        """As of every store."""
+        return self._store.data_filesystem(uri)
+
+    def write_if_absent(self, path: str, content: bytes) -> NoReturn:
+        """Refuse: nothing can follow what is not published."""
+        del content
+        self._refuse(path)
+
+    def write(self, path: str, content: bytes) -> NoReturn:
+        """Refuse."""
+        del content
+        self._refuse(path)
+
+    def open_output(self, path: str) -> NoReturn:
+        """Refuse."""
+        self._refuse(path)
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Refuse."""
+        for path in paths:
+            self._refuse(path)
+
+    def _is_later(self, path: str) -> bool:
+        """Whether it is a file of the log about the staged version, or one that others have committed since."""
+        name = parse_name(path.removeprefix(_LOG)) if path.startswith(_LOG) else None
+        return name is not None and max(name.version, name.end or 0) >= self._version
+
+    def _check(self, path: str) -> None:
+        if path != self._commit.path and self._is_later(path):
+            raise FileNotFoundError(path)
+
+    def _refuse(self, path: str) -> NoReturn:
+        detail = f"{self.table_uri} is read with a staged commit, so {path} cannot be written; publish it first"
+        raise InvalidStatementError(statement="the statement", detail=detail)
