@@ -69,6 +69,7 @@ def get_provider_info() -> dict[str, Any]:
                     "airflow_delta.operators.new_commits",
                     "airflow_delta.operators.optimize",
                     "airflow_delta.operators.pin",
+                    "airflow_delta.operators.python",
                     "airflow_delta.operators.reorg",
                     "airflow_delta.operators.restore",
                     "airflow_delta.operators.result",
@@ -107,6 +108,7 @@ def get_provider_info() -> dict[str, Any]:
                 "to_openlineage_converter": "airflow_delta.assets.to_openlineage",
             }
         ],
+        "task-decorators": [{"class-name": "airflow_delta.operators.task_delta.delta_task", "name": "delta"}],
         "extra-links": [
             "airflow_delta.observe.links.DeltaTableHistoryLink",
             "airflow_delta.observe.links.SparkApplicationLink",

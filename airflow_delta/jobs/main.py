@@ -23,6 +23,7 @@ from airflow_delta.jobs.run import run
 from airflow_delta.jobs.session import job_session
 from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.jobs.step_log import log_steps
+from airflow_delta.spark.errors import FunctionFailedError
 
 _logger = logging.getLogger(__name__)
 
@@ -69,7 +70,7 @@ def print_outcome(document: ResultDocument, *, is_by_hand: bool = False) -> int:
             sys.stdout.write(f"{document.to_text()}\n")
         case None:
             pass
-        case JobFailedError() as failure:
+        case (JobFailedError() | FunctionFailedError()) as failure:
             sys.stderr.write(f"{printable_lines(document.traceback)}{failure}\n")
         case refusal:
             sys.stderr.write(f"{refusal}\n")

@@ -9,7 +9,7 @@ import traceback
 from dataclasses import replace
 from functools import partial
 
-from pyspark.errors import AnalysisException, ParseException, PythonException
+from pyspark.errors import AnalysisException, ParseException, PySparkException, PythonException
 from pyspark.sql import SparkSession
 
 from airflow_delta.core.actions import Origin
@@ -17,7 +17,7 @@ from airflow_delta.core.committed import committed_result, version_before
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.least_versions import check_pyarrow
-from airflow_delta.core.statements import OperationResult, OptimizeStatement, Statement, TableStatement
+from airflow_delta.core.statements import OperationResult, OptimizeStatement, PythonSource, Statement, TableStatement
 from airflow_delta.core.storage.storage_failures import storage_failure
 from airflow_delta.jobs.core_statements import commits_of, execute_in_core
 from airflow_delta.jobs.errors import (
@@ -38,10 +38,11 @@ from airflow_delta.jobs.table_stats import attach_table_stats
 from airflow_delta.spark.constraints.verification import check_rows
 from airflow_delta.spark.distributed.checkpoint import checkpoint
 from airflow_delta.spark.distributed.vacuum import SparkVacuumExecutor
-from airflow_delta.spark.errors import first_line
+from airflow_delta.spark.errors import FunctionFailedError, first_line
 from airflow_delta.spark.hadoop.table_log import table_log
 from airflow_delta.spark.io.worker_values import typed_worker_errors
 from airflow_delta.spark.optimize.optimize import optimize
+from airflow_delta.spark.statement.python_function import worker_failure
 
 _logger = logging.getLogger(__name__)
 _MISSING_PACKAGE = re.compile(r"ModuleNotFoundError: No module named '(?P<package>[\w.]+)'")
@@ -121,7 +122,10 @@ def _operation(statement: Statement) -> str:
 def typed_error(error: Exception, statement: Statement) -> DeltaError:
     """The error of a statement as one of ours, without secrets."""
     operation = _operation(statement)
+    source = getattr(statement, "source", None)
     match error:
+        case FunctionFailedError():
+            return replace(error, detail=redact(error.detail))
         case DeltaError():
             return error
         case AnalysisException() | ParseException():
@@ -132,10 +136,12 @@ def typed_error(error: Exception, statement: Statement) -> DeltaError:
             return MissingPackageError(table=statement.table, operation=operation, package=missing["package"])
         case PythonException() if other := OTHER_PYTHON.search(str(error)):
             return PythonMismatchError(table=statement.table, operation=operation, **other.groupdict())
+        case PySparkException() if isinstance(source, PythonSource) and (failure := worker_failure(error, source)):
+            return replace(failure, detail=redact(failure.detail))
         case PermissionError():
             return AccessDeniedError(table=statement.table, detail=redact(str(error)))
-        case OSError() if failure := storage_failure(error, statement.table):
-            return replace(failure, detail=redact(failure.detail))
+        case OSError() if storage := storage_failure(error, statement.table):
+            return replace(storage, detail=redact(storage.detail))
         case _:
             detail = redact(str(error).strip())[:2_000]
             return JobFailedError(table=statement.table, operation=operation, error=type(error).__name__, detail=detail)

@@ -35,6 +35,7 @@ from airflow_delta.core.statements import (
     NotMatchedInsert,
     OptimizeStatement,
     ProducedBy,
+    PythonSource,
     RenameColumn,
     ReorgStatement,
     RestoreStatement,
@@ -69,6 +70,7 @@ from airflow_delta.operators.merge import DeltaMergeOperator
 from airflow_delta.operators.new_commits import DeltaNewCommitsOperator
 from airflow_delta.operators.optimize import DeltaOptimizeOperator
 from airflow_delta.operators.pin import DeltaPinOperator
+from airflow_delta.operators.python import DeltaPythonOperator
 from airflow_delta.operators.reorg import DeltaReorgOperator
 from airflow_delta.operators.restore import DeltaRestoreOperator
 from airflow_delta.operators.result import DeltaResultOperator
@@ -112,6 +114,7 @@ __all__ = [
     "DeltaNewCommitsOperator",
     "DeltaOptimizeOperator",
     "DeltaPinOperator",
+    "DeltaPythonOperator",
     "DeltaRecomputeStatisticsOperator",
     "DeltaReorgOperator",
     "DeltaRestoreOperator",
@@ -140,6 +143,7 @@ __all__ = [
     "NotMatchedInsert",
     "OptimizeStatement",
     "ProducedBy",
+    "PythonSource",
     "RenameColumn",
     "ReorgStatement",
     "RestoreStatement",

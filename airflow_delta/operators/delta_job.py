@@ -12,7 +12,7 @@ from airflow.sdk import Context
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements import SequenceStatement, Statement
 from airflow_delta.core.statements.fields import is_template
-from airflow_delta.core.statements.json_form import TYPE_KEY, is_statement_value, map_tables
+from airflow_delta.core.statements.json_form import CODE_FIELD, TYPE_KEY, is_statement_value, map_tables
 from airflow_delta.core.storage.table_uri import absolute
 from airflow_delta.hooks.exposed_secrets import refuse_exposed
 from airflow_delta.hooks.xcoms import push_xcom
@@ -129,13 +129,24 @@ def _full(uri: str) -> str:
 def _template(value: Any) -> str:
     """A template that renders to the JSON text of the value with all its texts rendered."""
     if is_statement_value(value):
-        return _template({TYPE_KEY: value.type_name} | {field.name: getattr(value, field.name) for field in fields(value)})
+        members = {field.name: getattr(value, field.name) for field in fields(value)}
+        texts = {name: _verbatim(member) if name == CODE_FIELD else _template(member) for name, member in members.items()}
+        return _object({TYPE_KEY: json.dumps(value.type_name)} | texts)
     match value:
         case str() if is_template(value):
             return f"{{% filter string|tojson %}}{value}{{% endfilter %}}"
         case Mapping():
-            return "{" + ",".join(f"{json.dumps(key)}:{_template(member)}" for key, member in value.items()) + "}"
+            return _object({key: _template(member) for key, member in value.items()})
         case list() | tuple():
             return "[" + ",".join(map(_template, value)) + "]"
         case _:
             return json.dumps(value)
+
+
+def _object(members: Mapping[str, str]) -> str:
+    return "{" + ",".join(f"{json.dumps(key)}:{text}" for key, text in members.items()) + "}"
+
+
+def _verbatim(code: str | None) -> str:
+    """Code as JSON, in which Jinja sees no brace."""
+    return json.dumps(code).replace("{", "\\u007b").replace("}", "\\u007d")

@@ -44,6 +44,7 @@ from airflow_delta.operators.openlineage import OpenLineageMethods
 from airflow_delta.operators.result_location import ResultLocation
 from airflow_delta.operators.submission import check_uploads, driver_python, spec_argument, submit_conf
 from airflow_delta.shipping.ship import local_code, shipped_code
+from airflow_delta.spark.errors import FunctionFailedError
 from airflow_delta.triggers.result import DeltaResultTrigger
 
 ENDINGS = {
@@ -361,7 +362,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
         if found is not None:
             self.log.warning("Driver lost, but its commit is in the log of %s", table)
             return found
-        if document is not None and isinstance(error, JobFailedError):
+        if document is not None and isinstance(error, JobFailedError | FunctionFailedError):
             self.log.info("Traceback of the job:\n%s", printable_lines(document.traceback))
         raise error or failure or ResultMissingError(table=table, result_uri=location.uri(context["ti"].try_number))
 

@@ -58,6 +58,48 @@ class SourceUnreadableError(DeltaError):
 
 
 @dataclass(kw_only=True, eq=False)
+class FunctionFailedError(DeltaError):
+    """The function of a statement raised an error, on the driver or in a Python worker; nothing was committed.
+
+    Attributes:
+        function: Its name.
+        file: Where the error arose: the innermost line of the function's own file.
+        error: The class of the error.
+    """
+
+    code = "DELTA_FUNCTION_FAILED"
+    message = "{function} raised {error} at {file}:{line}: {detail}"
+    remedy = (
+        "correct the function, or install what it imports for Spark's driver, and for executors where it is needed "
+        "there (airflow-delta pack); nothing was committed"
+    )
+    function: str
+    file: str
+    line: int
+    error: str
+    detail: str
+
+
+@dataclass(kw_only=True, eq=False)
+class FunctionResultError(DeltaError):
+    """The function of a statement returned something else than rows; nothing was committed.
+
+    Attributes:
+        function: Its name.
+        file: Where it is defined.
+        found: The class of what it returned.
+    """
+
+    code = "DELTA_FUNCTION_RESULT"
+    message = "expected {function} ({file}:{line}) to return a DataFrame of Spark, found {found}"
+    remedy = "return the rows, such as spark.createDataFrame(pandas_frame); nothing was committed"
+    function: str
+    file: str
+    line: int
+    found: str
+
+
+@dataclass(kw_only=True, eq=False)
 class StagedFilesError(DeltaError):
     """The staged files do not hold what Spark reports to have written; nothing was committed."""
 

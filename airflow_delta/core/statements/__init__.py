@@ -53,7 +53,7 @@ from airflow_delta.core.statements.restore import RestoreStatement
 from airflow_delta.core.statements.result import OperationResult
 from airflow_delta.core.statements.row_statements import DeleteStatement, UpdateStatement
 from airflow_delta.core.statements.sequence import SequenceStatement, TableStatement
-from airflow_delta.core.statements.sources import FileSource, Source, SqlSource, TableSource
+from airflow_delta.core.statements.sources import FileSource, PythonSource, Source, SqlSource, TableSource
 from airflow_delta.core.statements.write import WriteMode, WriteStatement
 
 Statement = TableStatement | PinStatement | SequenceStatement
@@ -98,6 +98,7 @@ __all__ = [
     "PinStatement",
     "PinnedTable",
     "ProducedBy",
+    "PythonSource",
     "RenameColumn",
     "ReorgStatement",
     "RestoreStatement",

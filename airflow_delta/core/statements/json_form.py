@@ -12,6 +12,9 @@ from airflow_delta.core.statements.fields import require_rendered
 
 TYPE_KEY = "$type"
 
+CODE_FIELD = "code"
+"""Name of the fields that hold Python: braces in it are Python's, and no template."""
+
 _VALUES = frozenset(get_args(Statement | Clause | TableChange | Source | AsOf | Expectation | PinnedTable))
 
 TYPES: dict[str, Any] = {kind.type_name: kind for kind in sorted(_VALUES, key=lambda kind: kind.type_name)}
@@ -29,7 +32,7 @@ def to_json(value: Any, *, with_defaults: bool = True) -> dict[str, Any]:
     Args:
         value: The statement.
         with_defaults: Whether fields with their default are written too; without them a field that a later version adds is no
-            difference.
+            difference, and those are left out that make none between equal values.
 
     Raises:
         InvalidStatementError: It has no JSON form.
@@ -53,8 +56,10 @@ def statement_from_json(document: Any) -> Statement:
 
 
 def map_texts(value: Any, change: Callable[[str], Any]) -> Any:
-    """The value built again with each text in it (not the keys of mappings) replaced by what ``change`` makes of it."""
-    return change(value) if isinstance(value, str) else _rebuilt(value, lambda _, part: map_texts(part, change))
+    """The value built again with each text in it replaced by what ``change`` makes of it; not keys of mappings, nor code."""
+    if isinstance(value, str):
+        return change(value)
+    return _rebuilt(value, lambda name, part: part if name == CODE_FIELD else map_texts(part, change))
 
 
 def map_tables(value: Any, change: Callable[[str], str]) -> Any:
@@ -102,6 +107,8 @@ def _encode(value: Any, *, with_defaults: bool) -> Any:
 
 
 def _is_default(value: Any, field: Field[Any]) -> bool:
+    if not field.compare:
+        return True
     default = field.default if field.default_factory is MISSING else field.default_factory()
     return default is not MISSING and bool(getattr(value, field.name) == default)
 

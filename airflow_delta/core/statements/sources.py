@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field
-from typing import ClassVar
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any, ClassVar, Self
 
 from airflow_delta.core.errors import InvalidStatementError
-from airflow_delta.core.statements.fields import Number, Time, convert_fields, exclude_each_other, is_template
+from airflow_delta.core.statements.fields import Number, Time, convert_fields, exclude_each_other, is_template, shortened
+from airflow_delta.core.statements.function_text import SESSION, FunctionText, check_call
 from airflow_delta.core.statements.validation import require_text
+
+_MOST_LINES = 1_000_000
+_IN_MODULE = re.compile(r"[\w.]+:[\w.]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,4 +100,87 @@ class SqlSource:
                 )
 
 
-Source = TableSource | FileSource | SqlSource
+@dataclass(frozen=True, slots=True)
+class PythonSource:
+    """The rows of the DataFrame that a Python function returns, which the job calls as ``function(spark, **arguments)``.
+
+    ``PythonSource.of`` makes it of a function. The function may be called again after a conflict, and in each retry: all
+    that it does should be the DataFrame.
+
+    Attributes:
+        function: Name of the function in ``code``; without code ``module:function``, which the driver imports.
+        arguments: Parameter name to a table or files, which arrive as DataFrames, or to a value that JSON has.
+        code: The function's text, from ``def`` on.
+        file: Where the text stands, for tracebacks; where it has moved to is no difference between two sources.
+        line: Line of ``def`` in that file.
+    """
+
+    type_name: ClassVar[str] = "python"
+    function: str
+    _: KW_ONLY
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    code: str | None = None
+    file: str = field(default="", compare=False)
+    line: int = field(default=1, compare=False)
+
+    def __post_init__(self) -> None:
+        convert_fields(self)
+        require_text("PythonSource", "function", self.function)
+        if self.code is None and not is_template(self.function) and not _IN_MODULE.fullmatch(self.function):
+            detail = f"expected a function with its code, or the name of one as 'module:function', found {self.function!r}"
+            raise InvalidStatementError(statement="PythonSource", detail=detail)
+        if not is_template(self.line) and not 1 <= self.line <= _MOST_LINES:
+            detail = f"line must be that of a file, from 1 to {_MOST_LINES:,}, found {self.line}"
+            raise InvalidStatementError(statement="PythonSource", detail=detail)
+        if not is_template(self.arguments):
+            members = {name: _argument(f"the argument {name}", value) for name, value in self.arguments.items()}
+            object.__setattr__(self, "arguments", members)
+            if SESSION in members:
+                raise InvalidStatementError(statement="PythonSource", detail=f"{SESSION} is the session, not an argument")
+
+    @classmethod
+    def of(cls, function: Callable[..., Any] | str, /, **arguments: Any) -> Self:
+        """The rows that a function returns for these arguments.
+
+        Args:
+            function: A function, which travels as its text; or ``module:function``, which the driver must be able to import.
+            **arguments: Tables, files and values.
+
+        Raises:
+            InvalidStatementError: The function cannot travel, or does not take these arguments.
+        """
+        if not isinstance(function, str):
+            check_call(function, arguments)
+        return replace(cls.without_arguments(function), arguments=arguments)
+
+    @classmethod
+    def without_arguments(cls, function: Callable[..., Any] | str) -> Self:
+        """As ``of``, of a function whose arguments are not known yet."""
+        if isinstance(function, str):
+            return cls(function)
+        text = FunctionText.of(function)
+        return cls(text.name, code=text.text, file=text.file, line=text.line)
+
+
+def _argument(name: str, value: Any) -> Any:
+    """The argument, whose lists are tuples; raises ``InvalidStatementError`` where JSON has no such value."""
+    if value is None or isinstance(value, bool | int | float | str | TableSource | FileSource):
+        return value
+    if isinstance(value, list | tuple):
+        return tuple(_member(name, member) for member in value)
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return {key: _member(name, member) for key, member in value.items()}
+    detail = (
+        f"{name} must be a TableSource, a FileSource or a value that JSON has, found {type(value).__name__} {shortened(value)}"
+    )
+    raise InvalidStatementError(statement="PythonSource", detail=detail)
+
+
+def _member(name: str, value: Any) -> Any:
+    if isinstance(value, TableSource | FileSource):
+        detail = f"{name} holds {shortened(value)}; a table is an argument of its own"
+        raise InvalidStatementError(statement="PythonSource", detail=detail)
+    return _argument(name, value)
+
+
+Source = TableSource | FileSource | SqlSource | PythonSource

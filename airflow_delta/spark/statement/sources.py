@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_delta.core.snapshot.snapshot import Snapshot
-from airflow_delta.core.statements import FileSource, Source, SqlSource, TableSource
+from airflow_delta.core.statements import FileSource, PythonSource, Source, SqlSource, TableSource
 from airflow_delta.spark.errors import SourceUnreadableError, first_line
 from airflow_delta.spark.hadoop.table_log import table_log, table_place
 from airflow_delta.spark.jvm import analyzed
+from airflow_delta.spark.statement.python_function import call_function
 from airflow_delta.spark.statement.query import QueryViews, TableAtVersion, query_rows
 
 
@@ -40,7 +42,7 @@ class OpenSource:
     Attributes:
         frame: The rows.
         pins: Tables that were read, in the order of their views.
-        views: What the source's SQL sees beside Spark's own tables, by name; each whole.
+        views: What the source's SQL sees beside Spark's own tables, by name; each whole. Of a function, its tables and files.
         has_target: Whether one of the tables and views is the statement's target, so that all this is of one version of it.
     """
 
@@ -61,25 +63,38 @@ def open_source(spark: SparkSession, source: Source, *, target: Snapshot | None 
     Raises:
         TableNotFoundError: A table of the source does not exist; likewise the errors of reading its version.
         SourceUnreadableError: A file is missing, or the SQL does not fit.
+        FunctionFailedError: A function raised an error of its own; ``FunctionResultError``: it returned no DataFrame.
     """
     match source:
         case SqlSource():
-            return _open_query(spark, source, target)
+            return _open_views(spark, source.views, target, partial(_queried, source.query))
+        case PythonSource():
+            sources = {name: value for name, value in source.arguments.items() if isinstance(value, TableSource | FileSource)}
+            return _open_views(spark, sources, target, partial(call_function, source))
         case TableSource():
             return _open_table(spark, source, target)
         case FileSource():
             return OpenSource(frame=_open_files(spark, source))
 
 
-def _open_query(spark: SparkSession, source: SqlSource, target: Snapshot | None) -> OpenSource:
-    named = {name: view for name, view in source.views.items() if isinstance(view, TableSource)}
+def _open_views(
+    spark: SparkSession,
+    sources: Mapping[str, TableSource | FileSource],
+    target: Snapshot | None,
+    rows: Callable[[QueryViews], DataFrame],
+) -> OpenSource:
+    """What is computed of several sources, each opened once."""
+    named = {name: view for name, view in sources.items() if isinstance(view, TableSource)}
     tables = {name: _at_version(spark, view, target) for name, view in named.items()}
-    files = {name: _open_files(spark, view) for name, view in source.views.items() if isinstance(view, FileSource)}
+    files = {name: _open_files(spark, view) for name, view in sources.items() if isinstance(view, FileSource)}
     views = QueryViews(spark=spark, tables=tables, others=files)
-    with _readable(source.query):
-        frame = query_rows(source.query, views)
     pins = tuple(Pin(table=named[name].table, version=table.snapshot.version) for name, table in tables.items())
-    return OpenSource(frame=frame, pins=pins, views=views, has_target=any(table.is_target for table in tables.values()))
+    return OpenSource(frame=rows(views), pins=pins, views=views, has_target=any(table.is_target for table in tables.values()))
+
+
+def _queried(query: str, views: QueryViews) -> DataFrame:
+    with _readable(query):
+        return query_rows(query, views)
 
 
 def _open_files(spark: SparkSession, source: FileSource) -> DataFrame:

@@ -53,6 +53,7 @@ REQUIRED: dict[str, Any] = {
     "drop_constraint": {"name": "a"},
     "drop_feature": {"name": "a"},
     "upgrade_protocol": {"reader_version": 1, "writer_version": 1},
+    "python": {"function": "team.jobs:rows"},
 }
 
 

@@ -36,6 +36,7 @@ from airflow_delta.core.statements import (
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
     OptimizeStatement,
+    PythonSource,
     RenameColumn,
     ReorgStatement,
     RestoreStatement,
@@ -58,7 +59,21 @@ versions = st.none() | st.integers(0, 1 << 60)
 times = st.integers(-(1 << 60), 1 << 60) | st.datetimes().map(str)
 tables = st.builds(TableSource, texts, version=versions) | st.builds(TableSource, texts, timestamp=times)
 files = st.builds(FileSource, texts, format=texts, options=maps, schema=st.none() | texts)
-sources = tables | files | st.builds(SqlSource, texts, views=st.dictionaries(maps.map(str), tables | files, max_size=2))
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda part: st.lists(part) | st.dictionaries(st.text(), part),
+    max_leaves=3,
+)
+functions = st.builds(
+    PythonSource,
+    texts,
+    arguments=st.dictionaries(texts, tables | files | values, max_size=3),
+    code=texts,
+    line=st.integers(1, 9),
+)
+sources = (
+    functions | tables | files | st.builds(SqlSource, texts, views=st.dictionaries(maps.map(str), tables | files, max_size=2))
+)
 expectations = st.lists(st.builds(Expectation, texts, name=st.none() | st.text()) | texts, max_size=2)
 assignments = st.none() | st.dictionaries(
     st.text(min_size=1).filter(lambda key: key != "$type"), st.text(), min_size=1, max_size=3

@@ -1,0 +1,165 @@
+"""Functions of users as text, the form in which they travel to Spark's driver.
+
+Not a pickle: a pickled function is bytecode, which another minor version of Python cannot run, with whatever it happened to
+refer to in Airflow's process, and opening one runs any code unseen. A text is read by people and has a stable digest, and
+errors in it name the lines of its file. Its price: a function brings what it uses, so imports and helpers stand inside of it.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import dis
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+from airflow_delta.core.errors import InvalidStatementError
+
+SESSION = "spark"
+"""The first parameter of every function: the Spark session."""
+
+_KNOWN = frozenset({*dir(builtins), "__name__", "__file__"})
+_LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
+_STORES = frozenset({"STORE_GLOBAL", "STORE_NAME"})
+_LAMBDA = (lambda: None).__name__
+_INDENTED = "if True:\n"
+"""Put before the text of a function that is defined inside of something: cutting its indentation would change texts in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionText:
+    """A function, as it stands in its file from ``def`` on: without decorators.
+
+    Attributes:
+        file: Path of the file, where the function was read.
+        line: Of its ``def``.
+    """
+
+    name: str
+    text: str
+    file: str
+    line: int
+
+    @classmethod
+    def of(cls, function: Callable[..., Any]) -> FunctionText:
+        """The text of a function.
+
+        Raises:
+            InvalidStatementError: It has none of its own, or uses what is defined outside of it.
+        """
+        name = getattr(function, "__name__", repr(function))
+        is_plain = inspect.isfunction(function) and not hasattr(function, "__wrapped__")
+        if not is_plain or name == _LAMBDA or inspect.iscoroutinefunction(function):
+            raise _invalid(
+                name, "expected a function of its own def: no lambda, method, coroutine, and none that a decorator wraps"
+            )
+        try:
+            lines, first = inspect.getsourcelines(function)
+            file = inspect.getsourcefile(function) or ""
+        except (OSError, TypeError) as error:
+            raise _invalid(name, f"its source cannot be read ({error}); name it as 'module:function'") from error
+        text = "".join(lines)
+        definition, before = _definition(name, text)
+        start, end = definition.lineno - before, definition.end_lineno or definition.lineno
+        found = cls(
+            name=name, text="".join(text.splitlines(keepends=True)[start - 1 : end - before]), file=file, line=first + start - 1
+        )
+        if outside := sorted(set(_names_from_outside(found.compiled()))):
+            raise _invalid(
+                name,
+                f"at {file}:{found.line} it uses {', '.join(outside)} from outside, and travels without its file: import and "
+                "define within the function, pass values as arguments, or name it as 'module:function'",
+            )
+        return found
+
+    def compiled(self) -> CodeType:
+        """A module's code that defines the function, with the lines of its file; annotations of parameters mean nothing there.
+
+        Raises:
+            InvalidStatementError: The text is no function for this Python.
+        """
+        definition, before = _definition(self.name, self.text)
+        parameters = definition.args
+        for parameter in (
+            *parameters.posonlyargs,
+            *parameters.args,
+            *parameters.kwonlyargs,
+            parameters.vararg,
+            parameters.kwarg,
+        ):
+            if parameter is not None:
+                parameter.annotation = None
+        definition.decorator_list, definition.returns = [], None
+        module = ast.Module([ast.increment_lineno(definition, self.line - 1 - before)], type_ignores=[])
+        return compile(module, self.file or f"<{self.name}>", "exec", dont_inherit=True)
+
+
+def check_session(function: Callable[..., Any]) -> None:
+    """Return if the function's first parameter is the session, else raise ``InvalidStatementError``."""
+    first = next(iter(inspect.signature(function).parameters.values()), None)
+    if first is None or first.name != SESSION or first.kind in (first.KEYWORD_ONLY, first.VAR_POSITIONAL, first.VAR_KEYWORD):
+        found = "none" if first is None else str(first)
+        raise _invalid(function.__name__, f"expected {SESSION}, the Spark session, as its first parameter, found {found}")
+
+
+def check_call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
+    """Return if a function can be called with the session and these arguments.
+
+    Raises:
+        InvalidStatementError: One is missing, or too many; or the function's first parameter is not the session.
+    """
+    check_session(function)
+    signature = inspect.signature(function)
+    _, *others = signature.parameters.values()
+    by_place = [other.name for other in others if other.kind in (other.POSITIONAL_ONLY, other.VAR_POSITIONAL)]
+    if by_place:
+        raise _invalid(function.__name__, f"arguments are passed by name, which {', '.join(by_place)} cannot be")
+    try:
+        signature.bind(None, **arguments)
+    except TypeError as error:
+        raise _invalid(function.__name__, str(error)) from error
+
+
+def _definition(name: str, text: str) -> tuple[ast.FunctionDef, int]:
+    """The function in a text, and how many lines were put before the text to parse it."""
+    before = _INDENTED if text[:1].isspace() else ""
+    try:
+        tree = ast.parse(before + text)
+    except SyntaxError as error:
+        raise _invalid(name, f"its text cannot be parsed: {error}") from error
+    body = tree.body[0].body if before and isinstance(tree.body[0], ast.If) else tree.body
+    definition = body[0] if body else None
+    if not isinstance(definition, ast.FunctionDef) or definition.name != name:
+        raise _invalid(name, "expected its text to be a def of this name")
+    return definition, before.count("\n")
+
+
+def _names_from_outside(code: CodeType) -> Iterator[str]:
+    """The names that code looks for in its module and does not define there."""
+    codes = list(_codes(code))
+    instructions = {each: list(dis.get_instructions(each)) for each in codes}
+    defined = {
+        found.argval
+        for each in codes
+        for found in instructions[each]
+        if found.opname == "STORE_GLOBAL" or (each is code and found.opname == "STORE_NAME")
+    }
+    for each in codes:
+        own = {found.argval for found in instructions[each] if found.opname in _STORES}
+        for found in instructions[each]:
+            if found.opname in _LOADS and found.argval not in _KNOWN | defined | own:
+                yield found.argval
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+def _invalid(name: str, detail: str) -> InvalidStatementError:
+    return InvalidStatementError(statement=f"the function {name}", detail=detail)

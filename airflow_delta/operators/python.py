@@ -1,0 +1,142 @@
+"""The rows that a Python function returns, as a task."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from airflow_delta.core.statements import UPSERT, Clause, MergeStatement, PythonSource, Source, Statement, TableSource
+from airflow_delta.core.statements.fields import is_template
+from airflow_delta.core.statements.function_text import check_call
+from airflow_delta.operators.written_rows import DeltaWrittenRowsOperator
+
+_OF_RUN = frozenset({"ds", "ds_nodash", "run_id", "ts", "ts_nodash", "ts_nodash_with_tz"})
+"""Names of parameters that are filled from the run, as in other TaskFlow functions: texts of Airflow's context."""
+
+_OF_WRITES = (
+    "mode",
+    "replace_where",
+    "partition_by",
+    "cluster_by",
+    "merge_schema",
+    "overwrite_schema",
+    "properties",
+    "txn",
+    "user_metadata",
+)
+
+_RESULT = frozenset({"table", "version", "read_version", "operation", "committed"})
+"""Keys that the return value of each of our tasks has."""
+
+
+class DeltaPythonOperator(DeltaWrittenRowsOperator):
+    """Write or merge the rows of the DataFrame that a Python function returns, as one commit.
+
+    The function runs in the Spark job, beside Spark's driver, as ``function(spark, **op_kwargs)``. Arguments that are tables or
+    files arrive as DataFrames, tables at one version each; so does the return value of another task of these operators: as the
+    table that it wrote, at the version of its commit. All others arrive as they are::
+
+        def daily(spark, flights, day):
+            from pyspark.sql import functions as F
+
+            return flights.where(F.col("day") == day).groupBy("day", "carrier").agg(F.avg("delay").alias("delay"))
+
+        DeltaPythonOperator(
+            task_id="daily",
+            table="/lake/daily",
+            python_callable=daily,
+            op_kwargs={"flights": TableSource("/lake/flights"), "day": "{{ ds }}"},
+            mode="replace_where",
+            replace_where="day = DATE'{{ ds }}'",
+        )
+
+    The function travels as its text: it imports what it needs within itself, and names that are defined outside of it are
+    refused when the DAG is parsed. It may be called again after a conflict, and is so in each retry that finds no commit: what
+    it does beside returning rows should do no harm twice. An error in it fails the task at once, with file and line.
+
+    Takes ``mode``, ``replace_where``, ``partition_by``, ``cluster_by``, ``merge_schema``, ``overwrite_schema``, ``expect``,
+    ``properties``, ``txn``, ``user_metadata`` and ``dry_run`` too, as ``DeltaWrittenRowsOperator`` describes them. With ``on``
+    the rows are merged, and only ``expect`` and ``dry_run`` of these apply.
+
+    Args:
+        table: URI of the table's root (templated).
+        python_callable: The function, whose first parameter is ``spark``; or ``"module:function"``, which Spark's driver must
+            be able to import, such as from ``py_files``.
+        op_kwargs: The function's other arguments, by name (templated): tables, files, and values that JSON has. Parameters
+            ``ds``, ``ds_nodash``, ``run_id``, ``ts`` and ``ts_nodash`` that are left out are the run's.
+        on: Merge the rows: which of them match, as Spark SQL over ``target`` and ``source`` (templated).
+        clauses: What happens to rows that match and to those that do not, in order (templated). Default: update and insert.
+            Only with ``on``.
+        schema_evolution: Let a merge add the columns that only the rows have (templated). Only with ``on``.
+    """
+
+    template_fields: Sequence[str] = (
+        *DeltaWrittenRowsOperator.template_fields,
+        *("op_kwargs", "on", "clauses", "schema_evolution"),
+    )
+    template_fields_renderers: ClassVar[dict[str, str]] = {"op_kwargs": "py"}
+    shallow_copy_attrs: Sequence[str] = ("python_callable",)
+    argument_types: ClassVar[Mapping[str, Any]] = {**DeltaWrittenRowsOperator.argument_types, "schema_evolution": bool}
+
+    def __init__(
+        self,
+        *,
+        python_callable: Callable[..., Any] | str,
+        op_kwargs: Mapping[str, Any] | None = None,
+        on: str | None = None,
+        clauses: Sequence[Clause] | None = None,
+        schema_evolution: bool | str = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.python_callable = python_callable
+        self.op_kwargs: Any = {} if op_kwargs is None else op_kwargs
+        self.on = on
+        self.clauses = clauses
+        self.schema_evolution: Any = schema_evolution
+        self._function = PythonSource.without_arguments(python_callable)
+        if not isinstance(python_callable, str) and isinstance(self.op_kwargs, Mapping):
+            self.op_kwargs = {**_of_run(python_callable, self.op_kwargs), **self.op_kwargs}
+            check_call(python_callable, self.op_kwargs)
+
+    def rows(self) -> Source:
+        """The function and its arguments."""
+        given = self.op_kwargs
+        arguments = given if is_template(given) else {name: _argument(value) for name, value in given.items()}
+        return replace(self._function, arguments=arguments)
+
+    def statement(self) -> Statement:
+        """What the job is to do, made from the rendered arguments."""
+        if self.on is None:
+            if self.clauses is not None or self.schema_evolution is True:
+                raise self.invalid(
+                    "clauses and schema_evolution are those of a merge, which needs on; a write takes merge_schema"
+                )
+            return super().statement()
+        if of_write := [name for name in _OF_WRITES if getattr(self, name) not in (None, False, "append", (), {})]:
+            raise self.invalid(f"with on the rows are merged, and a merge does not take {', '.join(of_write)}")
+        return MergeStatement(
+            table=self.table,
+            source=self.rows(),
+            on=self.on,
+            clauses=UPSERT if self.clauses is None else self.clauses,  # type: ignore[arg-type]  # made so
+            schema_evolution=self.schema_evolution,
+            expect=self.expect,  # type: ignore[arg-type]  # likewise
+            dry_run=self.dry_run,
+        )
+
+
+def _of_run(function: Callable[..., Any], given: Mapping[str, Any]) -> Mapping[str, str]:
+    """Templates for the parameters that the run fills."""
+    parameters = inspect.signature(function).parameters.values()
+    required = {parameter.name for parameter in parameters if parameter.default in (parameter.empty, None)}
+    return {name: f"{{{{ {name} }}}}" for name in sorted(_OF_RUN & required - given.keys())}
+
+
+def _argument(value: Any) -> Any:
+    """The argument as a source takes it: of the result of one of our tasks the table, at the version of its commit."""
+    if isinstance(value, Mapping) and value.keys() >= _RESULT:
+        return TableSource(value["table"], version=value["version"])
+    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value

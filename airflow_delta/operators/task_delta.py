@@ -1,0 +1,77 @@
+"""``@task.delta``: a Python function as a task that writes the rows it returns."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar
+
+from airflow.providers.common.compat.sdk import DecoratedOperator, TaskDecorator, task_decorator_factory
+
+from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.statements.function_text import check_session
+from airflow_delta.operators.python import DeltaPythonOperator
+
+
+class _DeltaDecoratedOperator(DecoratedOperator, DeltaPythonOperator):  # type: ignore[misc]  # one takes no text
+    """The task that a decorated function becomes when it is called; the call's arguments are ``op_kwargs``."""
+
+    custom_operator_name = "@task.delta"
+    template_fields: Sequence[str] = DeltaPythonOperator.template_fields
+    template_fields_renderers: ClassVar[dict[str, str]] = DeltaPythonOperator.template_fields_renderers
+
+    def __init__(
+        self,
+        *,
+        python_callable: Callable[..., Any],
+        op_args: Collection[Any] | None = None,
+        op_kwargs: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        check_session(python_callable)
+        called = partial(python_callable, None)  # what is left for the caller's arguments
+        named = _named(called, op_args or (), op_kwargs or {})
+        super().__init__(
+            python_callable=called,
+            op_kwargs=named,
+            kwargs_to_upstream={"python_callable": python_callable, "op_kwargs": named},
+            **kwargs,
+        )
+
+
+def delta_task(
+    python_callable: Callable[..., Any] | None = None, *, multiple_outputs: bool | None = None, **kwargs: Any
+) -> TaskDecorator:
+    """Make a function ``(spark, …) -> DataFrame`` a task that writes or merges its rows into a Delta table, as one commit.
+
+    ::
+
+        @task.delta(table="/lake/daily", mode="overwrite", expect="delay > -120")
+        def daily(spark, flights, day):
+            return flights.where(flights.day == day)
+
+        daily(flights=TableSource("/lake/flights"), day="{{ ds }}")
+
+    Args:
+        python_callable: The function; the decorator's own arguments are those of ``DeltaPythonOperator``.
+        multiple_outputs: Also push the members of the result, such as ``version``, as XComs of their own.
+        **kwargs: Arguments of ``DeltaPythonOperator``.
+    """
+    return task_decorator_factory(
+        python_callable=python_callable,
+        multiple_outputs=multiple_outputs,
+        decorated_operator_class=_DeltaDecoratedOperator,
+        **kwargs,
+    )
+
+
+def _named(function: Callable[..., Any], args: Collection[Any], kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The arguments of a call by name."""
+    if not args:
+        return kwargs
+    try:
+        bound = inspect.signature(function).bind_partial(*args)
+    except TypeError as error:
+        raise InvalidStatementError(statement="@task.delta", detail=str(error)) from error
+    return {**bound.arguments, **kwargs}

@@ -1,0 +1,141 @@
+"""The rows that a Python function of a user returns, and its errors by file and line."""
+
+from __future__ import annotations
+
+import builtins
+import linecache
+import re
+import traceback
+from collections.abc import Mapping
+from importlib import import_module
+from operator import attrgetter
+from typing import Any
+
+from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.sql import DataFrame
+
+from airflow_delta.core.errors import DeltaError
+from airflow_delta.core.statements import PythonSource
+from airflow_delta.core.statements.function_text import FunctionText
+from airflow_delta.core.storage.storage_failures import storage_failure
+from airflow_delta.spark.errors import FunctionFailedError, FunctionResultError, first_line
+from airflow_delta.spark.jvm import Py4JError, analyzed
+from airflow_delta.spark.statement.query import QueryViews
+from airflow_delta.spark.statement.steps import log_step
+
+_OF_MACHINES = (PySparkException, Py4JError, OSError, MemoryError)
+"""Errors that may not come again: of the cluster, of files, of the network."""
+
+_OF_CALLERS = (
+    *(AnalysisException, ParseException, TypeError, ValueError, LookupError, AttributeError, AssertionError, ImportError),
+    *(FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError, NotADirectoryError),
+)
+"""Those among them that come again in each try."""
+
+_TRACEBACK = "Traceback (most recent call last):"
+_FRAME = re.compile(r'File "(?P<file>[^"\n]{1,4096})", line (?P<line>\d{1,9}), in ')
+_RAISED = re.compile(r"^(?:[\w.]{1,500}\.)?(?P<error>[A-Za-z_]\w{0,200})(?:: (?P<detail>.{0,2000}))?$", re.MULTILINE)
+_LONGEST = 2_000
+_LONGEST_TRACEBACK = 200_000
+
+
+def call_function(source: PythonSource, views: QueryViews) -> DataFrame:
+    """The rows that the source's function returns; nothing is computed yet, unless the function does so.
+
+    Args:
+        source: The function and its arguments.
+        views: Those of its arguments that are tables or files.
+
+    Raises:
+        FunctionFailedError: The function cannot be loaded here, or raised an error that comes again in the next try.
+        FunctionResultError: It returned no DataFrame.
+        DeltaError: As it raised it, or as its storage failed. Errors of the cluster are raised as they are.
+    """
+    file, line = source.file, source.line
+    try:
+        function = _load(source)
+        file, line = _place(function, source)
+        log_step("Calling %s (%s:%s)", source.function, file, str(line))
+        arguments = {name: views[name] if name in views else _plain(value) for name, value in source.arguments.items()}
+        rows: Any = function(views.spark, **arguments)
+        if isinstance(rows, DataFrame):
+            return analyzed(rows)
+    except DeltaError:
+        raise
+    except (Exception, SystemExit) as error:
+        if isinstance(error, _OF_MACHINES) and not isinstance(error, _OF_CALLERS):
+            failure = storage_failure(error, f"{source.function} ({file}:{_line_of(error, file) or line})")
+            if failure is None:
+                raise
+            raise failure from error
+        detail = first_line(error) if isinstance(error, PySparkException) else str(error)
+        raise FunctionFailedError(
+            function=source.function,
+            file=file,
+            line=_line_of(error, file) or line,
+            error=type(error).__name__,
+            detail=detail[:_LONGEST],
+        ) from error
+    found = "None, as a function without return does" if rows is None else f"{type(rows).__module__}.{type(rows).__qualname__}"
+    raise FunctionResultError(function=source.function, file=file, line=line, found=found)
+
+
+def worker_failure(error: Exception, source: PythonSource) -> FunctionFailedError | None:
+    """The error that a function within the source's one raised in a Python worker, whose text Spark passes on.
+
+    None where it is another error, or one that may not come again: of files, of the network.
+    """
+    text = str(error)[:_LONGEST_TRACEBACK]
+    _, begin, trace = text.partition(_TRACEBACK)
+    own = [frame for frame in _FRAME.finditer(trace) if _is_of(source, frame["file"])]
+    raised = _RAISED.search(trace)
+    if not begin or not own or raised is None:
+        return None
+    kind = getattr(builtins, raised["error"], None)
+    if isinstance(kind, type) and issubclass(kind, OSError | MemoryError):
+        return None
+    return FunctionFailedError(
+        function=source.function,
+        file=own[-1]["file"],
+        line=int(own[-1]["line"]),
+        error=raised["error"],
+        detail=raised["detail"] or "",
+    )
+
+
+def _load(source: PythonSource) -> Any:
+    if source.code is None:
+        module, _, name = source.function.partition(":")
+        return attrgetter(name)(import_module(module))
+    text = FunctionText(name=source.function, text=source.code, file=source.file, line=source.line)
+    names: dict[str, Any] = {"__name__": source.function, "__file__": source.file}
+    exec(text.compiled(), names)  # noqa: S102 - the DAG's own code, as it is in a script that a DAG submits
+    # Tracebacks show the lines also where the file is not.
+    lines = [*("\n" for _ in range(source.line - 1)), *source.code.splitlines(keepends=True)]
+    linecache.cache[source.file] = (sum(map(len, lines)), None, lines, source.file)
+    return names[source.function]
+
+
+def _is_of(source: PythonSource, file: str) -> bool:
+    """Whether the source's function stands in this file, which an executor may have unpacked anywhere."""
+    module = source.function.partition(":")[0].replace(".", "/")
+    return file.endswith(f"/{module}.py") if source.code is None else file == source.file
+
+
+def _place(function: Any, source: PythonSource) -> tuple[str, int]:
+    """File and line of the function."""
+    code = getattr(function, "__code__", None)
+    return (source.file, source.line) if code is None else (code.co_filename, code.co_firstlineno)
+
+
+def _line_of(error: BaseException, file: str) -> int | None:
+    """The innermost line of the file that the error passed through."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    return lines[-1] if lines else None
+
+
+def _plain(value: Any) -> Any:
+    """The value as JSON has it: with lists, which Spark takes where it takes no tuple."""
+    if isinstance(value, tuple):
+        return [_plain(member) for member in value]
+    return {key: _plain(member) for key, member in value.items()} if isinstance(value, Mapping) else value
