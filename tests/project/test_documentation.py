@@ -94,12 +94,14 @@ def test_the_dag_with_a_sensor_can_be_read():
 
 
 @pytest.mark.parametrize("text", dag_examples())
-def test_every_example_of_a_dag_can_be_read(text):
+def test_every_example_of_a_dag_can_be_read(text, tmp_path):
+    file = tmp_path / "example.py"  # where the texts of functions are looked up
+    file.write_text(text)
     names = {name: getattr(operators, name) for name in operators.__all__}
     names |= {value.__name__: value for value in (DAG, AssetOrTimeSchedule, CronTriggerTimetable, LivyOperator)}
     names |= {"delta_asset": delta_asset, "SlackNotifier": lambda **_: print}
     with DAG("example", schedule=None, start_date=pendulum.datetime(2026, 1, 1)):
-        exec(text, names)
+        exec(compile(text, file, "exec"), names)
 
 
 def test_the_examples_without_spark_run(tmp_path):
