@@ -1,7 +1,8 @@
 """What tasks, consumers and watchers remember: in Airflow's state stores, and before Airflow 3.3 in small JSON files.
 
 A file lies in the scratch location of the connection or of ``[delta]``, else beside the table, in ``_airflow_delta/state``. Two
-Airflows that run DAGs of the same names on one table need scratch locations of their own.
+Airflows that run DAGs of the same names on one table need scratch locations of their own. A file is kept after its last change for
+as long as the name of its folder says, so that nothing must be read to delete it; each new file deletes some that are older.
 """
 
 from __future__ import annotations
@@ -9,18 +10,19 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import secrets
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import Context
 
-from airflow_delta.core.errors import DeltaError, StorageAccessError
-from airflow_delta.hooks.airflow_features import NEVER_EXPIRE
+from airflow_delta.core.errors import StorageAccessError
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.errors import StateFileError
 from airflow_delta.hooks.task_token import StateStore
@@ -31,9 +33,13 @@ if TYPE_CHECKING:
 STATE_FOLDER = "_airflow_delta/state"
 """Below a table or a scratch location. As its name begins with ``_``, no engine takes it for data, and no vacuum touches it."""
 
+Kept = Literal["month", "year", "always"]
+"""For what concerns one try of a task, for what a cleared run must find again, and for what belongs to no run."""
+
+_DAYS = {"month": 30, "year": 365}
 _MOST_BYTES = 1 << 20
-_RETENTION = timedelta(days=30)
-"""How long a value is kept that was stored without a retention, as in Airflow's own stores."""
+_MOST_LOOKED_AT = 1_000
+"""Files that a new one looks at, from a random name on: one page of a listing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,18 +50,18 @@ class StateFile:
         store: The files of the table or of the scratch location.
         owner: Whose state it is, by names: equal names are one file.
         is_beside_table: Whether it lies below a table, of which there must be one before anything is written.
-        expires: Whether it may be deleted some time after the last change.
+        kept: How long the file is kept after its last change.
     """
 
     store: LogStore
     owner: tuple[str | int | None, ...]
     is_beside_table: bool
-    expires: bool = True
+    kept: Kept = "month"
 
     @property
     def path(self) -> str:
         """Where the file lies, below the root of its store."""
-        return f"{STATE_FOLDER}/{hashlib.sha256(json.dumps(self.owner).encode()).hexdigest()[:32]}.json"
+        return f"{STATE_FOLDER}/{self.kept}/{hashlib.sha256(json.dumps(self.owner).encode()).hexdigest()[:32]}.json"
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value, or the default.
@@ -65,7 +71,7 @@ class StateFile:
         """
         return self._values().get(key, default)
 
-    def set(self, key: str, value: Any, *, retention: timedelta | None = None) -> None:
+    def set(self, key: str, value: Any, *, retention: timedelta | None = None) -> None:  # noqa: ARG002 - the file has one
         """Create or replace the value.
 
         Raises:
@@ -76,13 +82,15 @@ class StateFile:
         values = self._values()
         if not values and self.is_beside_table and next(self.store.list_from(LOG_DIRECTORY), None) is None:
             raise self._error("there is no table yet, and nothing is created before it is there")
-        self._write({**values, key: value}, retention or _RETENTION)
+        self._write({**values, key: value})
+        if not values:
+            delete_expired_states(self.store, start=secrets.token_hex(4), most=_MOST_LOOKED_AT)
 
     def delete(self, key: str) -> None:
         """Delete the value."""
         values = self._values()
         if values.pop(key, None) is not None:
-            self._write(values, _RETENTION)
+            self._write(values)
 
     async def aget(self, key: str) -> Any:
         """As ``get``, for a triggerer."""
@@ -111,12 +119,9 @@ class StateFile:
         values: dict[str, Any] = document["values"]
         return values
 
-    def _write(self, values: Mapping[str, Any], retention: timedelta) -> None:
-        never = retention == NEVER_EXPIRE or not self.expires
-        expires = None if never else _now() + _milliseconds(retention)
-        document = {"owner": self.owner, "expires": expires, "values": values}
+    def _write(self, values: Mapping[str, Any]) -> None:
         try:
-            self.store.write(self.path, json.dumps(document, indent=1).encode())
+            self.store.write(self.path, json.dumps({"owner": self.owner, "values": values}, indent=1).encode())
         except (OSError, StorageAccessError) as error:
             raise self._error(str(error)) from error
 
@@ -125,7 +130,7 @@ class StateFile:
 
 
 def state_file(
-    hook: DeltaHook, table: str, *owner: str | int | None, scratch_uri: str | None = None, expires: bool = True
+    hook: DeltaHook, table: str, *owner: str | int | None, scratch_uri: str | None = None, kept: Kept = "always"
 ) -> StateFile:
     """The state of this owner, as far as it concerns this table.
 
@@ -134,7 +139,7 @@ def state_file(
         table: URI of the table, or its name below the table root.
         owner: Names that tell this state from all others.
         scratch_uri: The operator's own scratch location.
-        expires: Whether the file may be deleted some time after the last change.
+        kept: How long the file is kept after its last change.
 
     Raises:
         DeltaError: Workers cannot read the table, and there is no scratch location.
@@ -144,37 +149,32 @@ def state_file(
     place = scratch_uri or hook.scratch_uri or conf.get("delta", "scratch_uri", fallback=None)
     if place:
         store = log_store_for(place, hook.storage_options(place))
-        return StateFile(store=store, owner=(hook.table_uri(table), *owner), is_beside_table=False, expires=expires)
-    return StateFile(store=hook.log_store(table), owner=owner, is_beside_table=True, expires=expires)
+        return StateFile(store=store, owner=(hook.table_uri(table), *owner), is_beside_table=False, kept=kept)
+    return StateFile(store=hook.log_store(table), owner=owner, is_beside_table=True, kept=kept)
 
 
-def task_state(context: Context, hook: DeltaHook, table: str, *, scratch_uri: str | None = None) -> StateStore:
+def task_state(
+    context: Context, hook: DeltaHook, table: str, *, scratch_uri: str | None = None, kept: Kept = "year"
+) -> StateStore:
     """What a task remembers over retries and clears: Airflow's own store, or a file where Airflow has none."""
     store: StateStore | None = context.get("task_state_store")
     if store is not None:
         return store
     ti = context["ti"]
-    return state_file(hook, table, ti.dag_id, ti.run_id, ti.task_id, ti.map_index, scratch_uri=scratch_uri)
+    return state_file(hook, table, ti.dag_id, ti.run_id, ti.task_id, ti.map_index, scratch_uri=scratch_uri, kept=kept)
 
 
-def delete_expired_states(store: LogStore) -> None:
-    """Delete the states beside a table that nobody reads any more, as far as the storage lets us: they are only untidy."""
-    with suppress(OSError, StorageAccessError):
-        files = [status for status in store.list_from(STATE_FOLDER) if status.size <= _MOST_BYTES]
-        oldest = _now() - _milliseconds(_RETENTION)
-        old = [status.path for status in files if status.modification_time < oldest]
-        store.delete([path for path in old if _has_expired(store, path)])
+def delete_expired_states(store: LogStore, *, start: str = "", most: int | None = None) -> None:
+    """Delete states that nobody reads any more, as far as the storage lets us: they are only untidy.
 
-
-def _has_expired(store: LogStore, path: str) -> bool:
-    with suppress(ValueError, TypeError, KeyError, RecursionError, DeltaError):
-        return bool(json.loads(store.read(path))["expires"] < _now())
-    return False
-
-
-def _milliseconds(duration: timedelta) -> int:
-    return duration // timedelta(milliseconds=1)
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000
+    Args:
+        store: The files of a table or of a scratch location.
+        start: The first name to look at.
+        most: How many files to look at in each folder; None for all.
+    """
+    now = time.time_ns() // 1_000_000
+    for kept, days in _DAYS.items():
+        oldest = now - timedelta(days=days) // timedelta(milliseconds=1)
+        with suppress(OSError, StorageAccessError):
+            files = islice(store.list_from(f"{STATE_FOLDER}/{kept}", start), most)
+            store.delete([file.path for file in files if file.modification_time < oldest])

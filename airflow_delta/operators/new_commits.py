@@ -125,7 +125,7 @@ class DeltaNewCommitsOperator(CheckedArguments, BaseOperator):
     def _progress(self, context: Context, key: str) -> Any:
         """The asset's state store, which Airflow makes for the inlets that a mapped task has before it is unmapped."""
         if not HAS_STATE_STORES and "asset_state_store" not in context:
-            return state_file(self._hook, self._place, key, expires=False)
+            return state_file(self._hook, self._place, key)
         try:
             return context["asset_state_store"][self.asset]
         except KeyError:

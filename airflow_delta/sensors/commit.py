@@ -180,7 +180,7 @@ class DeltaCommitSensor(DeltaWaitSensor):
             self.log.info("a retry will read the commits again: %s", error)  # else the progress only saves reading
 
     def _state(self, context: Context) -> StateStore:
-        return task_state(context, DeltaHook(self.delta_conn_id), self.table)
+        return task_state(context, DeltaHook(self.delta_conn_id), self.table, kept="month")
 
     def _digest(self, requested: CommitWait) -> str:
         """A digest of the request: another request never continues from the progress of a former one."""

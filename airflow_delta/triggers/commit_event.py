@@ -209,7 +209,7 @@ class DeltaCommitEventTrigger(BaseEventTrigger):
     def _state_file(self) -> StateFile:
         """The file of this watcher, whatever its pauses are."""
         owner = (self.asset,) if self.asset else (*self.operations, self.partitions)
-        return state_file(DeltaHook(self.delta_conn_id), self.table, "watcher", *owner, expires=False)
+        return state_file(DeltaHook(self.delta_conn_id), self.table, "watcher", *owner)
 
     async def _stored_cursor(self) -> WatchCursor | None:
         state = await self._state()

@@ -1,14 +1,15 @@
 """What tasks remember where Airflow keeps no state: whole or not at all, for one owner, and never before there is a table."""
 
-import json
 import os
+import secrets
+import time
 from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
 
+import airflow_delta.hooks.state_file as module
 from airflow_delta.core.storage.local_log_store import LocalLogStore
-from airflow_delta.hooks.airflow_features import NEVER_EXPIRE
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.errors import StateFileError
 from airflow_delta.hooks.state_file import STATE_FOLDER, StateFile, delete_expired_states, state_file, task_state
@@ -64,23 +65,49 @@ def test_a_huge_file_is_not_read(table):
         state(table).get("key")
 
 
-def test_what_has_expired_is_deleted_and_all_else_stays(table):
-    state(table, "short").set("key", 1, retention=timedelta(seconds=1))
-    state(table, "usual").set("key", 1)
-    state(table, "never").set("key", 1, retention=NEVER_EXPIRE)
-    state(table, "consumer", expires=False).set("key", 1, retention=timedelta(seconds=1))
-    (table / STATE_FOLDER / "damaged.json").write_text("{")
-    long_ago = 1_000_000_000
-    for file in (table / STATE_FOLDER).iterdir():
-        document = json.loads(file.read_text()) if file.stem != "damaged" else {"expires": None}
-        if document["expires"] is not None:
-            document["expires"] -= 3_600_000
-            file.write_text(json.dumps(document))
-        os.utime(file, (long_ago, long_ago))
+def age(folder, days):
+    """As if the files had not been changed for so long; their names, sorted."""
+    then = time.time() - timedelta(days=days).total_seconds()
+    files = sorted(folder.rglob("*.json"))
+    for file in files:
+        os.utime(file, (then, then))
+    return files
+
+
+@pytest.mark.parametrize(("days", "left"), [(29, ["always", "month", "year"]), (31, ["always", "year"]), (366, ["always"])])
+def test_a_file_is_kept_for_as_long_as_its_folder_says_and_is_not_read_to_be_deleted(table, days, left):
+    for kept in ("month", "year", "always"):
+        state(table, kept=kept).set("key", 1)
+        (table / state(table, kept=kept).path).write_text("{")
+    age(table / STATE_FOLDER, days)
     delete_expired_states(LocalLogStore(str(table)))
-    left = {file.name for file in (table / STATE_FOLDER).iterdir()}
-    kept = {state(table, owner).path.rpartition("/")[2] for owner in ("usual", "never", "consumer")}
-    assert left == {*kept, "damaged.json"}
+    assert sorted(file.parent.name for file in (table / STATE_FOLDER).rglob("*.json")) == left
+
+
+def test_a_scratch_location_does_not_fill_with_the_states_of_tasks(tmp_path, monkeypatch):
+    monkeypatch.setattr(secrets, "token_hex", lambda _: "")
+    monkeypatch.setattr(module, "_MOST_LOOKED_AT", 2)
+    hook, place = DeltaHook("delta_default"), str(tmp_path / "scratch")
+    for number in range(5):
+        state_file(hook, "/lake/flights", "run", number, scratch_uri=place, kept="month").set("key", number)
+    files = age(tmp_path / "scratch", 31)
+    new = state_file(hook, "/lake/flights", "run", 5, scratch_uri=place, kept="month")
+    new.set("key", 1)
+    new.set("key", 2)  # is not new any more, and looks at none
+    looked_at = sorted({*files, tmp_path / "scratch" / new.path})[:2]
+    assert [file for file in files if not file.exists()] == [file for file in looked_at if file in files] != []
+    assert new.get("key") == 2
+
+
+def test_what_cannot_be_deleted_stays_and_nothing_fails(table, monkeypatch):
+    def refuse(*_):
+        raise PermissionError
+
+    state(table, "old").set("key", 1)
+    age(table / STATE_FOLDER, 31)
+    monkeypatch.setattr(LocalLogStore, "delete", refuse)
+    state(table, "new").set("key", 1)
+    assert (state(table, "old").get("key"), state(table, "new").get("key")) == (1, 1)
 
 
 def test_a_scratch_location_goes_before_the_table_and_tells_tables_apart(table, tmp_path, monkeypatch):

@@ -12,6 +12,9 @@ from contextlib import closing, contextmanager
 
 import pytest
 
+from airflow_delta.hooks.state_file import STATE_FOLDER
+from airflow_delta.triggers.commit_event import STATE_KEY
+from tests.airflow_versions import AIRFLOW
 from tests.watched_table import WatchedTable
 
 SYNC = """
@@ -75,8 +78,11 @@ class Airflow:
     def events(self):
         return [json.loads(extra)["payload"] for (extra,) in self.rows("SELECT extra FROM asset_event ORDER BY id")]
 
-    def cursor(self):
-        return [json.loads(value)["version"] for (value,) in self.rows("SELECT value FROM asset_state_store")]
+    def cursor(self, table):
+        if AIRFLOW >= (3, 3):
+            return [json.loads(value)["version"] for (value,) in self.rows("SELECT value FROM asset_state_store")]
+        files = (table.root / STATE_FOLDER).rglob("*.json")
+        return [json.loads(file.read_text())["values"][STATE_KEY]["version"] for file in files]
 
 
 def wait_until(condition, seconds=120):
@@ -95,7 +101,7 @@ def test_no_commit_of_a_burst_is_lost_when_the_triggerer_is_killed_in_the_middle
     airflow.python(SYNC.format(dags=str(airflow.home / "dags")))
     table.create()
     with airflow.triggerer():
-        wait_until(airflow.cursor)
+        wait_until(lambda: airflow.cursor(table))
         for _ in range(10):
             table.write()
             time.sleep(0.2)
@@ -104,7 +110,7 @@ def test_no_commit_of_a_burst_is_lost_when_the_triggerer_is_killed_in_the_middle
         table.write()
     assert table.next_version == 21
     with airflow.triggerer():
-        wait_until(lambda: airflow.cursor() == [20])
+        wait_until(lambda: airflow.cursor(table) == [20])
     announced = {version for event in airflow.events() for version in range(event["from_version"], event["to_version"] + 1)}
     assert announced == set(range(1, 21))
     assert not any(event["gap"] or event["reset"] for event in airflow.events())
