@@ -1,8 +1,8 @@
 """What tasks, consumers and watchers remember: in Airflow's state stores, and before Airflow 3.3 in small JSON files.
 
 A file lies in the scratch location of the connection or of ``[delta]``, else beside the table, in ``_airflow_delta/state``. Two
-Airflows that run DAGs of the same names on one table need scratch locations of their own. A file is kept after its last change for
-as long as the name of its folder says, so that nothing must be read to delete it; each new file deletes some that are older.
+Airflows that run DAGs of the same names on one table need scratch locations of their own. The folder of a file says how long
+it is kept after its last change, so that nothing must be read to delete it; each new file deletes some that are older.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import Any
 from airflow.sdk import Context
 
 from airflow_delta.core.errors import InvalidStatementError
-from airflow_delta.core.statements import SequenceStatement, Statement
+from airflow_delta.core.statements import Statement
 from airflow_delta.core.statements.fields import is_template
 from airflow_delta.core.statements.json_form import CODE_FIELD, TYPE_KEY, is_statement_value, map_tables
 from airflow_delta.core.storage.table_uri import absolute
@@ -65,7 +65,8 @@ class DeltaJob:
     """A statement that another operator submits, and whose result ``DeltaResultOperator`` fetches.
 
     Attributes:
-        statement: What to do, of ``airflow_delta.core.statements``; its texts are templates. Tables are named by full URIs.
+        statement: What to do, of ``airflow_delta.core.statements``; its texts are templates. Tables are named by full URIs. A
+            ``SequenceStatement`` is several, in order.
         scratch_uri: Where the job leaves its result: a place that Spark's driver can write and the Airflow worker can read.
         code_uri: Where ``airflow-delta ship`` has put the code of this version, as Spark names the place.
     """
@@ -78,9 +79,6 @@ class DeltaJob:
         for uri in (self.scratch_uri, self.code_uri):
             _full(uri)
         map_tables(self.statement, _full)
-        if isinstance(self.statement, SequenceStatement):
-            detail = "the commits of several statements are not one result; make a DeltaJob of each"
-            raise InvalidStatementError(statement="DeltaJob", detail=detail)
 
     def to_submit(self, environment: Mapping[str, str] | None = None) -> Submission:
         """Application, archive, arguments, settings and environment of the job.

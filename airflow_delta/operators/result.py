@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from airflow.sdk import Context
 
 from airflow_delta.core.errors import TableNotFoundError
-from airflow_delta.core.statements import Statement
+from airflow_delta.core.statements import SequenceStatement, Statement
 from airflow_delta.hooks.conflict_report import report_conflicts
 from airflow_delta.hooks.errors import JobNotSubmittedError
 from airflow_delta.hooks.task_token import TaskToken
@@ -18,14 +18,15 @@ from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.jobs.task_run import TaskRun
 from airflow_delta.operators.attempt import Attempt, visible_head
 from airflow_delta.operators.delta_job import CLEAR_COUNT_KEY, DeltaJob
-from airflow_delta.operators.job import DeltaJobOperator
 from airflow_delta.operators.result_location import ResultLocation
+from airflow_delta.operators.statement_results import StatementResultsOperator
 
 
-class DeltaResultOperator(DeltaJobOperator):
+class DeltaResultOperator(StatementResultsOperator):
     """Reports the outcome of a ``DeltaJob`` that the task before submitted: the same value, XComs, asset events and errors.
 
-    When the job was lost, the table's log shows whether it has committed. Clear it together with the task that submits.
+    When the job was lost, the table's log shows whether it has committed, but not how far a ``SequenceStatement`` came: the
+    task fails then, and a retry of the one that submits goes on behind the last commit. Clear both together.
 
     Args:
         job: The job (its texts are templates).
@@ -35,8 +36,8 @@ class DeltaResultOperator(DeltaJobOperator):
         **kwargs: As ``DeltaJobOperator``: ``delta_conn_id``, ``asset``, ``retry_policy`` and so on.
     """
 
-    template_fields: Sequence[str] = (*DeltaJobOperator.template_fields, "job", "submitted_by", "waits")
-    argument_types: ClassVar[Mapping[str, Any]] = {**DeltaJobOperator.argument_types, "waits": bool}
+    template_fields: Sequence[str] = (*StatementResultsOperator.template_fields, "job", "submitted_by", "waits")
+    argument_types: ClassVar[Mapping[str, Any]] = {**StatementResultsOperator.argument_types, "waits": bool}
 
     def __init__(self, *, job: DeltaJob, submitted_by: str | None = None, waits: bool | str = False, **kwargs: Any) -> None:
         super().__init__(table=job.statement.table, scratch_uri=job.scratch_uri, **kwargs)
@@ -119,6 +120,8 @@ class DeltaResultOperator(DeltaJobOperator):
         from airflow_delta.core.committed import result_of_commit
         from airflow_delta.jobs.table_stats import attach_table_stats
 
+        if isinstance(attempt.statement, SequenceStatement):
+            return None
         hook, table, run = self.hook, attempt.statement.table, self._submitted_run
         try:
             if visible_head(hook, table, attempt.scratch) is None:

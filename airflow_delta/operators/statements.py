@@ -7,27 +7,21 @@ from typing import Any, cast
 
 from airflow.sdk import Context
 
-from airflow_delta.core.statements import OperationResult, SequenceStatement, Statement, TableStatement
+from airflow_delta.core.statements import SequenceStatement, Statement, TableStatement
 from airflow_delta.core.statements.fields import is_template
-from airflow_delta.core.statements.sequence import STATEMENTS_KEY
 from airflow_delta.hooks.checked_arguments import without_run
 from airflow_delta.hooks.conflict_report import CONFLICT_KEY
-from airflow_delta.hooks.xcoms import push_xcom
-from airflow_delta.jobs.best_effort import BestEffort
 from airflow_delta.jobs.result import ResultDocument
-from airflow_delta.jobs.summary import summary
 from airflow_delta.observe.links import HISTORY_KEY
-from airflow_delta.operators.asset_events import is_change
 from airflow_delta.operators.attempt import Attempt
 from airflow_delta.operators.core import release_ended_pins
-from airflow_delta.operators.job import DeltaJobOperator
-from airflow_delta.watch.asset_uri import sanitize_uri
+from airflow_delta.operators.statement_results import StatementResultsOperator
 
 _TAKEN = {CONFLICT_KEY, HISTORY_KEY, "delta_version", "return_value"}
 """Keys of other XComs of the task."""
 
 
-class DeltaStatementsOperator(DeltaJobOperator):
+class DeltaStatementsOperator(StatementResultsOperator):
     """Run statements in order in one Spark application, which starts once for all of them.
 
     Each statement commits by itself, with a token of its own: the first that fails ends the task, those before it stay
@@ -54,7 +48,7 @@ class DeltaStatementsOperator(DeltaJobOperator):
     """
 
     statement_type = SequenceStatement
-    template_fields: Sequence[str] = (*DeltaJobOperator.template_fields, "statements")
+    template_fields: Sequence[str] = (*StatementResultsOperator.template_fields, "statements")
 
     def __init__(self, *, statements: Sequence[TableStatement] | Mapping[str, TableStatement], **kwargs: Any) -> None:
         super().__init__(table="", **kwargs)
@@ -86,19 +80,3 @@ class DeltaStatementsOperator(DeltaJobOperator):
     def _find_commit(self, attempt: Attempt) -> ResultDocument | None:  # noqa: ARG002
         """None: a commit is one of several, and the job finds where to go on."""
         return None
-
-    def _announced(self, result: OperationResult) -> OperationResult:
-        if self.asset is None:
-            return result
-        results = [OperationResult.from_json(each) for each in result.details[STATEMENTS_KEY].values()]
-        of_asset = [each for each in results if sanitize_uri(each.table) == self.asset.uri]
-        changes = [each for each in of_asset if is_change(each)]
-        return (changes or of_asset or [result])[-1]
-
-    def _deliver(self, document: ResultDocument, context: Context) -> dict[str, Any]:
-        results = document.outcome.details[STATEMENTS_KEY] if document.outcome else {}
-        for name, each in results.items():
-            with BestEffort().attempt(f"reporting the statement {name}"):
-                push_xcom(context, name, each["version"])
-                self.log.info("%s: %s", name, summary(ResultDocument(outcome=OperationResult.from_json(each))))
-        return super()._deliver(document, context)

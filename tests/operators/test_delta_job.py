@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pytest
 from airflow.sdk import BaseOperator
+from airflow.sdk import task as task_decorator
 from airflow.sdk.definitions.context import Context
 from deltalake import DeltaTable, write_deltalake
 from jinja2 import Environment
@@ -17,7 +18,7 @@ from jinja2.nativetypes import NativeEnvironment
 
 from airflow_delta.core import DeltaLog
 from airflow_delta.core.errors import ConcurrentAppendError, InvalidStatementError
-from airflow_delta.core.statements import MergeStatement, SqlSource, TableSource
+from airflow_delta.core.statements import DeleteStatement, MergeStatement, SequenceStatement, SqlSource, TableSource
 from airflow_delta.core.statements.json_form import statement_from_json
 from airflow_delta.hooks.errors import ExposedSecretError, JobNotSubmittedError
 from airflow_delta.jobs.errors import JobFailedError, ResultMissingError
@@ -56,8 +57,9 @@ spec = JobSpec.from_text(sys.argv[sys.argv.index("--spec") + 1])
 calls = Path({calls!r})
 with calls.open("a") as out:
     out.write(json.dumps({{"token": spec.origin.token, "uri": spec.result_uri, "record": dict(spec.origin.record),
-                           "job": dict(spec.origin.job), "on": spec.statement.on, "not_before": spec.earliest_commit_time,
-                           "version": spec.statement.source.version_number}}) + "\\n")
+                           "job": dict(spec.origin.job), "on": getattr(spec.statement, "on", None),
+                           "not_before": spec.earliest_commit_time,
+                           "version": getattr(getattr(spec.statement, "source", None), "version_number", None)}}) + "\\n")
 number = len(calls.read_text().splitlines())
 outcome = OperationResult(table=spec.statement.table, version=number, read_version=0, operation="MERGE", committed=True)
 {behavior}
@@ -163,6 +165,42 @@ def test_a_lost_job_that_has_committed_is_found_in_the_log(empty_table, submitte
     run = run_job(submitter(COMMIT + "sys.exit(0)"), job_on(empty_table, tmp_path))
     assert (run.state, run.version, run.result["already_committed"]) == ("success", 1, True)
     assert run.result["metrics"] == {"numOutputRows": 3}
+
+
+SEVERAL = """
+each = {name: OperationResult(table=one.table, version=4 + position, read_version=3, operation=one.type_name, committed=True)
+        for position, (name, one) in enumerate(zip(spec.statement.names, spec.statement.statements))}
+outcome = OperationResult(table=spec.statement.table, version=5, read_version=3, operation="SEQUENCE", committed=True,
+                          details={"statements": {name: one.to_json() for name, one in each.items()}})
+"""
+
+
+def sequence_on(table, tmp_path):
+    merge = MergeStatement(table=str(table), source=TableSource("/lake/{{ ds }}"), on="target.id = source.id")
+    delete = DeleteStatement(table=str(table), where="day = DATE'{{ ds }}'")
+    statement = SequenceStatement(statements=(merge, delete), names=("merge", "delete"))
+    return DeltaJob(statement=statement, scratch_uri=f"{tmp_path}/scratch", code_uri="/code")
+
+
+def test_several_statements_are_one_job_and_the_version_of_each_comes_back(empty_table, submitter, run_job, tmp_path):
+    pulled = []
+
+    def more(_, result):
+        @task_decorator
+        def look(ti=None):
+            pulled.extend(ti.xcom_pull("result", key=name) for name in ("merge", "delete"))
+
+        result >> look()
+
+    job = sequence_on(empty_table, tmp_path)
+    run = run_job(submitter(SEVERAL), job, more=more)
+    assert (run.state, run.version, pulled) == ("success", 5, [4, 5])
+    assert job.to_submit().application.startswith("/code/delta_sequence")
+
+
+def test_of_several_statements_a_lost_job_is_not_taken_for_done(empty_table, submitter, run_job, tmp_path):
+    run = run_job(submitter(COMMIT + "sys.exit(0)"), sequence_on(empty_table, tmp_path))
+    assert [type(error) for error in run.errors] == [ResultMissingError]
 
 
 def test_a_typed_error_comes_back_as_itself(empty_table, submitter, run_job, tmp_path):
@@ -279,13 +317,16 @@ def test_native_rendering_gives_the_same_spec(tmp_path):
 
 
 @pytest.mark.slow  # its Spark jobs take half a minute and more
-def test_a_submitted_merge_commits_once_although_it_is_submitted_twice(run_task, tmp_path):
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_submitted_job_commits_once_although_it_is_submitted_twice(run_task, tmp_path, count):
     """Real Spark, with the code from where it was shipped; the second submit is a retry of a task whose result was lost."""
     table, feed = f"{tmp_path}/table", f"{tmp_path}/feed"
     write_deltalake(table, pa.table({"id": [1, 2], "name": ["a", "b"]}))
     write_deltalake(feed, pa.table({"id": [2, 3], "name": ["B", "C"]}))
     ship(f"{tmp_path}/code")
-    statement = MergeStatement(table=table, source=TableSource(feed), on="target.id = source.id")
+    merge = MergeStatement(table=table, source=TableSource(feed), on="target.id = source.id")
+    several = SequenceStatement(statements=(merge, DeleteStatement(table=table, where="id = 1")))
+    statement = merge if count == 1 else several
     job = DeltaJob(statement=statement, scratch_uri=f"{tmp_path}/scratch", code_uri=f"{tmp_path}/code")
     program = [f"{sys.prefix}/bin/spark-submit", "--master", "local[2]"]
 
@@ -311,8 +352,8 @@ def test_a_submitted_merge_commits_once_although_it_is_submitted_twice(run_task,
         return result
 
     run = run_task(make)
-    assert (run.state, run.version) == ("success", 1)
-    assert sorted(DeltaTable(table).to_pyarrow_table()["name"].to_pylist()) == ["B", "C", "a"]
+    assert (run.state, run.version) == ("success", count)
+    assert sorted(DeltaTable(table).to_pyarrow_table()["name"].to_pylist()) == ["B", "C", "a"][: 4 - count]
     history = DeltaLog.for_table(table).history()
-    assert len(history) == 2
+    assert len(history) == 1 + count
     assert history[0].commit_info.origin.record["task_id"] == "submit"

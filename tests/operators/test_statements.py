@@ -13,7 +13,6 @@ from airflow_delta.operators import (
     AlterStatement,
     CheckpointStatement,
     DeleteStatement,
-    DeltaJob,
     DeltaStatementsOperator,
     ExpectStatement,
     MergeStatement,
@@ -101,12 +100,6 @@ def test_what_cannot_be_run_is_refused_when_the_dag_is_parsed(statements, text):
 def test_a_list_has_its_positions_as_names():
     task = statements_operator(statements=[OptimizeStatement(table="/t"), VacuumStatement(table="/t")])
     assert task.statement() == SequenceStatement(statements=tuple(task.statements), names=("0", "1"))
-
-
-def test_the_job_of_another_operator_takes_one_statement_only():
-    sequence = SequenceStatement(statements=(OptimizeStatement(table="/t"),))
-    with pytest.raises(InvalidStatementError, match="make a DeltaJob of each"):
-        DeltaJob(statement=sequence, scratch_uri="/scratch", code_uri="/code")
 
 
 def versions(*tables):

@@ -1,0 +1,41 @@
+"""The results of several statements that were one job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import Context
+
+from airflow_delta.core.statements import OperationResult
+from airflow_delta.core.statements.sequence import STATEMENTS_KEY
+from airflow_delta.hooks.xcoms import push_xcom
+from airflow_delta.jobs.best_effort import BestEffort
+from airflow_delta.jobs.result import ResultDocument
+from airflow_delta.jobs.summary import summary
+from airflow_delta.operators.asset_events import is_change
+from airflow_delta.operators.job import DeltaJobOperator
+from airflow_delta.watch.asset_uri import sanitize_uri
+
+
+class StatementResultsOperator(DeltaJobOperator):
+    """Where the result is one of a sequence: an XCom of each statement's version by its name, and a line of the log."""
+
+    def _announced(self, result: OperationResult) -> OperationResult:
+        if self.asset is None:
+            return result
+        of_asset = [each for each in _results(result).values() if sanitize_uri(each.table) == self.asset.uri]
+        changes = [each for each in of_asset if is_change(each)]
+        return (changes or of_asset or [result])[-1]
+
+    def _deliver(self, document: ResultDocument, context: Context) -> dict[str, Any]:
+        for name, result in _results(document.outcome).items():
+            with BestEffort().attempt(f"reporting the statement {name}"):
+                push_xcom(context, name, result.version)
+                self.log.info("%s: %s", name, summary(ResultDocument(outcome=result)))
+        return super()._deliver(document, context)
+
+
+def _results(outcome: OperationResult | None) -> dict[str, OperationResult]:
+    """The result of each statement, by name; none where there was one statement only."""
+    documents = {} if outcome is None else outcome.details.get(STATEMENTS_KEY, {})
+    return {name: OperationResult.from_json(document) for name, document in documents.items()}
