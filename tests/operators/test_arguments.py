@@ -14,6 +14,7 @@ from airflow_delta import operators
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import InvalidStatementError, RelativePathError
 from airflow_delta.core.statements import CheckpointStatement
+from airflow_delta.hooks.airflow_features import HAS_PARTITION_KEYS
 from airflow_delta.operators import (
     DeltaAlterOperator,
     DeltaCheckpointOperator,
@@ -163,8 +164,10 @@ def test_what_a_template_or_another_task_decides_waits_for_the_run():
 
 
 def test_texts_of_flags_and_numbers_of_the_operator_itself_are_what_they_say():
-    task = DeltaVacuumOperator(task_id="t", table="/t", deferrable="false", poll_interval="5", partition_keys=" True ")
-    assert (task.deferrable, task.poll_interval, task.partition_keys) == (False, 5.0, True)
+    task = DeltaVacuumOperator(
+        task_id="t", table="/t", deferrable="false", poll_interval="5", partition_keys=f" {HAS_PARTITION_KEYS} "
+    )
+    assert (task.deferrable, task.poll_interval, task.partition_keys) == (False, 5.0, HAS_PARTITION_KEYS)
     assert DeltaResultOperator(task_id="t", job=JOB, waits="1", execution_timeout=timedelta(1)).waits is True
 
 

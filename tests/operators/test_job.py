@@ -1,6 +1,7 @@
 """The life of a statement as a task: what is submitted, what comes back, and what is never submitted twice."""
 
 import sys
+import time
 from pathlib import Path
 from textwrap import indent
 
@@ -8,6 +9,7 @@ import pytest
 
 from airflow_delta.core.errors import ConcurrentAppendError, SchemaMismatchError, TableNotFoundError
 from airflow_delta.core.statements import OperationResult
+from airflow_delta.hooks.airflow_features import HAS_STATE_STORES
 from airflow_delta.hooks.errors import DriverLostError, ScratchUriNeededError, SparkTargetError
 from airflow_delta.jobs.errors import JobFailedError, ResultMissingError
 from airflow_delta.jobs.result import ResultDocument, newest_document, result_uri, write_result
@@ -134,12 +136,29 @@ def test_a_job_that_dies_after_its_commit_has_committed(empty_table, recording_s
     assert run.result["metrics"] == {"numOutputRows": 3}
 
 
-def test_a_retry_returns_the_commit_of_an_orphan_and_submits_nothing(empty_table, recording_submit, run_task):
-    orphan = (
-        COMMIT + "if os.fork() == 0:\n    os.setsid()\n    time.sleep(0.3)\n    write_commit()\n    os._exit(0)\nsys.exit(1)"
-    )
-    submit = recording_submit(orphan.replace("os.fork()", "(sys.stdout.close(), os.close(1), os.close(2), os.fork())[-1]"))
-    run = run_task(lambda: merge(empty_table, submit), retries=1)
+ORPHAN = """
+sys.stdout.close(), os.close(1), os.close(2)
+if os.fork() == 0:
+    os.setsid()
+    while not Path({retried!r}).exists():
+        time.sleep(0.01)
+    write_commit()
+    os._exit(0)
+sys.exit(1)
+"""
+
+
+def test_a_retry_returns_the_commit_of_an_orphan_and_submits_nothing(empty_table, recording_submit, run_task, tmp_path):
+    submit = recording_submit(COMMIT + ORPHAN.format(retried=str(tmp_path / "retried")))
+
+    def await_orphan(context):
+        if context["ti"].try_number == 2:
+            (tmp_path / "retried").touch()
+            end = time.monotonic() + 60
+            while not (empty_table / "_delta_log" / f"{1:020d}.json").exists() and time.monotonic() < end:
+                time.sleep(0.01)
+
+    run = run_task(lambda: merge(empty_table, submit, pre_execute=await_orphan), retries=1)
     assert (run.state, run.version, len(run.errors)) == ("success", 1, 1)
     assert len(submit.calls) == 1
 
@@ -250,7 +269,9 @@ def test_a_cleared_task_runs_again_with_a_new_token_unless_configured_otherwise(
     run = run_task(lambda: merge(empty_table, submit), more=clear_once)
     first, second = submit.calls
     assert first["spec"]["origin"]["token"] != second["spec"]["origin"]["token"]
-    assert (run.state, run.version, second["spec"]["start_version"]) == ("success", 2, 1)
+    assert (run.state, run.version) == ("success", 2)
+    # A derived token is searched from the run's begin, which `dag.test()` of older Airflows takes for the logical date.
+    assert second["spec"]["start_version"] == (1 if HAS_STATE_STORES else -1)
 
 
 def test_a_cleared_task_that_reuses_returns_its_commit(empty_table, recording_submit, run_task, clear_once):
