@@ -32,13 +32,14 @@ def run_pytest(python, files, mark, report, minutes):
     environment |= {"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": str(python)}
     for former in (report, unfinished):
         former.unlink(missing_ok=True)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored, and pytest would inherit that
     with output.open("w") as printed:
-        process = subprocess.Popen(
-            command, cwd=ROOT, env=environment, stdout=printed, stderr=subprocess.STDOUT, start_new_session=True
-        )
+        streams = {"stdin": subprocess.DEVNULL, "stdout": printed, "stderr": subprocess.STDOUT}
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True, **streams)
         try:
             process.wait(60 * minutes)
         except subprocess.TimeoutExpired:
+            print(f"stopped after {minutes} minutes: ", end="", file=sys.stderr)
             _end(process)
             _report_timeout(unfinished, files, minutes)
         except BaseException:
