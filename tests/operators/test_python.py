@@ -212,6 +212,7 @@ def rows(table):
     return sorted(zip(columns["id"], columns["n"], strict=True))
 
 
+@pytest.mark.slow  # two Spark jobs
 def test_tasks_hand_tables_on_at_the_version_of_their_commit(run_dag, xcom, seen, tmp_path):
     doubles, totals = str(tmp_path / "doubles"), str(tmp_path / "totals")
     with DAG("birds", schedule=None, start_date=pendulum.datetime(2013, 1, 1)) as dag:

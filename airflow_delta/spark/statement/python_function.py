@@ -110,9 +110,9 @@ def _load(source: PythonSource) -> Any:
     text = FunctionText(name=source.function, text=source.code, file=source.file, line=source.line)
     names: dict[str, Any] = {"__name__": source.function, "__file__": source.file}
     exec(text.compiled(), names)  # noqa: S102 - the DAG's own code, as it is in a script that a DAG submits
-    # Tracebacks show the lines also where the file is not.
-    lines = [*("\n" for _ in range(source.line - 1)), *source.code.splitlines(keepends=True)]
-    linecache.cache[source.file] = (sum(map(len, lines)), None, lines, source.file)
+    if not linecache.getlines(source.file):  # the file is not there, and tracebacks are to show its lines
+        lines = [*("\n" for _ in range(source.line - 1)), *source.code.splitlines(keepends=True)]
+        linecache.cache[source.file] = (sum(map(len, lines)), None, lines, source.file)
     return names[source.function]
 
 
