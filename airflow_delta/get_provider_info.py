@@ -58,6 +58,7 @@ def get_provider_info() -> dict[str, Any]:
                     "airflow_delta.operators.checkpoint",
                     "airflow_delta.operators.clone",
                     "airflow_delta.operators.convert",
+                    "airflow_delta.operators.copy_into",
                     "airflow_delta.operators.create",
                     "airflow_delta.operators.delete",
                     "airflow_delta.operators.expect",

@@ -82,7 +82,7 @@ def test_the_description_is_valid():
     ("kind", "base", "not_for_people"),
     [
         ("operators", BaseOperator, {f"airflow_delta.operators.{name}" for name in ("job", "core", "written_rows")}),
-        ("sensors", BaseSensorOperator, set()),
+        ("sensors", BaseSensorOperator, {"airflow_delta.sensors.wait"}),
         ("triggers", BaseTrigger, set()),
         ("hooks", BaseHook, {"airflow_delta.hooks.spark_submit"}),
     ],

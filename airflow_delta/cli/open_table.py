@@ -68,9 +68,9 @@ class _ObservedStore:
     def __getattr__(self, name: str) -> object:
         return getattr(self._store, name)
 
-    def list_all(self, directory: str = "") -> Iterator[FileStatus]:
+    def list_all(self, directory: str = "", start: str = "") -> Iterator[FileStatus]:
         """Every file below ``directory``, counted."""
-        for status in self._store.list_all(directory):
+        for status in self._store.list_all(directory, start):
             self._work.done("Listing files")
             yield status
 

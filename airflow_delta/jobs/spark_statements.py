@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.statements import (
+    CopyIntoStatement,
     DeleteStatement,
     ExpectStatement,
     MergeStatement,
@@ -26,6 +27,7 @@ from airflow_delta.spark.optimize.auto_compaction import compacted_after
 from airflow_delta.spark.optimize.optimize import optimize
 from airflow_delta.spark.optimize.reorg import reorg
 from airflow_delta.spark.statement.expect import expect
+from airflow_delta.spark.write.copy_into import copy_into
 from airflow_delta.spark.write.write import write
 
 S = TypeVar("S")
@@ -61,6 +63,7 @@ def _runner(statement_type: type[S], run_statement: SparkRunner[S]) -> tuple[typ
 RUNNERS: Mapping[type, SparkRunner[Any]] = dict(
     (
         _runner(WriteStatement, _compacting(write)),
+        _runner(CopyIntoStatement, _compacting(copy_into)),
         _runner(MergeStatement, _compacting(merge)),
         _runner(DeleteStatement, _compacting(delete)),
         _runner(UpdateStatement, _compacting(update)),

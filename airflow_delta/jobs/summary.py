@@ -21,6 +21,11 @@ _ROWS = {
 _MERGED = "numTargetRows"
 
 _COUNTED = {
+    "numSourceFiles": "files loaded",
+    "numKnownFiles": "loaded before",
+    "numChangedFiles": "of these changed since",
+    "numWaitingFiles": "files left for later",
+    "numRescuedRows": "rows do not fit",
     "numFilesToDelete": "files to delete",
     "numDeletedFiles": "files deleted",
     "numRestoredFiles": "files restored",

@@ -15,6 +15,7 @@ from airflow_delta.core.statements import (
     CommentColumn,
     CompactLogStatement,
     ConvertStatement,
+    CopyIntoStatement,
     CreateStatement,
     DeleteStatement,
     DropColumns,
@@ -57,6 +58,7 @@ from airflow_delta.operators.alter import DeltaAlterOperator
 from airflow_delta.operators.checkpoint import DeltaCheckpointOperator
 from airflow_delta.operators.clone import DeltaCloneOperator
 from airflow_delta.operators.convert import DeltaConvertOperator
+from airflow_delta.operators.copy_into import DeltaCopyIntoOperator
 from airflow_delta.operators.create import DeltaCreateOperator
 from airflow_delta.operators.delete import DeltaDeleteOperator
 from airflow_delta.operators.delta_job import DeltaJob
@@ -95,6 +97,7 @@ __all__ = [
     "CommentColumn",
     "CompactLogStatement",
     "ConvertStatement",
+    "CopyIntoStatement",
     "CreateStatement",
     "DeleteStatement",
     "DeltaAlterOperator",
@@ -103,6 +106,7 @@ __all__ = [
     "DeltaCloneOperator",
     "DeltaCompactLogOperator",
     "DeltaConvertOperator",
+    "DeltaCopyIntoOperator",
     "DeltaCreateOperator",
     "DeltaDeleteOperator",
     "DeltaExpectOperator",

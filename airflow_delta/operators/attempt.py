@@ -13,6 +13,7 @@ from airflow_delta.core.errors import StorageAccessError, TableNotFoundError, Un
 from airflow_delta.core.statements import (
     CloneStatement,
     ConvertStatement,
+    CopyIntoStatement,
     CreateStatement,
     SequenceStatement,
     Statement,
@@ -25,7 +26,7 @@ from airflow_delta.hooks.errors import ScratchUriNeededError
 from airflow_delta.hooks.task_token import OnClear, TaskToken, derived_token, task_token
 from airflow_delta.jobs.spec import statement_digest
 
-CREATE_TABLES = (WriteStatement, CreateStatement, CloneStatement, ConvertStatement)
+CREATE_TABLES = (WriteStatement, CopyIntoStatement, CreateStatement, CloneStatement, ConvertStatement)
 """Statements that may create the table."""
 
 

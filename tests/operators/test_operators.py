@@ -16,6 +16,7 @@ from airflow_delta.core.statements import (
     CloneStatement,
     CompactLogStatement,
     ConvertStatement,
+    CopyIntoStatement,
     CreateStatement,
     DeleteStatement,
     Expectation,
@@ -43,6 +44,7 @@ from airflow_delta.operators import (
     DeltaCloneOperator,
     DeltaCompactLogOperator,
     DeltaConvertOperator,
+    DeltaCopyIntoOperator,
     DeltaCreateOperator,
     DeltaDeleteOperator,
     DeltaManifestOperator,
@@ -65,6 +67,11 @@ FEED = FileSource("/feed", format="csv")
 @pytest.mark.parametrize(
     ("operator", "arguments", "statement"),
     [
+        (
+            DeltaCopyIntoOperator,
+            {"path": "/in", "format": "csv", "max_files": "10", "reload": "false", "select": "*", "expect": "a > 0"},
+            CopyIntoStatement(table="t", path="/in", format="csv", max_files=10, select=("*",), expect=(Expectation("a > 0"),)),
+        ),
         (
             DeltaMergeOperator,
             {"source": "s", "source_version": "4", "on": "a = b", "expect": "a > 0"},

@@ -65,6 +65,7 @@
     ├── StagedCommitPendingError       a staged commit that is being published      (retryable)
     ├── PublishIncompleteError         some tables of a set are published, some not (retryable)
     ├── DataFilesMissingError          a version whose files were deleted
+    ├── LoadedFilesLostError           files that COPY INTO may have loaded before  (retryable)
     ├── CloneTargetNotEmptyError       a clone that would hide rows
     ├── NotConvertibleError            Parquet files that do not make up one table
     ├── ManifestUnsupportedError       manifests would show wrong rows
@@ -103,6 +104,7 @@ from airflow_delta.core.errors.conflict import (
 from airflow_delta.core.errors.operations import (
     CloneTargetNotEmptyError,
     DataFilesMissingError,
+    LoadedFilesLostError,
     ManifestUnsupportedError,
     NotConvertibleError,
     PinNotRegisteredError,
@@ -214,6 +216,7 @@ __all__ = [
     "InvalidTableDefinitionError",
     "InvalidTablePropertyError",
     "LegacyCalendarError",
+    "LoadedFilesLostError",
     "LogGapError",
     "ManifestUnsupportedError",
     "MetadataChangedError",

@@ -116,3 +116,18 @@ class PinNotRegisteredError(DeltaError):
     table: str
     version: int
     detail: str
+
+
+@dataclass(kw_only=True, eq=False)
+class LoadedFilesLostError(DeltaError):
+    """It is not known which files COPY INTO has loaded into the table: to load all of them again would double rows."""
+
+    code = "DELTA_LOADED_FILES_LOST"
+    retryable = True  # another load may have united the parts since the log was read
+    message = "the list of files that were loaded into {table} is not whole: {detail}"
+    remedy = (
+        "bring {table}/_airflow_delta/loaded back (a copy of a table needs it too); or, where every file found may be loaded "
+        "again, pass reload=True, which starts a new list"
+    )
+    table: str
+    detail: str

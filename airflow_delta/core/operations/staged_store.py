@@ -55,9 +55,9 @@ class StagedStore:
             found.append(self._commit)
         return iter(sorted(found, key=lambda status: status.path))
 
-    def list_all(self, directory: str = "") -> Iterator[FileStatus]:
+    def list_all(self, directory: str = "", start: str = "") -> Iterator[FileStatus]:
         """As of every store."""
-        return (status for status in self._store.list_all(directory) if not self._is_later(status.path))
+        return (status for status in self._store.list_all(directory, start) if not self._is_later(status.path))
 
     @property
     def table_uri(self) -> str:

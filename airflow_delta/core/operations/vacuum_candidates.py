@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import accumulate, islice
+from operator import attrgetter
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,19 +34,26 @@ _NOTE_KEY = "latestCommitVersionOutsideOfRetentionWindow"
 _INVENTORY = pa.schema([("path", pa.string()), ("length", pa.int64()), ("isDir", pa.bool_()), ("modificationTime", pa.int64())])
 _LISTED_AT_ONCE = 1 << 16
 _COMMITS_AT_ONCE = 1000
+_FIELDS = attrgetter(*LISTED_FILE.names)
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 
 
-def list_files_below_root(store: LogStore) -> pa.Table:
-    """Every file below the root: one flat listing."""
-    statuses = iter(store.list_all())
+def list_files_below_root(store: LogStore, start: str = "") -> pa.Table:
+    """Every file below the root, or those whose path is ``start`` or sorts behind it: one flat listing."""
+    statuses = iter(store.list_all(start=start))
     pieces = iter(lambda: list(islice(statuses, _LISTED_AT_ONCE)), [])
-    return pa.Table.from_batches([_columns(filter(_has_text_name, piece)) for piece in pieces], LISTED_FILE)
+    return pa.Table.from_batches(map(_columns, pieces), LISTED_FILE)
 
 
-def _columns(statuses: Iterator[FileStatus]) -> pa.RecordBatch:
-    rows = [(status.path, status.size, status.modification_time) for status in statuses]
-    columns = zip(*rows, strict=True) if rows else [()] * len(LISTED_FILE)
+def _columns(statuses: list[FileStatus]) -> pa.RecordBatch:
+    try:
+        return _batch(statuses)
+    except UnicodeEncodeError:
+        return _batch(list(filter(_has_text_name, statuses)))
+
+
+def _batch(statuses: list[FileStatus]) -> pa.RecordBatch:
+    columns = zip(*map(_FIELDS, statuses), strict=True) if statuses else [()] * len(LISTED_FILE)
     arrays = [pa.array(values, field.type) for values, field in zip(columns, LISTED_FILE, strict=True)]
     return pa.record_batch(arrays, schema=LISTED_FILE)
 

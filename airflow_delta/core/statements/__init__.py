@@ -33,6 +33,7 @@ from airflow_delta.core.statements.clauses import (
     NotMatchedBySourceUpdate,
     NotMatchedInsert,
 )
+from airflow_delta.core.statements.copy_into import CopyIntoStatement
 from airflow_delta.core.statements.expect import ExpectStatement
 from airflow_delta.core.statements.expectation import Expectation
 from airflow_delta.core.statements.health import HealthStatement, MaintenanceStatement
@@ -74,6 +75,7 @@ __all__ = [
     "CommentColumn",
     "CompactLogStatement",
     "ConvertStatement",
+    "CopyIntoStatement",
     "CreateMode",
     "CreateStatement",
     "DeleteStatement",

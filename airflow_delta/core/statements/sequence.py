@@ -8,6 +8,7 @@ from typing import Any, ClassVar, get_args
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.alter import AlterStatement
+from airflow_delta.core.statements.copy_into import CopyIntoStatement
 from airflow_delta.core.statements.expect import ExpectStatement
 from airflow_delta.core.statements.health import HealthStatement, MaintenanceStatement
 from airflow_delta.core.statements.maintenance import (
@@ -32,6 +33,7 @@ TableStatement = (
     | DeleteStatement
     | UpdateStatement
     | WriteStatement
+    | CopyIntoStatement
     | CreateStatement
     | AlterStatement
     | CloneStatement

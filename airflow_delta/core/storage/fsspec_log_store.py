@@ -178,9 +178,9 @@ class FsspecLogStore(ABC):
             if "/" not in name and name >= start:
                 yield status
 
-    def list_all(self, directory: str = "") -> Iterator[FileStatus]:
-        """Every object below ``directory``."""
-        return (status for status, _ in self._list(directory, "", nested=True))
+    def list_all(self, directory: str = "", start: str = "") -> Iterator[FileStatus]:
+        """Every object below ``directory`` from ``start`` on: the service is requested no earlier ones."""
+        return (status for status, name in self._list(directory, start, nested=True) if name >= start)
 
     def delete(self, paths: Iterable[str]) -> None:
         """Delete the objects, many with one request; those already gone are no error."""

@@ -79,13 +79,13 @@ class InMemoryLogStore:
             if "/" not in name and name >= start:
                 yield status
 
-    def list_all(self, directory: str = "") -> Iterator[FileStatus]:
-        """Every file below ``directory``."""
+    def list_all(self, directory: str = "", start: str = "") -> Iterator[FileStatus]:
+        """Every file below ``directory`` from ``start`` on."""
         prefix = f"{directory.rstrip('/')}/" if directory else ""
         with self._lock:
             files = list(self._files.items())
         for path, (content, modification_time) in files:
-            if path.startswith(prefix):
+            if path.startswith(prefix) and path[len(prefix) :] >= start:
                 yield FileStatus(path, len(content), modification_time)
 
     def delete(self, paths: Iterable[str]) -> None:

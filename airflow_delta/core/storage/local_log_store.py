@@ -118,9 +118,10 @@ class LocalLogStore:
             if status:
                 yield status
 
-    def list_all(self, directory: str = "") -> Iterator[FileStatus]:
-        """Every file below ``directory``; links to directories are neither followed nor taken for files."""
+    def list_all(self, directory: str = "", start: str = "") -> Iterator[FileStatus]:
+        """Every file below ``directory`` from ``start`` on; links to directories are neither followed nor taken for files."""
         pending = [directory.rstrip("/")]
+        first = f"{pending[0]}/{start}" if pending[0] and start else start
         while pending:
             parent = pending.pop()
             prefix = f"{parent}/" if parent else ""
@@ -130,9 +131,12 @@ class LocalLogStore:
             except (FileNotFoundError, NotADirectoryError):
                 continue
             for entry in found:
+                path = f"{prefix}{entry.name}"
+                if path < first[: len(path)]:  # and so is all below it
+                    continue
                 if entry.is_dir(follow_symlinks=False):
-                    pending.append(f"{prefix}{entry.name}")
-                elif entry.is_file() and (status := _status(entry, f"{prefix}{entry.name}")):
+                    pending.append(path)
+                elif path >= first and entry.is_file() and (status := _status(entry, path)):
                     yield status
 
     def delete(self, paths: Iterable[str]) -> None:

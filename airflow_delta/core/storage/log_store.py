@@ -80,8 +80,8 @@ class LogStore(Protocol):
         """The files right below ``directory`` whose names are >= ``start``, in the order of their names."""
         ...
 
-    def list_all(self, directory: str = "") -> Iterator[FileStatus]:
-        """Every file below ``directory``, at any depth, in no order; hidden ones too."""
+    def list_all(self, directory: str = "", start: str = "") -> Iterator[FileStatus]:
+        """Every file below ``directory`` whose path there is >= ``start``, at any depth, in no order; hidden ones too."""
         ...
 
     def delete(self, paths: Iterable[str]) -> None:

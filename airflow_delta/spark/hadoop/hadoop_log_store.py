@@ -126,16 +126,19 @@ class HadoopLogStore:
         for entry in sorted(files, key=lambda file: file.name):
             yield FileStatus(f"{prefix}{entry.name}", entry.size, entry.modification_time)
 
-    def list_all(self, directory: str = "") -> Iterator[FileStatus]:
-        """Every file below ``directory``; one call of the JVM for each directory."""
+    def list_all(self, directory: str = "", start: str = "") -> Iterator[FileStatus]:
+        """Every file below ``directory`` from ``start`` on; one call of the JVM for each directory."""
         pending = [directory.rstrip("/")]
+        first = f"{pending[0]}/{start}" if pending[0] and start else start
         while pending:
             parent = pending.pop()
             for entry in self._list(parent):
                 path = f"{parent}/{entry.name}" if parent else entry.name
+                if path < first[: len(path)]:  # and so is all below it
+                    continue
                 if entry.is_directory:
                     pending.append(path)
-                else:
+                elif path >= first:
                     yield FileStatus(path, entry.size, entry.modification_time)
 
     def delete(self, paths: Iterable[str]) -> None:

@@ -60,7 +60,9 @@ def jvm_scan(
             locate(path)
     uris = [file_uri(table.table_uri, path) for path in paths]
     try:
-        reader = _lister(spark, len(paths)).read.schema(to_spark(read)).options(**_READER_OPTIONS, **{READ_MARK: table.mark})
+        reader = (
+            listing_session(spark, len(paths)).read.schema(to_spark(read)).options(**_READER_OPTIONS, **{READ_MARK: table.mark})
+        )
         rows = in_session(analyzed(reader.parquet(*uris)), spark)
     except AnalysisException as error:
         raise _missing(table.table_uri, uris, error) from error
@@ -76,7 +78,7 @@ def jvm_scan(
     return rows.select(*(selected[name] for name in columns.names))
 
 
-def _lister(spark: SparkSession, files: int) -> SparkSession:
+def listing_session(spark: SparkSession, files: int) -> SparkSession:
     """The session in which Spark lists so many files: by default it starts a task for each of them."""
     if is_connect(spark) or files <= int(str(spark.conf.get(f"{_LISTING}.threshold"))):
         return spark

@@ -14,7 +14,7 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import FileSource, PythonSource, Source, SqlSource, TableSource
 from airflow_delta.spark.errors import SourceUnreadableError, first_line
 from airflow_delta.spark.hadoop.table_log import table_log, table_place
-from airflow_delta.spark.jvm import analyzed
+from airflow_delta.spark.jvm import Py4JJavaError, analyzed
 from airflow_delta.spark.statement.python_function import call_function
 from airflow_delta.spark.statement.query import QueryViews, TableAtVersion, query_rows
 
@@ -93,12 +93,12 @@ def _open_views(
 
 
 def _queried(query: str, views: QueryViews) -> DataFrame:
-    with _readable(query):
+    with readable(query):
         return query_rows(query, views)
 
 
 def _open_files(spark: SparkSession, source: FileSource) -> DataFrame:
-    with _readable(source.path):
+    with readable(source.path):
         reader = spark.read.format(source.format).options(**source.options)
         return analyzed((reader.schema(source.schema) if source.schema else reader).load(source.path))
 
@@ -118,9 +118,13 @@ def _at_version(spark: SparkSession, source: TableSource, target: Snapshot | Non
 
 
 @contextmanager
-def _readable(source: str) -> Iterator[None]:
+def readable(source: str) -> Iterator[None]:
     """Turn what Spark's analyzer refuses into our error."""
     try:
         yield
     except (AnalysisException, ParseException) as error:
         raise SourceUnreadableError(source=source, detail=first_line(error)) from error
+    except Py4JJavaError as error:
+        if "DATA_SOURCE_NOT_FOUND" not in str(error):
+            raise
+        raise SourceUnreadableError(source=source, detail="Spark does not have its format") from error

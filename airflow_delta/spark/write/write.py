@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Protocol
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
-from airflow_delta.core.actions import NO_CHANGES, Origin
+from airflow_delta.core.actions import NO_CHANGES, Origin, SetTransaction
 from airflow_delta.core.data_files.changed_rows import CHANGE_TYPE, INSERT
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import (
@@ -24,6 +25,8 @@ from airflow_delta.core.errors import (
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OperationResult, WriteMode, WriteStatement
+from airflow_delta.core.transaction.operation import Operation
+from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
 from airflow_delta.spark.constraints.identity import identity_tags, only_numbers_differ
 from airflow_delta.spark.constraints.violations import as_stored, example_of
 from airflow_delta.spark.io.row_cache import RowCache
@@ -48,12 +51,40 @@ from airflow_delta.spark.write.target import Target
 _OUTSIDE, _OUTSIDER = "__outside", "__outsider"
 
 
+class Load(Protocol):
+    """Rows that the table takes only once: its log remembers, in the commit that adds them, what they came from."""
+
+    @property
+    def operation(self) -> Operation:
+        """What the history shows."""
+        ...
+
+    @property
+    def observed(self) -> Mapping[str, Column]:
+        """Counts to be taken over the rows, by the names of their metrics."""
+        ...
+
+    @property
+    def metrics(self) -> Mapping[str, int]:
+        """More metrics of the commit."""
+        ...
+
+    def open(self, spark: SparkSession) -> OpenSource:
+        """The rows. Raises as ``open_source``."""
+        ...
+
+    def progress(self, transaction: OptimisticTransaction) -> SetTransaction:
+        """What the commit is to remember."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Write:
+class WriteRun:
     """What does not change while the statement runs.
 
     Attributes:
         areas: Ends the directory of staged rows with the attempt that staged them, or with the statement.
+        load: Gives the rows instead of the statement's source.
     """
 
     spark: SparkSession
@@ -61,10 +92,11 @@ class _Write:
     statement: WriteStatement
     origin: Origin
     areas: ExitStack
+    load: Load | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Staged:
+class StagedWrite:
     """The statement's rows, written; they are kept while attempts conflict.
 
     Attributes:
@@ -117,24 +149,28 @@ def write(
     if statement.user_metadata is not None:
         origin = replace(origin, user_metadata=statement.user_metadata)
     with ExitStack() as areas:
-        run = _Write(spark=spark, log=log, statement=statement, origin=origin, areas=areas)
-        steps = Steps(
-            name="WRITE",
-            read=lambda: log.refresh() if log.exists() else None,
-            prepare=partial(_stage, run),
-            attempt=partial(_commit, run),
-            after_conflict=partial(_after_conflict, statement.mode),
-            txn=statement.txn,
-        )
-        return retry_on_conflict(log, steps, origin=origin, start_version=start_version)
+        run = WriteRun(spark=spark, log=log, statement=statement, origin=origin, areas=areas)
+        return retry_on_conflict(log, write_steps(run), origin=origin, start_version=start_version)
 
 
-def _stage(run: _Write, snapshot: Snapshot | None, conflicts: Conflicts) -> _Staged:
+def write_steps(run: WriteRun) -> Steps[Snapshot | None, StagedWrite]:
+    """The steps of the statement."""
+    return Steps(
+        name="WRITE",
+        read=lambda: run.log.refresh() if run.log.exists() else None,
+        prepare=partial(_stage, run),
+        attempt=partial(_commit, run),
+        after_conflict=partial(_after_conflict, run.statement.mode),
+        txn=run.statement.txn,
+    )
+
+
+def _stage(run: WriteRun, snapshot: Snapshot | None, conflicts: Conflicts) -> StagedWrite:
     """Compute the rows for a version, write and check them."""
     run.areas.close()  # a source that reads the table's directory must not find what an earlier attempt has staged
     log, statement = run.log, run.statement
     reads = TargetReads(spark=run.spark, snapshot=snapshot, is_retry=bool(conflicts))
-    source = open_source(run.spark, statement.source, target=snapshot)
+    source = open_source(run.spark, statement.source, target=snapshot) if run.load is None else run.load.open(run.spark)
     reads.look_into(source.frame)
     target = Target.of(log, statement, snapshot, _columns(source.frame, log.table_uri))
     _check_range(run, target)
@@ -144,10 +180,12 @@ def _stage(run: _Write, snapshot: Snapshot | None, conflicts: Conflicts) -> _Sta
         staging = run.areas.enter_context(StagingArea(log.store))
         staged = _write_rows(run, target, rows.frame, staging)
     _check_expectations(run, target, staged, source, reads)
-    return _Staged(target=target, rows=staged, staging=staging, reads=reads, pins=source.pins)
+    return StagedWrite(target=target, rows=staged, staging=staging, reads=reads, pins=source.pins)
 
 
-def _after_conflict(mode: WriteMode, staged: _Staged, conflict: WriteConflict, newest: Snapshot | None) -> _Staged | None:
+def _after_conflict(
+    mode: WriteMode, staged: StagedWrite, conflict: WriteConflict, newest: Snapshot | None
+) -> StagedWrite | None:
     """The staged rows, where they are right for the newest version too; None where they have to be computed anew.
 
     That is where they were computed from the table itself, where a concurrent commit has given their numbers, and where one has
@@ -177,13 +215,13 @@ def _columns(frame: DataFrame, table: str) -> StructType:
         raise SchemaMismatchError(table=table, differences=(f"in the source: {error.detail}",)) from error
 
 
-def _check_range(run: _Write, target: Target) -> None:
+def _check_range(run: WriteRun, target: Target) -> None:
     """Return if the replaced range fits the table, before any row is computed."""
     if run.statement.replace_where is not None and target.snapshot is not None:
         range_of(run.spark, target.snapshot, run.statement.replace_where)
 
 
-def _write_rows(run: _Write, target: Target, frame: DataFrame, staging: StagingArea) -> StagedRows:
+def _write_rows(run: WriteRun, target: Target, frame: DataFrame, staging: StagingArea) -> StagedRows:
     """The rows in their files, each of them inside the range that it is to replace.
 
     Spark: ``DELTA_REPLACE_WHERE_MISMATCH``.
@@ -194,6 +232,7 @@ def _write_rows(run: _Write, target: Target, frame: DataFrame, staging: StagingA
     if where is not None:
         is_outside = outside(run.spark, target.schema, where, table=table)
         observed = {_OUTSIDE: F.count_if(is_outside), _OUTSIDER: example_of([is_outside], target.schema.names)}
+    observed |= dict(run.load.observed) if run.load else {}
     most_rows = rows_per_file(metadata, target.snapshot)
     staged = write_rows(rows, staging, metadata, observed=observed, rows_per_file=most_rows)
     log_step("Wrote %s rows into %s files (%s)", staged.rows, len(staged.adds), size_of(staged.adds))
@@ -203,13 +242,13 @@ def _write_rows(run: _Write, target: Target, frame: DataFrame, staging: StagingA
     return staged
 
 
-def _check_expectations(run: _Write, target: Target, staged: StagedRows, source: OpenSource, reads: TargetReads) -> None:
+def _check_expectations(run: WriteRun, target: Target, staged: StagedRows, source: OpenSource, reads: TargetReads) -> None:
     if run.statement.expect:
         files = read_files(run.spark, staged.adds.select(SCANNED_COLUMNS), TableFiles.to_be(run.log.store, target.metadata))
         check_expectations(run.spark, run.statement.expect, files, source.views, table=run.log.table_uri, reads=reads)
 
 
-def _commit(run: _Write, snapshot: Snapshot | None, staged: _Staged, conflicts: Conflicts) -> OperationResult:
+def _commit(run: WriteRun, snapshot: Snapshot | None, staged: StagedWrite, conflicts: Conflicts) -> OperationResult:
     """Plan what the staged rows replace in this version, and commit both."""
     del snapshot  # that of the target
     log, statement, target, rows = run.log, run.statement, staged.target, staged.rows
@@ -219,9 +258,13 @@ def _commit(run: _Write, snapshot: Snapshot | None, staged: _Staged, conflicts: 
         replaced = plan_replacement(run.spark, log, statement, transaction, new_files=rows.adds, staging=aside)
         metrics = metrics_of(statement, rows, replaced)
         operation = operation_of(statement, target)
+        if run.load is not None:
+            metrics |= {**run.load.metrics, **{name: rows.observed[name] for name in run.load.observed}}
+            operation = run.load.operation
         if statement.dry_run:
             return _dry_run_result(log, staged, operation.name, metrics)
         changes = _write_changes(run, target, rows, replaced, aside)
+        loaded = () if run.load is None else (run.load.progress(transaction),)
         staged.staging.keep()
         aside.keep()
         try:
@@ -229,7 +272,7 @@ def _commit(run: _Write, snapshot: Snapshot | None, staged: _Staged, conflicts: 
                 adds=pa.concat_tables([rows.adds, replaced.adds]),
                 removes=replaced.removes(log.clock()),
                 changes=changes,
-                transactions=progress(transaction, statement.txn, log.clock()),
+                transactions=(*progress(transaction, statement.txn, log.clock()), *loaded),
                 domains=target.domains,
                 operation=operation,
                 metrics=metrics,
@@ -246,7 +289,7 @@ def _commit(run: _Write, snapshot: Snapshot | None, staged: _Staged, conflicts: 
         return result_of(log.table_uri, commit, metrics, conflicts)
 
 
-def _write_changes(run: _Write, target: Target, rows: StagedRows, replaced: ReplacedFiles, aside: StagingArea) -> pa.Table:
+def _write_changes(run: WriteRun, target: Target, rows: StagedRows, replaced: ReplacedFiles, aside: StagingArea) -> pa.Table:
     """The change data files (``CHANGE_FILE``): if the replacement has any, the new rows need some too."""
     deleted = NO_CHANGES if replaced.rewritten is None else replaced.rewritten.changes
     if not len(deleted):
@@ -256,7 +299,7 @@ def _write_changes(run: _Write, target: Target, rows: StagedRows, replaced: Repl
     return pa.concat_tables([deleted, inserted])
 
 
-def _dry_run_result(log: DeltaLog, staged: _Staged, operation: str, metrics: Mapping[str, int]) -> OperationResult:
+def _dry_run_result(log: DeltaLog, staged: StagedWrite, operation: str, metrics: Mapping[str, int]) -> OperationResult:
     """The result of a dry run: the commit that it would make."""
     version = staged.target.read_version
     return OperationResult(

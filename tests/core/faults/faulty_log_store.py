@@ -80,8 +80,8 @@ class FaultyLogStore:
     def list_from(self, directory, start=""):
         return iter(self._operation("list", f"{directory} from {start}", lambda: list(self.store.list_from(directory, start))))
 
-    def list_all(self, directory=""):
-        return iter(self._operation("list all", directory, lambda: list(self.store.list_all(directory))))
+    def list_all(self, directory="", start=""):
+        return iter(self._operation("list all", directory, lambda: list(self.store.list_all(directory, start))))
 
     def delete(self, paths):
         """One after the other in no order: a failure leaves some deleted."""

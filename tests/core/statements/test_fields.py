@@ -44,6 +44,7 @@ REQUIRED: dict[str, Any] = {
     "update": {"table": "/t", "assignments": {"a": "1"}},
     "clone": {"table": "/t", "source": FEED},
     "write": {"table": "/t", "source": FEED},
+    "copy_into": {"table": "/t", "path": "/in", "format": "csv"},
     "restore": {"table": "/t", "version": 1},
     "pin": {"id": "a", "tables": ()},
     "add_columns": {"columns": "a INT"},

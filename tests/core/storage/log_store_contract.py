@@ -111,6 +111,11 @@ class LogStoreContract:
             store.write(name, b"x")
         assert sorted(file.path for file in store.list_all()) == ["a", "d/.hidden", "d/_e/f", "g/h/i"]
         assert sorted(file.path for file in store.list_all("d")) == ["d/.hidden", "d/_e/f"]
+        assert sorted(file.path for file in store.list_all(start="d/_")) == ["d/_e/f", "g/h/i"]
+        assert sorted(file.path for file in store.list_all(start="d/_e/f")) == ["d/_e/f", "g/h/i"]
+        assert sorted(file.path for file in store.list_all(start="d/_e/f0")) == ["g/h/i"]
+        assert sorted(file.path for file in store.list_all("d", start="_e")) == ["d/_e/f"]
+        assert sorted(file.path for file in store.list_all("d", start="_f")) == []
 
     def test_deleting_takes_many_and_does_not_mind_those_already_gone(self, store):
         store.write("a", b"x")

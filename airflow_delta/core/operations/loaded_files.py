@@ -1,0 +1,183 @@
+"""The files that COPY INTO has loaded into a table: which, and by which commit that is known.
+
+Names of loaded files would not fit into the log: a million of them in a ``txn`` or a metadata domain would go into each
+checkpoint, and the domain needs a table feature. So they lie in immutable Parquet files beside the table,
+``_airflow_delta/loaded/{number}.parquet``, and the commit that adds the rows names one of these in its ``txn`` action:
+
+* The number of a file is the ``version`` of the ``txn`` of the application ``APP_ID``: a generation in the upper 31 bits,
+  which counts the loads, and 32 random bits, so that two attempts at one generation never share a file. The file is written
+  before the commit, and counts only by the commit: rows and memory become visible in the same instant, or neither does.
+* A ``txn`` is part of every version of the protocol: every engine keeps it in checkpoints, and no log cleanup takes it away.
+  Two loads at once conflict by it (``application_progressed``).
+* Each file names the earlier ones that still count. Small ones are united when a new one is written, so that their number grows
+  with the logarithm of the loads. Whatever no newest commit names goes after a week: what killed loads have left, too.
+* The folder's name starts with an underscore: no engine takes it for data, and no vacuum touches it.
+
+RESTORE and time travel do not change what is remembered: Delta's RESTORE keeps ``txn`` actions as they are.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import secrets
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from airflow_delta.core.errors import LoadedFilesLostError, StorageAccessError
+from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.core.transaction.table_properties import transaction_retention
+
+APP_ID = "airflow-delta.copy_into"
+"""The application whose ``txn`` names the newest file."""
+
+LOADED_FOLDER = "_airflow_delta/loaded"
+
+LOADED_FILE = pa.schema(
+    [
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("size", pa.int64()),
+        pa.field("modification_time", pa.int64()),
+        pa.field("loaded_at", pa.int64()),
+    ]
+)
+"""A loaded file: its place (``Place`` as text), bytes, and milliseconds since the epoch of its last change and of the load."""
+
+KEPT_MILLISECONDS = 7 * 24 * 3_600_000
+"""How long a file stays that no newest commit names: loads that run may still read it, or be about to commit it."""
+
+_PARTS_KEY = b"airflow_delta.parts"
+_RANDOM_BITS = 32
+_MOST_PARTS = 1_000
+_MOST = 1 << 63
+_THREADS = 8
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LoadedPart:
+    """One of the Parquet files; ``files`` has the columns ``LOADED_FILE``."""
+
+    number: int
+    files: pa.Table
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LoadedFiles:
+    """What a version of the table remembers.
+
+    Attributes:
+        parts: Oldest first; the last one is named by the table's ``txn``.
+    """
+
+    parts: tuple[LoadedPart, ...] = ()
+
+    @property
+    def head(self) -> int | None:
+        """The version of the table's ``txn``; None where nothing was loaded yet."""
+        return self.parts[-1].number if self.parts else None
+
+    @cached_property
+    def files(self) -> pa.Table:
+        """All that were loaded, columns ``LOADED_FILE``; a file that was loaded again has several rows, the last one first."""
+        return pa.concat_tables([part.files for part in reversed(self.parts)]) if self.parts else LOADED_FILE.empty_table()
+
+    def positions(self, paths: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+        """For each path its row in ``files``, null where it was not loaded."""
+        return pc.index_in(paths, value_set=self.files["path"].combine_chunks())
+
+    def followed_by(self, files: pa.Table) -> tuple[LoadedPart, tuple[LoadedPart, ...]]:
+        """The part that a load of these files writes, and the earlier ones that it names: those much larger than itself."""
+        kept, united = list(self.parts), [files]
+        while kept and len(kept[-1].files) <= 2 * sum(map(len, united)):
+            united.append(kept.pop().files)
+        generation = 1 if self.head is None else 1 + (self.head >> _RANDOM_BITS)
+        number = generation << _RANDOM_BITS | secrets.randbits(_RANDOM_BITS)
+        rows = pa.concat_tables(united).sort_by([("path", "ascending"), ("loaded_at", "descending")])
+        return LoadedPart(number=number, files=rows), tuple(kept)
+
+
+def part_path(number: int) -> str:
+    """Where a part lies, below the table's root."""
+    return f"{LOADED_FOLDER}/{number:020d}.parquet"
+
+
+def read_loaded_files(store: LogStore, snapshot: Snapshot | None) -> LoadedFiles:
+    """What was loaded into the table up to this version; nothing, where there is no table yet.
+
+    Raises:
+        LoadedFilesLostError: A part is missing or unreadable, or the table may forget its ``txn``.
+    """
+    if snapshot is None:
+        return LoadedFiles()
+    if transaction_retention(snapshot.metadata.configuration) is not None:
+        detail = "delta.setTransactionRetentionDuration lets the table forget what was loaded; unset the property"
+        raise LoadedFilesLostError(table=snapshot.table_uri, detail=detail)
+    progress = snapshot.transactions.get(APP_ID)
+    if progress is None:
+        _check_not_forgotten(store)
+        return LoadedFiles()
+    newest, named = _read_part(store, progress.version)
+    with ThreadPoolExecutor(_THREADS) as readers:
+        earlier = readers.map(lambda number: _read_part(store, number)[0], named)
+        return LoadedFiles(parts=(*earlier, newest))
+
+
+def write_loaded_files(store: LogStore, loaded: LoadedFiles, files: pa.Table) -> LoadedFiles:
+    """Write the part that remembers these files (``LOADED_FILE``) too; it counts once a commit names its number.
+
+    Raises:
+        OSError: The storage does not answer.
+        StorageAccessError: It refuses.
+    """
+    part, named = loaded.followed_by(files)
+    numbers = [earlier.number for earlier in named]
+    table = part.files.cast(LOADED_FILE).replace_schema_metadata({_PARTS_KEY: json.dumps(numbers).encode()})
+    content = io.BytesIO()
+    pq.write_table(table, content, compression="zstd", use_dictionary=False, column_encoding={"path": "DELTA_BYTE_ARRAY"})
+    store.write_if_absent(part_path(part.number), content.getvalue())
+    return LoadedFiles(parts=(*named, part))
+
+
+def sweep_loaded_files(store: LogStore, keep: Iterable[LoadedFiles], now: int) -> None:
+    """Delete the parts that neither of these name and that are older than ``KEPT_MILLISECONDS``. Never raises for a storage."""
+    kept = {part_path(part.number) for loaded in keep for part in loaded.parts}
+    try:
+        found = [status for status in store.list_from(LOADED_FOLDER) if status.path not in kept]
+        store.delete([status.path for status in found if status.modification_time < now - KEPT_MILLISECONDS])
+    except (OSError, StorageAccessError) as error:
+        _logger.warning("%s: parts of %s that nothing names were left: %s", store.table_uri, LOADED_FOLDER, error)
+
+
+def _read_part(store: LogStore, number: int) -> tuple[LoadedPart, tuple[int, ...]]:
+    """A part, and the numbers of the earlier ones that it names."""
+    try:
+        with store.open_input(part_path(number)) as stream, pq.ParquetFile(stream) as file:
+            named = json.loads((file.schema_arrow.metadata or {}).get(_PARTS_KEY, b"[]"))
+            files = file.read(LOADED_FILE.names).replace_schema_metadata(None).cast(LOADED_FILE)
+    except FileNotFoundError:
+        raise LoadedFilesLostError(table=store.table_uri, detail=f"{part_path(number)} is missing") from None
+    except (pa.ArrowException, ValueError, KeyError) as error:
+        detail = f"{part_path(number)} cannot be read: {error!s:.200}"
+        raise LoadedFilesLostError(table=store.table_uri, detail=detail) from error
+    is_list = isinstance(named, list) and len(named) <= _MOST_PARTS
+    if not is_list or not all(type(part) is int and 0 <= part < _MOST for part in named):
+        raise LoadedFilesLostError(table=store.table_uri, detail=f"{part_path(number)} names no list of parts")
+    return LoadedPart(number=number, files=files), tuple(named)
+
+
+def _check_not_forgotten(store: LogStore) -> None:
+    """Return unless a part is there that only a second load can have written, although the log names none."""
+    newest = max((status.path for status in store.list_from(LOADED_FOLDER)), default="")
+    number = newest.rsplit("/", 1)[-1].removesuffix(".parquet")
+    if number.isdecimal() and int(number) >> _RANDOM_BITS > 1:
+        detail = f"the log names none of the parts in {LOADED_FOLDER}, of which {newest} is the newest"
+        raise LoadedFilesLostError(table=store.table_uri, detail=detail)

@@ -1,0 +1,162 @@
+"""The files below a path that a table has not loaded yet: one listing, and a join in Arrow."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_delta.core.operations.loaded_files import LOADED_FILE, LoadedFiles
+from airflow_delta.core.operations.vacuum_candidates import list_files_below_root
+from airflow_delta.core.storage.log_store import LogStore
+
+_HIDDEN = r"(^|/)(\.|_[^=/]*(/|$))|\._COPYING_$"
+"""As Spark has it: names that begin with a dot or an underscore (but ``_column=value``), and copies under way."""
+
+_PARTITIONED = r"^[^/=]+=[^/]*/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileChoice:
+    """Which files are wanted.
+
+    Attributes:
+        pattern: Glob of their paths, or of their names where it has no slash; None is every one.
+        changed_before: Milliseconds since the epoch: files that changed later wait.
+        max_files: Most files, oldest first.
+        max_bytes: Most bytes, likewise; at least one file.
+        look_back: How many of the last known paths are listed again; None lists everything.
+        reload: Whether known files are wanted too.
+    """
+
+    pattern: str | None = None
+    changed_before: int | None = None
+    max_files: int | None = None
+    max_bytes: int | None = None
+    look_back: int | None = None
+    reload: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NewFiles:
+    """What one look found.
+
+    Attributes:
+        root: The place of the folder, as loaded files are named.
+        files: The files to load, columns ``LISTED_FILE``, below the folder.
+        known: Files that were found and loaded before.
+        changed: How many of these have another size or time than when they were loaded.
+        waiting: New files that are left for a later load.
+    """
+
+    root: str
+    files: pa.Table
+    known: int
+    changed: int
+    waiting: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the files to load."""
+        return int(pc.sum(self.files["size"], min_count=0).as_py())
+
+    @property
+    def places(self) -> pa.ChunkedArray:
+        """The files to load, as loaded files are named."""
+        return _places(self.root, self.files)
+
+    @property
+    def are_partitioned(self) -> bool:
+        """Whether each of them lies in a folder ``column=value``."""
+        return len(self.files) > 0 and bool(pc.all(pc.match_substring_regex(self.files["path"], _PARTITIONED)).as_py())
+
+    def loaded_at(self, now: int) -> pa.Table:
+        """The files to load as they are remembered, ``LOADED_FILE``."""
+        times = pa.repeat(pa.scalar(now, pa.int64()), len(self.files))
+        columns = [self.places, self.files["size"], self.files["modification_time"], times]
+        return pa.table(columns, schema=LOADED_FILE)
+
+
+def find_new_files(source: LogStore, root: str, loaded: LoadedFiles, choice: FileChoice) -> NewFiles:
+    """Look for files that were not loaded before.
+
+    Args:
+        source: The folder.
+        root: Its place, as loaded files are named.
+        loaded: What the table remembers.
+        choice: Which files are wanted.
+
+    Raises:
+        OSError: The storage does not answer.
+    """
+    start = "" if choice.look_back is None else _start(root, loaded, choice.look_back)
+    found = list_files_below_root(source, start)
+    found = found.filter(pc.invert(pc.match_substring_regex(found["path"], _HIDDEN)))
+    if choice.pattern is not None:
+        found = found.filter(pc.match_substring_regex(found["path"], glob_regex(choice.pattern)))
+    positions = loaded.positions(_places(root, found))
+    is_known = pc.is_valid(positions)
+    remembered = loaded.files.select(["size", "modification_time"]).take(positions.filter(is_known))
+    known = found.filter(is_known)
+    is_same = pc.and_(
+        pc.equal(known["size"], remembered["size"]), pc.equal(known["modification_time"], remembered["modification_time"])
+    )
+    wanted = found if choice.reload else found.filter(pc.invert(is_known))
+    chosen = _limited(wanted, choice)
+    changed = len(known) - int(pc.sum(is_same, min_count=0).as_py())
+    return NewFiles(root=root, files=chosen, known=len(known), changed=changed, waiting=len(wanted) - len(chosen))
+
+
+def glob_regex(pattern: str) -> str:
+    """The regular expression (RE2) of a glob: ``*`` and ``?`` within a name, ``**`` over folders, ``[...]`` and ``{a,b}``."""
+    tokens = re.findall(r"\*\*/|\*\*|\[!?\]?[^\]]*\]|\{[^{}]*\}|.", pattern, re.DOTALL)
+    body = "".join(map(_token_regex, tokens))
+    return f"(?s)^{body}$" if "/" in pattern else f"(?s)(^|/){body}$"
+
+
+def _token_regex(token: str) -> str:
+    match token:
+        case "**/":
+            return "(.*/)?"
+        case "**":
+            return ".*"
+        case "*":
+            return "[^/]*"
+        case "?":
+            return "[^/]"
+    if token[0] == "[" and len(token) > 1:
+        negated = token.startswith("[!")
+        members = re.sub(r"([\\\[\]^])", r"\\\1", token[2 if negated else 1 : -1])
+        return f"[{'^/' if negated else ''}{members}]"
+    if token[0] == "{" and len(token) > 1:
+        return f"({'|'.join(''.join(map(_token_regex, part)) for part in token[1:-1].split(','))})"
+    return re.escape(token) if token.isascii() else token
+
+
+def _places(root: str, files: pa.Table) -> pa.ChunkedArray:
+    return pc.binary_join_element_wise(root.rstrip("/"), files["path"], "/")
+
+
+def _start(root: str, loaded: LoadedFiles, look_back: int) -> str:
+    """The path below the folder at which the last known ones begin."""
+    prefix = f"{root.rstrip('/')}/"
+    known = loaded.files.select(["path"])
+    known = known.filter(pc.starts_with(known["path"], prefix))
+    last = pc.select_k_unstable(known, look_back, [("path", "descending")])
+    return pc.min(known["path"].take(last)).as_py().removeprefix(prefix) if len(last) else ""
+
+
+def _limited(files: pa.Table, choice: FileChoice) -> pa.Table:
+    """The oldest of the files, as many as are allowed."""
+    if choice.changed_before is not None:
+        files = files.filter(pc.less_equal(files["modification_time"], choice.changed_before))
+    if choice.max_files is None and choice.max_bytes is None:
+        return files
+    files = files.sort_by([("modification_time", "ascending"), ("path", "ascending")])
+    most = len(files) if choice.max_files is None else min(choice.max_files, len(files))
+    if choice.max_bytes is not None and len(files):
+        fitting = pc.sum(pc.less_equal(pc.cumulative_sum(files["size"]), choice.max_bytes)).as_py()
+        most = min(most, max(1, fitting))
+    return files.slice(0, most)

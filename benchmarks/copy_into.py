@@ -1,0 +1,112 @@
+"""The look of COPY INTO for new files, where a million are known: what a table remembers, the listing, and the join.
+
+    python -m benchmarks.copy_into [--files 1000000] [--new 1000] [--look-back 10000]
+
+The files are real ones (empty, in folders of a thousand) on the local disk; the table remembers all but the new ones, as loads
+of a thousand files have left it. Printed are seconds, CPU seconds and megabytes at most of the whole look: with a listing of
+everything, and from the last known files on; and of its parts. Needs no Spark.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pyarrow as pa
+
+from airflow_delta.core.actions import SetTransaction
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.operations.loaded_files import (
+    APP_ID,
+    LOADED_FILE,
+    LoadedFiles,
+    read_loaded_files,
+    write_loaded_files,
+)
+from airflow_delta.core.operations.new_files import FileChoice, NewFiles, find_new_files
+from airflow_delta.core.operations.vacuum_candidates import list_files_below_root
+from airflow_delta.core.schema.schema_json import parse_schema
+from airflow_delta.core.storage.local_log_store import LocalLogStore
+from airflow_delta.core.storage.place import Place
+from airflow_delta.core.table_changes import NewTable
+from airflow_delta.core.transaction.operation import Operation
+from benchmarks.process_tree import Meter
+
+FOLDER = 1_000
+SCHEMA = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}'
+
+Found = TypeVar("Found")
+
+
+def make_files(root: Path, files: int) -> None:
+    """Empty files in folders whose names ascend with the hours."""
+    for start in range(0, files, FOLDER):
+        folder = root / f"2026/{start // FOLDER:06d}"
+        folder.mkdir(parents=True)
+        for number in range(start, min(start + FOLDER, files)):
+            (folder / f"part-{number:09d}-0a1b2c3d-4e5f-6789-abcd-ef0123456789.csv").touch()
+
+
+def remember(log: DeltaLog, known: pa.Table) -> int:
+    """Load the files, a thousand at a time, as far as the memory is concerned; the number of its parts."""
+    loaded = LoadedFiles()
+    for start in range(0, len(known), FOLDER):
+        loaded = write_loaded_files(log.store, loaded, known.slice(start, FOLDER))
+    if loaded.head is not None:
+        transaction = log.start_transaction()
+        transaction.commit(
+            transactions=[SetTransaction(app_id=APP_ID, version=loaded.head)],
+            operation=Operation(name="COPY INTO", parameters={}),
+        )
+    return len(loaded.parts)
+
+
+def measured(name: str, work: Callable[[], Found]) -> Found:
+    """Print one line."""
+    with Meter() as meter:
+        found = work()
+    print(f"{name:44} {meter.seconds:7.2f} s {meter.cpu:7.2f} s CPU {meter.peak / 1e6:7.0f} MB")
+    return found
+
+
+def main() -> None:
+    """Make table and files, and look."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--files", type=int, default=1_000_000)
+    parser.add_argument("--new", type=int, default=1_000)
+    parser.add_argument("--look-back", type=int, default=10_000)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        source = Path(directory) / "in"
+        make_files(source, arguments.files)
+        store = LocalLogStore(str(source))
+        place = Place.from_uri(str(source))
+        root = f"{place.volume}{place.path}"
+        log = DeltaLog.for_table(f"{directory}/table")
+        log.create(NewTable(schema=parse_schema(SCHEMA)))
+        everything = list_files_below_root(store).sort_by("path")
+        found = NewFiles(root=root, files=everything, known=0, changed=0, waiting=0).loaded_at(0)
+        parts = remember(log, found.slice(0, arguments.files - arguments.new).cast(LOADED_FILE))
+        size = sum(status.size for status in log.store.list_all("_airflow_delta"))
+        del everything, found
+        print(f"{arguments.files - arguments.new:,} known files in {parts} parts; {size / 1e6:.1f} MB with what is to be swept")
+
+        def look(look_back: int | None = None) -> NewFiles:
+            snapshot = DeltaLog.for_table(log.table_uri).snapshot()
+            return find_new_files(store, root, read_loaded_files(log.store, snapshot), FileChoice(look_back=look_back))
+
+        for _ in range(3):
+            whole = measured("the look, everything listed", look)
+            late = measured(f"the look, from the last {arguments.look_back:,} on", lambda: look(arguments.look_back))
+            assert len(whole.files) == len(late.files) == arguments.new
+        loaded = measured("  what is remembered", lambda: read_loaded_files(log.store, log.refresh()))
+        listed = measured("  the listing of everything", lambda: list_files_below_root(store))
+        places = NewFiles(root=root, files=listed, known=0, changed=0, waiting=0).places
+        measured("  the join", lambda: loaded.positions(places))
+
+
+if __name__ == "__main__":
+    main()

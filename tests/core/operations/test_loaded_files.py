@@ -1,0 +1,153 @@
+"""What a table remembers of the files that were loaded: it counts by the commit alone, and outlives checkpoints and vacuums."""
+
+import deltalake
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from airflow_delta.core.actions import SetTransaction
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import LoadedFilesLostError
+from airflow_delta.core.operations.loaded_files import (
+    APP_ID,
+    KEPT_MILLISECONDS,
+    LOADED_FILE,
+    LOADED_FOLDER,
+    LoadedFiles,
+    part_path,
+    read_loaded_files,
+    sweep_loaded_files,
+    write_loaded_files,
+)
+from airflow_delta.core.schema.schema_json import parse_schema
+from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
+from airflow_delta.core.table_changes import NewTable
+from airflow_delta.core.transaction.operation import Operation
+
+SCHEMA = parse_schema('{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}')
+
+
+def rows(*names, time=1):
+    count = len(names)
+    columns = [[f"file:/in/{name}" for name in names], [10] * count, [time] * count, [time] * count]
+    return pa.table([pa.array(values, field.type) for values, field in zip(columns, LOADED_FILE, strict=True)], LOADED_FILE)
+
+
+def remember(log, loaded, *names):
+    """A commit that names what is written."""
+    transaction = log.start_transaction()
+    transaction.transaction_version(APP_ID)
+    after = write_loaded_files(log.store, loaded, rows(*names))
+    transaction.commit(
+        transactions=[SetTransaction(app_id=APP_ID, version=after.head)], operation=Operation(name="COPY INTO", parameters={})
+    )
+    return after
+
+
+def names_of(loaded):
+    return sorted(path.removeprefix("file:/in/") for path in loaded.files["path"].to_pylist())
+
+
+@pytest.fixture
+def log(tmp_path):
+    log = DeltaLog.for_table(str(tmp_path / "table"))
+    log.create(NewTable(schema=SCHEMA))
+    return log
+
+
+def test_files_count_from_the_commit_that_names_them_and_not_before(log):
+    first = remember(log, LoadedFiles(), "a", "b")
+    write_loaded_files(log.store, first, rows("never committed"))
+    found = read_loaded_files(log.store, log.refresh())
+    assert (names_of(found), found.head) == (["a", "b"], first.head)
+
+
+def test_a_table_that_is_not_there_yet_remembers_nothing(log):
+    assert len(read_loaded_files(log.store, None).files) == 0
+    assert read_loaded_files(log.store, log.refresh()).head is None
+
+
+def test_two_attempts_at_one_load_never_share_a_file(log):
+    first = remember(log, LoadedFiles(), "a")
+    ours, theirs = (write_loaded_files(log.store, first, rows(name)) for name in ("b", "c"))
+    assert ours.head != theirs.head
+    assert min(ours.head, theirs.head) > first.head  # the number of an application grows
+
+
+def test_it_survives_checkpoints_log_cleanup_and_vacuum_of_another_engine(log, tmp_path):
+    remember(log, LoadedFiles(), "a")
+    log.checkpoint()
+    for version in (0, 1):
+        (tmp_path / "table" / "_delta_log" / f"{version:020d}.json").unlink()
+    other = deltalake.DeltaTable(str(tmp_path / "table"))
+    other.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True)
+    other.create_checkpoint()
+    assert other.transaction_version(APP_ID) > 0
+    fresh = DeltaLog.for_table(str(tmp_path / "table"))
+    log.vacuum(retention_hours=0, dry_run=False, enforce_retention=False)
+    assert names_of(read_loaded_files(fresh.store, fresh.snapshot())) == ["a"]
+
+
+def test_restore_does_not_change_what_was_loaded(log):
+    remember(log, LoadedFiles(), "a")
+    before = read_loaded_files(log.store, log.refresh())
+    remember(log, before, "b")
+    log.restore(version=1)
+    assert names_of(read_loaded_files(log.store, log.refresh())) == ["a", "b"]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=40))
+def test_every_file_is_remembered_in_a_few_parts(sizes):
+    store, loaded, expected = InMemoryLogStore(), LoadedFiles(), []
+    for load, size in enumerate(sizes):
+        names = [f"{load}-{number}" for number in range(size)]
+        expected += names
+        loaded = write_loaded_files(store, loaded, rows(*names))
+    assert names_of(loaded) == sorted(expected)
+    assert len(loaded.parts) <= 2 + sum(sizes).bit_length()
+    assert [len(part.files) for part in loaded.parts] == sorted((len(part.files) for part in loaded.parts), reverse=True)
+
+
+def test_a_file_that_was_loaded_again_is_found_as_it_was_last(log):
+    first = write_loaded_files(log.store, LoadedFiles(), rows("a", time=1))
+    for again in (write_loaded_files(log.store, first, rows("a", time=2)), LoadedFiles(parts=(*first.parts, *first.parts))):
+        (position,) = again.positions(pa.chunked_array([["file:/in/a"]])).to_pylist()
+        assert again.files["loaded_at"][position].as_py() == max(again.files["loaded_at"].to_pylist())
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no Parquet"])
+def test_a_part_that_is_lost_ends_the_load_instead_of_doubling_rows(log, content):
+    first = remember(log, LoadedFiles(), "a")
+    log.store.delete([part_path(first.head)])
+    if content is not None:
+        log.store.write(part_path(first.head), content)
+    with pytest.raises(LoadedFilesLostError, match="reload=True"):
+        read_loaded_files(log.store, log.refresh())
+
+
+def test_a_log_that_forgot_its_loads_is_noticed(log, tmp_path):
+    remember(log, remember(log, LoadedFiles(), "a"), "b")
+    again = DeltaLog.for_table(str(tmp_path / "table"))
+    for commit in (tmp_path / "table" / "_delta_log").iterdir():
+        commit.unlink()
+    again.create(NewTable(schema=SCHEMA))
+    with pytest.raises(LoadedFilesLostError, match="the log names none"):
+        read_loaded_files(again.store, again.snapshot())
+
+
+def test_a_table_that_may_forget_is_refused(log):
+    log.alter().set_properties({"delta.setTransactionRetentionDuration": "interval 1 day"})
+    with pytest.raises(LoadedFilesLostError, match="setTransactionRetentionDuration"):
+        read_loaded_files(log.store, log.refresh())
+
+
+def test_what_no_commit_names_goes_after_a_week(log):
+    first = remember(log, LoadedFiles(), "a")
+    killed = write_loaded_files(log.store, first, rows("killed"))
+    time = log.store.status(part_path(killed.head)).modification_time
+    sweep_loaded_files(log.store, [first], time + KEPT_MILLISECONDS)
+    assert len(list(log.store.list_from(LOADED_FOLDER))) == 2
+    sweep_loaded_files(log.store, [first], time + KEPT_MILLISECONDS + 60_000)
+    assert [status.path for status in log.store.list_from(LOADED_FOLDER)] == [part_path(first.head)]
