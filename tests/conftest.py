@@ -2,7 +2,6 @@
 
 # ruff: noqa: PLC0415 - Airflow reads its home and its settings when it is imported, so it is imported late
 
-import gc
 import os
 import shutil
 import sys
@@ -89,10 +88,6 @@ def airflow_database():
     from airflow.utils.db import initdb
     from airflow.utils.session import create_session
 
-    from tests.airflow_versions import AIRFLOW
-
-    if AIRFLOW == (3, 0):
-        gc.disable()  # its `dag.test()` waits for ever once the collector takes a task of its API's loop that nothing refers to
     initdb()
     with create_session() as session:
         session.merge(DagBundleModel(name="tests"))
