@@ -1,12 +1,24 @@
 """A retry finds its token; a cleared task and a changed statement do not."""
 
+from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
+from airflow_delta.core.actions import Origin
+from airflow_delta.core.committed import version_before
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import TableNotFoundError
+from airflow_delta.core.statements import CreateStatement, SequenceStatement
 from airflow_delta.hooks.airflow_features import NEVER_EXPIRE
 from airflow_delta.hooks.task_token import STATE_KEY, TokenScopedStore, derived_token, task_token
+from airflow_delta.jobs.core_statements import execute_in_core
+from airflow_delta.jobs.runner import Backend
+from airflow_delta.jobs.spec import statement_digest
 
 
 class DictStore(dict):
@@ -85,10 +97,14 @@ RUN_AFTER = datetime(2013, 1, 2, tzinfo=UTC)
 STARTED = datetime(2013, 1, 2, 3, tzinfo=UTC)
 
 
-def derived(*, try_number=1, digest="statement", on_clear="rerun", started=STARTED, **of_ti):
+def task_context(*, try_number=1, started=STARTED, **of_ti):
     named = {"dag_id": "daily", "task_id": "load", "run_id": "run", "map_index": -1, "max_tries": 2} | of_ti
     dag_run = SimpleNamespace(run_after=RUN_AFTER, start_date=started)
-    context = {"ti": SimpleNamespace(try_number=try_number, **named), "dag_run": dag_run}
+    return {"ti": SimpleNamespace(try_number=try_number, **named), "dag_run": dag_run}
+
+
+def derived(*, digest="statement", on_clear="rerun", **of_run):
+    context = task_context(**of_run)
     return derived_token(context, digest=digest, on_clear=on_clear, head=lambda: 7, version_before=lambda time: time)
 
 
@@ -124,3 +140,49 @@ def test_with_reuse_a_derived_token_stays_when_the_task_is_cleared():
 def test_a_retry_searches_from_where_no_try_can_have_committed_before():
     assert derived(try_number=2).start_version == STARTED.timestamp() * 1_000
     assert derived(try_number=2, started=None).start_version == RUN_AFTER.timestamp() * 1_000
+
+
+class Tables:
+    """Two tables, and a task that empties one after the other, as a sequence with a derived token."""
+
+    def __init__(self, folder):
+        self.started = datetime.now(tz=UTC)
+        self.logs = {name: DeltaLog.for_table(str(folder / name)) for name in ("a", "b")}
+        for log in self.logs.values():
+            write_deltalake(log.table_uri, pa.table({"id": [1]}))
+        statements = {
+            name: CreateStatement(table=log.table_uri, columns={"id": "BIGINT"}, mode="replace")
+            for name, log in self.logs.items()
+        }
+        self.statement = SequenceStatement(statements=tuple(statements.values()), names=tuple(statements))
+
+    def run(self, *, fails_before=None, **of_ti):
+        """Run a try of the task; the versions that the tables have then."""
+        log = self.logs["a"]
+        token = derived_token(
+            task_context(started=self.started, **of_ti),
+            digest=statement_digest(self.statement),
+            on_clear="rerun",
+            head=lambda: log.refresh().version,
+            version_before=partial(version_before, log),
+        )
+
+        def execute(of_table, statement, origin, start_version):
+            if origin.record["statement"] == fails_before:
+                raise TableNotFoundError(table=statement.table)
+            return execute_in_core(of_table, statement, origin=origin, start_version=start_version)
+
+        backend = Backend(execute=execute, earliest_commit_time=round(1_000 * self.started.timestamp()))
+        with suppress(TableNotFoundError):
+            origin = Origin(token=token.token, record={})
+            execute_in_core(log, self.statement, origin=origin, start_version=token.start_version, backend=backend)
+        return tuple(log.refresh().version for log in self.logs.values())
+
+
+def test_a_sequence_with_a_derived_token_goes_on_behind_its_last_commit_and_runs_again_only_for_another_task_run(tmp_path):
+    tables = Tables(tmp_path)
+    assert tables.run(fails_before="b") == (1, 0)
+    assert tables.run(try_number=2) == (1, 1)
+    assert tables.run(try_number=3) == (1, 1)  # whose result was lost
+    assert tables.run(try_number=4, max_tries=5) == (2, 2)  # cleared
+    assert tables.run(run_id="next") == (3, 3)
