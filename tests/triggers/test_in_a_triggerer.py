@@ -85,7 +85,7 @@ class Airflow:
         return [json.loads(file.read_text())["values"][STATE_KEY]["version"] for file in files]
 
 
-def wait_until(condition, seconds=120):
+def wait_until(condition, seconds=600):  # on a machine that has much else to do
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
