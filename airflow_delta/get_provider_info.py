@@ -70,6 +70,7 @@ def get_provider_info() -> dict[str, Any]:
                     "airflow_delta.operators.new_commits",
                     "airflow_delta.operators.optimize",
                     "airflow_delta.operators.pin",
+                    "airflow_delta.operators.publish",
                     "airflow_delta.operators.python",
                     "airflow_delta.operators.reorg",
                     "airflow_delta.operators.restore",

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from airflow_delta.core.actions import CommitInfo
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.errors import TimestampOutOfRangeError, VersionNotFoundError
+from airflow_delta.core.errors import StagedCommitNotFoundError, TimestampOutOfRangeError, VersionNotFoundError
 from airflow_delta.core.foreign_values import json_value, natural_number, printable
 from airflow_delta.core.log.log_segment import list_log
+from airflow_delta.core.operations.staged_folder import described, load, staged_id
 from airflow_delta.core.statements import OperationResult
+from airflow_delta.core.statements.publish import STAGED_KEY, StagedHandle
 from airflow_delta.core.statements.result import NO_TABLE
 from airflow_delta.core.transaction.commit_result import CommitResult
 
@@ -42,6 +45,23 @@ def committed_result(log: DeltaLog, token: str, start_version: int | None) -> Op
     if entry is None or entry.commit_info is None:
         return None
     return result_of_commit(log.table_uri, entry.version, entry.commit_info, already_committed=True)
+
+
+def staged_result(log: DeltaLog, token: str) -> OperationResult | None:
+    """The result of what the task with this token has staged; None where it has staged nothing.
+
+    Raises:
+        StagedCommitDamagedError: Its document cannot be read.
+    """
+    try:
+        staged, content = load(log.store, StagedHandle(table=log.table_uri, id=staged_id(token)))
+    except StagedCommitNotFoundError:
+        return None
+    info = staged.actions.commit_info or CommitInfo(timestamp=staged.created, operation="UNKNOWN")
+    result = result_of_commit(log.table_uri, staged.base_version, info, already_committed=False)
+    read_version = NO_TABLE if info.read_version is None else info.read_version
+    details = {STAGED_KEY: described(log.table_uri, staged, content)}
+    return replace(result, version=read_version, read_version=read_version, committed=False, details=details)
 
 
 def version_before(log: DeltaLog, time: int) -> int | None:

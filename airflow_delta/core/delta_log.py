@@ -278,18 +278,18 @@ class DeltaLog:
         log._stage = partial(stage, log, id or uuid4().hex)
         return log
 
-    def staged(self, handle: Mapping[str, Any]) -> DeltaLog:
+    def staged(self, handle: Mapping[str, Any] | StagedHandle) -> DeltaLog:
         """The table to be read as it will be once this is published: its newest version is the staged one.
 
         What others have committed since it was staged is not in it. Errors: ``operations.staging.staged_store``.
         """
         return DeltaLog(staged_store(self, StagedHandle.of(handle)), clock=self.clock, backoff=self.backoff)
 
-    def publish(self, handle: Mapping[str, Any], *, origin: Origin | None = None) -> CommitResult:
+    def publish(self, handle: Mapping[str, Any] | StagedHandle, *, origin: Origin | None = None) -> CommitResult:
         """Commit what is staged, once. Errors: ``operations.staging.plan_publication`` and ``Publication.commit``."""
         return plan_publication(self, StagedHandle.of(handle), origin or Origin()).commit()
 
-    def discard(self, handle: Mapping[str, Any], *, origin: Origin | None = None) -> int:
+    def discard(self, handle: Mapping[str, Any] | StagedHandle, *, origin: Origin | None = None) -> int:
         """Drop what is staged; the number of files deleted. Errors: ``operations.staging.discard``."""
         return discard(self, StagedHandle.of(handle), origin or Origin())
 

@@ -17,12 +17,14 @@ from airflow_delta.core.statements import (
     CompactLogStatement,
     ConvertStatement,
     CreateStatement,
+    DiscardStatement,
     ExpectStatement,
     HealthStatement,
     MaintenanceStatement,
     ManifestStatement,
     OperationResult,
     PinStatement,
+    PublishStatement,
     RestoreStatement,
     SequenceStatement,
     Statement,
@@ -42,6 +44,7 @@ from airflow_delta.jobs.maintenance_statements import (
     write_manifests,
 )
 from airflow_delta.jobs.pin_statement import execute_pin
+from airflow_delta.jobs.publish_statements import execute_discard, execute_publish
 from airflow_delta.jobs.runner import Backend, Commits, Runner, StatementRun, runner
 from airflow_delta.jobs.table_statements import alter_table, clone_table, convert_table, create_table, restore_table
 
@@ -86,6 +89,16 @@ RUNNERS: Mapping[type, Runner] = dict(
         runner(
             PinStatement,
             lambda run, statement: execute_pin(statement, run.backend.open_table, run.origin),
+            commits="never",
+        ),
+        runner(
+            PublishStatement,
+            lambda run, statement: execute_publish(statement, run.backend.open_table, run.origin),
+            commits="in steps",
+        ),
+        runner(
+            DiscardStatement,
+            lambda run, statement: execute_discard(statement, run.backend.open_table, run.origin),
             commits="never",
         ),
         runner(

@@ -13,11 +13,13 @@ from pyspark.errors import AnalysisException, ParseException, PySparkException, 
 from pyspark.sql import SparkSession
 
 from airflow_delta.core.actions import Origin
-from airflow_delta.core.committed import committed_result, version_before
+from airflow_delta.core.committed import committed_result, staged_result, version_before
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.least_versions import check_pyarrow
+from airflow_delta.core.operations.staged_folder import staged_id
 from airflow_delta.core.statements import OperationResult, OptimizeStatement, PythonSource, Statement, TableStatement
+from airflow_delta.core.statements.publish import publishes_later
 from airflow_delta.core.storage.storage_failures import storage_failure
 from airflow_delta.jobs.core_statements import commits_of, execute_in_core
 from airflow_delta.jobs.errors import (
@@ -65,7 +67,7 @@ def run(spark: SparkSession, spec: JobSpec) -> ResultDocument:
 
 
 def execute(spark: SparkSession, log: DeltaLog, spec: JobSpec) -> OperationResult:
-    """Execute the statement, unless a commit with its token exists already.
+    """Execute the statement, unless a commit with its token exists already, or is staged.
 
     Args:
         spark: The session.
@@ -76,7 +78,13 @@ def execute(spark: SparkSession, log: DeltaLog, spec: JobSpec) -> OperationResul
         DeltaError: The statement failed. Nothing was committed then.
     """
     token = spec.origin.token
-    if token is not None and commits_of(spec.statement) == "once":
+    if publishes_later(spec.statement):
+        found = None if token is None else staged_result(log, token)
+        if found is not None:
+            _logger.info("This task has staged its commit; the statement is not run again")
+            return found
+        log = log.staging(None if token is None else staged_id(token))
+    elif token is not None and commits_of(spec.statement) == "once":
         found = committed_result(log, token, spec.start_version)
         if found is not None:
             _logger.info("Version %d holds the commit of this task; the statement is not run again", found.version)

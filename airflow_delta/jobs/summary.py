@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from airflow_delta.core.errors.conflict import run_of
 from airflow_delta.core.foreign_values import natural_number, printable
+from airflow_delta.core.statements.publish import STAGED_KEY
 from airflow_delta.jobs.result import ResultDocument
 
 _ROWS = {
@@ -38,6 +39,8 @@ _COUNTED = {
     "numExpectations": "expectations hold",
     "numStatements": "statements",
     "numCommits": "commits",
+    "numPublished": "published",
+    "numDiscarded": "discarded",
 }
 _LISTED = {"PIN": ("pins", "tables pinned"), "HEALTH": ("findings", "findings")}
 """Operations whose details are a list, with its name there."""
@@ -66,6 +69,8 @@ def summary(document: ResultDocument, *, seconds: float | None = None) -> str:
         parts.append(f"{len(result.details.get(name, ())):,} {word}")
     if result.conflicts:
         parts.append(f"{len(result.conflicts):,} concurrent commits met")
+    if STAGED_KEY in result.details:
+        parts.append("staged to be published later")
     if not parts:
         parts.append("nothing to do")
     if result.dry_run:

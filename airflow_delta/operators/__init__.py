@@ -18,6 +18,7 @@ from airflow_delta.core.statements import (
     CopyIntoStatement,
     CreateStatement,
     DeleteStatement,
+    DiscardStatement,
     DropColumns,
     DropConstraint,
     DropFeature,
@@ -36,6 +37,7 @@ from airflow_delta.core.statements import (
     NotMatchedInsert,
     OptimizeStatement,
     ProducedBy,
+    PublishStatement,
     PythonSource,
     RenameColumn,
     ReorgStatement,
@@ -72,6 +74,7 @@ from airflow_delta.operators.merge import DeltaMergeOperator
 from airflow_delta.operators.new_commits import DeltaNewCommitsOperator
 from airflow_delta.operators.optimize import DeltaOptimizeOperator
 from airflow_delta.operators.pin import DeltaPinOperator
+from airflow_delta.operators.publish import DeltaDiscardOperator, DeltaPublishOperator
 from airflow_delta.operators.python import DeltaPythonOperator
 from airflow_delta.operators.reorg import DeltaReorgOperator
 from airflow_delta.operators.restore import DeltaRestoreOperator
@@ -109,6 +112,7 @@ __all__ = [
     "DeltaCopyIntoOperator",
     "DeltaCreateOperator",
     "DeltaDeleteOperator",
+    "DeltaDiscardOperator",
     "DeltaExpectOperator",
     "DeltaJob",
     "DeltaJobOperator",
@@ -118,6 +122,7 @@ __all__ = [
     "DeltaNewCommitsOperator",
     "DeltaOptimizeOperator",
     "DeltaPinOperator",
+    "DeltaPublishOperator",
     "DeltaPythonOperator",
     "DeltaRecomputeStatisticsOperator",
     "DeltaReorgOperator",
@@ -129,6 +134,7 @@ __all__ = [
     "DeltaUpdateOperator",
     "DeltaVacuumOperator",
     "DeltaWriteOperator",
+    "DiscardStatement",
     "DropColumns",
     "DropConstraint",
     "DropFeature",
@@ -147,6 +153,7 @@ __all__ = [
     "NotMatchedInsert",
     "OptimizeStatement",
     "ProducedBy",
+    "PublishStatement",
     "PythonSource",
     "RenameColumn",
     "ReorgStatement",

@@ -15,6 +15,9 @@ from airflow_delta.core.statements import (
     ConvertStatement,
     CopyIntoStatement,
     CreateStatement,
+    DiscardStatement,
+    ExpectStatement,
+    PublishStatement,
     SequenceStatement,
     Statement,
     WriteStatement,
@@ -28,6 +31,8 @@ from airflow_delta.jobs.spec import statement_digest
 
 CREATE_TABLES = (WriteStatement, CopyIntoStatement, CreateStatement, CloneStatement, ConvertStatement)
 """Statements that may create the table."""
+
+_NEED_NO_TABLE = (*CREATE_TABLES, PublishStatement, DiscardStatement)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +71,8 @@ class Attempt:
             absolute(scratch, "driver and worker would resolve it against different working directories")
         head = visible_head(hook, resolved.table, scratch)
         first = resolved.statements[0] if isinstance(resolved, SequenceStatement) else resolved
-        if head == NO_TABLE and not isinstance(first, CREATE_TABLES):
+        is_of_staged = isinstance(first, ExpectStatement) and first.staged is not None
+        if head == NO_TABLE and not is_of_staged and not isinstance(first, _NEED_NO_TABLE):
             raise TableNotFoundError(table=resolved.table)
         return cls(statement=resolved, token=_token(hook, resolved, context, head, on_clear), head=head, scratch=scratch)
 

@@ -19,14 +19,22 @@ class DeltaExpectOperator(DeltaJobOperator):
         table: URI of the table's root (templated).
         expect: Conditions that each row must meet, or queries over the view ``staged``, which holds the rows (templated).
         where: Spark SQL over the table's columns: which rows (templated). Default: all.
+        staged: Check the table as it will be once this is published: the XCom ``delta_staged`` of a task (templated). Default:
+            the table as it is.
     """
 
     statement_type = ExpectStatement
     template_fields: Sequence[str] = (*DeltaJobOperator.template_fields, *argument_names(statement_type))
 
     def __init__(
-        self, *, expect: Sequence[Expectation | str] | Expectation | str, where: str | None = None, **kwargs: Any
+        self,
+        *,
+        expect: Sequence[Expectation | str] | Expectation | str,
+        where: str | None = None,
+        staged: Any = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.expect = expect
         self.where = where
+        self.staged = staged

@@ -19,6 +19,7 @@ from airflow_delta.core.foreign_values import printable, printable_lines
 from airflow_delta.core.statements import OperationResult, Statement
 from airflow_delta.core.statements.fields import is_template
 from airflow_delta.core.statements.json_form import is_statement_value, map_texts
+from airflow_delta.core.statements.publish import STAGED_KEY, publishes_later
 from airflow_delta.hooks.airflow_features import HAS_PARTITION_KEYS, check_feature
 from airflow_delta.hooks.checked_arguments import CheckedArguments, without_run
 from airflow_delta.hooks.conflict_report import report_conflicts
@@ -53,6 +54,10 @@ ENDINGS = {
     "late": "it took longer than execution_timeout",
 }
 """Outcomes that the triggerer may report instead of a document."""
+
+
+STAGED_XCOM = "delta_staged"
+"""Key of the XCom with the handle of what the task has staged; its ``id`` is None where there was nothing to commit."""
 
 
 class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
@@ -372,6 +377,8 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
         assert result is not None  # noqa: S101 - documents of errors are raised before
         for warning in result.warnings:
             self.log.warning("%s", printable(warning))
+        if STAGED_KEY in result.details or getattr(self, "publish", "now") == "later":
+            push_xcom(context, STAGED_XCOM, result.details.get(STAGED_KEY) or {"table": result.table, "id": None})
         best_effort = BestEffort(result.warnings)
         with best_effort.attempt("the XCom delta_version"):
             push_xcom(context, "delta_version", result.version)
@@ -391,14 +398,17 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
         return result
 
     def _find_commit(self, attempt: Attempt) -> ResultDocument | None:
-        """The commit that carries the task's token; None where there is none, or where the worker cannot read the table."""
-        from airflow_delta.core.committed import committed_result
+        """The commit that carries the task's token, or is staged; None where there is none, or the worker sees no table."""
+        from airflow_delta.core.committed import committed_result, staged_result
         from airflow_delta.jobs.table_stats import attach_table_stats
 
         if attempt.head is None:
             return None
         log = self.hook.delta_log(attempt.statement.table)
-        found = committed_result(log, attempt.token.token, attempt.token.start_version)
+        if publishes_later(attempt.statement):
+            found = staged_result(log, attempt.token.token)
+        else:
+            found = committed_result(log, attempt.token.token, attempt.token.start_version)
         return None if found is None else attach_table_stats(ResultDocument(outcome=found), log)
 
 

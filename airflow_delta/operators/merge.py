@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -62,6 +63,8 @@ class DeltaMergeOperator(DeltaJobOperator):
             by name (templated). In ``sql`` it is ``WITH SCHEMA EVOLUTION``.
         expect: Data-quality checks on the rows to be written, as Spark SQL (templated); if one fails, nothing is committed.
         dry_run: Plan, match and check, but commit nothing (templated).
+        publish: ``"later"`` stages the commit, to be made by ``DeltaPublishOperator``: its handle is the XCom ``delta_staged``,
+            and nobody sees the rows before (templated). Default: ``"now"``.
     """
 
     statement_type = MergeStatement
@@ -87,6 +90,7 @@ class DeltaMergeOperator(DeltaJobOperator):
         schema_evolution: bool | str = False,
         expect: Sequence[Expectation | str] | Expectation | str = (),
         dry_run: bool | str = False,
+        publish: str = "now",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -99,6 +103,7 @@ class DeltaMergeOperator(DeltaJobOperator):
         self.expect = expect
         self.schema_evolution = schema_evolution
         self.dry_run = dry_run
+        self.publish: Any = publish
 
     def check_arguments(self) -> None:
         """As of every operator; ``sql`` is parsed when the task runs, because DAG files do not wait for its parser."""
@@ -126,4 +131,4 @@ class DeltaMergeOperator(DeltaJobOperator):
             expect=self.expect,
             dry_run=self.dry_run,
         )
-        return statement
+        return replace(statement, publish=self.publish)

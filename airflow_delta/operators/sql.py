@@ -14,7 +14,7 @@ class DeltaSqlOperator(DeltaWrittenRowsOperator):
     """Write the result of a Spark SQL query into a Delta table, as one commit; the first write makes the table.
 
     Takes ``mode``, ``replace_where``, ``partition_by``, ``cluster_by``, ``merge_schema``, ``overwrite_schema``, ``expect``,
-    ``properties``, ``txn``, ``user_metadata`` and ``dry_run`` too, as ``DeltaWrittenRowsOperator`` describes them.
+    ``properties``, ``txn``, ``user_metadata``, ``dry_run`` and ``publish`` too, as ``DeltaWrittenRowsOperator`` describes them.
 
     Args:
         table: URI of the table's root (templated).

@@ -31,6 +31,8 @@ class DeltaWrittenRowsOperator(DeltaJobOperator):
             greater than the table's last one for that application commits nothing.
         user_metadata: Text that the commit carries for people (templated).
         dry_run: Check, but commit nothing (templated).
+        publish: ``"later"`` stages the commit, to be made by ``DeltaPublishOperator``: its handle is the XCom ``delta_staged``,
+            and nobody sees the rows before (templated). Default: ``"now"``.
     """
 
     statement_type = WriteStatement
@@ -50,6 +52,7 @@ class DeltaWrittenRowsOperator(DeltaJobOperator):
         txn: tuple[str, int | str] | None = None,
         user_metadata: str | None = None,
         dry_run: bool | str = False,
+        publish: str = "now",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -64,6 +67,7 @@ class DeltaWrittenRowsOperator(DeltaJobOperator):
         self.merge_schema = merge_schema
         self.overwrite_schema = overwrite_schema
         self.dry_run = dry_run
+        self.publish = publish
 
     @abstractmethod
     def rows(self) -> Source:

@@ -50,6 +50,7 @@ from airflow_delta.core.statements.maintenance import (
 from airflow_delta.core.statements.merge import MergeStatement
 from airflow_delta.core.statements.new_tables import CloneStatement, ConvertStatement, CreateMode, CreateStatement
 from airflow_delta.core.statements.pin import AsOf, PinnedTable, PinStatement, ProducedBy, Timestamp, Version
+from airflow_delta.core.statements.publish import DiscardStatement, PublishStatement
 from airflow_delta.core.statements.restore import RestoreStatement
 from airflow_delta.core.statements.result import OperationResult
 from airflow_delta.core.statements.row_statements import DeleteStatement, UpdateStatement
@@ -57,7 +58,7 @@ from airflow_delta.core.statements.sequence import SequenceStatement, TableState
 from airflow_delta.core.statements.sources import FileSource, PythonSource, Source, SqlSource, TableSource
 from airflow_delta.core.statements.write import WriteMode, WriteStatement
 
-Statement = TableStatement | PinStatement | SequenceStatement
+Statement = TableStatement | PinStatement | SequenceStatement | PublishStatement | DiscardStatement
 
 __all__ = [
     "UPSERT",
@@ -79,6 +80,7 @@ __all__ = [
     "CreateMode",
     "CreateStatement",
     "DeleteStatement",
+    "DiscardStatement",
     "DropColumns",
     "DropConstraint",
     "DropFeature",
@@ -100,6 +102,7 @@ __all__ = [
     "PinStatement",
     "PinnedTable",
     "ProducedBy",
+    "PublishStatement",
     "PythonSource",
     "RenameColumn",
     "ReorgStatement",

@@ -8,6 +8,7 @@ from typing import ClassVar
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.expectation import Expectation
 from airflow_delta.core.statements.fields import convert_fields
+from airflow_delta.core.statements.publish import StagedHandle, staged_handle
 from airflow_delta.core.statements.validation import expectations, require_text
 
 
@@ -19,16 +20,19 @@ class ExpectStatement:
         table: URI of the table's root.
         expect: The checks; queries among them see the rows as the view ``staged``.
         where: Which rows: Spark SQL over the table's columns; None is all of them.
+        staged: Check the table as it will be once this is published: the handle of what is staged, or its JSON text.
     """
 
     type_name: ClassVar[str] = "expect"
     table: str
     expect: tuple[Expectation, ...]
     where: str | None = None
+    staged: StagedHandle | str | None = None
 
     def __post_init__(self) -> None:
         convert_fields(self)
         require_text("EXPECT", "table", self.table)
+        object.__setattr__(self, "staged", staged_handle(self.staged))
         object.__setattr__(self, "expect", expectations("EXPECT", self.expect))
         if not self.expect:
             raise InvalidStatementError(statement="EXPECT", detail="it needs one expectation or more")

@@ -9,13 +9,14 @@ from typing import Any, get_args
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements import AsOf, Clause, Expectation, PinnedTable, Source, Statement, TableChange
 from airflow_delta.core.statements.fields import require_rendered
+from airflow_delta.core.statements.publish import StagedHandle
 
 TYPE_KEY = "$type"
 
 CODE_FIELD = "code"
 """Name of the fields that hold Python: braces in it are Python's, and no template."""
 
-_VALUES = frozenset(get_args(Statement | Clause | TableChange | Source | AsOf | Expectation | PinnedTable))
+_VALUES = frozenset(get_args(Statement | Clause | TableChange | Source | AsOf | Expectation | PinnedTable | StagedHandle))
 
 TYPES: dict[str, Any] = {kind.type_name: kind for kind in sorted(_VALUES, key=lambda kind: kind.type_name)}
 """The name in JSON to the type. A name, once released, keeps its meaning."""

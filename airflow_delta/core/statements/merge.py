@@ -17,6 +17,7 @@ from airflow_delta.core.statements.clauses import (
 )
 from airflow_delta.core.statements.expectation import Expectation
 from airflow_delta.core.statements.fields import convert_fields, is_template
+from airflow_delta.core.statements.publish import Publish
 from airflow_delta.core.statements.sources import Source
 from airflow_delta.core.statements.validation import expectations, require_text, require_type
 
@@ -37,6 +38,7 @@ class MergeStatement:
             column or assigns them by name; nothing is ever dropped. Types are widened where the table allows it.
         expect: Checks on the rows to be written.
         dry_run: Plan, match and check, but commit nothing.
+        publish: ``later`` stages the commit: ``PublishStatement`` makes it, and nobody sees its rows before.
     """
 
     type_name: ClassVar[str] = "merge"
@@ -47,6 +49,7 @@ class MergeStatement:
     schema_evolution: bool = False
     expect: tuple[Expectation, ...] = ()
     dry_run: bool = False
+    publish: Publish = "now"
 
     def __post_init__(self) -> None:
         convert_fields(self)

@@ -69,6 +69,16 @@ class StagedHandle:
         return cls(**{field.name: document[field.name] for field in fields(cls) if field.name in document})
 
 
+def staged_handle(value: Any) -> StagedHandle | str | None:
+    """The field of a statement that says what staged version it reads; a template stays as it is. Raises as ``of``."""
+    return value if value is None or is_template(value) else StagedHandle.of(value)
+
+
+def publishes_later(statement: Any) -> bool:
+    """Whether the statement stages its commit."""
+    return getattr(statement, "publish", "now") == "later" and not getattr(statement, "dry_run", False)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishStatement:
     """Commit what other tasks have staged: first all of it is checked, then each table gets its commit, one after the other.

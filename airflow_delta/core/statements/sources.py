@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.fields import Number, Time, convert_fields, exclude_each_other, is_template, shortened
 from airflow_delta.core.statements.function_text import SESSION, FunctionText, check_call
+from airflow_delta.core.statements.publish import StagedHandle, staged_handle
 from airflow_delta.core.statements.validation import require_text
 
 _MOST_LINES = 1_000_000
@@ -27,6 +28,8 @@ class TableSource:
         table: URI of the table's root.
         version: Version to read.
         timestamp: Read the version of this time: milliseconds since the epoch, or ISO 8601 text. Not with ``version``.
+        staged: Read the table as it will be once this is published: the handle of what is staged, or its JSON text. Not with
+            ``version`` or ``timestamp``.
     """
 
     type_name: ClassVar[str] = "table"
@@ -34,11 +37,15 @@ class TableSource:
     _: KW_ONLY
     version: Number | None = None
     timestamp: Time | None = None
+    staged: StagedHandle | str | None = None
 
     def __post_init__(self) -> None:
         convert_fields(self)
         require_text("TableSource", "table", self.table)
         exclude_each_other(self, "version", "timestamp")
+        exclude_each_other(self, "version", "staged")
+        exclude_each_other(self, "timestamp", "staged")
+        object.__setattr__(self, "staged", staged_handle(self.staged))
 
     @property
     def version_number(self) -> int | None:

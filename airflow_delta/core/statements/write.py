@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.expectation import Expectation
 from airflow_delta.core.statements.fields import convert_fields, converted_value, exclude_each_other, is_settled, is_template
+from airflow_delta.core.statements.publish import Publish
 from airflow_delta.core.statements.sources import Source
 from airflow_delta.core.statements.validation import expectations, require_mapping, require_text, require_type, texts
 
@@ -54,6 +55,7 @@ class WriteStatement:
             greater than the table's last one for that application commits nothing.
         user_metadata: Text that the commit carries for people.
         dry_run: Check, but commit nothing.
+        publish: ``later`` stages the commit: ``PublishStatement`` makes it, and nobody sees its rows before.
     """
 
     type_name: ClassVar[str] = "write"
@@ -70,6 +72,7 @@ class WriteStatement:
     txn: tuple[str, int] | None = None
     user_metadata: str | None = None
     dry_run: bool = False
+    publish: Publish = "now"
 
     def __post_init__(self) -> None:
         convert_fields(self)

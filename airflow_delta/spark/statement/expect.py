@@ -11,6 +11,7 @@ from airflow_delta.spark.io.scan import read_table
 from airflow_delta.spark.io.sql_expression import sql_expression
 from airflow_delta.spark.statement.expectations import check_expectations
 from airflow_delta.spark.statement.outcome import uncommitted
+from airflow_delta.spark.statement.sources import as_staged
 from airflow_delta.spark.statement.steps import log_step
 from airflow_delta.spark.statement.target_reads import TargetReads
 
@@ -23,7 +24,7 @@ def expect(
     origin: Origin | None = None,  # noqa: ARG001 - nothing is committed
     start_version: int | None = None,  # noqa: ARG001
 ) -> OperationResult:
-    """Check the expectations on the newest version of the table.
+    """Check the expectations on the newest version of the table, or on a staged one.
 
     Raises:
         TableNotFoundError: There is no table.
@@ -31,7 +32,7 @@ def expect(
         ExpectationFailedError: One does not hold.
         ExpectationUnreadableError: Spark cannot analyze one on these rows.
     """
-    snapshot = log.refresh()
+    snapshot = as_staged(log, statement.staged).refresh()
     rows = read_table(spark, snapshot, where=statement.where)
     if statement.where is not None:
         rows = rows.where(sql_expression(statement.where))

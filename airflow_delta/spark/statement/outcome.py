@@ -11,6 +11,7 @@ from airflow_delta.core.committed import SOURCES_KEY, after_commit_warnings, com
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OperationResult
+from airflow_delta.core.statements.publish import STAGED_KEY
 from airflow_delta.core.transaction.commit_result import CommitResult
 from airflow_delta.spark.statement.sources import Pin
 
@@ -35,7 +36,7 @@ def earlier_result(log: DeltaLog, origin: Origin, start_version: int | None) -> 
 def result_of(
     table: str, commit: CommitResult, metrics: Mapping[str, int | str], retried: Iterable[Mapping[str, Any]] = ()
 ) -> OperationResult:
-    """The result of a transaction that this process committed, or found committed by a duplicate attempt.
+    """The result of a transaction that this process committed or staged, or found committed by a duplicate attempt.
 
     Args:
         table: URI of the table.
@@ -47,6 +48,14 @@ def result_of(
     if commit.commit_info is None:
         raise ValueError("the transaction made no commit; its result is made by `uncommitted`")
     result = result_of_commit(table, commit.version, commit.commit_info, already_committed=commit.already_committed)
+    if commit.staged is not None:
+        result = replace(
+            result,
+            read_version=commit.read_version,
+            committed=False,
+            already_committed=False,
+            details={STAGED_KEY: dict(commit.staged)},
+        )
     return replace(
         result,
         metrics=result.metrics if commit.already_committed else dict(metrics),

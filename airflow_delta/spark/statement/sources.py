@@ -10,8 +10,10 @@ from functools import partial
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import FileSource, PythonSource, Source, SqlSource, TableSource
+from airflow_delta.core.statements.publish import StagedHandle
 from airflow_delta.spark.errors import SourceUnreadableError, first_line
 from airflow_delta.spark.hadoop.table_log import table_log, table_place
 from airflow_delta.spark.jvm import Py4JJavaError, analyzed
@@ -110,11 +112,18 @@ def _open_table(spark: SparkSession, source: TableSource, target: Snapshot | Non
 
 
 def _at_version(spark: SparkSession, source: TableSource, target: Snapshot | None) -> TableAtVersion:
+    if isinstance(source.staged, StagedHandle) and source.staged.id is not None:
+        return TableAtVersion(snapshot=as_staged(table_log(spark, source.table), source.staged).refresh(), is_newest=False)
     is_newest = source.version is None and source.timestamp is None
     if is_newest and target is not None and table_place(spark, source.table) == table_place(spark, target.table_uri):
         return TableAtVersion(snapshot=target, is_newest=True, is_target=True)
     snapshot = table_log(spark, source.table).snapshot(version=source.version_number, timestamp=source.timestamp)
     return TableAtVersion(snapshot=snapshot, is_newest=is_newest)
+
+
+def as_staged(log: DeltaLog, handle: StagedHandle | str | None) -> DeltaLog:
+    """The log, or with what is staged as its newest version. Raises as ``DeltaLog.staged``."""
+    return log.staged(handle) if isinstance(handle, StagedHandle) and handle.id is not None else log
 
 
 @contextmanager

@@ -172,6 +172,34 @@ def replace(log):
         write(log, log.table_uri, "g", "h", removed=("d", "e"), token="t")
 
 
+def stage(log):
+    """Stage a commit under an id, by which a second call finds the work done."""
+    transaction = log.staging("s").start_transaction()
+    transaction.commit(adds=young(log, "write-" + "0" * 32 + "/g", "h"), operation=WRITE, origin=Origin(token="t"))
+
+
+def young(log, *names):
+    """Actions of new files that are of now."""
+    files = adds(log.table_uri, *names)
+    times = pa.array([log.clock()] * len(files), pa.int64())
+    return files.set_column(files.column_names.index("modification_time"), "modification_time", times)
+
+
+def staged(root):
+    """A table for which something is staged."""
+    log = filled(root)
+    stage(log)
+    return log
+
+
+def publish(log):
+    log.publish({"table": log.table_uri, "id": "s"})
+
+
+def discard_staged(log):
+    log.discard({"table": log.table_uri, "id": "s"})
+
+
 def create_table(log):
     if not log.exists():
         metadata = Metadata(id="m", schema_string=SCHEMA, partition_columns=("p",))
@@ -220,6 +248,10 @@ SCENARIOS = [
     Scenario("manifests", filled, lambda log: log.generate_manifests(), leaves=r"_symlink_format_manifest/(.*/)?manifest$"),
     Scenario("vacuum", old_files, lambda log: log.vacuum(), days=30, leaves=r"^[^_.][^.]*$"),
     Scenario("vacuum_lite", old_files, lambda log: log.vacuum(lite=True), days=30, leaves=r"^[abcd]$"),
+    Scenario("stage", filled, stage, leaves=r"\.json$|/g$|^h$"),
+    Scenario("publish", staged, publish, leaves=r"\.(json|decision)$|/g$|^h$"),
+    Scenario("discard", staged, discard_staged, leaves=r"\.(json|decision)$|/g$"),
+    Scenario("vacuum_staged", staged, lambda log: log.vacuum(), days=30, leaves=r"_airflow_delta|^h$|/g$"),
     Scenario("restore", filled, lambda log: log.restore(version=2), leaves="^$"),
     Scenario("set_properties", filled, lambda log: log.alter().set_properties({"user.x": "1"}), leaves="^$"),
 ]

@@ -1,0 +1,100 @@
+"""Publishing and discarding as statements: in a job, where the access to the data is, or in an Airflow worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from airflow_delta.core.actions import Origin
+from airflow_delta.core.committed import after_commit_warnings
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import DeltaError, PublishIncompleteError
+from airflow_delta.core.operations.staging import Publication, plan_publication
+from airflow_delta.core.statements import DiscardStatement, OperationResult, PublishStatement
+from airflow_delta.core.statements.result import NO_TABLE
+from airflow_delta.core.transaction.commit_result import CommitResult
+
+PUBLISHED_KEY = "published"
+"""Key of the details with what was published: a list in the order of the handles."""
+
+
+def execute_publish(statement: PublishStatement, open_log: Callable[[str], DeltaLog], origin: Origin) -> OperationResult:
+    """Check all that is staged, and then commit it, one table after the other.
+
+    ``details["published"]`` lists for each handle ``table``, ``id``, ``version``, ``operation``, ``published`` (False where
+    nothing was staged) and ``already_published``.
+
+    Raises:
+        PublishIncompleteError: Something happened between the first commit and the last.
+        As ``plan_publication`` and ``Publication.commit``, when nothing was published.
+    """
+    publications = [plan_publication(open_log(handle.table), handle, origin) for handle in statement.handles]
+    made: list[CommitResult] = []
+    for publication in publications:
+        try:
+            made.append(publication.commit())
+        except (DeltaError, OSError) as error:
+            if not any(result.committed for result in made):
+                raise
+            raise _incomplete(publications, made, error) from error
+    committed = [result for result in made if result.committed]
+    return OperationResult(
+        table=publications[0].log.table_uri,
+        version=made[0].version,
+        read_version=made[0].read_version,
+        operation="PUBLISH",
+        committed=bool(committed),
+        already_committed=bool(committed) and all(result.already_committed for result in committed),
+        metrics={"numPublished": len(committed)},
+        conflicts=tuple(conflict for result in made for conflict in result.conflicts),
+        attempts=max(1, *(result.attempts for result in made)),
+        details={PUBLISHED_KEY: [_entry(*pair) for pair in zip(publications, made, strict=True)]},
+        warnings=tuple(warning for result in made for warning in after_commit_warnings(result)),
+    )
+
+
+def execute_discard(statement: DiscardStatement, open_log: Callable[[str], DeltaLog], origin: Origin) -> OperationResult:
+    """Drop all that is staged. ``metrics`` counts the files that were deleted. Raises as ``DeltaLog.discard``."""
+    logs = [open_log(handle.table) for handle in statement.handles]
+    deleted = sum(log.discard(handle, origin=origin) for log, handle in zip(logs, statement.handles, strict=True))
+    version = logs[0].refresh().version if logs[0].exists() else NO_TABLE
+    return OperationResult(
+        table=logs[0].table_uri,
+        version=version,
+        read_version=version,
+        operation="DISCARD",
+        committed=False,
+        metrics={"numDiscarded": len(logs), "numDeletedFiles": deleted},
+    )
+
+
+def of_table(result: OperationResult, is_wanted: Callable[[str], bool]) -> OperationResult:
+    """The result of publishing as that of the first of the tables that is wanted; unchanged where none is."""
+    entries = (entry for entry in result.details[PUBLISHED_KEY] if is_wanted(entry["table"]))
+    entry = next(entries, None)
+    if entry is None:
+        return result
+    return replace(result, table=entry["table"], version=entry["version"], committed=entry["published"])
+
+
+def _entry(publication: Publication, made: CommitResult) -> dict[str, Any]:
+    return {
+        "table": publication.log.table_uri,
+        "id": publication.handle.id,
+        "version": made.version,
+        "operation": made.commit_info.operation if made.commit_info else None,
+        "published": made.committed,
+        "already_published": made.already_committed,
+    }
+
+
+def _incomplete(
+    publications: Sequence[Publication], made: Sequence[CommitResult], error: DeltaError | OSError
+) -> PublishIncompleteError:
+    tables = [publication.log.table_uri for publication in publications]
+    return PublishIncompleteError(
+        published=tuple(f"{table} (version {result.version})" for table, result in zip(tables, made, strict=False)),
+        left=tuple(tables[len(made) :]),
+        detail=error.claim() if isinstance(error, DeltaError) else f"{type(error).__name__}: {error}",
+    )

@@ -1,0 +1,95 @@
+"""Publishing and discarding what other tasks have staged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from airflow_delta.core.statements import DiscardStatement, OperationResult, PublishStatement, Statement
+from airflow_delta.core.statements.fields import is_template
+from airflow_delta.core.statements.publish import StagedHandle
+from airflow_delta.hooks.checked_arguments import without_run
+from airflow_delta.operators.core import DeltaCoreOperator, Engine
+from airflow_delta.watch.asset_uri import sanitize_uri
+
+
+class _DeltaStagedOperator(DeltaCoreOperator):
+    """The base of the operators that take handles.
+
+    Args:
+        handles: What was staged: the XCom ``delta_staged`` of a task, or several in a list (templated).
+        engine: As of ``DeltaCoreOperator``. Default: ``"auto"``, the worker where it can see the tables.
+    """
+
+    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, "handles")
+
+    def __init__(self, *, handles: Any, engine: Engine = "auto", **kwargs: Any) -> None:
+        super().__init__(table="", engine=engine, **kwargs)
+        self.handles = handles
+
+    def check_arguments(self) -> None:
+        """As of every operator; handles of other tasks are only known in a run."""
+        if not any(map(is_template, _listed(without_run(self).handles))):
+            super().check_arguments()
+
+    def statement(self) -> Statement:
+        """What the job is to do, made from the rendered arguments; tasks that were skipped have no handle."""
+        return self._statement(handles=tuple(StagedHandle.of(handle) for handle in _listed(self.handles) if handle is not None))
+
+
+class DeltaPublishOperator(_DeltaStagedOperator):
+    """Commit what other tasks have staged with ``publish="later"``, so that everybody sees it.
+
+    Between the task that stages and this one, any task may look at what is staged, and anything may decide::
+
+        stage = DeltaWriteOperator(task_id="stage", table="s3://lake/flights", source=feed, publish="later")
+        check = DeltaExpectOperator(
+            task_id="check", table="s3://lake/flights", staged=stage.output["delta_staged"], expect="delay > -120"
+        )
+        publish = DeltaPublishOperator(task_id="publish", handles=stage.output["delta_staged"])
+        stage >> check >> publish
+
+    First everything is checked: what was discarded, has expired, or what a commit since forbids, fails the task, and nothing is
+    published. Then each table gets its commit, rebased over what has been committed since. Each table is all or nothing; the
+    set of them is not: readers may see one table's commit before the other's. Where something happens in between, the error
+    names what is published and what is not, and a retry goes on behind it. What was published before is found, not committed
+    again.
+
+    The return value's ``details["published"]`` lists ``table``, ``id``, ``version``, ``operation``, ``published`` (False where
+    the task that stages had nothing to change) and ``already_published`` for each handle; ``version`` and the XCom
+    ``delta_version`` are of the first.
+
+    Args:
+        handles: What was staged: the XCom ``delta_staged`` of a task, or several in a list (templated).
+        engine: ``"worker"`` publishes in the Airflow worker, ``"spark"`` in a job; ``"auto"``, the default, in the worker where
+            it can see the tables.
+        asset: As of ``DeltaJobOperator``; its event describes the commit to the asset's table.
+    """
+
+    statement_type = PublishStatement
+
+    def _announced(self, result: OperationResult) -> OperationResult:
+        from airflow_delta.jobs.publish_statements import of_table
+
+        asset = self.asset
+        return result if asset is None else of_table(result, lambda table: sanitize_uri(table) == asset.uri)
+
+
+class DeltaDiscardOperator(_DeltaStagedOperator):
+    """Drop what other tasks have staged with ``publish="later"``: it can no longer be published, and its files are deleted.
+
+    For the branch of a DAG that is taken when a check fails. Without it, what is staged expires, and goes with a vacuum.
+
+    Args:
+        handles: What was staged: the XCom ``delta_staged`` of a task, or several in a list (templated).
+        engine: ``"worker"`` discards in the Airflow worker, ``"spark"`` in a job; ``"auto"``, the default, in the worker where
+            it can see the tables.
+    """
+
+    statement_type = DiscardStatement
+
+
+def _listed(handles: Any) -> Iterator[Any]:
+    """One handle, or several, as a list; that of mapped tasks is no list of Python's."""
+    is_one = isinstance(handles, str | Mapping) or not isinstance(handles, Iterable)
+    return iter([handles] if is_one else handles)

@@ -1,0 +1,165 @@
+"""Statements on Spark that stage their commits: what is read between, checked, and published."""
+
+import pytest
+from deltalake import DeltaTable
+
+from airflow_delta.core.actions import Origin
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import ExpectationFailedError, StagedCommitOutdatedError
+from airflow_delta.core.statements import (
+    DiscardStatement,
+    ExpectStatement,
+    MergeStatement,
+    PublishStatement,
+    SequenceStatement,
+    SqlSource,
+    TableSource,
+    WriteStatement,
+)
+from airflow_delta.core.statements.publish import STAGED_KEY, StagedHandle
+from airflow_delta.core.statements.sequence import STATEMENTS_KEY
+from airflow_delta.jobs.publish_statements import PUBLISHED_KEY
+from airflow_delta.jobs.run import run
+from airflow_delta.jobs.spec import JobSpec
+from airflow_delta.jobs.summary import summary
+
+TOKEN = "0123456789abcdef" * 2
+CDF = {"delta.enableChangeDataFeed": "true", "delta.enableDeletionVectors": "true"}
+
+
+@pytest.fixture
+def do(spark):
+    """Run a statement as a job does; its result, or its error raised."""
+
+    def execute(statement, token=None, attempt=1):
+        spec = JobSpec.from_text(
+            JobSpec(statement=statement, origin=Origin(token=token, record={"try_number": attempt})).to_text()
+        )
+        document = run(spark, spec)
+        if document.outcome is None:
+            raise document.typed_error()
+        assert document.outcome.warnings == ()
+        assert summary(document)
+        return document.outcome
+
+    return execute
+
+
+@pytest.fixture
+def table(do, tmp_path):
+    """Ids 0 to 4, each with the name x, which records changes and marks deleted rows."""
+    table = str(tmp_path / "table")
+    do(WriteStatement(table=table, source=SqlSource("SELECT id, 'x' AS name FROM range(5)"), properties=CDF))
+    return table
+
+
+@pytest.fixture
+def rows(duckdb_connection):
+    """The rows of a table, as duckdb and we read them."""
+
+    def read(table):
+        found = duckdb_connection.sql(f"SELECT id, name FROM delta_scan('{table}') ORDER BY id").fetchall()
+        ours = DeltaLog.for_table(table).snapshot().to_arrow(["id", "name"]).read_all().to_pylist()
+        assert sorted(tuple(row.values()) for row in ours) == found
+        return found
+
+    return read
+
+
+def handle_of(result):
+    assert (result.committed, result.already_committed) == (False, False)
+    return StagedHandle.of(result.details[STAGED_KEY])
+
+
+BEFORE = [(number, "x") for number in range(5)]
+MERGED = [(0, "x"), (1, "x"), (2, "x"), (3, "y"), (4, "y"), (5, "y")]
+
+
+def merge_of(table, **arguments):
+    source = SqlSource("SELECT id, 'y' AS name FROM range(3, 6)")
+    return MergeStatement(table=table, source=source, on="target.id = source.id", publish="later", **arguments)
+
+
+def test_a_merge_is_staged_read_checked_and_published(do, table, rows, tmp_path):
+    staged = do(merge_of(table), TOKEN)
+    handle = handle_of(staged)
+    assert (staged.version, staged.operation, staged.metrics["numTargetRowsUpdated"]) == (0, "MERGE", 2)
+    assert rows(table) == BEFORE
+
+    copy = str(tmp_path / "copy")
+    source = SqlSource("SELECT * FROM future", views={"future": TableSource(table, staged=handle)})
+    assert do(WriteStatement(table=copy, source=source)).sources == ({"table": table, "version": 1},)
+    assert rows(copy) == MERGED
+    do(ExpectStatement(table=table, staged=handle, expect="SELECT count(*) = 6 FROM staged"))
+    with pytest.raises(ExpectationFailedError):
+        do(ExpectStatement(table=table, staged=handle, expect="name = 'x'"))
+    changes = DeltaLog.for_table(table).staged(handle).changes(1).read_all()
+    assert sorted(changes["_change_type"].to_pylist()) == ["insert", *["update_postimage"] * 2, *["update_preimage"] * 2]
+
+    published = do(PublishStatement(handles=(handle,)), "another", 1)
+    assert (published.version, published.committed, published.already_committed) == (1, True, False)
+    assert rows(table) == MERGED
+    assert DeltaTable(table).history(1)[0]["operation"] == "MERGE"
+    assert do(PublishStatement(handles=(handle,))).already_committed
+
+
+def test_a_retry_finds_what_its_first_try_has_staged_and_writes_nothing(do, table, tmp_path):
+    handle = handle_of(do(merge_of(table), TOKEN))
+    files = sorted((tmp_path / "table").rglob("*"))
+    again = do(merge_of(table), TOKEN, 2)
+    assert handle_of(again) == handle
+    assert again.metrics["numTargetRowsUpdated"] == 2
+    assert sorted((tmp_path / "table").rglob("*")) == files
+    assert handle_of(do(merge_of(table), "of a cleared task")) != handle
+
+
+def test_two_tables_one_of_which_is_new_are_published_by_one_task(do, table, rows, tmp_path):
+    new = str(tmp_path / "new")
+    write = WriteStatement(
+        table=new, source=SqlSource("SELECT id, 'n' AS name FROM range(2)"), partition_by=("name",), publish="later"
+    )
+    staged = do(SequenceStatement(statements=(merge_of(table), write), names=("merge", "write")), TOKEN)
+    handles = [StagedHandle.of(each["details"][STAGED_KEY]) for each in staged.details[STATEMENTS_KEY].values()]
+    assert not DeltaLog.for_table(new).exists()
+    again = do(SequenceStatement(statements=(merge_of(table), write), names=("merge", "write")), TOKEN, 2)
+    assert again.details[STATEMENTS_KEY] == staged.details[STATEMENTS_KEY]
+    published = do(PublishStatement(handles=tuple(handles)))
+    assert [(entry["table"], entry["version"], entry["published"]) for entry in published.details[PUBLISHED_KEY]] == [
+        (table, 1, True),
+        (new, 0, True),
+    ]
+    assert (rows(table), rows(new)) == (MERGED, [(0, "n"), (1, "n")])
+
+
+def test_what_is_outdated_is_staged_anew_from_the_latest_version(do, table, rows):
+    handle = handle_of(do(merge_of(table), TOKEN))
+    do(WriteStatement(table=table, source=SqlSource("SELECT 5L AS id, 'z' AS name")))
+    with pytest.raises(StagedCommitOutdatedError, match="should have read"):
+        do(PublishStatement(handles=(handle,)))
+    assert do(DiscardStatement(handles=(handle,))).metrics["numDeletedFiles"] > 0
+    do(PublishStatement(handles=(handle_of(do(merge_of(table), "of a cleared task")),)))
+    assert rows(table) == MERGED
+
+
+def test_an_append_is_published_beside_other_appends(do, table, rows):
+    append = WriteStatement(table=table, source=SqlSource("SELECT 7L AS id, 'a' AS name"), publish="later")
+    handles = [handle_of(do(append, token)) for token in ("one", "two")]
+    do(WriteStatement(table=table, source=SqlSource("SELECT 6L AS id, 'b' AS name")))
+    published = do(PublishStatement(handles=tuple(handles)))
+    assert [entry["version"] for entry in published.details[PUBLISHED_KEY]] == [2, 3]
+    assert rows(table) == [*BEFORE, (6, "b"), (7, "a"), (7, "a")]
+
+
+def test_a_statement_without_anything_to_change_stages_nothing(do, table, tmp_path):
+    merge = MergeStatement(
+        table=table, source=SqlSource("SELECT id, 'y' AS name FROM range(0)"), on="target.id = source.id", publish="later"
+    )
+    assert STAGED_KEY not in do(merge, TOKEN).details
+    assert not (tmp_path / "table/_airflow_delta/staged").exists()
+
+
+def test_an_expectation_that_does_not_hold_leaves_nothing_staged(do, table, tmp_path):
+    files = sorted((tmp_path / "table").rglob("*"))
+    with pytest.raises(ExpectationFailedError):
+        do(merge_of(table, expect="id < 5"), TOKEN)
+    assert sorted((tmp_path / "table").rglob("*")) == files

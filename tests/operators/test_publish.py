@@ -1,0 +1,268 @@
+"""Staging, publishing and discarding as tasks."""
+
+import time
+
+import pendulum
+import pyarrow as pa
+import pytest
+from airflow.models.asset import AssetEvent
+from airflow.sdk import DAG
+from airflow.sdk import task as task_decorator
+from airflow.utils.session import create_session
+from deltalake import DeltaTable, write_deltalake
+from sqlalchemy import select
+
+from airflow_delta.assets import delta_asset
+from airflow_delta.core.actions import Origin
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import InvalidStatementError, PublishIncompleteError, StagedCommitOutdatedError
+from airflow_delta.core.operations.staged_folder import staged_id
+from airflow_delta.core.transaction.operation import Operation
+from airflow_delta.operators import (
+    DeltaDiscardOperator,
+    DeltaExpectOperator,
+    DeltaMergeOperator,
+    DeltaPublishOperator,
+    SqlSource,
+)
+
+NOW = round(1_000 * time.time())
+
+
+@pytest.fixture
+def stage(tmp_path):
+    """Stage a second version of a table: its one file once more, under another name."""
+
+    def make(name, token="t", *, reads_all=False):
+        table = tmp_path / name
+        if not table.exists():
+            write_deltalake(str(table), pa.table({"id": [1]}))
+        log = DeltaLog.for_table(str(table))
+        transaction = log.staging(staged_id(token)).start_transaction()
+        files = transaction.files() if reads_all else transaction.snapshot.files()
+        new = table / f"{name}-{token}.parquet"
+        new.write_bytes((table / files["path"][0].as_py()).read_bytes())
+        columns = {"path": pa.array([new.name]), "modification_time": pa.array([NOW])}
+        adds = pa.table({field: columns.get(field, files[field].slice(0, 1)) for field in files.column_names}, files.schema)
+        return transaction.commit(adds=adds, operation=Operation(name="WRITE"), origin=Origin(token=token)).staged
+
+    return make
+
+
+def rows(handle):
+    return len(DeltaTable(handle["table"]).to_pyarrow_table())
+
+
+def test_a_handle_of_another_task_is_published_by_the_worker(stage, run_task, xcom):
+    handle = stage("flights")
+    asset = delta_asset("flights", handle["table"])
+
+    def make():
+        @task_decorator
+        def staged():
+            return handle
+
+        return DeltaPublishOperator(task_id="publish", handles=staged(), asset=asset)
+
+    run = run_task(make)
+    assert (run.state, run.version, run.errors) == ("success", 1, [])
+    (entry,) = run.result["details"]["published"]
+    assert (entry["version"], entry["published"], entry["already_published"]) == (1, True, False)
+    assert rows(handle) == 2
+    record = DeltaLog.for_table(handle["table"]).history(1)[0].commit_info.origin.record
+    assert record["published_by"]["task_id"] == "publish"
+    with create_session() as session:
+        event = session.scalars(select(AssetEvent).where(AssetEvent.source_task_id == "publish")).all()[-1]
+    assert (event.extra["delta"]["version"], event.extra["delta"]["operation"]) == (1, "PUBLISH")
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_handles_are_templates(stage, run_task, native):
+    handles = [stage("flights"), stage("orders")]
+    run = run_task(
+        lambda: DeltaPublishOperator(
+            task_id="publish", handles=["{{ params.one | tojson }}", "{{ params.two | tojson }}"], engine="worker"
+        ),
+        params={"one": handles[0], "two": handles[1]},
+        native=native,
+    )
+    assert run.state == "success", run.errors
+    assert [rows(handle) for handle in handles] == [2, 2]
+
+
+class LosesItsWorkerOnce(DeltaPublishOperator):
+    def _execute_in_worker(self, log, attempt, origin):
+        done = super()._execute_in_worker(log, attempt, origin)
+        if origin.record["try_number"] == 1:
+            raise RuntimeError("the worker is lost")
+        return done
+
+
+def test_a_retry_finds_what_the_lost_try_has_published(stage, run_task):
+    handle = stage("flights")
+    run = run_task(lambda: LosesItsWorkerOnce(task_id="publish", handles=handle), retries=1)
+    assert (run.state, [type(error) for error in run.errors]) == ("success", [RuntimeError])
+    assert run.result["details"]["published"][0]["already_published"]
+    assert rows(handle) == 2
+
+
+def test_where_one_table_is_outdated_none_is_published_and_nothing_is_tried_again(stage, run_task):
+    handles = [stage("flights"), stage("orders", reads_all=True)]
+    write_deltalake(handles[1]["table"], pa.table({"id": [9]}), mode="append")
+    run = run_task(lambda: DeltaPublishOperator(task_id="publish", handles=handles), retries=2)
+    assert (run.state, [type(error) for error in run.errors]) == ("failed", [StagedCommitOutdatedError])
+    assert [rows(handle) for handle in handles] == [1, 2]
+
+
+class MeetsAnotherWriterInBetween(DeltaPublishOperator):
+    """Another writer commits to the second table once the first is published."""
+
+    def _execute_in_worker(self, log, attempt, origin):
+        second = attempt.statement.handles[1].table
+        start = DeltaLog.start_transaction
+
+        def racing(self, snapshot=None, **arguments):
+            if self.table_uri == second and not racing.met:
+                racing.met = True
+                write_deltalake(second, pa.table({"id": [9]}), mode="append")
+            return start(self, snapshot, **arguments)
+
+        racing.met = False
+        DeltaLog.start_transaction = racing
+        try:
+            return super()._execute_in_worker(log, attempt, origin)
+        finally:
+            DeltaLog.start_transaction = start
+
+
+def test_where_something_comes_in_between_the_error_names_what_is_published_and_what_is_not(stage, run_task):
+    handles = [stage("flights"), stage("orders", reads_all=True)]
+    run = run_task(lambda: MeetsAnotherWriterInBetween(task_id="publish", handles=handles), retries=1)
+    assert [type(error) for error in run.errors] == [PublishIncompleteError, StagedCommitOutdatedError]
+    assert run.errors[0].published == (f"{handles[0]['table']} (version 1)",)
+    assert run.errors[0].left == (handles[1]["table"],)
+    assert [rows(handle) for handle in handles] == [2, 2]
+
+
+def test_what_is_discarded_cannot_be_published_by_a_later_task(stage, run_task):
+    handle = stage("flights")
+    discarded = run_task(lambda: DeltaDiscardOperator(task_id="discard", handles=handle), dag_id="discards")
+    assert (discarded.state, discarded.result["operation"]) == ("success", "DISCARD")
+    published = run_task(lambda: DeltaPublishOperator(task_id="publish", handles=handle), retries=1, dag_id="publishes")
+    assert [error.code for error in published.errors] == ["DELTA_STAGED_COMMIT_DISCARDED"]
+    assert rows(handle) == 1
+
+
+def test_nothing_staged_is_nothing_to_publish(stage, run_task):
+    table = stage("flights")["table"]
+    run = run_task(lambda: DeltaPublishOperator(task_id="publish", handles=[{"table": table, "id": None}, None]))
+    assert (run.state, run.version, run.result["committed"]) == ("success", 0, False)
+
+
+@pytest.mark.parametrize(
+    ("handles", "text"),
+    [([], "one handle or more"), ("flights", "delta_staged"), ([{"table": "/t"}], "delta_staged"), (7, "delta_staged")],
+    ids=str,
+)
+def test_handles_that_are_none_are_refused_when_the_dag_is_parsed(handles, text):
+    with DAG("dag", schedule=None), pytest.raises(InvalidStatementError, match=text):
+        DeltaPublishOperator(task_id="publish", handles=handles)
+
+
+STAGED = """
+import pathlib
+from airflow_delta.core.statements import OperationResult
+from airflow_delta.jobs.result import ResultDocument, write_result
+details = dict(staged=dict(table=spec["statement"]["table"], id="abc")) if {staged} else dict()
+done = OperationResult(table=spec["statement"]["table"], version=0, read_version=0, operation="MERGE", committed=False,
+                       details=details)
+write_result(spec["result_uri"], ResultDocument(outcome=done))
+sys.exit(0)
+"""
+
+
+@pytest.mark.parametrize(("staged", "name"), [(True, "abc"), (False, None)])
+def test_a_task_that_stages_pushes_the_handle(empty_table, recording_submit, run_task, staged, name):
+    submit, pulled = recording_submit(STAGED.format(staged=staged)), []
+
+    def more(task):
+        @task_decorator
+        def look(handle):
+            pulled.append(handle)
+
+        look(task.output["delta_staged"])
+
+    run = run_task(
+        lambda: DeltaMergeOperator(
+            task_id="stage",
+            table=str(empty_table),
+            source=SqlSource("SELECT 1"),
+            on="target.id = source.id",
+            publish="later",
+            conn_id="spark_local",
+            spark_binary=str(submit.path),
+        ),
+        more=more,
+    )
+    assert (run.state, run.errors) == ("success", [])
+    assert pulled == [{"table": str(empty_table), "id": name}]
+    assert submit.calls[0]["spec"]["statement"]["publish"] == "later"
+
+
+STAGES_AND_DIES = """
+import signal
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.operations.staged_folder import staged_id
+from airflow_delta.core.transaction.operation import Operation
+log = DeltaLog.for_table(spec["statement"]["table"]).staging(staged_id(spec["origin"]["token"]))
+log.start_transaction().commit(operation=Operation(name="MERGE"), allow_empty=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_retry_finds_what_a_killed_driver_has_staged_and_submits_nothing(empty_table, recording_submit, run_task):
+    submit = recording_submit(STAGES_AND_DIES)
+    run = run_task(
+        lambda: DeltaMergeOperator(
+            task_id="stage",
+            table=str(empty_table),
+            source=SqlSource("SELECT 1"),
+            on="target.id = source.id",
+            publish="later",
+            conn_id="spark_local",
+            spark_binary=str(submit.path),
+        ),
+        retries=1,
+    )
+    assert (run.state, len(submit.calls)) == ("success", 1)
+    assert run.result["details"]["staged"]["operation"] == "MERGE"
+
+
+def test_a_check_of_what_is_staged_takes_the_handle_of_another_task(stage, recording_submit, run_task):
+    handle, submit = stage("flights"), recording_submit()
+
+    def make():
+        @task_decorator
+        def staged():
+            return handle
+
+        return DeltaExpectOperator(
+            task_id="check",
+            table=handle["table"],
+            staged=staged(),
+            expect="id > 0",
+            conn_id="spark_local",
+            spark_binary=str(submit.path),
+        )
+
+    assert run_task(make).state == "success"
+    assert submit.calls[0]["spec"]["statement"]["staged"]["id"] == handle["id"]
+
+
+def test_a_dag_of_all_of_them_can_be_read():
+    with DAG("dag", schedule=None, start_date=pendulum.datetime(2026, 1, 1)):
+        merge = DeltaMergeOperator(task_id="stage", table="/t", source="/s", on="target.id = source.id", publish="later")
+        check = DeltaExpectOperator(task_id="check", table="/t", staged=merge.output["delta_staged"], expect="id > 0")
+        publish = DeltaPublishOperator(task_id="publish", handles=[merge.output["delta_staged"]])
+        check >> publish
+    assert publish.upstream_task_ids == {"stage", "check"}
