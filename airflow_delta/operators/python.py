@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from airflow_delta.core.statements import UPSERT, Clause, MergeStatement, PythonSource, Source, Statement, TableSource
 from airflow_delta.core.statements.fields import is_template
 from airflow_delta.core.statements.function_text import check_call
+from airflow_delta.core.statements.publish import STAGED_KEY
 from airflow_delta.operators.written_rows import DeltaWrittenRowsOperator
 
 _OF_RUN = frozenset({"ds", "ds_nodash", "run_id", "ts", "ts_nodash", "ts_nodash_with_tz"})
@@ -36,7 +37,7 @@ class DeltaPythonOperator(DeltaWrittenRowsOperator):
 
     The function runs in the Spark job, beside Spark's driver, as ``function(spark, **op_kwargs)``. Arguments that are tables or
     files arrive as DataFrames, tables at one version each; so does the return value of another task of these operators: as the
-    table that it wrote, at the version of its commit. All others arrive as they are::
+    table that it wrote, at the version of its commit, or with what it has staged. All others arrive as they are::
 
         def daily(spark, flights, day):
             from pyspark.sql import functions as F
@@ -57,8 +58,8 @@ class DeltaPythonOperator(DeltaWrittenRowsOperator):
     it does beside returning rows should do no harm twice. An error in it fails the task at once, with file and line.
 
     Takes ``mode``, ``replace_where``, ``partition_by``, ``cluster_by``, ``merge_schema``, ``overwrite_schema``, ``expect``,
-    ``properties``, ``txn``, ``user_metadata`` and ``dry_run`` too, as ``DeltaWrittenRowsOperator`` describes them. With ``on``
-    the rows are merged, and only ``expect`` and ``dry_run`` of these apply.
+    ``properties``, ``txn``, ``user_metadata``, ``dry_run`` and ``publish`` too, as ``DeltaWrittenRowsOperator`` describes them.
+    With ``on`` the rows are merged, and only ``expect``, ``dry_run`` and ``publish`` of these apply.
 
     Args:
         table: URI of the table's root (templated).
@@ -125,6 +126,7 @@ class DeltaPythonOperator(DeltaWrittenRowsOperator):
             schema_evolution=self.schema_evolution,
             expect=self.expect,  # type: ignore[arg-type]  # likewise
             dry_run=self.dry_run,
+            publish=self.publish,
         )
 
 
@@ -138,5 +140,7 @@ def _of_run(function: Callable[..., Any], given: Mapping[str, Any]) -> Mapping[s
 def _argument(value: Any) -> Any:
     """The argument as a source takes it: of the result of one of our tasks the table, at the version of its commit."""
     if isinstance(value, Mapping) and value.keys() >= _RESULT:
+        if (staged := value.get("details", {}).get(STAGED_KEY)) is not None:
+            return TableSource(value["table"], staged=staged)
         return TableSource(value["table"], version=value["version"])
     return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value

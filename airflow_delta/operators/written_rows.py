@@ -67,7 +67,7 @@ class DeltaWrittenRowsOperator(DeltaJobOperator):
         self.merge_schema = merge_schema
         self.overwrite_schema = overwrite_schema
         self.dry_run = dry_run
-        self.publish = publish
+        self.publish: Any = publish
 
     @abstractmethod
     def rows(self) -> Source:
