@@ -78,6 +78,7 @@ def get_provider_info() -> dict[str, Any]:
                     "airflow_delta.operators.sql",
                     "airflow_delta.operators.statements",
                     "airflow_delta.operators.statistics",
+                    "airflow_delta.operators.tables",
                     "airflow_delta.operators.update",
                     "airflow_delta.operators.vacuum",
                     "airflow_delta.operators.write",

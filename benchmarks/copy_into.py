@@ -1,6 +1,6 @@
 """The look of COPY INTO for new files, where a million are known: what a table remembers, the listing, and the join.
 
-    python -m benchmarks.copy_into [--files 1000000] [--new 1000] [--look-back 10000]
+    python -m benchmarks.copy_into [--files 1000000] [--new 1000] [--look-back 10000] [--directory /dev/shm]
 
 The files are real ones (empty, in folders of a thousand) on the local disk; the table remembers all but the new ones, as loads
 of a thousand files have left it. Printed are seconds, CPU seconds and megabytes at most of the whole look: with a listing of
@@ -10,6 +10,7 @@ everything, and from the last known files on; and of its parts. Needs no Spark.
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -47,7 +48,7 @@ def make_files(root: Path, files: int) -> None:
         folder = root / f"2026/{start // FOLDER:06d}"
         folder.mkdir(parents=True)
         for number in range(start, min(start + FOLDER, files)):
-            (folder / f"part-{number:09d}-0a1b2c3d-4e5f-6789-abcd-ef0123456789.csv").touch()
+            os.mknod(folder / f"part-{number:09d}-0a1b2c3d-4e5f-6789-abcd-ef0123456789.csv")
 
 
 def remember(log: DeltaLog, known: pa.Table) -> int:
@@ -78,8 +79,9 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=1_000_000)
     parser.add_argument("--new", type=int, default=1_000)
     parser.add_argument("--look-back", type=int, default=10_000)
+    parser.add_argument("--directory", help="where files and table are made; default: the system's for temporary files")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory(dir=arguments.directory) as directory:
         source = Path(directory) / "in"
         make_files(source, arguments.files)
         store = LocalLogStore(str(source))

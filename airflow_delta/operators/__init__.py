@@ -82,6 +82,7 @@ from airflow_delta.operators.result import DeltaResultOperator
 from airflow_delta.operators.sql import DeltaSqlOperator
 from airflow_delta.operators.statements import DeltaStatementsOperator
 from airflow_delta.operators.statistics import DeltaRecomputeStatisticsOperator
+from airflow_delta.operators.tables import DeltaTablesOperator
 from airflow_delta.operators.update import DeltaUpdateOperator
 from airflow_delta.operators.vacuum import DeltaVacuumOperator
 from airflow_delta.operators.write import DeltaWriteOperator
@@ -131,6 +132,7 @@ __all__ = [
     "DeltaSqlOperator",
     "DeltaStatementsOperator",
     "DeltaTableHealthOperator",
+    "DeltaTablesOperator",
     "DeltaUpdateOperator",
     "DeltaVacuumOperator",
     "DeltaWriteOperator",

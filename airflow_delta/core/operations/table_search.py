@@ -1,0 +1,60 @@
+"""The tables below a folder: level by level, without a look into any table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pafs
+
+from airflow_delta.core.log.file_names import LOG_DIRECTORY
+from airflow_delta.core.operations.new_files import glob_regex
+from airflow_delta.core.storage.log_store import LogStore
+
+_THREADS = 16
+_DIRECTORY = pafs.FileType.Directory
+
+
+def find_tables(root: LogStore, *, pattern: str | None = None, max_depth: int = 3) -> list[str]:
+    """The tables at and below a folder, by their paths below it, sorted; ``""`` is the folder itself.
+
+    What has a ``_delta_log`` is a table, and is not looked into. Folders that begin with ``_`` or a dot are not either.
+
+    Args:
+        root: The folder.
+        pattern: Glob of the tables' paths, as of ``glob_regex``; None is all.
+        max_depth: Levels of folders below the root that are searched.
+
+    Raises:
+        OSError: The storage does not answer.
+    """
+    filesystem, place = root.data_filesystem()
+    place = place.rstrip("/")
+    tables: list[str] = []
+    level = [""]
+    with ThreadPoolExecutor(_THREADS) as workers:
+        for depth in range(max_depth + 1):
+            found = _are_tables(filesystem, place, level, workers)
+            tables += [path for path, is_table in zip(level, found, strict=True) if is_table]
+            others = [path for path, is_table in zip(level, found, strict=True) if not is_table]
+            if depth < max_depth:
+                level = [
+                    path for below in workers.map(lambda path: _folders(filesystem, place, path), others) for path in below
+                ]
+    if pattern is not None and tables:
+        tables = pa.array(tables).filter(pc.match_substring_regex(pa.array(tables), glob_regex(pattern))).to_pylist()
+    return sorted(tables)
+
+
+def _are_tables(filesystem: pafs.FileSystem, place: str, paths: Sequence[str], workers: ThreadPoolExecutor) -> list[bool]:
+    logs = ["/".join(filter(None, (place, path, LOG_DIRECTORY))) for path in paths]
+    return list(workers.map(lambda log: filesystem.get_file_info(log).type == _DIRECTORY, logs))
+
+
+def _folders(filesystem: pafs.FileSystem, place: str, path: str) -> list[str]:
+    """The folders right below one, as paths below the root."""
+    selector = pafs.FileSelector("/".join(filter(None, (place, path))), allow_not_found=True)
+    names = (info.base_name for info in filesystem.get_file_info(selector) if info.type == _DIRECTORY)
+    return ["/".join(filter(None, (path, name))) for name in names if name[:1] not in ("_", ".")]

@@ -1,0 +1,26 @@
+"""The operator that finds tables, for ``.expand``."""
+
+import json
+
+import pytest
+
+from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.storage.local_log_store import LocalLogStore
+from airflow_delta.operators import DeltaTablesOperator
+
+COMMIT = "_delta_log/00000000000000000000.json"
+
+
+def test_it_returns_uris_that_other_operators_take(tmp_path, monkeypatch):
+    for name in ("silver/b", "silver/a"):
+        LocalLogStore(str(tmp_path)).write(f"{name}/{COMMIT}", b"{}")
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps({"conn_type": "delta", "host": str(tmp_path)}))
+    operator = DeltaTablesOperator(task_id="tables", root="silver", delta_conn_id="lake")
+    assert operator.execute({}) == [f"{tmp_path}/silver/a", f"{tmp_path}/silver/b"]
+    assert DeltaTablesOperator(task_id="none", root=f"{tmp_path}/gold").execute({}) == []
+
+
+@pytest.mark.parametrize("wrong", [{"root": " "}, {"root": "/lake", "max_depth": -1}, {"root": "/lake", "max_depth": "deep"}])
+def test_arguments_that_mean_nothing_are_refused_when_the_dag_is_parsed(wrong):
+    with pytest.raises(InvalidStatementError):
+        DeltaTablesOperator(task_id="tables", **wrong)

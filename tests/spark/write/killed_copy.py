@@ -1,0 +1,53 @@
+"""A load that is killed, in a process of its own: ``python -m tests.spark.write.killed_copy TABLE FOLDER python|java``.
+
+It dies (or its JVM does) as soon as Spark has begun to write a file.
+"""
+
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import psutil
+from pyspark.sql import SparkSession
+
+from airflow_delta.core.actions import Origin
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.statements import CopyIntoStatement
+from airflow_delta.spark.write.copy_into import copy_into
+
+TOKEN = "t" * 32
+
+
+def end_process():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def kill_while_writing(table, kind):
+    def watch():
+        while not list(Path(table).glob("write-*/**/*.parquet")):
+            time.sleep(0.001)
+        if kind == "python":
+            end_process()
+        for process in psutil.Process().children(recursive=True):
+            if process.name() == "java":
+                process.kill()
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def load(spark, table, folder, **run):
+    statement = CopyIntoStatement(table=table, path=str(folder), format="csv", schema="id BIGINT")
+    return copy_into(spark, DeltaLog.for_table(table), statement, **run)
+
+
+def main(table, folder, kind):
+    kill_while_writing(table, kind)
+    spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+    load(spark, table, folder, origin=Origin(token=TOKEN), start_version=0)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
