@@ -10,7 +10,6 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import accumulate, islice
-from operator import attrgetter
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,9 +31,8 @@ LAST_VACUUM_INFO = f"{LOG_DIRECTORY}/_last_vacuum_info"
 
 _NOTE_KEY = "latestCommitVersionOutsideOfRetentionWindow"
 _INVENTORY = pa.schema([("path", pa.string()), ("length", pa.int64()), ("isDir", pa.bool_()), ("modificationTime", pa.int64())])
-_LISTED_AT_ONCE = 1 << 16
+_LISTED_AT_ONCE = 1 << 13  # few enough for the garbage collector to find them young
 _COMMITS_AT_ONCE = 1000
-_FIELDS = attrgetter(*LISTED_FILE.names)
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 
 
@@ -53,7 +51,8 @@ def _columns(statuses: list[FileStatus]) -> pa.RecordBatch:
 
 
 def _batch(statuses: list[FileStatus]) -> pa.RecordBatch:
-    columns = zip(*map(_FIELDS, statuses), strict=True) if statuses else [()] * len(LISTED_FILE)
+    # A tuple for each file would keep the garbage collector busy longer than all the rest takes.
+    columns = ([getattr(status, field.name) for status in statuses] for field in LISTED_FILE)
     arrays = [pa.array(values, field.type) for values, field in zip(columns, LISTED_FILE, strict=True)]
     return pa.record_batch(arrays, schema=LISTED_FILE)
 

@@ -1,8 +1,9 @@
-"""A load that is killed, in a process of its own: ``python -m tests.spark.write.killed_copy TABLE FOLDER python|java``.
+"""A load that is killed, in a process of its own: ``python -m tests.spark.write.killed_copy TABLE FOLDER python|java RUN``.
 
 It dies (or its JVM does) as soon as Spark has begun to write a file.
 """
 
+import json
 import os
 import signal
 import sys
@@ -17,8 +18,6 @@ from airflow_delta.core.actions import Origin
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.statements import CopyIntoStatement
 from airflow_delta.spark.write.copy_into import copy_into
-
-TOKEN = "t" * 32
 
 
 def end_process():
@@ -43,10 +42,11 @@ def load(spark, table, folder, **run):
     return copy_into(spark, DeltaLog.for_table(table), statement, **run)
 
 
-def main(table, folder, kind):
+def main(table, folder, kind, run):
+    token, start_version = json.loads(run)
     kill_while_writing(table, kind)
     spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-    load(spark, table, folder, origin=Origin(token=TOKEN), start_version=0)
+    load(spark, table, folder, origin=Origin(token=token), start_version=start_version)
 
 
 if __name__ == "__main__":

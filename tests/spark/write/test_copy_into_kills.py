@@ -1,18 +1,22 @@
 """A load killed at every step: readers see all of it or nothing, and the retry makes each file's rows once."""
 
 import importlib
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+import uuid
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 
 from airflow_delta.core.actions import Origin
-from tests.spark.write.killed_copy import TOKEN, end_process, load
+from tests.spark.write.killed_copy import end_process, load
+
+pytestmark = [pytest.mark.slow, pytest.mark.classic(reason="forks the process that talks to the JVM, and starts JVMs")]
 
 PROJECT = Path(__file__).parents[3]
 BEFORE, AFTER = "before", "after"
@@ -36,14 +40,48 @@ STEPS = {
 COMMITTED = ("when the commit has its name", "before it sweeps", "when all is done")
 
 
-def put(folder, *numbers):
-    folder.mkdir(exist_ok=True)
-    for number in numbers:
-        (folder / f"{number}.csv").write_text(f"{number}\n")
+class Lake:
+    """A table and a folder that all steps share; each brings files of its own."""
+
+    def __init__(self, spark, root):
+        self.spark, self.table, self.folder = spark, str(root / "table"), root / "in"
+        self.folder.mkdir()
+        self.numbers = []
+        self.put()
+        self.load()
+
+    def put(self):
+        number = len(self.numbers)
+        self.numbers.append(number)
+        (self.folder / f"{number}.csv").write_text(f"{number}\n")
+
+    def load(self, **run):
+        return load(self.spark, self.table, self.folder, **run)
+
+    def rows(self):
+        return sorted(DeltaTable(self.table).to_pyarrow_table()["id"].to_pylist())
+
+    def check(self, kill, *, is_committed):
+        """Another engine reads all or nothing; the retry finds or makes the commit, and no file is loaded twice or left out."""
+        before, version = self.rows(), DeltaTable(self.table).version()
+        self.put()
+        self.put()
+        run = {"origin": Origin(token=uuid.uuid4().hex), "start_version": version}
+        kill(run)
+        assert self.rows() == (self.numbers if is_committed else before)
+        self.put()  # comes before the retry
+        retry = self.load(**run)
+        assert (retry.version, retry.committed, retry.already_committed) == (version + 1, True, is_committed)
+        assert self.rows() == (self.numbers[:-1] if is_committed else self.numbers)
 
 
-def rows(table):
-    return sorted(DeltaTable(table).to_pyarrow_table()["id"].to_pylist())
+@pytest.fixture(scope="module")
+def lake(spark, tmp_path_factory):
+    lake = Lake(spark, tmp_path_factory.mktemp("killed"))
+    yield lake
+    lake.load()
+    assert lake.rows() == lake.numbers
+    assert lake.load().committed is False
 
 
 def kill_at(module, name, moment, target):
@@ -63,13 +101,13 @@ def kill_at(module, name, moment, target):
     setattr(owner, name, killed)
 
 
-def killed_run(spark, table, folder, step):
+def forked(lake, step, run):
     """How a fork of this process ended that loads, and is killed at a step. It talks to the JVM while this process waits."""
     child = os.fork()
     if child == 0:
         try:
             kill_at(*STEPS[step])
-            load(spark, table, folder, origin=Origin(token=TOKEN), start_version=0)
+            lake.load(**run)
         finally:
             os._exit(1)
     deadline = time.monotonic() + 300
@@ -83,38 +121,20 @@ def killed_run(spark, table, folder, step):
     raise TimeoutError(step)
 
 
-def check_retried(spark, table, folder, *, is_committed):
-    """Another engine reads all or nothing; the retry finds or makes the commit, and no file is loaded twice or left out."""
-    assert rows(table) == ([1, 2, 3, 4] if is_committed else [1, 2])
-    put(folder, 5)  # comes before the retry
-    retry = load(spark, table, folder, origin=Origin(token=TOKEN), start_version=0)
-    assert (retry.version, retry.committed, retry.already_committed) == (1, True, is_committed)
-    load(spark, table, folder)
-    assert rows(table) == [1, 2, 3, 4, 5]
-    assert load(spark, table, folder).committed is False
-
-
-@pytest.mark.slow
-@pytest.mark.classic(reason="forks the process that talks to the JVM")
 @pytest.mark.parametrize("step", STEPS)
-def test_a_load_killed_at_any_step_loads_each_file_once(spark, table, tmp_path, step):
-    folder = tmp_path / "in"
-    put(folder, 1, 2)
-    load(spark, table, folder)
-    put(folder, 3, 4)
-    assert killed_run(spark, table, folder, step) == -signal.SIGKILL
-    check_retried(spark, table, folder, is_committed=step in COMMITTED)
+def test_a_load_killed_at_any_step_loads_each_file_once(lake, step):
+    def kill(run):
+        assert forked(lake, step, run) == -signal.SIGKILL
+
+    lake.check(kill, is_committed=step in COMMITTED)
 
 
-@pytest.mark.slow
-@pytest.mark.classic(reason="starts a JVM of its own")
 @pytest.mark.parametrize(("kind", "status"), [("python", -signal.SIGKILL), ("java", 1)])
-def test_a_load_whose_driver_or_jvm_is_killed_while_spark_writes_loads_each_file_once(spark, table, tmp_path, kind, status):
-    folder = tmp_path / "in"
-    put(folder, 1, 2)
-    load(spark, table, folder)
-    put(folder, 3, 4)
-    command = [sys.executable, "-m", "tests.spark.write.killed_copy", table, str(folder), kind]
-    ended = subprocess.run(command, cwd=PROJECT, check=False, capture_output=True, text=True)
-    assert ended.returncode == status, ended.stderr[-2000:]
-    check_retried(spark, table, folder, is_committed=False)
+def test_a_load_whose_driver_or_jvm_is_killed_while_spark_writes_loads_each_file_once(lake, kind, status):
+    def kill(run):
+        command = [sys.executable, "-m", "tests.spark.write.killed_copy", lake.table, str(lake.folder), kind]
+        given = json.dumps([run["origin"].token, run["start_version"]])
+        ended = subprocess.run([*command, given], cwd=PROJECT, check=False, capture_output=True, text=True)
+        assert ended.returncode == status, ended.stderr[-2000:]
+
+    lake.check(kill, is_committed=False)
