@@ -25,8 +25,8 @@ _PROBE = "a probe that no connection has"
 _NO_SECRETS = re.compile(r"(?i)prox(?:y|ies)|service.account|(?:de)?tokeni[sz]\w*")
 """Parts of names that Airflow takes for secret, or that hold a word that it does: those of hosts, users, tokenizers."""
 
-_SETTINGS = frozenset({"options", "properties"})
-"""Fields of statements whose names are those of settings; in other mappings they are columns, and the values SQL."""
+_SETTINGS = frozenset({"options", "properties", "arguments"})
+"""Fields of statements whose names are those of settings or parameters; in other mappings they are columns, the values SQL."""
 
 _IN_SQL = frozenset({"query", "dbtable", "prepareQuery", "sessionInitStatement"})
 """Options of Spark's readers whose values are SQL."""

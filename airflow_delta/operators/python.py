@@ -105,6 +105,8 @@ class DeltaPythonOperator(DeltaWrittenRowsOperator):
     def rows(self) -> Source:
         """The function and its arguments."""
         given = self.op_kwargs
+        if not isinstance(given, Mapping) and not is_template(given):
+            raise self.invalid(f"op_kwargs must be a mapping of names, found {given!r:.100}")
         arguments = given if is_template(given) else {name: _argument(value) for name, value in given.items()}
         return replace(self._function, arguments=arguments)
 

@@ -41,7 +41,7 @@ class _DeltaDecoratedOperator(DecoratedOperator, DeltaPythonOperator):  # type: 
 
 
 def delta_task(
-    python_callable: Callable[..., Any] | None = None, *, multiple_outputs: bool | None = None, **kwargs: Any
+    python_callable: Callable[..., Any] | None = None, *, multiple_outputs: bool = False, **kwargs: Any
 ) -> TaskDecorator:
     """Make a function ``(spark, …) -> DataFrame`` a task that writes or merges its rows into a Delta table, as one commit.
 

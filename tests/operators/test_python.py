@@ -24,6 +24,8 @@ from airflow_delta.core.statements import (
     WriteStatement,
 )
 from airflow_delta.core.statements.json_form import statement_from_json
+from airflow_delta.hooks.errors import ExposedSecretError
+from airflow_delta.hooks.exposed_secrets import refuse_exposed
 from airflow_delta.operators import DeltaJob, DeltaPythonOperator, DeltaWriteOperator
 from airflow_delta.spark.errors import FunctionFailedError
 from tests.airflow_versions import DagSerialization
@@ -187,6 +189,10 @@ def uses_a_global(spark):
         ),
         (lambda: DeltaPythonOperator(**T, python_callable="daily"), "as 'module:function'"),
         (
+            lambda: DeltaPythonOperator(**T, python_callable="a:b", op_kwargs="c"),
+            "op_kwargs must be a mapping of names, found 'c'",
+        ),
+        (
             lambda: DeltaPythonOperator(**T, python_callable="a:b", on="a", mode="overwrite", merge_schema=True),
             "does not take mode, merge_schema",
         ),
@@ -197,6 +203,19 @@ def uses_a_global(spark):
 def test_what_cannot_run_is_refused_when_the_dag_is_parsed(dag, make, text):
     with pytest.raises((InvalidStatementError, TypeError), match=text):
         make()
+
+
+def test_a_secret_among_the_arguments_or_in_the_function_is_refused_by_its_place():
+    def reads_a_bucket(spark):
+        return spark.read.option("secret", "AKIAIOSFODNN7EXAMPLE").parquet("s3a://bucket")
+
+    for source, place in [
+        (PythonSource.of("a:b", flights=FLIGHTS, api_token="s3cr3t-s3cr3t"), "source.arguments.api_token"),
+        (PythonSource.of(reads_a_bucket), "source.code"),
+    ]:
+        with pytest.raises(ExposedSecretError) as caught:
+            refuse_exposed(WriteStatement(table="/t", source=source), None, None, None)
+        assert caught.value.places == (f"WriteStatement.{place}",)
 
 
 @pytest.fixture

@@ -1,0 +1,129 @@
+"""A process that runs tries of a Python task to be killed in the middle: ``python -m tests.operators.killed_functions``.
+
+It reads requests, a JSON line each, forks (which costs milliseconds where a new Python costs seconds), and answers how the
+child ended. The child is either the driver of the task's job, over Spark Connect, or the Airflow worker, whose driver is a
+process of its own. It kills itself right before the n-th event below a folder that Python audits: a file opened, linked,
+renamed, removed, a directory listed; of a worker also a process started. All that the task keeps lies in that folder: the
+table, the state that Airflow stores, the XComs. The function opens a file there, too, so that one place is in the middle of it.
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+import traceback
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+
+from airflow_delta.core.actions import Origin
+from airflow_delta.core.statements import PythonSource, TableSource, WriteStatement
+from airflow_delta.jobs.connect_session import connect_session
+from airflow_delta.jobs.result import write_result
+from airflow_delta.jobs.run import run
+from airflow_delta.jobs.spec import JobSpec
+from airflow_delta.operators import DeltaPythonOperator
+
+EVENTS = {"open", "os.link", "os.rename", "os.remove", "os.mkdir", "os.scandir", "os.listdir"}
+
+
+def appended(spark, seen, marker):
+    with open(marker):  # noqa: PTH123 - a place to be killed at
+        return seen.selectExpr("id + 100 AS id")
+
+
+def kill_at(root, number):
+    """End this process right before the event of this number; returns how many there were so far."""
+    count = 0
+
+    def hook(event, arguments):
+        nonlocal count
+        is_below = event in EVENTS and any(str(argument).startswith(root) for argument in arguments[:2])
+        if is_below or event == "subprocess.Popen":
+            if count == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+            count += 1
+
+    sys.addaudithook(hook)
+    return lambda: count
+
+
+class FileStore:
+    """Airflow's store of a task's state, and its XComs, in files that replace each other in one step."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def get(self, key, default=None):
+        file = self.folder / key
+        return json.loads(file.read_text()) if file.exists() else default
+
+    def set(self, key, value, *, retention=None):
+        del retention
+        (self.folder / "new").write_text(json.dumps(value))
+        (self.folder / "new").replace(self.folder / key)
+
+    def delete(self, key):
+        (self.folder / key).unlink(missing_ok=True)
+
+
+def source(root):
+    return {"seen": TableSource(f"{root}/seen", version=0), "marker": f"{root}/marker"}
+
+
+def drive(request):
+    """The job of one try, as the driver runs it."""
+    root, number = request["root"], request["try"]
+    statement = WriteStatement(table=f"{root}/table", source=PythonSource.of(appended, **source(root)))
+    origin = Origin(token=request["token"], record={"try_number": number})
+    spec = JobSpec(statement=statement, origin=origin, start_version=0)
+    with connect_session(os.environ["SPARK_REMOTE"], origin, {}, request["archive"]) as spark:
+        document = run(spark, spec)
+        write_result(f"{root}/_airflow_delta/results/{request['token']}/{number}.json", document)
+        return document.outcome.to_json() if document.outcome else {"error": document.error, "traceback": document.traceback}
+
+
+def work(request):
+    """One try of the task, as the worker runs it."""
+    root = Path(request["root"])
+    operator = DeltaPythonOperator(
+        task_id="append", table=f"{root}/table", python_callable=appended, op_kwargs=source(root), conn_id="server"
+    )
+    kept, xcoms = FileStore(root / "state"), FileStore(root / "xcoms")
+    time = datetime(2026, 1, 1, tzinfo=UTC)
+    names = {"dag_id": "killed", "task_id": "append", "run_id": "manual", "map_index": -1, "id": "1"}
+    ti = SimpleNamespace(**names, try_number=request["try"], max_tries=1, start_date=None, xcom_push=xcoms.set)
+    dag_run = SimpleNamespace(logical_date=time, run_after=time, start_date=time, run_type=SimpleNamespace(value="manual"))
+    context = {"ti": ti, "dag_run": dag_run, "task": operator, "task_state_store": kept}
+    return operator.execute(context)
+
+
+def child(request):
+    """Runs one try; what it returns, and how many events there were, goes into a file."""
+    counted = kill_at(request["root"], request["number"])
+    outcome = {"driver": drive, "worker": work}[request["victim"]](request)
+    count = counted()
+    Path(request["answer"]).write_text(json.dumps({"count": count, "outcome": outcome}))
+    return 0
+
+
+def main():
+    if threading.active_count() > 1:
+        raise RuntimeError("a process with threads cannot be forked safely")
+    for line in sys.stdin:
+        process = os.fork()
+        if process == 0:
+            os.dup2(2, 1)  # the answers of this process are read there
+            try:
+                os._exit(child(json.loads(line)))
+            except BaseException:  # noqa: BLE001 - nothing of the parent may run here
+                traceback.print_exc()
+                os._exit(1)
+        _, status = os.waitpid(process, 0)
+        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
