@@ -81,7 +81,11 @@ def test_the_description_is_valid():
 @pytest.mark.parametrize(
     ("kind", "base", "not_for_people"),
     [
-        ("operators", BaseOperator, {f"airflow_delta.operators.{name}" for name in ("job", "core", "written_rows")}),
+        (
+            "operators",
+            BaseOperator,
+            {f"airflow_delta.operators.{name}" for name in ("job", "core", "statement_results", "written_rows")},
+        ),
         ("sensors", BaseSensorOperator, {"airflow_delta.sensors.wait"}),
         ("triggers", BaseTrigger, set()),
         ("hooks", BaseHook, {"airflow_delta.hooks.spark_submit"}),

@@ -31,6 +31,7 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import CopyIntoStatement, FileSource, OperationResult, WriteStatement
 from airflow_delta.core.statements.copy_into import TEXT_FORMATS
 from airflow_delta.core.statements.result import NO_TABLE
+from airflow_delta.core.storage.table_uri import absolute
 from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
 from airflow_delta.spark.hadoop.table_log import table_log, table_place
@@ -71,11 +72,13 @@ def copy_into(
     Raises:
         LoadedFilesLostError: What was loaded before cannot be known.
         InvalidStatementError: The path overlaps the table.
+        RelativePathError: The path is relative.
         SourceUnreadableError: Spark does not know the format, or a file is gone.
         SchemaMismatchError: The rows do not fit the table.
         As ``write``. In all cases nothing is committed.
     """
     origin = origin or Origin()
+    absolute(statement.path, "the folder of a COPY INTO has no folder that it is relative to")
     if statement.user_metadata is not None:
         origin = replace(origin, user_metadata=statement.user_metadata)
     if table_place(spark, statement.path).overlaps(table_place(spark, log.table_uri)):
