@@ -10,6 +10,8 @@ What merely moved comes from ``airflow.providers.common.compat.sdk``. What is mi
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
@@ -32,6 +34,7 @@ __all__ = [
     "RetryPolicy",
     "SharedStreamProducer",
     "check_feature",
+    "supervisor_pid",
 ]
 
 NEVER_EXPIRE: timedelta = getattr(airflow.sdk, "NEVER_EXPIRE", timedelta.max)
@@ -101,3 +104,13 @@ def check_feature(feature: str, *, is_there: bool, needed: str) -> None:
     """
     if not is_there:
         raise AirflowFeatureMissingError(feature=feature, version=AIRFLOW_VERSION, needed=needed)
+
+
+def supervisor_pid() -> int | None:
+    """The id of the process that supervises this task and speaks for it with Airflow; None in ``dag.test()``.
+
+    A task whose supervisor is gone notices nothing before it asks Airflow for something; Airflow tries it again meanwhile.
+    """
+    task_runner = sys.modules.get("airflow.sdk.execution_time.task_runner")
+    is_child = hasattr(getattr(task_runner, "SUPERVISOR_COMMS", None), "socket")  # which dag.test() does without
+    return os.getppid() if is_child else None

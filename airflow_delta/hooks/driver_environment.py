@@ -12,6 +12,9 @@ from collections.abc import Iterable, Mapping
 
 from airflow.providers.common.compat.sdk import conf
 
+from airflow_delta.hooks.airflow_features import supervisor_pid
+from airflow_delta.jobs.worker_processes import VARIABLE, WorkerProcesses
+
 SETTING = "driver_environment"
 """Option of ``[delta]``: further names, with commas between; one with ``*`` at its end stands for all that begin so."""
 
@@ -49,8 +52,14 @@ def driver_environment(environment: Mapping[str, str], *, further: Iterable[str]
 
 
 def environment_beside_worker() -> dict[str, str]:
-    """The variables that a driver beside this worker gets, with those that ``[delta] driver_environment`` names."""
-    return driver_environment(os.environ, further=conf.get("delta", SETTING, fallback="").split(","))
+    """The variables that a driver beside this worker gets, with those that ``[delta] driver_environment`` names.
+
+    One of them tells it the processes of this task, of which none may end before it.
+    """
+    worker = WorkerProcesses.of(*filter(None, [os.getpid(), supervisor_pid()]))
+    further = conf.get("delta", SETTING, fallback="").split(",")
+    environment = driver_environment(os.environ, further=further)
+    return environment | ({VARIABLE: ""} if worker is None else worker.to_environment())
 
 
 def ending_of(code: int) -> str:

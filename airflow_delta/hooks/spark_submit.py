@@ -13,6 +13,7 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
 from airflow_delta.hooks.driver_environment import ending_of, environment_beside_worker
+from airflow_delta.jobs.worker_processes import VARIABLE
 
 PRIVATE = {
     SparkSubmitOperator: (
@@ -55,6 +56,8 @@ class DriverSubmitHook(SparkSubmitHook):
         command: list[str] = super()._build_spark_submit_command(application)
         if self._driver_environment is not None:
             self._driver_environment.update(environment_beside_worker())
+            if self._connection["deploy_mode"] == "cluster":
+                self._driver_environment[VARIABLE] = ""  # that driver outlives the worker
             self._driver_environment.update({name: str(value) for name, value in (self._env or {}).items()})
             # Upstream would put these beside all of ours.
             self._given, self._env = self._env, None

@@ -1,7 +1,7 @@
 """A job over Spark Connect: its driver is this process alone, which an operator starts beside the Airflow worker.
 
 The operator writes one line to its standard input, a ``ConnectJob``, and then holds it open: when it closes, the worker is
-gone, and the driver ends. The server's URL is in ``SPARK_REMOTE``.
+gone, and the driver ends, as it does when another of the worker's processes ends. The server's URL is in ``SPARK_REMOTE``.
 """
 
 # ruff: noqa: E402 - see the first line of code
@@ -26,6 +26,7 @@ from airflow_delta.core.storage.ambient_options import PREFIXES_VARIABLE
 from airflow_delta.jobs.connect_job import ConnectJob
 from airflow_delta.jobs.connect_session import connect_session
 from airflow_delta.jobs.main import print_outcome
+from airflow_delta.jobs.orphan import exit_with_worker
 from airflow_delta.jobs.redaction import redact
 from airflow_delta.jobs.result import ResultDocument, write_result
 from airflow_delta.jobs.run import run, typed_error
@@ -45,6 +46,7 @@ def main() -> int:
         return os.EX_TEMPFAIL
     threading.Thread(target=_end_with_worker, name="end-with-worker", daemon=True).start()
     log_steps()
+    exit_with_worker(_end)
     job = ConnectJob.from_text(line)
     try:
         spec = JobSpec.from_text(job.spec)
@@ -69,6 +71,10 @@ def _document(spec: JobSpec, job: ConnectJob) -> ResultDocument:
 
 def _end_with_worker() -> None:
     sys.stdin.read()
+    _end()
+
+
+def _end() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(_GRACE)
     os._exit(os.EX_TEMPFAIL)

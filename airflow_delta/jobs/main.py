@@ -16,7 +16,7 @@ from airflow_delta.core.foreign_values import printable_lines
 from airflow_delta.core.statements.json_form import TYPES
 from airflow_delta.core.storage.ambient_options import PREFIXES_VARIABLE
 from airflow_delta.jobs.errors import InvalidSpecError, JobFailedError
-from airflow_delta.jobs.orphan import exit_with_jvm
+from airflow_delta.jobs.orphan import exit_with_jvm, exit_with_worker
 from airflow_delta.jobs.progress import log_progress
 from airflow_delta.jobs.result import ResultDocument, write_result
 from airflow_delta.jobs.run import run
@@ -46,6 +46,7 @@ def main(statement_type: str, arguments: Sequence[str] | None = None) -> int:
     if spec.result_uri is not None:  # by hand the result is printed, and spark-submit makes one output of both
         log_steps()
     exit_with_jvm()
+    exit_with_worker()
     spark = job_session(f"{statement_type} {spec.statement.table}")
     context = spark.sparkContext
     _logger.info("Spark %s is up on %s as %s", context.version, context.master, context.applicationId)

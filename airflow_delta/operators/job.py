@@ -28,6 +28,7 @@ from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.errors import DriverLostError, SparkTargetError
 from airflow_delta.hooks.exposed_secrets import mask_exposed, refuse_exposed
 from airflow_delta.hooks.job_environment import credentials_for_the_driver
+from airflow_delta.hooks.orphans import end_orphans
 from airflow_delta.hooks.spark_submit import SubmitOperator
 from airflow_delta.hooks.spark_target import YARN_WEBAPP, SparkTarget, spark_target
 from airflow_delta.hooks.task_token import OnClear, TaskToken, TokenScopedStore
@@ -213,9 +214,11 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
             DeltaError: The statement failed; the text says what was expected, what was found and what to do.
         """
         attempt = Attempt.begin(self.hook, self.statement(), context, scratch_uri=self.scratch_uri, on_clear=self.on_clear)
-        found = None if attempt.token.is_new else self._find_commit(attempt)
-        if found is not None:
-            return self._deliver(found, context)
+        if not attempt.token.is_new:
+            end_orphans(attempt.token.token)
+            found = self._find_commit(attempt)
+            if found is not None:
+                return self._deliver(found, context)
         with report_conflicts(context):
             document = self._perform(attempt, context)
         return self._deliver(document, context)

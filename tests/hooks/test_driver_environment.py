@@ -1,8 +1,14 @@
 """Which variables of a worker a driver gets."""
 
-import pytest
+import os
+import socket
 
-from airflow_delta.hooks.driver_environment import driver_environment
+import pytest
+from airflow.sdk.execution_time import task_runner
+from airflow.sdk.execution_time.comms import CommsDecoder
+
+from airflow_delta.hooks.driver_environment import driver_environment, environment_beside_worker
+from airflow_delta.jobs.worker_processes import WorkerProcesses
 
 
 @pytest.mark.parametrize(
@@ -68,3 +74,14 @@ def test_further_names_are_given_by_the_setting():
 
 def test_no_empty_pattern_lets_all_through():
     assert driver_environment({"SECRET": "1"}, further=["", "  "]) == {}
+
+
+def test_the_worker_of_a_driver_is_its_task_and_that_tasks_supervisor_where_it_has_one(monkeypatch):
+    monkeypatch.delattr(task_runner, "SUPERVISOR_COMMS", raising=False)
+    alone = WorkerProcesses.from_environment(environment_beside_worker())
+    here, there = socket.socketpair()
+    with here, there:
+        monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", CommsDecoder(socket=here), raising=False)
+        supervised = WorkerProcesses.from_environment(environment_beside_worker())
+    assert (list(alone.start_times), list(supervised.start_times)) == ([os.getpid()], [os.getpid(), os.getppid()])
+    assert supervised.gone() is None

@@ -163,6 +163,33 @@ def test_a_retry_returns_the_commit_of_an_orphan_and_submits_nothing(empty_table
     assert len(submit.calls) == 1
 
 
+STOPPED = """
+import signal
+if number == 1:
+    sys.stdout.close(), os.close(1), os.close(2)
+    orphan = os.fork()
+    if orphan == 0:
+        os.setsid()
+        os.kill(os.getpid(), signal.SIGSTOP)
+        write_commit()
+        os._exit(0)
+    Path({orphan!r}).write_text(str(orphan))
+    os.waitpid(orphan, os.WUNTRACED)
+    sys.exit(1)
+"""
+
+
+def test_a_retry_ends_an_orphan_that_does_not_end_by_itself_and_does_its_work_once(
+    empty_table, recording_submit, run_task, tmp_path
+):
+    submit = recording_submit(COMMIT + STOPPED.format(orphan=str(tmp_path / "orphan")))
+    run = run_task(lambda: merge(empty_table, submit), retries=1)
+    orphan = int((tmp_path / "orphan").read_text())
+    assert (run.state, run.version, len(run.errors), len(submit.calls)) == ("success", 2, 1, 2)
+    assert not (empty_table / "_delta_log" / f"{1:020d}.json").exists()
+    assert not Path(f"/proc/{orphan}").exists() or "Z" in Path(f"/proc/{orphan}/stat").read_text()
+
+
 @pytest.mark.parametrize(
     ("end", "ending"),
     [("sys.exit(3)", "exit code 3"), ("os.kill(os.getpid(), 9)", "it was killed by SIGKILL")],

@@ -1,6 +1,7 @@
 """What spark-submit gets on each kind of cluster: arguments, environment, files."""
 
 import json
+import os
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -51,6 +52,32 @@ def confs(call):
 
 def argument(call, name):
     return call["argv"][call["argv"].index(name) + 1]
+
+
+TELL_WORKER = """
+from airflow_delta.jobs.worker_processes import WorkerProcesses
+worker = WorkerProcesses.from_environment()
+Path({out!r}).write_text(json.dumps(worker and list(worker.start_times)))
+print("Submitted application application_1_0001", flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("mode", "env_vars", "expected"),
+    [
+        ("client", {}, [os.getpid()]),
+        ("client", {"AIRFLOW_DELTA_WORKER": ""}, None),
+        ("cluster", {}, None),
+    ],
+    ids=["client", "told to live on", "cluster"],
+)
+def test_a_driver_beside_the_worker_knows_its_task_and_one_on_the_cluster_no_worker(
+    empty_table, recording_submit, run_task, connection, tmp_path, mode, env_vars, expected
+):
+    connection("yarn", **{"deploy-mode": mode})
+    submit = recording_submit(TELL_WORKER.format(out=str(tmp_path / "worker.json")))
+    run = run_task(lambda: merge(empty_table, submit, env_vars=env_vars))
+    assert (run.state, json.loads((tmp_path / "worker.json").read_text())) == ("success", expected)
 
 
 @pytest.mark.parametrize("host", ["yarn", "spark://m1:7077"], ids=["yarn", "standalone"])

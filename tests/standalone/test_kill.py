@@ -116,10 +116,15 @@ def test_one_killed_during_a_job_leaves_one_commit(airflow, tell, victim):
     else:
         (task,) = airflow.tasks("appended", run_id)
         (supervisor,) = airflow.running("LocalExecutor", task["id"])
-        # The driver is the task's child. It lives on, and may commit before the next try does, or while that one is at work.
+        # The driver is the task's child. It ends, though the task may live on; it may have committed before.
         lost = supervisor.children() if victim == "supervisor and task" else []
+        orphan = [driver, *driver.children(recursive=True)]
+        killed = time.monotonic()
         for process in (supervisor, *lost):
             process.kill()
+        _, alive = psutil.wait_procs(orphan, timeout=60)
+        tell(f"the driver (JVM and Python) ended {time.monotonic() - killed:.1f} s later")
+        assert not alive
     tell(f"killed the {victim}")
     airflow.succeeded("appended", run_id)
     assert_appended_once(airflow, [run_id])

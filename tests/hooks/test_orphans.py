@@ -1,0 +1,57 @@
+"""A retry ends the drivers of its own earlier tries, whatever state they are in, and no other process."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from airflow_delta.hooks import orphans
+from airflow_delta.hooks.orphans import end_orphans
+
+TOKEN, OTHER = "0123456789abcdef" * 2, "fedcba9876543210" * 2
+DRIVER = "print('up', flush=True); input()"
+DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + DRIVER
+
+
+def spec(token):
+    return ["--spec", f'{{"origin":{{"token":"{token}","job":{{}}}}}}']
+
+
+@pytest.fixture
+def start():
+    """Start a process with arguments."""
+    started = []
+
+    def start(*arguments, text=DRIVER):
+        process = subprocess.Popen([sys.executable, "-c", text, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        started.append(process)
+        process.stdout.readline()
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture(autouse=True)
+def _no_long_grace(monkeypatch):
+    monkeypatch.setattr(orphans, "GRACE", 0.5)
+
+
+def test_a_driver_that_runs_one_that_is_stopped_and_one_that_is_deaf_are_ended(start):
+    running, stopped, deaf = start(*spec(TOKEN)), start(*spec(TOKEN)), start(*spec(TOKEN), text=DEAF)
+    stopped.send_signal(signal.SIGSTOP)
+    assert end_orphans(TOKEN) == sorted(process.pid for process in (running, stopped, deaf))
+    ended = [process.wait() for process in (running, stopped, deaf)]
+    assert ended == [-signal.SIGTERM, -signal.SIGKILL, -signal.SIGKILL]
+
+
+def test_processes_of_other_tasks_and_those_that_only_name_the_token_live_on(start):
+    others = [start(*spec(OTHER)), start("-f", f"/lake/_airflow_delta/results/{TOKEN}/1.json"), start(spec(TOKEN)[1])]
+    handles = len(list(Path("/proc/self/fd").iterdir()))
+    assert end_orphans(TOKEN) == []
+    assert [process.poll() for process in others] == [None, None, None]
+    assert len(list(Path("/proc/self/fd").iterdir())) == handles
