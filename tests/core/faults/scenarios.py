@@ -15,8 +15,11 @@ from airflow_delta.core.backoff import Backoff
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.operations.checkpoints import CheckpointKind
+from airflow_delta.core.statements import PublishStatement
+from airflow_delta.core.statements.publish import StagedHandle
 from airflow_delta.core.storage.local_log_store import LocalLogStore
 from airflow_delta.core.transaction.operation import Operation
+from airflow_delta.jobs.publish_statements import execute_publish
 
 DAY = 86_400_000
 WRITE = Operation(name="WRITE")
@@ -196,6 +199,18 @@ def publish(log):
     log.publish({"table": log.table_uri, "id": "s"})
 
 
+def both_staged(root):
+    """Two tables for which something is staged."""
+    for name in ("a", "b"):
+        (Path(root) / name).mkdir()
+        staged(Path(root) / name)
+
+
+def publish_both(log):
+    handles = tuple(StagedHandle(table=f"{log.table_uri}/{name}", id="s") for name in ("a", "b"))
+    return execute_publish(PublishStatement(handles=handles), DeltaLog.for_table, Origin())
+
+
 def discard_staged(log):
     log.discard({"table": log.table_uri, "id": "s"})
 
@@ -255,7 +270,8 @@ SCENARIOS = [
     Scenario("restore", filled, lambda log: log.restore(version=2), leaves="^$"),
     Scenario("set_properties", filled, lambda log: log.alter().set_properties({"user.x": "1"}), leaves="^$"),
 ]
-BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
+SEVERAL_TABLES = Scenario("publish_both", both_staged, publish_both)
+BY_NAME = {scenario.name: scenario for scenario in (*SCENARIOS, SEVERAL_TABLES)}
 
 
 # -- judging

@@ -1,9 +1,6 @@
 """A process that is killed anywhere in an operation: the table reads as before or after, a repeated call finishes the work."""
 
-import json
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from random import Random
 
@@ -11,25 +8,8 @@ import pytest
 
 from tests.core.faults.scenarios import SCENARIOS, ScenarioCheck, discard
 
-PROJECT = Path(__file__).parents[3]
 IN_SAMPLE = 2  # kills of each scenario
 names = [scenario.name for scenario in SCENARIOS]
-
-
-@pytest.fixture(scope="module")
-def run_killed():
-    """Runs a scenario on a root and kills it before the event of this number; its exit status."""
-    command = [sys.executable, "-m", "tests.core.faults.killed_runs"]
-    with subprocess.Popen(command, cwd=PROJECT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-
-        def run(scenario, root, number=-1):
-            request = {"scenario": scenario.name, "root": str(root), "number": number, "count": f"{root}.count"}
-            process.stdin.write(json.dumps(request) + "\n")
-            process.stdin.flush()
-            return json.loads(process.stdout.readline())
-
-        yield run
-        process.stdin.close()
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from airflow_delta.core.actions import ADD_FILE, Metadata, Origin, removes_of
+from airflow_delta.core.actions import ADD_FILE, Metadata, Origin, Protocol, removes_of
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import (
     InvalidStatementError,
@@ -319,6 +319,22 @@ def test_a_published_commit_has_the_time_of_its_publication_where_commits_carry_
     published = table.log.publish(handle)
     assert published.timestamp > handle["created"] + DAY
     assert table.log.snapshot().timestamp == published.timestamp > table.log.snapshot(1).timestamp
+
+
+def test_row_ids_are_those_after_whatever_was_published_before(tmp_path):
+    table = Table(tmp_path / "t", **{"delta.enableRowTracking": "true"})
+    features = frozenset({"rowTracking", "domainMetadata"})
+    protocol = Protocol(min_reader_version=1, min_writer_version=7, writer_features=features)
+    table.log.create_transaction(table.metadata, protocol).commit(operation=Operation(name="CREATE TABLE"))
+    handles = [table.stage(1, 2, name="a.parquet").staged, table.stage(3, name="b.parquet").staged]
+    table.append("c.parquet", 4, 5)
+    for handle in reversed(handles):
+        table.log.publish(handle)
+    snapshot = table.log.snapshot()
+    ids = {row["path"]: (row["base_row_id"], row["default_row_commit_version"]) for row in snapshot.files().to_pylist()}
+    assert ids == {"c.parquet": (0, 1), "b.parquet": (2, 2), "a.parquet": (3, 3)}
+    assert json.loads(snapshot.domains["delta.rowTracking"].configuration)["rowIdHighWaterMark"] == 4
+    assert snapshot.commit_info.tags == {"delta.rowTracking.preserved": "true"}
 
 
 # -- time
