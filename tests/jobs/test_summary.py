@@ -36,6 +36,12 @@ def document(operation, metrics=(), *, files=None, **attributes):
     [
         (document("MERGE", MERGED, files=17), "MERGE: 10 updated, 10 inserted, 2 of 16 files rewritten, version 1, 18.8 s"),
         (document("MERGE", MERGED), "MERGE: 10 updated, 10 inserted, 2 files rewritten, version 1, 18.8 s"),
+        (
+            document(
+                "COPY INTO", {"numOutputRows": 9, "numSourceFiles": 3, "numKnownFiles": 5, "numRescuedRows": 1, "numFiles": 1}
+            ),
+            "COPY INTO: 9 rows written, 3 files loaded, 5 loaded before, 1 rows do not fit, version 1, 18.8 s",
+        ),
         (document("MERGE", {"numSourceRows": 20}, committed=False), "MERGE: nothing to do, version 1, 18.8 s"),
         (
             document("MERGE", MERGED, files=16, committed=False, dry_run=True),

@@ -78,7 +78,7 @@ def copy_into(
         As ``write``. In all cases nothing is committed.
     """
     origin = origin or Origin()
-    absolute(statement.path, "the folder of a COPY INTO has no folder that it is relative to")
+    absolute(statement.path, "no connection gives a root to the files of a COPY INTO")
     if statement.user_metadata is not None:
         origin = replace(origin, user_metadata=statement.user_metadata)
     if table_place(spark, statement.path).overlaps(table_place(spark, log.table_uri)):
