@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.operations.loaded_files import LOADED_FILE, LoadedFiles
 from airflow_delta.core.operations.vacuum_candidates import list_files_below_root
+from airflow_delta.core.statements.fields import shortened
 from airflow_delta.core.storage.log_store import LogStore
 
 _HIDDEN = r"(^|/)(\.|_[^=/]*(/|$))|\._COPYING_$"
@@ -89,6 +91,7 @@ def find_new_files(source: LogStore, root: str, loaded: LoadedFiles, choice: Fil
         choice: Which files are wanted.
 
     Raises:
+        InvalidStatementError: The pattern is not a glob.
         OSError: The storage does not answer.
     """
     start = "" if choice.look_back is None else _start(root, loaded, choice.look_back)
@@ -110,10 +113,20 @@ def find_new_files(source: LogStore, root: str, loaded: LoadedFiles, choice: Fil
 
 
 def glob_regex(pattern: str) -> str:
-    """The regular expression (RE2) of a glob: ``*`` and ``?`` within a name, ``**`` over folders, ``[...]`` and ``{a,b}``."""
+    """The regular expression (RE2) of a glob: ``*`` and ``?`` within a name, ``**`` over folders, ``[...]`` and ``{a,b}``.
+
+    Raises:
+        InvalidStatementError: It holds what is no set of characters, such as ``[b-a]``.
+    """
     tokens = re.findall(r"\*\*/|\*\*|\[!?\]?[^\]]*\]|\{[^{}]*\}|.", pattern, re.DOTALL)
     body = "".join(map(_token_regex, tokens))
-    return f"(?s)^{body}$" if "/" in pattern else f"(?s)(^|/){body}$"
+    regex = f"(?s)^{body}$" if "/" in pattern else f"(?s)(^|/){body}$"
+    try:
+        pc.match_substring_regex(pa.array([""]), regex)
+    except pa.ArrowInvalid as error:
+        detail = f"the pattern {shortened(pattern)} is not a glob: {error!s:.100}"
+        raise InvalidStatementError(statement="a glob", detail=detail) from None
+    return regex
 
 
 def _token_regex(token: str) -> str:

@@ -28,6 +28,7 @@ def find_tables(root: LogStore, *, pattern: str | None = None, max_depth: int = 
         max_depth: Levels of folders below the root that are searched.
 
     Raises:
+        InvalidStatementError: The pattern is not a glob.
         OSError: The storage does not answer.
     """
     filesystem, place = root.data_filesystem()
