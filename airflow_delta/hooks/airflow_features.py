@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import airflow.sdk
 from airflow import __version__ as AIRFLOW_VERSION  # noqa: N812 - it is a constant
+from asgiref.sync import sync_to_async
 
 from airflow_delta.hooks.errors import AirflowFeatureMissingError
 
@@ -34,8 +36,12 @@ __all__ = [
     "RetryPolicy",
     "SharedStreamProducer",
     "check_feature",
+    "run_in_thread",
     "supervisor_pid",
 ]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 NEVER_EXPIRE: timedelta = getattr(airflow.sdk, "NEVER_EXPIRE", timedelta.max)
 """How long a state store keeps what is needed as long as the DAG run exists."""
@@ -114,3 +120,12 @@ def supervisor_pid() -> int | None:
     task_runner = sys.modules.get("airflow.sdk.execution_time.task_runner")
     is_child = hasattr(getattr(task_runner, "SUPERVISOR_COMMS", None), "socket")  # which dag.test() does without
     return os.getppid() if is_child else None
+
+
+async def run_in_thread(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+    """What the function returns, which blocks and may ask Airflow for a connection.
+
+    In a triggerer before Airflow 3.2 a thread asks through the event loop that has started it, and must know that one:
+    from a thread of ``asyncio.to_thread`` answers come to the wrong request, and all triggers of the triggerer end.
+    """
+    return await sync_to_async(function, thread_sensitive=False)(*arguments, **named)

@@ -7,7 +7,6 @@ it is kept after its last change, so that nothing must be read to delete it; eac
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import secrets
@@ -23,6 +22,7 @@ from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import Context
 
 from airflow_delta.core.errors import StorageAccessError
+from airflow_delta.hooks.airflow_features import run_in_thread
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.errors import StateFileError
 from airflow_delta.hooks.task_token import StateStore
@@ -94,11 +94,11 @@ class StateFile:
 
     async def aget(self, key: str) -> Any:
         """As ``get``, for a triggerer."""
-        return await asyncio.to_thread(self.get, key)
+        return await run_in_thread(self.get, key)
 
     async def aset(self, key: str, value: Any) -> None:
         """As ``set``, for a triggerer."""
-        await asyncio.to_thread(self.set, key, value)
+        await run_in_thread(self.set, key, value)
 
     def _values(self) -> dict[str, Any]:
         try:

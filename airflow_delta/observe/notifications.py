@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
@@ -12,6 +11,7 @@ from airflow.providers.common.compat.sdk import BaseNotifier
 from airflow.sdk import Context
 
 from airflow_delta.core.errors import DeltaError
+from airflow_delta.hooks.airflow_features import run_in_thread
 from airflow_delta.hooks.conflict_report import CONFLICT_KEY, conflict_report
 from airflow_delta.hooks.retry_policy import LOST_RACES
 
@@ -94,7 +94,7 @@ class DeltaConflictNotifier(BaseNotifier):
 
     async def async_notify(self, context: Context) -> None:
         """The same in a thread, because delegates may wait."""
-        await asyncio.to_thread(self.notify, context)
+        await run_in_thread(self.notify, context)
 
     def _passes_filters(self, error: DeltaError, context: Context) -> bool:
         by_error = any(error.code == kind if isinstance(kind, str) else isinstance(error, kind) for kind in self.only)

@@ -11,6 +11,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.foreign_values import printable
+from airflow_delta.hooks.airflow_features import run_in_thread
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.watch.bounded_log import BoundedLog, TooMuchToRead
 from airflow_delta.watch.waits import Watch, poll_once, wait_of
@@ -53,8 +54,8 @@ class DeltaCommitWaitTrigger(BaseTrigger):
         while True:
             try:
                 if watch is None:
-                    watch = await asyncio.to_thread(self._watch)
-                version = await asyncio.to_thread(self._poll, watch)
+                    watch = await run_in_thread(self._watch)
+                version = await run_in_thread(self._poll, watch)
             except DeltaError as error:
                 yield TriggerEvent({"error": error.to_json()})  # type: ignore[no-untyped-call]
                 return

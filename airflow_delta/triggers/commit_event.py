@@ -16,7 +16,7 @@ from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.foreign_values import json_value, printable
 from airflow_delta.core.statements.fields import converted_value, is_template
 from airflow_delta.core.statements.validation import texts
-from airflow_delta.hooks.airflow_features import HAS_STATE_STORES, SharedStreamProducer
+from airflow_delta.hooks.airflow_features import HAS_STATE_STORES, SharedStreamProducer, run_in_thread
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.errors import StateFileError
 from airflow_delta.hooks.state_file import StateFile, state_file
@@ -173,7 +173,7 @@ class DeltaCommitEventTrigger(BaseEventTrigger):
         async for tick in shared_stream:
             try:
                 stored = cursor or await self._stored_cursor()
-                found = await asyncio.to_thread(self._poll, stored)
+                found = await run_in_thread(self._poll, stored)
                 if found.event is None and found.cursor != stored:
                     await self._store_without_event(found.cursor)
             except Exception as error:  # noqa: BLE001 - a trigger that raises is started again every second
@@ -203,7 +203,7 @@ class DeltaCommitEventTrigger(BaseEventTrigger):
         """The asset's state store, before Airflow 3.3 a file; None for a trigger that no asset watches."""
         store: Any = getattr(self, "asset_state_store", None)
         if store is None and not HAS_STATE_STORES:
-            return await asyncio.to_thread(self._state_file)
+            return await run_in_thread(self._state_file)
         return store[Asset.ref(name=self.asset)] if store is not None and self.asset else store
 
     def _state_file(self) -> StateFile:

@@ -10,6 +10,7 @@ from typing import Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_delta.core.errors import StorageAccessError
+from airflow_delta.hooks.airflow_features import run_in_thread
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.spark_driver import DriverState, SparkDriver
 from airflow_delta.jobs.result import written_results
@@ -75,7 +76,7 @@ class DeltaResultTrigger(BaseTrigger):
         """Poll until there is an outcome."""
         ended: str | None = None
         while True:
-            there = await asyncio.to_thread(self._document_is_there)
+            there = await run_in_thread(self._document_is_there)
             if there or (ended is not None and (there is not None or ended == "late")):
                 payload = {name: getattr(self, name) for name in _HANDED_ON}
                 yield TriggerEvent(payload | {"state": "document" if there else ended})  # type: ignore[no-untyped-call]
@@ -84,7 +85,7 @@ class DeltaResultTrigger(BaseTrigger):
                 ended = "late"
                 await self.on_kill()
             elif ended is None:
-                state = await asyncio.to_thread(self._driver_state)
+                state = await run_in_thread(self._driver_state)
                 ended = None if state == "active" else state
             if ended is None or there is None:  # otherwise poll once more: the document is the last thing that a job writes
                 await asyncio.sleep(self.poll_interval)
@@ -93,7 +94,7 @@ class DeltaResultTrigger(BaseTrigger):
         """Kill the driver, where the cluster can do that."""
         if self.job_id is not None:
             try:
-                await asyncio.to_thread(SparkDriver(conn_id=self.spark_conn_id, job_id=self.job_id).kill)
+                await run_in_thread(SparkDriver(conn_id=self.spark_conn_id, job_id=self.job_id).kill)
             except Exception as error:  # noqa: BLE001 - clients of clusters raise whatever they like
                 self.log.warning("could not kill the driver %s: %s", self.job_id, error)
 
