@@ -3,8 +3,9 @@
 It reads requests, a JSON line each, forks (which costs milliseconds where a new Python costs seconds), and answers how the
 child ended. The child is either the driver of the task's job, over Spark Connect, or the Airflow worker, whose driver is a
 process of its own. It kills itself right before the n-th event below a folder that Python audits: a file opened, linked,
-renamed, removed, a directory listed; of a worker also a process started. All that the task keeps lies in that folder: the
-table, the state that Airflow stores, the XComs. The function opens a file there, too, so that one place is in the middle of it.
+renamed, removed, a directory listed; of a worker also below its private directory, or a process started. All that the task
+keeps lies in the folder: the table, the state that Airflow stores, the XComs. The function opens a file there, too, so that
+one place is in the middle of it.
 """
 
 import json
@@ -26,6 +27,8 @@ from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.operators import DeltaPythonOperator
 
 EVENTS = {"open", "os.link", "os.rename", "os.remove", "os.mkdir", "os.scandir", "os.listdir"}
+PRIVATE = "/airflow-delta-"
+"""In the paths of directories that a worker makes for one job: its code, and the driver's answer."""
 
 
 def appended(spark, seen, marker):
@@ -39,7 +42,7 @@ def kill_at(root, number):
 
     def hook(event, arguments):
         nonlocal count
-        is_below = event in EVENTS and any(str(argument).startswith(root) for argument in arguments[:2])
+        is_below = event in EVENTS and any(place in str(argument) for argument in arguments[:2] for place in (root, PRIVATE))
         if is_below or event == "subprocess.Popen":
             if count == number:
                 os.kill(os.getpid(), signal.SIGKILL)

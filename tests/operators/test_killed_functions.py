@@ -20,8 +20,8 @@ from tests.connect_server import connect_server
 pytestmark = pytest.mark.slow  # a server, and a hundred tries
 
 BEFORE, AFTER = [1, 2, 3], [1, 2, 3, 104, 105]
-MOST = {"driver": 14, "worker": 7}
-"""Places of a half of a test, evenly among all: a try of a worker starts a Python for its driver."""
+PLACES = {"driver": 9, "worker": 6}
+"""At least so many in each half of a test, evenly among all: a try of a worker starts a Python for its driver."""
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ def test_one_killed_at_any_step_appends_its_rows_once(runs, template, tmp_path, 
     code, undisturbed = runs(tmp_path / "undisturbed", victim, never, 1)
     assert (code, rows(tmp_path / "undisturbed")) == (0, AFTER), undisturbed
     count = undisturbed["count"]
-    step = max(1, -(-count // (2 * MOST[victim])))
+    step = count // (2 * PLACES[victim])
     places = list(range(0, count, step))[half::2]
     committed = []
     for number in places:
@@ -132,5 +132,5 @@ def test_one_killed_at_any_step_appends_its_rows_once(runs, template, tmp_path, 
         shutil.rmtree(root)
     with capsys.disabled():
         sys.stdout.write(f"\n{victim} killed before the events {places} of {count}; {sum(committed)} had committed\n")
-    assert len(places) >= MOST[victim] - 2
+    assert len(places) >= PLACES[victim]
     assert {*committed} == {False, True}
