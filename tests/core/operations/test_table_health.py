@@ -55,7 +55,11 @@ def test_where_there_is_no_table_nothing_can_be_examined():
 def test_where_there_is_no_table_nothing_is_listed(monkeypatch):
     log = HandmadeLog()
     list_all = log.store.list_all
-    monkeypatch.setattr(log.store, "list_all", lambda directory="": list_all(directory) if directory else pytest.fail("listed"))
+
+    def refuse_root(directory="", start=""):
+        return list_all(directory, start) if directory else pytest.fail("listed")
+
+    monkeypatch.setattr(log.store, "list_all", refuse_root)
     with pytest.raises(TableNotFoundError):
         check_health(log.log)
 
@@ -64,8 +68,8 @@ def test_a_commit_that_comes_while_files_are_listed_loses_none(monkeypatch):
     log = handmade(file("a"))
     list_all = log.store.list_all
 
-    def busy(directory=""):
-        listed = [*list_all(directory)]
+    def busy(directory="", start=""):
+        listed = [*list_all(directory, start)]
         if not directory:
             log.store.write("b", b"x")
             log.commit(file("b"))

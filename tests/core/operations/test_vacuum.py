@@ -345,8 +345,8 @@ def test_what_was_committed_while_the_directory_was_listed_is_kept(real_table, m
     adds = table.add("late.parquet", age_days=30)
     list_all = table.log.store.list_all
 
-    def list_and_commit(directory=""):
-        yield from list_all(directory)
+    def list_and_commit(directory="", start=""):
+        yield from list_all(directory, start)
         other = DeltaLog.for_table(str(table.root))
         other.start_transaction().commit(adds=adds, operation=Operation(name="WRITE"))
 

@@ -255,8 +255,8 @@ def test_the_latest_protocol_is_asked_right_before_the_deletion(monkeypatch):
     list_all = table.store.list_all
     later = json.dumps(protocol(3, 7, readerFeatures=["futureFeature"], writerFeatures=["futureFeature"]))
 
-    def list_and_upgrade(directory=""):
-        yield from list_all(directory)
+    def list_and_upgrade(directory="", start=""):
+        yield from list_all(directory, start)
         table.store.write(commit_path(table.version + 1), later.encode())
 
     monkeypatch.setattr(table.store, "list_all", list_and_upgrade)
