@@ -136,12 +136,14 @@ def test_a_function_is_mapped_over_its_arguments(dag):
     assert unmapped.statement().source == PythonSource.of(daily, flights=FLIGHTS, day="2013-01-02")
 
 
-def test_a_dag_of_functions_can_be_stored(dag):
-    task.delta(table="/t")(daily)(FLIGHTS, "{{ ds }}")
-    DeltaPythonOperator(task_id="other", table="/t", python_callable=daily, op_kwargs={"flights": FLIGHTS, "day": "a"})
+def test_a_dag_of_functions_can_be_stored():
+    with DAG("stored", schedule=None, start_date=pendulum.datetime(2013, 1, 1)) as dag:
+        task.delta(table="/t")(daily)(FLIGHTS, "{{ ds }}")
+        task.delta(table="/t", task_id="mapped")(daily).partial(day="a").expand(flights=[FLIGHTS, TableSource("/more")])
+        DeltaPythonOperator(task_id="other", table="/t", python_callable=daily, op_kwargs={"flights": FLIGHTS, "day": "a"})
     serialized = DagSerialization.serialize_dag(dag)
     assert DagSerialization.serialize_dag(dag) == serialized
-    assert set(DagSerialization.deserialize_dag(serialized).task_dict) == {"daily", "other"}
+    assert set(DagSerialization.deserialize_dag(serialized).task_dict) == {"daily", "mapped", "other"}
 
 
 def test_braces_of_a_function_survive_the_templates_of_a_job_that_others_submit():
