@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from airflow_delta.core.least_versions import is_at_least
 from airflow_delta.spark.errors import SparkFeatureMissingError
-from airflow_delta.spark.jvm import active_jvm
+from airflow_delta.spark.jvm import active_jvm, is_connect
 
 _OBSERVED = "observed"
 _HASH_SEED = 42
@@ -77,7 +77,13 @@ def observe(rows: DataFrame, aggregates: Mapping[str, Column]) -> tuple[DataFram
     """The rows, and what returns the aggregates over them, by name, once an action on the rows has ended.
 
     Spark before 4.1 hands structs, and arrays of them, to Python as objects of Java; here each is a ``Row``.
+
+    Raises:
+        SparkFeatureMissingError: A server of Spark Connect before 4.1 sends no structs.
     """
+    spark = rows.sparkSession
+    if is_connect(spark) and not is_at_least(spark.version, (4, 1)):
+        raise SparkFeatureMissingError(feature="writing over Spark Connect", version=spark.version, needed="4.1")
     observation = Observation()
     aggregate = F.struct(*(column.alias(name) for name, column in aggregates.items()))
 

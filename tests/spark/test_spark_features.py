@@ -1,6 +1,7 @@
 """What Spark's versions do in different ways: the same outcome on each of them."""
 
 import sys
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -10,6 +11,7 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.dataframe import DataFrame
 from pyspark.sql.types import StructField, StructType, TimestampNTZType, TimestampType
 
+from airflow_delta.spark import spark_features
 from airflow_delta.spark.errors import SparkFeatureMissingError
 from airflow_delta.spark.spark_features import arrow_schema, check_stream_source, observe, repartition_by_id
 
@@ -36,6 +38,15 @@ def test_aggregates_arrive_as_values_of_python_whatever_their_types(spark):
 def test_times_in_the_batches_of_a_data_source_are_in_utc():
     columns = StructType([StructField("t", TimestampType()), StructField("n", TimestampNTZType())])
     assert arrow_schema(columns) == pa.schema([("t", pa.timestamp("us", "UTC")), ("n", pa.timestamp("us"))])
+
+
+def test_writing_over_spark_connect_to_an_older_server_is_refused_by_name_and_version(monkeypatch):
+    monkeypatch.setattr(spark_features, "is_connect", lambda _: True)
+    rows = SimpleNamespace(sparkSession=SimpleNamespace(version="4.0.5"))
+    with pytest.raises(SparkFeatureMissingError) as refusal:
+        spark_features.observe(rows, {})
+    assert (refusal.value.feature, refusal.value.version) == ("writing over Spark Connect", "4.0.5")
+    assert "4.1" in str(refusal.value)
 
 
 def test_a_stream_of_a_table_on_an_older_spark_is_refused_by_name_and_version(monkeypatch):
