@@ -1,5 +1,6 @@
 """A retry ends the drivers of its own earlier tries, whatever state they are in, and no other process."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -44,6 +45,7 @@ def _no_long_grace(monkeypatch):
 def test_a_driver_that_runs_one_that_is_stopped_and_one_that_is_deaf_are_ended(start):
     running, stopped, deaf = start(*spec(TOKEN)), start(*spec(TOKEN)), start(*spec(TOKEN), text=DEAF)
     stopped.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, stopped.pid, os.WSTOPPED | os.WNOWAIT)
     assert end_orphans(TOKEN) == sorted(process.pid for process in (running, stopped, deaf))
     ended = [process.wait() for process in (running, stopped, deaf)]
     assert ended == [-signal.SIGTERM, -signal.SIGKILL, -signal.SIGKILL]
