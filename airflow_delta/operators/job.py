@@ -215,7 +215,6 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
         """
         attempt = Attempt.begin(self.hook, self.statement(), context, scratch_uri=self.scratch_uri, on_clear=self.on_clear)
         if not attempt.token.is_new:
-            end_orphans(attempt.token.token)
             found = self._find_commit(attempt)
             if found is not None:
                 return self._deliver(found, context)
@@ -227,6 +226,8 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
         """Run the statement in a Spark job; the document of its outcome. Raises the job's error."""
         target = spark_target(self.spark_conn_id, self.deploy_mode, self.submit_binary)
         refuse_exposed(attempt.statement, self.conf, self.env_vars, target)
+        if not attempt.token.is_new and not target.is_cluster_mode:  # a driver in a cluster may be followed
+            end_orphans(attempt.token.token)
         self._defers = self.deferrable and target.is_cluster_mode
         if self._defers and not target.reports_drivers and self.execution_timeout is None:
             raise SparkTargetError(
