@@ -88,7 +88,13 @@ def test_the_job_gets_archive_spec_and_rendered_statement_and_its_outcome_comes_
     }
     (call,) = submit.calls
     statement, origin = call["spec"]["statement"], call["spec"]["origin"]
-    assert statement["source"] == {"$type": "table", "table": "/lake/2013-01-02", "version": 7, "timestamp": None}
+    assert statement["source"] == {
+        "$type": "table",
+        "table": "/lake/2013-01-02",
+        "version": 7,
+        "timestamp": None,
+        "staged": None,
+    }
     assert statement["on"] == "target.day = DATE'2013-01-02'"
     assert [clause.get("condition") for clause in statement["clauses"]] == ["source.day < '2013-01-02'", None, None]
     assert statement["expect"][0]["sql"] == "day = '2013-01-02'"
