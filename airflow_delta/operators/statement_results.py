@@ -23,8 +23,8 @@ class StatementResultsOperator(DeltaJobOperator):
     def _announced(self, result: OperationResult) -> OperationResult:
         if self.asset is None:
             return result
-        of_asset = [each for each in _results(result).values() if sanitize_uri(each.table) == self.asset.uri]
-        changes = [each for each in of_asset if is_change(each)]
+        of_asset = [found for found in _results(result).values() if sanitize_uri(found.table) == self.asset.uri]
+        changes = [found for found in of_asset if is_change(found)]
         return (changes or of_asset or [result])[-1]
 
     def _deliver(self, document: ResultDocument, context: Context) -> dict[str, Any]:

@@ -231,8 +231,8 @@ def test_on_spark_a_gate_that_does_not_hold_ends_the_sequence_and_the_next_try_g
     assert (rows(bronze), rows(silver)) == ([0, 1, 2, 3, 4], [0, 1])
     document = run(spark, spec(2, 5))
     results = document.outcome.details[STATEMENTS_KEY]
-    told = {name: (each["version"], each["committed"], each["already_committed"]) for name, each in results.items()}
-    assert told == {
+    commits = {name: (result["version"], result["committed"], result["already_committed"]) for name, result in results.items()}
+    assert commits == {
         "bronze": (0, True, True),
         "silver": (0, True, True),
         "gate": (0, False, False),

@@ -32,7 +32,7 @@ def document(operation, metrics=(), *, files=None, **attributes):
 
 
 @pytest.mark.parametrize(
-    ("told", "line"),
+    ("outcome", "line"),
     [
         (document("MERGE", MERGED, files=17), "MERGE: 10 updated, 10 inserted, 2 of 16 files rewritten, version 1, 18.8 s"),
         (document("MERGE", MERGED), "MERGE: 10 updated, 10 inserted, 2 files rewritten, version 1, 18.8 s"),
@@ -68,10 +68,10 @@ def document(operation, metrics=(), *, files=None, **attributes):
         (document("WRITE\n", {"numOutputRows": "many"}), "WRITE\\n: nothing to do, version 1, 18.8 s"),
     ],
 )
-def test_the_outcome_is_one_line_that_a_person_can_read(told, line):
-    assert summary(told, seconds=18.8) == line
+def test_the_outcome_is_one_line_that_a_person_can_read(outcome, line):
+    assert summary(outcome, seconds=18.8) == line
 
 
 def test_a_commit_of_a_try_that_the_history_does_not_show_is_another_trys():
-    told = ResultDocument(outcome=document("MERGE", MERGED, already_committed=True).outcome)
-    assert summary(told, seconds=1.0).endswith("version 1, committed by another try of this task")
+    outcome = ResultDocument(outcome=document("MERGE", MERGED, already_committed=True).outcome)
+    assert summary(outcome, seconds=1.0).endswith("version 1, committed by another try of this task")

@@ -140,16 +140,16 @@ def _definition(name: str, text: str) -> tuple[ast.FunctionDef, int]:
 def _names_from_outside(code: CodeType) -> Iterator[str]:
     """The names that code looks for in its module and does not define there."""
     codes = list(_codes(code))
-    instructions = {each: list(dis.get_instructions(each)) for each in codes}
+    instructions = {body: list(dis.get_instructions(body)) for body in codes}
     defined = {
         found.argval
-        for each in codes
-        for found in instructions[each]
-        if found.opname == "STORE_GLOBAL" or (each is code and found.opname == "STORE_NAME")
+        for body in codes
+        for found in instructions[body]
+        if found.opname == "STORE_GLOBAL" or (body is code and found.opname == "STORE_NAME")
     }
-    for each in codes:
-        own = {found.argval for found in instructions[each] if found.opname in _STORES}
-        for found in instructions[each]:
+    for body in codes:
+        own = {found.argval for found in instructions[body] if found.opname in _STORES}
+        for found in instructions[body]:
             if found.opname in _LOADS and found.argval not in _KNOWN | defined | own:
                 yield found.argval
 
