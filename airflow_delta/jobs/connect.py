@@ -33,6 +33,7 @@ from airflow_delta.jobs.run import run, typed_error
 from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.jobs.step_log import log_steps
 
+gc.freeze()  # for the rest of the process, too
 gc.enable()
 
 _GRACE = 5.0

@@ -27,7 +27,7 @@ from airflow_delta.spark.dml.staged_changes import MOVED, StagedChanges
 from airflow_delta.spark.errors import StagedFilesError
 from airflow_delta.spark.io.file_tasks import spread_by_file
 from airflow_delta.spark.io.row_tracking import row_id_column
-from airflow_delta.spark.io.row_width import stored_row_bytes
+from airflow_delta.spark.io.row_width import row_width, stored_row_bytes
 from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.io.tasks import task_count
 from airflow_delta.spark.rewrite.rewrite import FileRewrite, Rewritten
@@ -97,8 +97,9 @@ def apply_changes(staged: StagedChanges, effects: RowEffects, staging: StagingAr
     new = staged.rows.where(staged.of(ClauseKind.INSERT) | elsewhere).coalesce(tasks)
     marked = _mark_deleted(staged, effects, touched, staging) if marks_rows else NO_ADDS
     rewritten = _rewrite(staged, effects, staging, clock, elsewhere=elsewhere, writes=not marks_rows, records=records)
-    inserted = _write(staged, new, staging) if new_rows else StagedRows()
-    change_files = _write_new_row_changes(staged, new, staging) if new_rows and records else NO_CHANGES
+    size = new_rows * row_width(staged.snapshot.schema)
+    inserted = _write(staged, new, staging, size) if new_rows else StagedRows()
+    change_files = _write_new_row_changes(staged, new, staging, size) if new_rows and records else NO_CHANGES
     written = pa.concat_tables([rewritten.adds, inserted.adds])
     log_step("Wrote %s files (%s)", len(written), size_of(written))
     return AppliedChanges(
@@ -243,17 +244,17 @@ def _rewrite(
     return rewritten
 
 
-def _write(staged: StagedChanges, new: DataFrame, staging: StagingArea) -> StagedRows:
-    """Write these staged rows, which are complete, into files of their own; updated ones with their ids."""
+def _write(staged: StagedChanges, new: DataFrame, staging: StagingArea, size: int) -> StagedRows:
+    """Write these staged rows, complete and about so many bytes, into files of their own; updated ones with their ids."""
     metadata = staged.snapshot.metadata
     carried = row_id_column(metadata) if ROW_ID in new.columns else StructType(())
     ids = (F.col(ROW_ID).alias(name) for name in carried.names)
     rows = new.select(*map(quoted, staged.snapshot.schema.names), *ids)
-    return write_rows(rows, staging, metadata, folder="inserted", extra=carried)
+    return write_rows(rows, staging, metadata, folder="inserted", extra=carried, size=size)
 
 
-def _write_new_row_changes(staged: StagedChanges, new: DataFrame, staging: StagingArea) -> pa.Table:
-    """Write change data: these staged rows are inserted, or the new values of an updated row."""
+def _write_new_row_changes(staged: StagedChanges, new: DataFrame, staging: StagingArea, size: int) -> pa.Table:
+    """Write change data: these staged rows, of about so many bytes, are inserted, or the new values of an updated row."""
     kind = F.when(staged.of(ClauseKind.INSERT), INSERT).otherwise(UPDATE_POSTIMAGE).alias(CHANGE_TYPE)
     rows = new.select(*map(quoted, staged.snapshot.schema.names), kind)
-    return write_change_rows(rows, staging, staged.snapshot.metadata)
+    return write_change_rows(rows, staging, staged.snapshot.metadata, size=size)

@@ -25,6 +25,7 @@ from airflow_delta.spark.dml.analysis import no_rows
 from airflow_delta.spark.dml.clauses import BoundClauses
 from airflow_delta.spark.dml.position_scan import FILE, ROW
 from airflow_delta.spark.dml.staged_changes import StagedChanges, columns_needed, scan_positions, stage
+from airflow_delta.spark.io.arrow_scan import estimated_size
 from airflow_delta.spark.io.predicates import predicate_of
 from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.io.sql_expression import sql_expression
@@ -115,7 +116,8 @@ class Selection:
         """Find the rows in these files, and whether each is deleted or updated; ``cache`` and ``reads`` are as of ``stage``."""
         columns = columns_needed(self.snapshot, clauses, self.text)
         found = self._found(spark, candidates, columns)
-        return stage(found, self.snapshot, clauses, candidates, cache=cache, reads=reads)
+        size = estimated_size(candidates, self.snapshot.schema, self.snapshot.schema)
+        return stage(found, self.snapshot, clauses, candidates, cache=cache, reads=reads, size=size)
 
     def _found(self, spark: SparkSession, candidates: pa.Table, columns: StructType) -> DataFrame:
         """The rows in these files: workers leave out, in Arrow, what cannot be selected; which rows are is Spark's decision."""

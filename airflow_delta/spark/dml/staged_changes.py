@@ -95,6 +95,7 @@ def stage(
     cache: RowCache,
     in_source: Column | None = None,
     reads: TargetReads | None = None,
+    size: int | None = None,
 ) -> StagedChanges:
     """Decide the change of each row, and cache the decisions.
 
@@ -107,6 +108,7 @@ def stage(
         cache: Keeps the decisions.
         in_source: Whether a row of the source stands in the pair; None where always.
         reads: Takes note of what conditions and values read of the target; None where they cannot.
+        size: Bytes of the decided rows in memory, about, at most; None where that is not known.
     """
     in_target, in_source = F.col(FILE).isNotNull(), F.lit(True) if in_source is None else in_source
     decisions = {CLAUSE_INDEX: clauses.clause_index(in_target, in_source), _MATCHED: in_target & in_source}
@@ -131,7 +133,7 @@ def stage(
     if reads is not None:
         reads.look_into(rows)
     with typed_worker_errors():
-        rows, observed = cache.keep(rows, {"rows": F.count(F.lit(1))}, of_fixed_files=True)
+        rows, observed = cache.keep(rows, {"rows": F.count(F.lit(1))}, of_fixed_files=True, size=size)
     numbered = clauses.with_numbers(rows, clause_index, snapshot.schema, snapshot.table_uri, cache)
     return StagedChanges(
         snapshot=snapshot,

@@ -21,6 +21,7 @@ from airflow_delta.core.transaction.table_properties import target_file_size
 from airflow_delta.spark.io.all_nullable import all_nullable
 from airflow_delta.spark.io.arrow_sink_worker import FILE_BYTES, RESULT, RESULT_DDL, ArrowSinkWorker
 from airflow_delta.spark.io.data_paths import hadoop_uri
+from airflow_delta.spark.io.small_work import done_here
 from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.io.worker_values import typed_worker_errors
 from airflow_delta.spark.io.written_files import WRITTEN_FILE, WrittenFiles
@@ -37,8 +38,9 @@ def write_in_workers(
     directory: str | None,
     aggregates: Mapping[str, Column],
     configuration: Mapping[str, str],
+    here: bool = False,
 ) -> WrittenFiles:
-    """As ``row_sink.write_files``; the files are those that the workers named.
+    """As ``row_sink.write_files``; the files are those that the workers named, or this process where it does their work.
 
     A worker holds one row group at a time: rows come sorted by directory.
     """
@@ -60,7 +62,10 @@ def write_in_workers(
         file_bytes=target_file_size(configuration) or FILE_BYTES,
     )
     with typed_worker_errors():
-        results = plainly_named.mapInArrow(worker, RESULT_DDL).toArrow().cast(RESULT)
+        if here:
+            results = done_here(worker, plainly_named.toArrow().to_batches(), RESULT)
+        else:
+            results = plainly_named.mapInArrow(worker, RESULT_DDL).toArrow().cast(RESULT)
     described = {
         **{name: results[name] for name in results.column_names},
         "path": pa.array([staging.log_path(f"{staging.root}/{path}") for path in results["path"].to_pylist()], pa.string()),

@@ -12,6 +12,8 @@ What keeps them depends on what is lost with an executor, and on whether that ca
   hang on the order of rows, which a shuffle leaves open. They are written as Parquet files into a directory of the table, which
   the statement deletes again: wherever it runs, it can write and read there. Spark Connect does not show which rows repeat.
 
+Small ones of Spark Connect are kept by this process, and sent along with what uses them: ``small_work``.
+
 Columns of types that no file of a table holds (intervals, texts with a collation) leave only ``localCheckpoint``: its rows die
 with their executor, and ``retry_on_conflict`` starts again.
 """
@@ -43,9 +45,10 @@ from airflow_delta.spark.io.all_nullable import all_nullable
 from airflow_delta.spark.io.jvm_sink import fit_for_jvm
 from airflow_delta.spark.io.row_sink import write_files
 from airflow_delta.spark.io.scan import SCANNED_COLUMNS, read_files
+from airflow_delta.spark.io.small_work import MOST_BYTES, is_done_here
 from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.io.table_files import TableFiles
-from airflow_delta.spark.jvm import release_checkpoint, repeats
+from airflow_delta.spark.jvm import is_connect, release_checkpoint, repeats
 from airflow_delta.spark.schema_conversion import from_spark, to_spark
 from airflow_delta.spark.session import has_executors
 from airflow_delta.spark.spark_features import observe
@@ -80,7 +83,9 @@ class RowCache:
         """Let go of all rows, and never raise: there is a commit, or an error, that is to be seen. Others may be kept then."""
         self._releases.close()
 
-    def keep(self, rows: DataFrame, aggregates: Mapping[str, Column], *, of_fixed_files: bool = False) -> _Kept:
+    def keep(
+        self, rows: DataFrame, aggregates: Mapping[str, Column], *, of_fixed_files: bool = False, size: int | None = None
+    ) -> _Kept:
         """Compute the rows; give them as they are kept, and the aggregates over them, by name, taken in the same pass.
 
         Args:
@@ -88,10 +93,14 @@ class RowCache:
             aggregates: At least one.
             of_fixed_files: Whether, but for subqueries, they are computed only from files that never change, and their order
                 does not matter.
+            size: Their bytes in memory, about, at most; None where that is not known.
 
         Raises:
             As computing the rows raises it.
         """
+        in_memory = None if size is None else _in_memory(rows, aggregates, size)
+        if in_memory is not None:
+            return in_memory
         if not has_executors(rows.sparkSession):
             return self._in_checkpoint(rows, aggregates)
         if of_fixed_files and repeats(rows):
@@ -151,6 +160,22 @@ class RowCache:
 
     def _at_end(self, release: Callable[[], object]) -> None:
         self._releases.callback(_quietly, release)
+
+
+def _in_memory(rows: DataFrame, aggregates: Mapping[str, Column], size: int) -> _Kept | None:
+    """Rows that this process keeps, read in one job with their aggregates; None where it does not, or there are too many."""
+    spark = rows.sparkSession
+    if not is_connect(spark) or size > MOST_BYTES:  # before the server is asked for their types
+        return None
+    try:
+        columns = from_spark(rows.schema)
+    except UnsupportedTypeError:
+        return None
+    if not is_done_here(spark, columns, size) or len(set(columns.names)) < len(columns.names):
+        return None
+    counted, observed = observe(rows, aggregates)
+    found = counted.toArrow()
+    return None if found.nbytes > MOST_BYTES else (spark.createDataFrame(found, rows.schema), observed())
 
 
 def _computed(kept: DataFrame, aggregates: Mapping[str, Column]) -> Mapping[str, Any]:

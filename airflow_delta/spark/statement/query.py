@@ -8,8 +8,10 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_delta.core.log.record_counts import NUM_RECORDS
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.spark import session
+from airflow_delta.spark.io.arrow_scan import estimated_size
 from airflow_delta.spark.io.pushdown import EVERYTHING, Pushdown
 from airflow_delta.spark.io.scan import read_table
 from airflow_delta.spark.io.tasks import file_work
@@ -39,6 +41,13 @@ class TableAtVersion:
     def is_large(self) -> bool:
         """Whether it pays to look for what a query needs of it."""
         return bool(file_work(self.snapshot.files(columns=("size",))["size"]).sum() > _LARGE_BYTES)
+
+    @property
+    def size(self) -> int:
+        """Bytes of its rows in memory, about."""
+        return estimated_size(
+            self.snapshot.files(columns=("size", NUM_RECORDS.name)), self.snapshot.schema, self.snapshot.schema
+        )
 
     def rows(self, spark: SparkSession, pushdown: Pushdown = EVERYTHING) -> DataFrame:
         """The rows, or those that are needed."""

@@ -16,7 +16,7 @@ from airflow_delta.core.statements import FileSource, PythonSource, Source, SqlS
 from airflow_delta.core.statements.publish import StagedHandle
 from airflow_delta.spark.errors import SourceUnreadableError, first_line
 from airflow_delta.spark.hadoop.table_log import table_log, table_place
-from airflow_delta.spark.jvm import Py4JJavaError, analyzed
+from airflow_delta.spark.jvm import Py4JJavaError, analyzed, is_connect
 from airflow_delta.spark.statement.python_function import call_function
 from airflow_delta.spark.statement.query import QueryViews, TableAtVersion, query_rows
 
@@ -46,12 +46,14 @@ class OpenSource:
         pins: Tables that were read, in the order of their views.
         views: What the source's SQL sees beside Spark's own tables, by name; each whole. Of a function, its tables and files.
         has_target: Whether one of the tables and views is the statement's target, so that all this is of one version of it.
+        size: Bytes of the rows in memory, about; None where that is not known, or not needed.
     """
 
     frame: DataFrame
     pins: tuple[Pin, ...] = ()
     views: Mapping[str, DataFrame] = field(default_factory=dict)
     has_target: bool = False
+    size: int | None = None
 
 
 def open_source(spark: SparkSession, source: Source, *, target: Snapshot | None = None) -> OpenSource:
@@ -108,7 +110,8 @@ def _open_files(spark: SparkSession, source: FileSource) -> DataFrame:
 def _open_table(spark: SparkSession, source: TableSource, target: Snapshot | None) -> OpenSource:
     table = _at_version(spark, source, target)
     pin = Pin(table=source.table, version=table.snapshot.version)
-    return OpenSource(frame=table.rows(spark), pins=(pin,), has_target=table.is_target)
+    size = table.size if is_connect(spark) else None  # which a classic session does not need
+    return OpenSource(frame=table.rows(spark), pins=(pin,), has_target=table.is_target, size=size)
 
 
 def _at_version(spark: SparkSession, source: TableSource, target: Snapshot | None) -> TableAtVersion:

@@ -63,6 +63,7 @@ def write_rows(
     data_change: bool = True,
     extra: StructType = _NO_COLUMNS,
     rows_per_file: int | None = None,
+    size: int | None = None,
 ) -> StagedRows:
     """Write the rows below ``staging`` and describe the files as a commit adds them.
 
@@ -77,6 +78,7 @@ def write_rows(
         extra: Columns that files hold beside the table's; they have no statistics. Rows that had an id before carry it so, see
             ``row_tracking.row_id_column``.
         rows_per_file: As of ``write_files``.
+        size: As of ``write_files``.
 
     Raises:
         ConstraintViolatedError: A row violates a constraint of the table.
@@ -92,7 +94,7 @@ def write_rows(
     example = {_EXAMPLE: example_of(constraints.values(), schema.names)} if constraints else {}
     aggregates = {**broken, **example, **(observed or {})}
     written, partitions = _write_through_sink(
-        frame, staging, metadata, folder=folder, aggregates=aggregates, extra=extra, rows_per_file=rows_per_file
+        frame, staging, metadata, folder=folder, aggregates=aggregates, extra=extra, rows_per_file=rows_per_file, size=size
     )
     for constraint, counter in zip(constraints, broken, strict=True):
         if rows := written.observed[counter]:
@@ -106,7 +108,9 @@ def write_rows(
     )
 
 
-def write_change_rows(frame: DataFrame, staging: StagingArea, metadata: Metadata, *, folder: str = "rows") -> pa.Table:
+def write_change_rows(
+    frame: DataFrame, staging: StagingArea, metadata: Metadata, *, folder: str = "rows", size: int | None = None
+) -> pa.Table:
     """Write rows that say what changed below ``staging.changes``, as ``CHANGE_FILE``.
 
     Protocol: PROTOCOL.md, "Change Data Files". A commit with one such file records all its changes in such files.
@@ -116,13 +120,16 @@ def write_change_rows(frame: DataFrame, staging: StagingArea, metadata: Metadata
         staging: Where to write; the caller's block ends it.
         metadata: The table's metadata.
         folder: Name of a directory below ``staging.changes`` that no other write uses.
+        size: As of ``write_files``.
 
     Raises:
         UnwritablePartitionValueError: A partition value that the log cannot hold.
         StagedFilesError: The files are not what Spark said that it wrote.
     """
     kind = StructType((CHANGE_TYPE_FIELD,))
-    written, partitions = _write_through_sink(frame, staging.changes, metadata, folder=folder, aggregates={}, extra=kind)
+    written, partitions = _write_through_sink(
+        frame, staging.changes, metadata, folder=folder, aggregates={}, extra=kind, size=size
+    )
     written.count(_ROWS, table=staging.table_uri)
     return _described(written.files, partitions, staging.table_uri, CHANGE_FILE, data_change=False)
 
@@ -136,6 +143,7 @@ def _write_through_sink(
     aggregates: Mapping[str, Column],
     extra: StructType,
     rows_per_file: int | None = None,
+    size: int | None = None,
 ) -> tuple[WrittenFiles, Mapping[str, Mapping[str, str | None]]]:
     """The rows as files, and the partition values behind the names of their directories."""
     schema = schema_of(metadata)
@@ -158,6 +166,7 @@ def _write_through_sink(
         aggregates=aggregates,
         configuration=configuration,
         rows_per_file=rows_per_file,
+        size=size,
     )
     return written, transport.understood(written.observed.get(_PARTITIONS, ()), staging.table_uri)
 

@@ -1,6 +1,7 @@
 """What statements cache is released when they end, in whatever way; rows come out of the cache as they went in."""
 
 import datetime as dt
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -201,3 +202,19 @@ def test_only_a_local_master_has_no_executors_to_lose(master, expected):
 
 def test_the_session_tells_its_master(spark):
     assert not has_executors(spark)
+
+
+def test_rows_of_a_known_size_come_out_as_they_went_in(spark, table):
+    instant, day = dt.datetime(2024, 3, 31, 1, 30, tzinfo=dt.UTC), dt.date(1500, 2, 28)
+    schema = "`a.b` BIGINT NOT NULL, t TIMESTAMP, n TIMESTAMP_NTZ, d DATE, x DECIMAL(20, 2), f DOUBLE, b BINARY, s STRING"
+    values = [(1, instant, instant.replace(tzinfo=None), day, Decimal("1.50"), float("nan"), b"\x00", ""), (2, *[None] * 7)]
+    rows = spark.createDataFrame(values, schema)
+    none = rows.where("`a.b` > 2")
+    with RowCache(DeltaLog.for_table(table).store) as cache:
+        kept, observed = cache.keep(rows, {"rows": F.count(F.lit(1)), "most": F.max("`a.b`")}, size=100)
+        kept_none, observed_none = cache.keep(none, {"rows": F.count(F.lit(1))}, size=100)
+
+        assert (observed["rows"], observed["most"], observed_none["rows"]) == (2, 2, 0)
+        assert kept.schema == rows.schema
+        assert repr(sorted(kept.collect())) == repr(sorted(rows.collect()))
+        assert (kept_none.schema, kept_none.collect()) == (rows.schema, [])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
 
@@ -21,6 +22,7 @@ from airflow_delta.spark.dml.merge.join import FROM_SOURCE, join
 from airflow_delta.spark.dml.merge.plan import MergePlan
 from airflow_delta.spark.dml.merge.source import MergeSource
 from airflow_delta.spark.dml.staged_changes import stage
+from airflow_delta.spark.io.arrow_scan import estimated_size
 from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.statement.application_progress import progress
@@ -63,7 +65,16 @@ def attempt_merge(
     pairs, are_unique = join(spark, snapshot, plan.source, plan.clauses, candidates, unmatched=plan.unmatched)
     target_after = snapshot.redefined(plan.after.metadata, plan.after.protocol) if plan.evolves_schema else snapshot
     in_source = F.col(FROM_SOURCE).isNotNull()
-    staged = stage(pairs, target_after, plan.clauses, candidates, cache=cache, in_source=in_source, reads=reads)
+    staged = stage(
+        pairs,
+        target_after,
+        plan.clauses,
+        candidates,
+        cache=cache,
+        in_source=in_source,
+        reads=reads,
+        size=_most_bytes(plan.source, candidates, target_after),
+    )
     effects = count_effects(staged, are_matches_unique=are_unique)
     # Then a row without match matters as one with a match does.
     not_matched_by_source = bool(plan.clauses.not_matched_by_source)
@@ -120,6 +131,13 @@ def attempt_merge(
         if result.already_committed:
             staging.abandon()
     return result_of(snapshot.table_uri, result, metrics, conflicts)
+
+
+def _most_bytes(source: MergeSource, candidates: pa.Table, target: Snapshot) -> int | None:
+    """Of the decided rows in memory, about; None where a row of the target may be in any number of pairs."""
+    if not source.are_keys_unique or source.size is None:
+        return None
+    return source.size + estimated_size(candidates, target.schema, target.schema)
 
 
 def _counted(effects: RowEffects, source: MergeSource) -> dict[str, int]:

@@ -129,7 +129,7 @@ def plan_merge(
         table=table,
     )
     condition = parse_condition(statement.on, schema)
-    source = materialize(opened.frame, condition, schema, reads, cache)
+    source = materialize(opened.frame, condition, schema, reads, cache, size=opened.size)
     log_step("Source: %s rows", source.rows)
 
     def predicate(text: str | None) -> Expression:

@@ -94,7 +94,13 @@ class MergeSource:
 
 
 def materialize(
-    source: DataFrame, condition: MergeCondition, schema: StructType, reads: TargetReads, cache: RowCache
+    source: DataFrame,
+    condition: MergeCondition,
+    schema: StructType,
+    reads: TargetReads,
+    cache: RowCache,
+    *,
+    size: int | None = None,
 ) -> MergeSource:
     """Compute the source, with its keys beside its columns, and look at the keys.
 
@@ -107,6 +113,7 @@ def materialize(
         reads: Takes note of what the source reads of the target.
         schema: The target's.
         cache: Keeps the rows.
+        size: Their bytes in memory, about; None where that is not known.
     """
     usable: dict[StructField, KeyEquality] = {}
     for key in condition.keys:
@@ -116,15 +123,15 @@ def materialize(
     fields, equalities = list(usable), list(usable.values())
     names = _key_names(fields)
     computed = [sql_expression(equality.other).alias(name) for equality, name in zip(equalities, names, strict=True)]
-    size = sum(
+    key_size = sum(
         (F.octet_length(name) for name, field in zip(names, fields, strict=True) if field.type in (STRING, BINARY)), F.lit(0)
     )
     frame = source.alias(SOURCE).select(f"{SOURCE}.*", *computed, F.lit(True).alias(IN_SOURCE))
     reads.look_into(frame)
     columns = from_spark(source.schema)
     texts = _texts(columns)
-    counted = {"rows": F.count(F.lit(1)), "bytes": F.sum(size), "texts": F.sum(_length(texts or ()))}
-    frame, observed = cache.keep(frame, counted)
+    counted = {"rows": F.count(F.lit(1)), "bytes": F.sum(key_size), "texts": F.sum(_length(texts or ()))}
+    frame, observed = cache.keep(frame, counted, size=size)
     rows, key_bytes = observed["rows"], observed["bytes"] or 0
     equal = [f"{TARGET}.{quoted(field.name)} = {SOURCE}.{name}" for field, name in zip(fields, names, strict=True)]
     rest = [*condition.others, *(key.text for key in condition.keys if key not in equalities)]
