@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
@@ -16,20 +19,30 @@ _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.fact
 """Measured: a MERGE of 100 rows into 10,000 takes a warm server three fifths of the time, most of it by the second setting."""
 
 
-def suit_small_statement(spark: SparkSession, log: DeltaLog, statement: Statement) -> None:
+@contextmanager
+def suited_to_size(spark: SparkSession, log: DeltaLog, statement: Statement) -> Iterator[None]:
     """Let Spark interpret the queries of a small statement; over Spark Connect alone, where the rest takes no time.
 
     Args:
-        spark: The session, which runs this statement and no other.
+        spark: The session, which no other thread uses.
         log: Of the statement's table.
-        statement: What is to be done.
+        statement: What is done in the block.
 
     Raises:
         DeltaError: A table cannot be read.
     """
-    if is_connect(spark) and _is_small(spark, log, statement):
-        for name, value in _INTERPRETED.items():
-            spark.conf.set(name, value)
+    if not (is_connect(spark) and _is_small(spark, log, statement)):
+        yield
+        return
+    former = {name: spark.conf.get(name, None) for name in _INTERPRETED}
+    for name, value in _INTERPRETED.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        with suppress(Exception):  # the statement has ended, and so has the session then
+            for name, value in former.items():
+                spark.conf.unset(name) if value is None else spark.conf.set(name, value)
 
 
 def _is_small(spark: SparkSession, log: DeltaLog, statement: Statement) -> bool:
@@ -37,7 +50,7 @@ def _is_small(spark: SparkSession, log: DeltaLog, statement: Statement) -> bool:
     match statement:
         case DeleteStatement() | UpdateStatement():
             return _has_few_bytes(log.snapshot())
-        case MergeStatement(source=TableSource() as source):
+        case MergeStatement(source=TableSource(staged=None) as source):
             return _has_few_bytes(log.snapshot()) and _has_few_bytes(
                 table_log(spark, source.table).snapshot(version=source.version_number, timestamp=source.timestamp)
             )

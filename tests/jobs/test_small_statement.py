@@ -10,7 +10,7 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.statements import DeleteStatement, MergeStatement, SqlSource, TableSource, WriteStatement
 from airflow_delta.core.statements.clauses import UPSERT
 from airflow_delta.jobs import small_statement
-from airflow_delta.jobs.small_statement import suit_small_statement
+from airflow_delta.jobs.small_statement import suited_to_size
 
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
@@ -22,7 +22,7 @@ class Session:
 
     def __init__(self):
         self.settings = {}
-        self.conf = SimpleNamespace(set=self.settings.__setitem__)
+        self.conf = SimpleNamespace(set=self.settings.__setitem__, get=self.settings.get, unset=self.settings.pop)
 
 
 @pytest.fixture
@@ -39,8 +39,8 @@ def merged(target, source):
 
 def settings(statement, session=None):
     session = session or Session()
-    suit_small_statement(session, DeltaLog.for_table(statement.table), statement)
-    return session.settings
+    with suited_to_size(session, DeltaLog.for_table(statement.table), statement):
+        return dict(session.settings)
 
 
 def test_queries_are_interpreted_when_all_tables_of_the_statement_are_small(tables, monkeypatch):
@@ -77,3 +77,23 @@ def test_a_classic_session_is_left_alone(tables):
         __module__ = "pyspark.sql.session"
 
     assert settings(DeleteStatement(table=tables["small"], where="id = 1"), Classic()) == {}
+
+
+def test_the_next_statement_of_the_session_finds_its_settings_as_they_were_and_so_after_an_error(tables):
+    session = Session()
+    session.settings["spark.sql.codegen.wholeStage"] = "true"
+    with (
+        pytest.raises(ZeroDivisionError),
+        suited_to_size(session, DeltaLog.for_table(tables["small"]), DeleteStatement(table=tables["small"], where="id = 1")),
+    ):
+        1 / 0  # noqa: B018 - raises
+
+    assert session.settings == {"spark.sql.codegen.wholeStage": "true"}
+
+
+def test_a_session_that_was_lost_meanwhile_does_not_undo_the_statement(tables):
+    session = Session()
+    with suited_to_size(session, DeltaLog.for_table(tables["small"]), DeleteStatement(table=tables["small"], where="id = 1")):
+        session.conf.unset = None  # a call of it raises TypeError
+
+    assert session.settings == INTERPRETED
