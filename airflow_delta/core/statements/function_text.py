@@ -21,10 +21,13 @@ from airflow_delta.core.errors import InvalidStatementError
 SESSION = "spark"
 """The first parameter of every function: the Spark session."""
 
-_KNOWN = frozenset({*dir(builtins), "__name__", "__file__"})
+_KNOWN = frozenset({*dir(builtins), "__name__", "__file__", "__annotations__", "__conditional_annotations__"})
+"""Names that are there without a definition; the last two in the bodies of classes whose members have types."""
+
 _LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
 _STORES = frozenset({"STORE_GLOBAL", "STORE_NAME"})
 _LAMBDA = (lambda: None).__name__
+_NOT_RETURNING = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 _INDENTED = "if True:\n"
 """Put before the text of a function that is defined inside of something: cutting its indentation would change texts in it."""
 
@@ -52,21 +55,19 @@ class FunctionText:
         """
         name = getattr(function, "__name__", repr(function))
         is_plain = inspect.isfunction(function) and not hasattr(function, "__wrapped__")
-        if not is_plain or name == _LAMBDA or inspect.iscoroutinefunction(function):
+        if not is_plain or name == _LAMBDA or function.__code__.co_flags & _NOT_RETURNING:
             raise _invalid(
-                name, "expected a function of its own def: no lambda, method, coroutine, and none that a decorator wraps"
+                name,
+                "expected a function of its own def: no lambda, method, coroutine, generator, and none that a decorator wraps",
             )
         try:
             lines, first = inspect.getsourcelines(function)
             file = inspect.getsourcefile(function) or ""
         except (OSError, TypeError) as error:
             raise _invalid(name, f"its source cannot be read ({error}); name it as 'module:function'") from error
-        text = "".join(lines)
-        definition, before = _definition(name, text)
+        definition, before = _definition(name, "".join(lines))
         start, end = definition.lineno - before, definition.end_lineno or definition.lineno
-        found = cls(
-            name=name, text="".join(text.splitlines(keepends=True)[start - 1 : end - before]), file=file, line=first + start - 1
-        )
+        found = cls(name=name, text="".join(lines[start - 1 : end - before]), file=file, line=first + start - 1)
         if outside := sorted(set(_names_from_outside(found.compiled()))):
             raise _invalid(
                 name,

@@ -8,6 +8,7 @@ import re
 import traceback
 from collections.abc import Mapping
 from importlib import import_module
+from io import StringIO
 from operator import attrgetter
 from typing import Any
 
@@ -111,7 +112,7 @@ def _load(source: PythonSource) -> Any:
     names: dict[str, Any] = {"__name__": source.function, "__file__": source.file}
     exec(text.compiled(), names)  # noqa: S102 - the DAG's own code, as it is in a script that a DAG submits
     if not linecache.getlines(source.file):  # the file is not there, and tracebacks are to show its lines
-        lines = [*("\n" for _ in range(source.line - 1)), *source.code.splitlines(keepends=True)]
+        lines = [*("\n" for _ in range(source.line - 1)), *StringIO(source.code)]  # as Python counts them
         linecache.cache[source.file] = (sum(map(len, lines)), None, lines, source.file)
     return names[source.function]
 

@@ -5,6 +5,7 @@
 import functools
 import json
 import re
+import runpy
 import traceback
 from pathlib import Path
 
@@ -34,6 +35,26 @@ def plain(spark, table: "NotThere", day="2013-01-01", *, factor: int = 2) -> "No
     return [f"{{{helper(n)}}} of {day} at {table}" for n in range(2)], len(__name__)
 
 
+def typed(spark):
+    """Has a class whose members have types."""
+    from dataclasses import dataclass
+
+    @dataclass
+    class Bird:
+        name: str
+        legs: int = 2
+
+    return Bird("robin")
+
+
+async def stream(spark):
+    yield 1
+
+
+def generator(spark):
+    yield 1
+
+
 def raising(spark):
     text = """
 {% line %} one
@@ -57,6 +78,17 @@ def line_of(text):
 def test_a_function_is_what_it_was_without_the_names_of_its_file():
     assert loaded(plain)(None, "t") == (["{2} of 2013-01-01 at t", "{4} of 2013-01-01 at t"], 6)
     assert FunctionText.of(plain).text.startswith("def plain(")
+
+
+def test_classes_whose_members_have_types_travel():
+    bird = loaded(typed)(None)
+    assert (bird.name, bird.legs) == ("robin", 2)
+
+
+def test_signs_that_end_a_line_of_a_text_but_not_of_a_file_travel(tmp_path):
+    file = tmp_path / "signs.py"
+    file.write_text("def signs(spark):\n    return 'a\u2028b\x85c\x0cd', 'end'\n", encoding="utf-8")
+    assert loaded(runpy.run_path(str(file))["signs"])(None) == ("a\u2028b\x85c\x0cd", "end")
 
 
 def nested(lines):
@@ -158,6 +190,8 @@ def name_of(value):
         (lambda spark: spark, "no lambda"),
         (Class().method, "no lambda, method"),
         (coroutine, "no lambda, method, coroutine"),
+        (generator, "coroutine, generator"),
+        (stream, "coroutine, generator"),
         (functools.partial(plain, None), "expected a function of its own def"),
         (len, "expected a function of its own def"),
     ],
