@@ -25,7 +25,7 @@ def end_orphans(token: str) -> list[int]:
     """End the drivers and ``spark-submit`` processes of a task's earlier tries on this machine; their ids.
 
     Ending one at any moment is safe: it has committed, or it has not. Finds only processes of this user whose command line has
-    a spec with the token; none where there is no ``/proc``, and none elsewhere.
+    a spec with the token, or the name of a file with it; none where there is no ``/proc``, and none elsewhere.
 
     Args:
         token: The task's idempotency token.
@@ -45,17 +45,19 @@ def end_orphans(token: str) -> list[int]:
 
 def _open_drivers(token: str) -> Iterator[tuple[int, int]]:
     """Handles of the processes and their ids. A handle is opened before the look, so that it cannot be another process's."""
+    if not hasattr(os, "pidfd_open"):  # a Mac, or a Python that was built for an old Linux
+        return
     for pid in (int(path.name) for path in Path("/proc").glob("[0-9]*")):
         with suppress(OSError):  # it has ended, or is hidden from us
             handle = os.pidfd_open(pid)
-            if pid != os.getpid() and _has_spec(pid, f'"token":"{token}"'):
+            if pid != os.getpid() and _has_spec(pid, token):
                 yield handle, pid
             else:
                 os.close(handle)
 
 
-def _has_spec(pid: int, text: str) -> bool:
-    """Whether a process of this user has an argument ``--spec`` that holds the text."""
+def _has_spec(pid: int, token: str) -> bool:
+    """Whether a process of this user has an argument ``--spec`` of this token: the text, or ``@`` and the name of its file."""
     process = Path(f"/proc/{pid}")
     try:
         if process.stat().st_uid != os.getuid():
@@ -63,7 +65,9 @@ def _has_spec(pid: int, text: str) -> bool:
         arguments = (process / "cmdline").read_text(encoding="utf-8", errors="replace").split("\0")
     except OSError:
         return False
-    return any(name == "--spec" and text in value for name, value in pairwise(arguments))
+    text, file = f'"token":"{token}"', f"-{token}.json"
+    specs = [value for name, value in pairwise(arguments) if name == "--spec"]
+    return any(text in value or (value.startswith("@") and value.endswith(file)) for value in specs)
 
 
 def _await_end(handles: Iterable[int]) -> None:

@@ -277,7 +277,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
         self, spec: JobSpec, target: SparkTarget, private: Path, token: TaskToken, context: Context
     ) -> Exception | None:
         """Run the job to its end, or only submit it. An error is returned, because the job's document describes it better."""
-        argument, spec_file = spec_argument(spec.to_text(), private, target)
+        argument, spec_file = spec_argument(spec.to_text(), token.token, private, target)
         if self.code_uri is None or spec_file is not None:
             check_uploads(self.spark_conn_id, target, self.conf or {}, self.properties_file)
         script = spec.statement.type_name

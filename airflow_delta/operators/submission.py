@@ -58,17 +58,18 @@ def driver_python(target: SparkTarget, environment: Mapping[str, str]) -> dict[s
     return {"PYSPARK_PYTHON" if target.is_local else "PYSPARK_DRIVER_PYTHON": sys.executable}
 
 
-def spec_argument(text: str, private: Path, target: SparkTarget) -> tuple[str, str | None]:
+def spec_argument(text: str, token: str, private: Path, target: SparkTarget) -> tuple[str, str | None]:
     """What follows ``--spec``, and the file to send along to the driver, if the text is too long for an argument.
 
     Args:
         text: The spec as JSON.
+        token: The task's, by which a retry finds the driver: see ``hooks.orphans``.
         private: A directory of this user alone.
         target: Where the job goes.
     """
     if len(text.encode()) <= LONGEST_ARGUMENT:
         return text, None
-    file = private / "delta-spec.json"
+    file = private / f"delta-spec-{token}.json"
     file.write_text(text, encoding="utf-8")
     return (f"@{file.name}", str(file)) if target.is_cluster_mode else (f"@{file}", None)
 

@@ -8,16 +8,27 @@ from pathlib import Path
 
 import pytest
 
+from airflow_delta.core.actions import Origin
+from airflow_delta.core.statements import DeleteStatement
 from airflow_delta.hooks import orphans
 from airflow_delta.hooks.orphans import end_orphans
+from airflow_delta.hooks.spark_target import SparkTarget
+from airflow_delta.jobs.spec import JobSpec
+from airflow_delta.operators.submission import spec_argument
 
 TOKEN, OTHER = "0123456789abcdef" * 2, "fedcba9876543210" * 2
 DRIVER = "print('up', flush=True); input()"
 DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + DRIVER
 
 
-def spec(token):
-    return ["--spec", f'{{"origin":{{"token":"{token}","job":{{}}}}}}']
+LOCAL = SparkTarget(master="local", is_cluster_mode=False, yarn_webapp=None, namespace=None, binary=None)
+
+
+def spec(token, folder=Path(), *, ids=1):
+    """The arguments of a driver, as the operator makes them."""
+    statement = DeleteStatement(table="/lake/t", where=f"id IN ({', '.join(map(str, range(ids)))})")
+    text = JobSpec(statement=statement, origin=Origin(token=token), start_version=0).to_text()
+    return ["--spec", spec_argument(text, token, folder, LOCAL)[0]]
 
 
 @pytest.fixture
@@ -49,6 +60,19 @@ def test_a_driver_that_runs_one_that_is_stopped_and_one_that_is_deaf_are_ended(s
     assert end_orphans(TOKEN) == sorted(process.pid for process in (running, stopped, deaf))
     ended = [process.wait() for process in (running, stopped, deaf)]
     assert ended == [-signal.SIGTERM, -signal.SIGKILL, -signal.SIGKILL]
+
+
+def test_a_driver_whose_spec_is_too_long_for_an_argument_is_ended_by_its_token_too(start, tmp_path):
+    mine, other = (start(*spec(token, tmp_path, ids=40_000)) for token in (TOKEN, OTHER))
+    assert end_orphans(TOKEN) == [mine.pid]
+    assert (mine.wait(), other.poll()) == (-signal.SIGTERM, None)
+
+
+def test_where_python_has_no_handles_of_processes_nothing_is_ended(start, monkeypatch):
+    driver = start(*spec(TOKEN))
+    monkeypatch.delattr(os, "pidfd_open")
+    assert end_orphans(TOKEN) == []
+    assert driver.poll() is None
 
 
 def test_processes_of_other_tasks_and_those_that_only_name_the_token_live_on(start):

@@ -236,10 +236,10 @@ def test_the_python_of_a_driver_beside_the_worker_is_the_workers_unless_one_is_n
 
 def test_a_spec_that_is_too_long_for_an_argument_goes_as_a_file(tmp_path):
     long = "x" * 200_000
-    assert spec_argument("short", tmp_path, target("local")) == ("short", None)
-    there, none = spec_argument(long, tmp_path, target("local"))
+    assert spec_argument("short", "t", tmp_path, target("local")) == ("short", None)
+    there, none = spec_argument(long, "t", tmp_path, target("local"))
     assert (Path(there.removeprefix("@")).read_text(), none) == (long, None)
-    name, sent = spec_argument(long, tmp_path, target("yarn", cluster=True))
+    name, sent = spec_argument(long, "t", tmp_path, target("yarn", cluster=True))
     assert (name, Path(sent).read_text()) == (f"@{Path(sent).name}", long)
 
 
