@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -37,10 +38,15 @@ def conflict_report(error: DeltaError) -> dict[str, Any]:
 
 @contextmanager
 def report_conflicts(context: Context) -> Iterator[None]:
-    """Push the report of a conflict that is raised in the body as the task's XCom ``delta_conflict``."""
+    """Push the report of a conflict that is raised in the body as the task's XCom ``delta_conflict``.
+
+    It also has ``lost_ms``: how many milliseconds the task spent in this try, or in this part of it.
+    """
+    began = time.monotonic()
     try:
         yield
     except CommitConflictError as error:
         with BestEffort().attempt(f"the XCom {CONFLICT_KEY}"):  # the task must fail with the conflict
-            push_xcom(context, CONFLICT_KEY, conflict_report(error))
+            lost_ms = round(1_000 * (time.monotonic() - began))
+            push_xcom(context, CONFLICT_KEY, {**conflict_report(error), "lost_ms": lost_ms})
         raise

@@ -130,25 +130,9 @@ class Maintenance:
             details={"steps": [step.to_json(name) for name, step in steps.items()]},
         )
 
-    def optimize_statement(self, snapshot: Snapshot) -> OptimizeStatement:
-        """The OPTIMIZE for this table: two small files always fit into one."""
-        statement = self.statement.optimize()
-        half = max(1, target_file_size(snapshot, statement) // 2)
-        return replace(statement, small_file_size=min(self.statement.small_file_size, half))
-
     def optimize_need(self) -> Need:
         """Whether an OPTIMIZE is due; needs no Spark."""
-        snapshot = self.log.refresh()
-        statement = self.optimize_statement(snapshot)
-        if columns := clustered_by(snapshot):
-            return _clustering_need(snapshot, statement, columns)
-        sizes = candidates(snapshot, statement, named_partitions(snapshot, statement.where, parse_predicate))["size"]
-        return needs.of_optimize(
-            files=len(sizes),
-            size=pc.sum(sizes).as_py() or 0,
-            small_file_size=statement.small_file_size or 0,
-            min_files=statement.min_files,
-        )
+        return optimize_need(self.log.refresh(), self.statement)
 
     def optimize(self) -> Step:
         """Rewrite what ``optimize_need`` has found; a commit of an earlier try counts."""
@@ -162,7 +146,7 @@ class Maintenance:
             return Step(need=need, done=False)
         if self.optimizer is None:
             return Step(need=Need(True, f"{need.why}; not done: it needs Spark"), done=False)
-        result = self.optimizer(self.optimize_statement(self.log.refresh()))
+        result = self.optimizer(_optimize_statement(self.log.refresh(), self.statement))
         version = result.version if result.committed else None
         return Step(need=need, done=True, version=version, metrics=result.metrics, result=result)
 
@@ -227,6 +211,27 @@ class Maintenance:
 
     def _is_to_do(self, need: Need) -> bool:
         return need.due and not self.statement.dry_run
+
+
+def optimize_need(snapshot: Snapshot, maintenance: MaintenanceStatement) -> Need:
+    """Whether the OPTIMIZE of this maintenance is due for a version of the table; needs no Spark."""
+    statement = _optimize_statement(snapshot, maintenance)
+    if columns := clustered_by(snapshot):
+        return _clustering_need(snapshot, statement, columns)
+    sizes = candidates(snapshot, statement, named_partitions(snapshot, statement.where, parse_predicate))["size"]
+    return needs.of_optimize(
+        files=len(sizes),
+        size=pc.sum(sizes).as_py() or 0,
+        small_file_size=statement.small_file_size or 0,
+        min_files=statement.min_files,
+    )
+
+
+def _optimize_statement(snapshot: Snapshot, maintenance: MaintenanceStatement) -> OptimizeStatement:
+    """The OPTIMIZE for this table: two small files always fit into one."""
+    statement = maintenance.optimize()
+    half = max(1, target_file_size(snapshot, statement) // 2)
+    return replace(statement, small_file_size=min(maintenance.small_file_size, half))
 
 
 def _clustering_need(snapshot: Snapshot, statement: OptimizeStatement, columns: tuple[ColumnPath, ...]) -> Need:

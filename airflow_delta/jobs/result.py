@@ -45,6 +45,7 @@ class ResultDocument:
         history: The table's last commits, newest first, as seen after the work: ``version``, ``timestamp`` (milliseconds since
             the epoch), ``operation``, ``operationMetrics``, ``engineInfo``, ``job``, ``airflowDelta`` (the task run).
         table_facts: Of the latest version: ``version``, ``files``, ``bytes``, ``small_files``; empty where it is not known.
+        table_detail: What the table's page shows of that version beside, as of ``jobs.table_detail``.
         schema_string: The latest version's schema as its metadata has it; None where it is not known.
         application_id: Spark's id of the application; None where there was none.
     """
@@ -55,6 +56,7 @@ class ResultDocument:
     duration_ms: int | None = None
     history: tuple[Mapping[str, Any], ...] = ()
     table_facts: Mapping[str, int] = field(default_factory=dict)
+    table_detail: Mapping[str, Any] = field(default_factory=dict)
     schema_string: str | None = None
     application_id: str | None = None
 
@@ -105,6 +107,7 @@ class ResultDocument:
             "duration_ms": self.duration_ms,
             "history": list(self.history),
             "table_facts": dict(self.table_facts),
+            "table_detail": dict(self.table_detail),
             "schema_string": self.schema_string,
             "application_id": self.application_id,
         }
@@ -127,6 +130,7 @@ class ResultDocument:
                 duration_ms=natural_number(document.get("duration_ms")),
                 history=tuple(entry for entry in document.get("history", ()) if isinstance(entry, dict)),
                 table_facts=known_facts(document.get("table_facts")),
+                table_detail=found if isinstance(found := document.get("table_detail"), dict) else {},
                 schema_string=_text(document.get("schema_string")),
                 application_id=_text(document.get("application_id")),
             )

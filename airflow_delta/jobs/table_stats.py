@@ -19,13 +19,14 @@ from airflow_delta.core.operations.table_health.inspected_table import SMALL_FIL
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.jobs.best_effort import BestEffort
 from airflow_delta.jobs.result import ResultDocument, known_facts
+from airflow_delta.jobs.table_detail import table_detail
 
 HISTORY = 10
 """Commits in a document."""
 
 
 def attach_table_stats(document: ResultDocument, log: DeltaLog) -> ResultDocument:
-    """The document with the table's last commits, its size and its schema.
+    """The document with the table's last commits, its size, its schema, and what else its page shows.
 
     Never raises: the work is done, and what cannot be read becomes a warning of its outcome.
     """
@@ -39,6 +40,7 @@ def attach_table_stats(document: ResultDocument, log: DeltaLog) -> ResultDocumen
             document = replace(document, history=tuple(map(_serialized, log.history(HISTORY))))
         with best_effort.attempt("counting the table's files"):
             document = replace(document, table_facts=_facts(snapshot))
+        document = replace(document, table_detail=table_detail(snapshot, best_effort))
     return document.with_warnings(best_effort.warnings)
 
 

@@ -14,21 +14,29 @@ from airflow_delta.core.errors.conflict import run_of
 from airflow_delta.hooks.spark_target import YARN_WEBAPP
 from airflow_delta.hooks.xcoms import push_xcom, xcom_value
 from airflow_delta.jobs.result import ResultDocument
+from airflow_delta.observe.report import REPORT_KEY, table_reports
 
 HISTORY_KEY = "delta_history"
 """The XCom from which the page of a table's history is rendered."""
+
+_NOTES = ("findings", "steps")
+_MOST_NOTES = 30
 
 MAX_BYTES = 48 * 1024
 """Of that XCom. Some metadata databases hold no more than 64 KB in one value."""
 
 
 def push_links(document: ResultDocument, context: Context) -> None:
-    """Push the table's history for the page that the task's link shows: the API server reads no storage."""
+    """Push the task's report, and the table's history for its page: the API server reads no storage."""
+    push_xcom(context, REPORT_KEY, table_reports(document))
     push_xcom(context, HISTORY_KEY, history_payload(document))
 
 
 def history_payload(document: ResultDocument) -> dict[str, Any]:
-    """The table after the task: ``table``, ``version``, ``facts``, ``commits`` (newest first, as many as fit)."""
+    """The table after the task: ``table``, ``version``, ``facts``, ``detail``, ``commits`` (newest first, as many as fit).
+
+    A health check has ``findings`` too, and a maintenance ``steps``.
+    """
     result = document.outcome
     if result is None:
         raise ValueError("only the document of an outcome describes a table")
@@ -39,8 +47,12 @@ def history_payload(document: ResultDocument) -> dict[str, Any]:
         "operation": result.operation,
         "committed": result.committed,
         "facts": dict(document.table_facts),
+        "detail": dict(document.table_detail),
+        **{name: result.details[name][:_MOST_NOTES] for name in _NOTES if isinstance(result.details.get(name), list)},
         "commits": commits,
     }
+    if len(json.dumps(payload["detail"])) > MAX_BYTES // 2:
+        payload["detail"] = {}
     while commits and len(json.dumps(payload)) > MAX_BYTES:
         commits.pop()
     value: dict[str, Any] = xcom_value(payload)

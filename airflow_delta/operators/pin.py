@@ -21,12 +21,13 @@ from airflow_delta.hooks.task_token import StateStore
 from airflow_delta.hooks.xcoms import push_xcom
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.observe.links import HISTORY_KEY
+from airflow_delta.observe.report import REPORT_KEY
 from airflow_delta.operators.core import DeltaCoreOperator, Engine
 
 CONF_KEY = "delta_versions"
 """Member of a DAG run's conf: alias, or table as the DAG writes it, to the version to take."""
 
-_TAKEN = {PIN_ID, CONFLICT_KEY, HISTORY_KEY, "delta_version", "return_value"}
+_TAKEN = {PIN_ID, CONFLICT_KEY, HISTORY_KEY, REPORT_KEY, "delta_version", "return_value"}
 """Keys of other XComs of the task."""
 
 _HOUR = timedelta(hours=1)

@@ -13,11 +13,12 @@ from airflow_delta.hooks.checked_arguments import without_run
 from airflow_delta.hooks.conflict_report import CONFLICT_KEY
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.observe.links import HISTORY_KEY
+from airflow_delta.observe.report import REPORT_KEY
 from airflow_delta.operators.attempt import Attempt
 from airflow_delta.operators.core import release_ended_pins
 from airflow_delta.operators.statement_results import StatementResultsOperator
 
-_TAKEN = {CONFLICT_KEY, HISTORY_KEY, "delta_version", "return_value"}
+_TAKEN = {CONFLICT_KEY, HISTORY_KEY, REPORT_KEY, "delta_version", "return_value"}
 """Keys of other XComs of the task."""
 
 

@@ -28,6 +28,7 @@ def test_a_conflict_that_fails_the_task_names_the_winning_commit_and_its_dag_run
     report = run.conflict
     assert (report["code"], report["table"]) == ("DELTA_CONCURRENT_WRITE", str(contested))
     assert (report["read_version"], report["winning_version"], report["winning_operation"]) == (1, 2, "SET TBLPROPERTIES")
+    assert report["lost_ms"] > 0
     assert (report["winning_run"], report["rule"]) == (winner, "rebase_forbidden")
     assert report["winning_job"]["jobName"] == "hourly.correct"
     assert "Remedy:" in report["text"]

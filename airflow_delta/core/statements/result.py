@@ -39,7 +39,7 @@ class OperationResult:
         already_committed: Whether that commit was there before: an earlier or a duplicate attempt of the task made it.
         metrics: Delta's names of operation metrics to numbers (or text).
         conflicts: The commits that won a race against this one and were got past, oldest first; JSON values, see
-            ``CommitResult``.
+            ``CommitResult``, with ``lost_ms``, the milliseconds of the attempt, where it was made again.
         attempts: How often the statement was computed or its commit attempted.
         sources: The versions that were read, as ``{"table": ..., "version": ...}``: with them the result can be made again.
         details: What the operation reports beyond numbers, such as the findings of a health check; JSON values.

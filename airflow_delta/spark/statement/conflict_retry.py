@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -29,7 +30,7 @@ _logger = logging.getLogger(__name__)
 _CACHE_LOST = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 
 Conflicts: TypeAlias = Sequence[Mapping[str, Any]]
-"""The commits that ended earlier attempts, as ``CommitResult.conflicts`` lists them."""
+"""The commits that ended earlier attempts, as ``CommitResult.conflicts`` lists them, with ``lost_ms`` (milliseconds)."""
 
 WriteConflict: TypeAlias = CommitConflictError | TableExistsError
 """What ends an attempt: a commit that forbids it, or a table where it is to create one."""
@@ -85,10 +86,11 @@ def retry_on_conflict(
         # The commit that won may be one of a duplicate attempt of this task, or come before one.
         elif (earlier := earlier_result(log, origin, searched_from)) is not None:
             return run.with_conflicts(earlier)
+        began = time.monotonic()
         try:
             return run.attempt(log, newest)
         except (CommitConflictError, TableExistsError) as error:
-            run.add_conflict(error)
+            run.add_conflict(error, lost_ms=round(1_000 * (time.monotonic() - began)))
             run.log_conflict(log.table_uri, number)
             failure = error
         except (PySparkException, Py4JJavaError) as error:
@@ -134,14 +136,14 @@ class _Run(Generic[Version, Prepared]):
         self.prepared = steps.prepare(version, self.conflicts) if kept is None else kept
         return steps.attempt(version, self.prepared, self.conflicts)
 
-    def add_conflict(self, conflict: WriteConflict) -> None:
-        """Take note of what ended an attempt. Raises it where the next one would end in the same way."""
+    def add_conflict(self, conflict: WriteConflict, *, lost_ms: int) -> None:
+        """Take note of what ended an attempt of this length. Raises it where the next one would end in the same way."""
         # ``at_version_read`` and ``after_conflict`` raise the former conflict again where the statement cannot be repeated:
         # rows that were handed over, say, are as old as they were.
         if conflict is self.conflict or self.prepared is None:
             raise conflict
         self.conflict = conflict
-        self.conflicts.append(_listed(conflict))
+        self.conflicts.append({**_listed(conflict), "lost_ms": lost_ms})
 
     def log_conflict(self, table: str, number: int) -> None:
         """Log the last conflict, which ended the attempt of this number; the first is 1."""

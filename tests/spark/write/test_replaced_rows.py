@@ -89,6 +89,7 @@ def test_rows_that_came_into_the_range_meanwhile_are_replaced_too(write_rows, re
 
     assert [row[0] for row in reference_rows()] == [2, 3, 44]
     assert (result.version, result.attempts, result.conflicts[0]["rule"]) == (2, 2, "DELTA_CONCURRENT_APPEND")
+    assert result.conflicts[0]["lost_ms"] > 0
 
 
 def test_rows_that_went_from_a_touched_file_meanwhile_stay_gone(spark, write_rows, reference_rows, during_staging, table):

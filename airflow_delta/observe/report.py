@@ -1,0 +1,117 @@
+"""What a task reports of the tables that it worked on, for the pages: one small XCom of each task run.
+
+Airflow keeps it as long as the task run and cleans it up with the others (``airflow db clean``), and knows whose it is: who may
+read the DAG's XComs may read it. The API server has it in its own database, and reads no storage.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from airflow_delta.core.errors.conflict import run_of
+from airflow_delta.core.foreign_values import natural_number
+from airflow_delta.core.statements import OperationResult
+from airflow_delta.core.statements.sequence import STATEMENTS_KEY
+from airflow_delta.hooks.xcoms import xcom_value
+from airflow_delta.jobs.result import ResultDocument
+from airflow_delta.observe.commit_statistics import commit_statistics
+
+REPORT_KEY = "delta_report"
+"""The XCom of the reports: ``{"reports": [...]}``."""
+
+MAX_REPORT_BYTES = 8 * 1024
+"""Of that XCom: a page reads thousands of them."""
+
+MOST_CONFLICTS = 20
+_MOST_TABLES = 20
+_LONGEST = 1_000  # characters of one text
+
+
+def table_id(uri: str) -> str:
+    """The name of a table in the addresses of its pages, which take no URI."""
+    return hashlib.sha256(uri.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def table_reports(document: ResultDocument) -> dict[str, Any]:
+    """The reports of a task, one for each statement, the newest last; fewer where they do not fit into ``MAX_REPORT_BYTES``.
+
+    Each has ``id``, ``table``, ``version``, ``operation``, ``committed``, ``attempts``, and what is known of ``rows``,
+    ``files``, ``bytes`` (written), ``conflicts`` (``version``, ``operation``, ``rule``, ``lost_ms``, ``run``), ``findings``
+    (of a health check, by severity). The last one of the task's table has ``facts`` (``version``, ``files``, ``bytes``,
+    ``small_files``, ``rows``), ``head`` (the newest commit: ``version``, ``timestamp``, ``operation``, ``run``), ``due``
+    (steps of maintenance) and ``duration_ms``.
+    """
+    outcome = document.outcome
+    if outcome is None:
+        raise ValueError("only the document of an outcome describes a table")
+    parts = outcome.details.get(STATEMENTS_KEY)
+    results = [OperationResult.from_json(part) for part in parts.values()] if isinstance(parts, Mapping) else [outcome]
+    reports = [_report(result) for result in results[-_MOST_TABLES:]]
+    of_table = next((report for report in reversed(reports) if report["table"] == outcome.table), None)
+    if of_table is not None:
+        of_table |= dict(_of_snapshot(document))
+    while len(json.dumps(reports)) > MAX_REPORT_BYTES:
+        for report in reports:
+            del report["conflicts"][len(report["conflicts"]) // 2 :]
+        if len(reports) > 1:
+            del reports[0]
+        elif not reports[0]["conflicts"]:
+            reports.clear()
+    value: dict[str, Any] = xcom_value({"reports": [_without_empty(report) for report in reports]})
+    return value
+
+
+def _report(result: OperationResult) -> dict[str, Any]:
+    written = commit_statistics(result.metrics) if result.committed else None
+    findings = result.details.get("findings")
+    return {
+        "id": table_id(result.table),
+        "table": result.table[:_LONGEST],
+        "version": result.version,
+        "operation": result.operation[:_LONGEST],
+        "committed": result.committed,
+        "attempts": result.attempts,
+        "rows": written and written.rows,
+        "files": written and written.files,
+        "bytes": written and written.bytes,
+        "conflicts": [_conflict(conflict) for conflict in result.conflicts[-MOST_CONFLICTS:]],
+        "findings": Counter(str(finding.get("severity")) for finding in findings) if isinstance(findings, list) else None,
+    }
+
+
+def _conflict(conflict: Mapping[str, Any]) -> dict[str, Any]:
+    run = conflict.get("run")
+    kept = {name: _short(conflict.get(name)) for name in ("version", "operation", "rule", "lost_ms")}
+    return {**kept, "run": _run(run if isinstance(run, Mapping) else {})}
+
+
+def _of_snapshot(document: ResultDocument) -> Iterator[tuple[str, Any]]:
+    facts = {**document.table_facts}
+    if (rows := natural_number(document.table_detail.get("rows"))) is not None:
+        facts["rows"] = rows
+    yield "facts", facts
+    yield "duration_ms", document.duration_ms
+    if document.history:
+        newest = document.history[0]
+        kept = {name: _short(newest.get(name)) for name in ("version", "timestamp", "operation")}
+        yield "head", {**kept, "run": _run(run_of(newest))}
+    maintenance = document.table_detail.get("maintenance")
+    if isinstance(maintenance, list):
+        yield "due", [need["step"] for need in maintenance if need.get("due")]
+
+
+def _run(run: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _short(run[name]) for name in ("dag_id", "task_id", "run_id", "map_index") if name in run}
+
+
+def _short(value: Any) -> Any:
+    return value[:_LONGEST] if isinstance(value, str) else value if isinstance(value, int) else None
+
+
+def _without_empty(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what is not known; ``due`` is known to be empty where it is there."""
+    return {name: value for name, value in report.items() if name == "due" or value not in (None, [], {})}
