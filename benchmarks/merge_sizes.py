@@ -2,7 +2,7 @@
 
 Half of a source's rows update rows all over the table, half insert. Beside each merge plain Spark computes the same table (an
 anti join, a union, a write), whose time shows what the rows explain: a merge may grow 1.3 times as much as that, seen from the
-smallest source. Then the rows of the target are counted that Python workers hand to the JVM, and an independent engine checks
+smallest source. Printed as well is what a million more rows cost from one source to the next: a cliff would show there. Then the rows of the target are counted that Python workers hand to the JVM, and an independent engine checks
 every row.
 
     python -m benchmarks.merge_sizes [--rows 10000000] [--sources 1000000,2000000,10000000] [--rounds 3] [--keys shuffled]
@@ -62,6 +62,7 @@ def main() -> int:
 
 def _run(spark: SparkSession, directory: Path, size: Size, sources: list[int]) -> bool:
     first: tuple[float, float] | None = None
+    before: tuple[int, float] | None = None
     are_met = []
     for rows in sources:
         ours, plain, entered, differing = _measured(spark, directory, size, rows)
@@ -70,6 +71,9 @@ def _run(spark: SparkSession, directory: Path, size: Size, sources: list[int]) -
         are_met.append(growth <= LIMIT * explained and not differing)
         print(f"{rows} source rows: {ours:.2f} s, plain Spark {plain:.2f} s; {entered} target rows entered the JVM")
         print(f"  grown {growth:.2f} times, plain Spark {explained:.2f}: {growth / explained:.2f} times what rows explain")
+        if before:
+            print(f"  a million more rows than {before[0]} cost {1e6 * (ours - before[1]) / (rows - before[0]):.2f} s each")
+        before = (rows, ours)
         print(f"  {'met' if are_met[-1] else 'MISSED'}; {differing} rows differ", flush=True)
     return all(are_met)
 
