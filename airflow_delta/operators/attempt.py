@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import Context
@@ -130,3 +131,9 @@ def origin_of(context: Context, token: str) -> Origin:
         "logical_date": None if logical_date is None else logical_date.isoformat(),
     }
     return Origin(token=token, job=job, record=record)
+
+
+def seconds_of_try(context: Context) -> float | None:
+    """How long this try has taken, the wait of a deferred task included."""
+    began = getattr(context["ti"], "start_date", None)
+    return (datetime.now(UTC) - began).total_seconds() if isinstance(began, datetime) else None

@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import fields, replace
-from datetime import UTC, date, datetime
+from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, NoReturn
@@ -19,7 +19,7 @@ from airflow_delta.core.foreign_values import printable, printable_lines
 from airflow_delta.core.statements import OperationResult, Statement
 from airflow_delta.core.statements.fields import is_template
 from airflow_delta.core.statements.json_form import is_statement_value, map_texts
-from airflow_delta.core.statements.publish import STAGED_KEY, publishes_later
+from airflow_delta.core.statements.publish import STAGED_KEY
 from airflow_delta.hooks.airflow_features import HAS_PARTITION_KEYS, check_feature
 from airflow_delta.hooks.checked_arguments import CheckedArguments, without_run
 from airflow_delta.hooks.conflict_report import report_conflicts
@@ -28,7 +28,6 @@ from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.errors import DriverLostError, SparkTargetError
 from airflow_delta.hooks.exposed_secrets import mask_exposed, refuse_exposed
 from airflow_delta.hooks.job_environment import credentials_for_the_driver
-from airflow_delta.hooks.orphans import end_orphans
 from airflow_delta.hooks.spark_submit import SubmitOperator
 from airflow_delta.hooks.spark_target import YARN_WEBAPP, SparkTarget, spark_target
 from airflow_delta.hooks.task_token import OnClear, TaskToken, TokenScopedStore
@@ -40,22 +39,15 @@ from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.jobs.summary import summary
 from airflow_delta.observe.links import DeltaTableHistoryLink, SparkApplicationLink, push_links
 from airflow_delta.operators.asset_events import Emit, declared_outlets, emit_asset_events
-from airflow_delta.operators.attempt import Attempt, origin_of, visible_head
+from airflow_delta.operators.attempt import Attempt, origin_of, seconds_of_try, visible_head
 from airflow_delta.operators.connect_arguments import session_settings
+from airflow_delta.operators.earlier_tries import EarlierTries
 from airflow_delta.operators.openlineage import OpenLineageMethods
 from airflow_delta.operators.result_location import ResultLocation
 from airflow_delta.operators.submission import check_uploads, driver_python, spec_argument, submit_conf
 from airflow_delta.shipping.ship import local_code, shipped_code
 from airflow_delta.spark.errors import FunctionFailedError
-from airflow_delta.triggers.result import DeltaResultTrigger
-
-ENDINGS = {
-    "failed": "the cluster says that the driver failed",
-    "unknown": "the cluster does not report the outcome of the driver",
-    "late": "it took longer than execution_timeout",
-}
-"""Outcomes that the triggerer may report instead of a document."""
-
+from airflow_delta.triggers.result import ENDINGS, DeltaResultTrigger
 
 STAGED_XCOM = "delta_staged"
 """Key of the XCom with the handle of what the task has staged; its ``id`` is None where there was nothing to commit."""
@@ -226,8 +218,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
         """Run the statement in a Spark job; the document of its outcome. Raises the job's error."""
         target = spark_target(self.spark_conn_id, self.deploy_mode, self.submit_binary)
         refuse_exposed(attempt.statement, self.conf, self.env_vars, target)
-        if not attempt.token.is_new and not target.is_cluster_mode:  # a driver in a cluster may be followed
-            end_orphans(attempt.token.token)
+        EarlierTries(hook=self.hook, attempt=attempt).end_drivers(target)
         self._defers = self.deferrable and target.is_cluster_mode
         if self._defers and not target.reports_drivers and self.execution_timeout is None:
             raise SparkTargetError(
@@ -393,7 +384,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
             push_links(document, context)
         self.outcome = document.with_warnings(best_effort.warnings)
         with best_effort.attempt("the summary"):
-            self.log.info("%s", summary(document, seconds=_seconds_of_try(context)))
+            self.log.info("%s", summary(document, seconds=seconds_of_try(context)))
         returned: dict[str, Any] = xcom_value(replace(result, warnings=tuple(best_effort.warnings)).to_json())
         return returned
 
@@ -402,21 +393,5 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
         return result
 
     def _find_commit(self, attempt: Attempt) -> ResultDocument | None:
-        """The commit that carries the task's token, or is staged; None where there is none, or the worker sees no table."""
-        from airflow_delta.core.committed import committed_result, staged_result
-        from airflow_delta.jobs.table_stats import attach_table_stats
-
-        if attempt.head is None:
-            return None
-        log = self.hook.delta_log(attempt.statement.table)
-        if publishes_later(attempt.statement):
-            found = staged_result(log, attempt.token.token)
-        else:
-            found = committed_result(log, attempt.token.token, attempt.token.start_version)
-        return None if found is None else attach_table_stats(ResultDocument(outcome=found), log)
-
-
-def _seconds_of_try(context: Context) -> float | None:
-    """How long this try has taken, the wait of a deferred task included."""
-    began = getattr(context["ti"], "start_date", None)
-    return (datetime.now(UTC) - began).total_seconds() if isinstance(began, datetime) else None
+        """What an earlier try has committed or staged; None where there is nothing, or the worker cannot know."""
+        return EarlierTries(hook=self.hook, attempt=attempt).result()

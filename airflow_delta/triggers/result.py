@@ -18,6 +18,13 @@ from airflow_delta.jobs.result import written_results
 UNANSWERED_LIMIT = 600
 """Seconds after which a cluster that does not report the state of the driver is given up."""
 
+ENDINGS = {
+    "failed": "the cluster says that the driver failed",
+    "unknown": "the cluster does not report the outcome of the driver",
+    "late": "it took longer than execution_timeout",
+}
+"""States in which a job leaves no document, in words."""
+
 _HANDED_ON = ("base", "token", "start_version", "before")
 """What the worker needs to know about the submit; in the event, because ``dag.test`` loses the arguments of a deferral."""
 
