@@ -52,7 +52,8 @@ class DeltaCopyIntoOperator(DeltaJobOperator):
         properties: Table properties when the table is made (templated).
         expect: Data-quality checks on the rows to be written, as Spark SQL, such as ``"_rescued IS NULL"`` (templated); if one
             fails, nothing is committed, and the files are still new.
-        max_files: Most files of one load, oldest first; the next run takes the next ones (templated).
+        max_files: Most files of one load, oldest first, or by path with ``look_back``; the next run takes the next ones
+            (templated).
         max_bytes: Most bytes of one load, likewise (templated).
         min_age: Seconds since its last change before a file is loaded, where writers write under the final name (templated).
         look_back: Where paths ascend with the time files come, such as ``2026/11/23/...``: how many of the last loaded files

@@ -27,7 +27,7 @@ class FileChoice:
     Attributes:
         pattern: Glob of their paths, or of their names where it has no slash; None is every one.
         changed_before: Milliseconds since the epoch: files that changed later wait.
-        max_files: Most files, oldest first.
+        max_files: Most files, oldest first; with ``look_back`` in the order of their paths, as a later look begins at the last.
         max_bytes: Most bytes, likewise; at least one file.
         look_back: How many of the last known paths are listed again; None lists everything.
         reload: Whether known files are wanted too.
@@ -58,6 +58,11 @@ class NewFiles:
     known: int
     changed: int
     waiting: int
+
+    @property
+    def are_any(self) -> bool:
+        """Whether the look has found a file at all."""
+        return bool(len(self.files) or self.known or self.waiting)
 
     @property
     def size(self) -> int:
@@ -96,7 +101,8 @@ def find_new_files(source: LogStore, root: str, loaded: LoadedFiles, choice: Fil
     """
     start = "" if choice.look_back is None else _start(root, loaded, choice.look_back)
     found = list_files_below_root(source, start)
-    found = found.filter(pc.invert(pc.match_substring_regex(found["path"], _HIDDEN)))
+    is_hidden = pc.match_substring_regex(found["path"], _HIDDEN)
+    found = found.filter(pc.and_not(pc.greater(found["size"], 0), is_hidden))  # what is empty may be filled later
     if choice.pattern is not None:
         found = found.filter(pc.match_substring_regex(found["path"], glob_regex(choice.pattern)))
     positions = loaded.positions(_places(root, found))
@@ -162,12 +168,16 @@ def _start(root: str, loaded: LoadedFiles, look_back: int) -> str:
 
 
 def _limited(files: pa.Table, choice: FileChoice) -> pa.Table:
-    """The oldest of the files, as many as are allowed."""
+    """The first of the files, as many as are allowed: the oldest, or with ``look_back`` those before all others by path."""
+    is_by_path = choice.look_back is not None
     if choice.changed_before is not None:
-        files = files.filter(pc.less_equal(files["modification_time"], choice.changed_before))
+        files = files.sort_by("path") if is_by_path else files
+        is_due = pc.less_equal(files["modification_time"], choice.changed_before)
+        first = pc.index(is_due, False).as_py() if is_by_path else -1
+        files = files.filter(is_due) if first < 0 else files.slice(0, first)
     if choice.max_files is None and choice.max_bytes is None:
         return files
-    files = files.sort_by([("modification_time", "ascending"), ("path", "ascending")])
+    files = files.sort_by([*([] if is_by_path else [("modification_time", "ascending")]), ("path", "ascending")])
     most = len(files) if choice.max_files is None else min(choice.max_files, len(files))
     if choice.max_bytes is not None and len(files):
         fitting = pc.sum(pc.less_equal(pc.cumulative_sum(files["size"]), choice.max_bytes)).as_py()

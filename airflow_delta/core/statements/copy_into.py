@@ -14,13 +14,16 @@ from airflow_delta.core.statements.validation import expectations, require_mappi
 TEXT_FORMATS = frozenset({"csv", "json", "xml"})
 """Formats whose rows may fail to fit the columns they are read as."""
 
+_FILTERS = {"pathglobfilter": "pattern", "modifiedbefore": "min_age", "modifiedafter": "pattern or a narrower path"}
+"""Options of Spark's reader by which it leaves out files that it is told to read, in lower case, and what does it here."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyIntoStatement:
     """Append the rows of the files below a path, each file once, as one commit; the first load creates the table.
 
     A file is known by its path: one that has changed since it was loaded is not loaded again, but counted. Files whose name, or
-    that of a folder above, begins with ``_`` or a dot are not looked at.
+    that of a folder above, begins with ``_`` or a dot are not looked at, and neither are those of 0 bytes.
 
     Attributes:
         table: URI of the table's root.
@@ -39,11 +42,12 @@ class CopyIntoStatement:
         cluster_by: Clustering columns when the table is made; not together with partition columns.
         properties: Table properties when the table is made.
         expect: Checks on the rows to be written.
-        max_files: Most files of one load, oldest first; the next load takes the next ones.
+        max_files: Most files of one load, oldest first (with ``look_back`` by path); the next load takes the next ones.
         max_bytes: Most bytes of one load, likewise; at least one file.
         min_age: Seconds since its last change before a file is loaded, where writers are not done when it can be seen.
         look_back: Of files whose paths ascend with the time they come, such as ``2026/11/23/...``: how many of the last loaded
-            ones are listed again, to find those that came late. What sorts before them is not listed. None lists everything.
+            ones are listed again, to find those that came late. What sorts before them is not listed; what sorts behind a file
+            that waits, waits too. None lists everything.
         reload: Whether to load the files again that were loaded before.
         user_metadata: Text that the commit carries for people.
         dry_run: Read and check the files, but commit nothing.
@@ -82,6 +86,7 @@ class CopyIntoStatement:
             object.__setattr__(self, name, texts("COPY INTO", name, getattr(self, name), may_be_empty=True))
         for name in ("options", "properties"):
             require_mapping("COPY INTO", name, getattr(self, name))
+        _check_reads_all(self.options)
         exclude_each_other(self, "partition_by", "cluster_by")
         exclude_each_other(self, "look_back", "reload")
         for name in ("max_files", "max_bytes", "look_back"):
@@ -95,3 +100,11 @@ class CopyIntoStatement:
             detail = f"rescued_column goes with the formats {', '.join(sorted(TEXT_FORMATS))}, not with {self.format}"
             raise InvalidStatementError(statement="COPY INTO", detail=detail)
         object.__setattr__(self, "expect", expectations("COPY INTO", self.expect))
+
+
+def _check_reads_all(options: Mapping[str, str]) -> None:
+    """Raise ``InvalidStatementError`` if Spark's reader would not read all files that it is told to read."""
+    for option in options:
+        if instead := _FILTERS.get(option.lower()):
+            detail = f"with the option {option} Spark leaves out files that then count as loaded; take {instead}"
+            raise InvalidStatementError(statement="COPY INTO", detail=detail)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -94,6 +94,16 @@ class WriteRun:
     areas: ExitStack
     load: Load | None = None
 
+    @classmethod
+    @contextmanager
+    def begin(cls, spark: SparkSession, log: DeltaLog, statement: WriteStatement, origin: Origin | None) -> Iterator[WriteRun]:
+        """The run of a statement; what it has staged and not committed is gone at its end."""
+        origin = origin or Origin()
+        if statement.user_metadata is not None:
+            origin = replace(origin, user_metadata=statement.user_metadata)
+        with ExitStack() as areas:
+            yield cls(spark=spark, log=log, statement=statement, origin=origin, areas=areas)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StagedWrite:
@@ -145,12 +155,8 @@ def write(
         CommitConflictError: Another writer changed the table so that this cannot be retried, or too often.
         DeltaError: As reading the source and the table raise it. In all cases nothing is committed, and no file left.
     """
-    origin = origin or Origin()
-    if statement.user_metadata is not None:
-        origin = replace(origin, user_metadata=statement.user_metadata)
-    with ExitStack() as areas:
-        run = WriteRun(spark=spark, log=log, statement=statement, origin=origin, areas=areas)
-        return retry_on_conflict(log, write_steps(run), origin=origin, start_version=start_version)
+    with WriteRun.begin(spark, log, statement, origin) as run:
+        return retry_on_conflict(log, write_steps(run), origin=run.origin, start_version=start_version)
 
 
 def write_steps(run: WriteRun) -> Steps[Snapshot | None, StagedWrite]:

@@ -96,6 +96,25 @@ def test_a_look_back_lists_nothing_before_the_last_known_files():
     assert len(look(folder, look_back=2).files) == 10  # nothing is known yet
 
 
+@pytest.mark.parametrize(
+    "limits", [{"max_files": 2}, {"max_bytes": 14}, {"changed_before": 3}], ids=["max_files", "max_bytes", "min_age"]
+)
+def test_with_a_look_back_no_file_is_passed_by_whatever_its_time_and_the_limits(limits):
+    names_by_time = ["2026/04", "2026/01", "2026/02", "2026/03", "2026/00"]  # the writer of 00 was not done until the end
+    folder, loaded = Folder(*names_by_time), []
+    while found := names(look(folder, known(*loaded) if loaded else None, look_back=1, **limits)):
+        assert found == sorted(names_by_time)[len(loaded) : len(loaded) + 2]
+        loaded += found
+    assert loaded == ([] if "changed_before" in limits else sorted(names_by_time))
+
+
+def test_a_file_without_a_byte_is_not_new_and_not_known():
+    folder = Folder("a")
+    folder.write("empty", b"")
+    found = look(folder, known("empty"))
+    assert (names(found), found.known, found.are_any) == (["a"], 0, True)
+
+
 def test_partition_folders_are_seen():
     assert look(Folder("day=1/a", "day=2/x/b")).are_partitioned
     assert not look(Folder("day=1/a", "b")).are_partitioned

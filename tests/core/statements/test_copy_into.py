@@ -23,6 +23,8 @@ GIVEN = {"table": "t", "path": "/in", "format": "csv"}
         ({"partition_by": "a", "cluster_by": "b"}, "exclude each other"),
         ({"format": "parquet", "rescued_column": "_bad"}, "rescued_column goes with"),
         ({"options": {"header": True}}, "options must map strings"),
+        ({"options": {"pathGlobFilter": "*.csv"}}, "files that then count as loaded; take pattern"),
+        ({"options": {"MODIFIEDBEFORE": "2026-11-23T00:00:00"}}, "files that then count as loaded; take min_age"),
     ],
 )
 def test_what_means_nothing_is_refused(wrong, detail):

@@ -205,6 +205,88 @@ def test_a_commit_of_an_earlier_try_is_found_by_its_token(copy, folder, referenc
     assert reference_rows() == [(1, "a")]
 
 
+@pytest.mark.parametrize(
+    ("statement", "good", "bad", "reason"),
+    [
+        ({}, "1,a", "x,y,z", r"Malformed CSV record: x,y,z"),
+        ({"format": "json", "schema": SCHEMA}, '{"id": 1}', '{"id": ', r"Unexpected end-of-input"),
+        ({"format": "parquet", "schema": SCHEMA}, None, "PAR1 and nothing else", r"is not a Parquet file"),
+    ],
+    ids=["csv", "json", "parquet"],
+)
+def test_a_broken_file_among_good_ones_is_named_with_the_reason_and_not_tried_again(
+    copy, folder, table, statement, good, bad, reason
+):
+    folder.put("bad", bad)
+    folder.put("good", good) if good else pq.write_table(pa.table({"id": [1]}), folder.root / "good")
+    with pytest.raises(SourceUnreadableError, match=reason) as caught:
+        copy(**statement)
+    assert (Path(caught.value.source).name, caught.value.retryable) == ("bad", False)
+    assert not DeltaLog.for_table(table).exists()
+
+
+def test_names_with_a_colon_are_files_like_others(copy, folder, reference_rows):
+    folder.put("2026-11-23T10:00:00/a.csv", "1,a")
+    folder.put("at 10:00:00.csv", "2,b")
+    assert copy().metrics["numSourceFiles"] == 2
+    assert reference_rows() == [(1, "a"), (2, "b")]
+
+
+def test_csv_files_whose_headers_differ_are_refused_when_the_columns_come_from_them(copy, folder, table, reference_rows):
+    folder.put("a.csv", "id,text", "1,a")
+    folder.put("b.csv", "text,id", "b,2")
+    header = {"schema": None, "options": {"header": "true"}}
+    with pytest.raises(SourceUnreadableError, match=r"CSV header does not conform.*Header: (text, id|id, text)"):
+        copy(**header)
+    assert not DeltaLog.for_table(table).exists()
+    folder.put("b.csv", "ID,Text", "2,b")
+    assert copy(**header).committed
+    assert reference_rows() == [("1", "a"), ("2", "b")]
+
+
+def test_csv_headers_in_which_a_name_is_missing_fit_as_spark_names_it(copy, folder, reference_rows):
+    for number, name in enumerate("ab"):
+        folder.put(f"{name}.csv", ",text", f"{number},{name}")
+    assert copy(schema=None, options={"header": "true"}).committed
+    assert reference_rows(order="text") == [("0", "a"), ("1", "b")]
+
+
+def test_a_file_without_a_byte_is_loaded_when_it_has_some(copy, folder, reference_rows):
+    folder.put("a.csv", "1,a")
+    folder.put("b.csv")
+    assert copy().metrics["numSourceFiles"] == 1
+    folder.put("b.csv", "2,b")
+    assert copy().metrics["numSourceFiles"] == 1
+    assert reference_rows() == [(1, "a"), (2, "b")]
+
+
+@pytest.mark.parametrize(
+    ("path", "statement", "text"),
+    [
+        ("a.csv", {}, r"that of a folder, found .*a\.csv; name the folder above it, and pattern='a\.csv'"),
+        ("*.csv", {}, r"pattern='\*\.csv'"),
+        ("", {"rescued_column": "_rescued", "select": ["id"]}, "select leaves out the rescued_column '_rescued'"),
+    ],
+    ids=["a file", "a glob", "rescued rows that nobody gets"],
+)
+def test_what_would_load_nothing_or_lose_rows_is_refused(spark, folder, table, path, statement, text):
+    folder.put("a.csv", "1,a")
+    given = CopyIntoStatement(table=table, path=f"{folder.root}/{path}".rstrip("/"), format="csv", schema=SCHEMA, **statement)
+    with pytest.raises(InvalidStatementError, match=text):
+        copy_into(spark, DeltaLog.for_table(table), given)
+
+
+def test_a_session_that_ignores_broken_files_does_not_make_them_count_as_loaded(spark, copy, folder, table):
+    folder.put("bad", "PAR1 and nothing else")
+    name = "spark.sql.files.ignoreCorruptFiles"
+    spark.conf.set(name, "true")
+    try:
+        with pytest.raises(SourceUnreadableError, match="is not a Parquet file"):
+            copy(format="parquet", schema="id BIGINT")
+    finally:
+        spark.conf.unset(name)
+
+
 @pytest.mark.parametrize("format_", ["avro", "no_such_format"])
 def test_a_format_that_spark_does_not_have_is_told(copy, folder, format_):
     folder.put("a", "x")

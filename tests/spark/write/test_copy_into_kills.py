@@ -20,18 +20,18 @@ pytestmark = [pytest.mark.slow, pytest.mark.classic(reason="forks the process th
 
 PROJECT = Path(__file__).parents[3]
 BEFORE, AFTER = "before", "after"
-COPY, WRITE = "airflow_delta.spark.write.copy_into", "airflow_delta.spark.write.write"
+COPY, LOAD, WRITE = (f"airflow_delta.spark.write.{name}" for name in ("copy_into", "file_load", "write"))
 LOADED, LOG = "_airflow_delta/loaded/", "_delta_log/"
 STEPS = {
-    "before it reads what was loaded": (COPY, "read_loaded_files", BEFORE, ""),
+    "before it reads what was loaded": (LOAD, "read_loaded_files", BEFORE, ""),
     "before it lists the folder": (COPY, "find_new_files", BEFORE, ""),
     "when it knows the new files": (COPY, "find_new_files", AFTER, ""),
     "before Spark writes rows": (WRITE, "write_rows", BEFORE, ""),
     "when the rows are written": (WRITE, "write_rows", AFTER, ""),
-    "before it writes down the files": (COPY, "write_loaded_files", BEFORE, ""),
+    "before it writes down the files": (LOAD, "write_loaded_files", BEFORE, ""),
     "before the list of files has its name": ("os", "link", BEFORE, LOADED),
     "when the list of files has its name": ("os", "link", AFTER, LOADED),
-    "when it has written down the files": (COPY, "write_loaded_files", AFTER, ""),
+    "when it has written down the files": (LOAD, "write_loaded_files", AFTER, ""),
     "before the commit has its name": ("os", "link", BEFORE, LOG),
     "when the commit has its name": ("os", "link", AFTER, LOG),
     "before it sweeps": (COPY, "sweep_loaded_files", BEFORE, ""),

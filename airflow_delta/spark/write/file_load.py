@@ -1,0 +1,195 @@
+"""The rows of the files that one look of COPY INTO has found, and what the table is to remember of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pyarrow.compute as pc
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
+from pyspark.sql.types import StructType
+
+from airflow_delta.core.actions import SetTransaction
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import InvalidStatementError, LoadedFilesLostError
+from airflow_delta.core.operations.loaded_files import APP_ID, LoadedFiles, read_loaded_files, write_loaded_files
+from airflow_delta.core.operations.new_files import NewFiles
+from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.statements import CopyIntoStatement
+from airflow_delta.core.statements.copy_into import TEXT_FORMATS
+from airflow_delta.core.storage.table_uri import scheme_of
+from airflow_delta.core.transaction.operation import Operation
+from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
+from airflow_delta.spark.errors import SourceUnreadableError
+from airflow_delta.spark.io.data_paths import hadoop_uri
+from airflow_delta.spark.io.jvm_scan import listing_session
+from airflow_delta.spark.jvm import Py4JJavaError, analyzed, in_session
+from airflow_delta.spark.schema_conversion import quoted
+from airflow_delta.spark.statement.sources import OpenSource, readable
+
+OPERATION = "COPY INTO"
+RESCUED_ROWS = "numRescuedRows"
+
+_READ_ALL = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
+"""What Spark leaves out would count as loaded: no setting of a session decides that."""
+
+_COLON_IN_NAME = r":[^/]*$"
+_NO_CHECKSUMS = {"fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem", "fs.file.impl.disable.cache": "true"}
+"""Hadoop looks for a checksum beside each local file, by a name that it cannot form where that of the file has a colon."""
+
+_FAILED_READ = re.compile(r"\[FAILED_READ_FILE[\w.]*\] [^\n]*? file (?P<file>[^\n]{1,4096}?)\.? +SQLSTATE")
+_CAUSE = re.compile(r"^Caused by: (?:[\w.$]{1,500}: )?(?P<cause>.{1,1000}(?:\n(?!\t|Caused).{1,500}){0,4})", re.MULTILINE)
+_OF_CONTENT = ("[MALFORMED_", "CSV header", "is not a Parquet file", "[CANNOT_READ_FILE_FOOTER]", "ZipException")
+"""In the causes that come again in each try, until somebody mends the file."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class FileLoad:
+    """The ``Load`` of the files that one look has found.
+
+    Attributes:
+        statement: What to load.
+        log: The table's.
+        new: What the look has found.
+        loaded: What the table remembered when it was looked at.
+        named: What commits before and after this load name.
+    """
+
+    statement: CopyIntoStatement
+    log: DeltaLog
+    new: NewFiles
+    loaded: LoadedFiles
+    named: tuple[LoadedFiles, ...] = field(default=())
+
+    @property
+    def operation(self) -> Operation:
+        """What the history shows."""
+        wanted = self.statement
+        parameters = {"path": wanted.path, "format": wanted.format, "pattern": wanted.pattern, "reload": wanted.reload or None}
+        return Operation(name=OPERATION, parameters=parameters)
+
+    @property
+    def observed(self) -> Mapping[str, Column]:
+        """The rows that do not fit."""
+        column = self.statement.rescued_column
+        return {} if column is None else {RESCUED_ROWS: F.count(F.col(quoted(column)))}
+
+    @property
+    def metrics(self) -> Mapping[str, int]:
+        """What the look has counted."""
+        return {
+            "numSourceFiles": len(self.new.files),
+            "numSourceBytes": self.new.size,
+            "numKnownFiles": self.new.known,
+            "numChangedFiles": self.new.changed,
+            "numWaitingFiles": self.new.waiting,
+        }
+
+    def open(self, spark: SparkSession) -> OpenSource:
+        """The rows of the new files."""
+        return OpenSource(frame=_read(spark, self.statement, self.new))
+
+    def progress(self, transaction: OptimisticTransaction) -> SetTransaction:
+        """Write down the files, beside those that the version remembers which is committed on."""
+        head = transaction.transaction_version(APP_ID)
+        is_newest = head == self.loaded.head
+        before = self.loaded if is_newest else remembered_files(self.log, self.statement, transaction.snapshot)
+        now = self.log.clock()
+        after = write_loaded_files(self.log.store, before, self.new.loaded_at(now))
+        self.named = (before, after)
+        if after.head is None:
+            raise RuntimeError("a load that remembers nothing")
+        return SetTransaction(app_id=APP_ID, version=after.head, last_updated=now)
+
+    def is_known_in(self, newest: Snapshot | None) -> bool:
+        """Whether a version remembers one of the files already."""
+        known = read_loaded_files(self.log.store, newest).positions(self.new.places)
+        return bool(pc.any(pc.is_valid(known)).as_py())
+
+
+def remembered_files(log: DeltaLog, statement: CopyIntoStatement, version: Snapshot | None) -> LoadedFiles:
+    """What a version remembers; nothing, where that is lost and all is to be loaded again. Raises as ``read_loaded_files``."""
+    try:
+        return read_loaded_files(log.store, version)
+    except LoadedFilesLostError:
+        if not statement.reload:
+            raise
+        return LoadedFiles()
+
+
+@contextmanager
+def typed_content_errors() -> Iterator[None]:
+    """Name the file that Spark cannot read, and the reason, where that is in the file.
+
+    Raises:
+        SourceUnreadableError: A file's content is broken, or does not fit.
+    """
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        text = str(error)
+        failed, causes = _FAILED_READ.search(text), [found["cause"] for found in _CAUSE.finditer(text)]
+        if failed is None or not any(sign in cause for sign in _OF_CONTENT for cause in causes):
+            raise
+        raise SourceUnreadableError(source=failed["file"], detail=" ".join(causes[-1].split())) from error
+
+
+def _read(spark: SparkSession, statement: CopyIntoStatement, new: NewFiles) -> DataFrame:
+    root, paths = hadoop_uri(statement.path).rstrip("/"), new.files["path"]
+    uris = [f"{root}/{path}" for path in paths.to_pylist()]
+    with readable(statement.path):
+        reader = listing_session(spark, len(uris)).read.format(statement.format).options(**_options(statement, new))
+        if scheme_of(statement.path) == "file" and pc.any(pc.match_substring_regex(paths, _COLON_IN_NAME)).as_py():
+            reader = reader.options(**_NO_CHECKSUMS)
+        rows = _with_columns(reader, statement, uris).load(uris)
+        if not rows.columns:
+            raise SourceUnreadableError(source=statement.path, detail="the new files show no columns; name them by schema")
+        if statement.select:
+            rows = rows.selectExpr(*statement.select)
+        rescued = statement.rescued_column
+        if rescued is not None and rescued.lower() not in map(str.lower, rows.columns):
+            raise InvalidStatementError(statement=OPERATION, detail=f"select leaves out the rescued_column {rescued!r}")
+        return in_session(analyzed(rows), spark)
+
+
+def _options(statement: CopyIntoStatement, new: NewFiles) -> dict[str, str]:
+    """The reader's options: the user's, before them what they may change, behind them what they may not."""
+    is_text, rescued = statement.format.lower() in TEXT_FORMATS, statement.rescued_column
+    options = dict(_READ_ALL)
+    if is_text and rescued is None:
+        options["mode"] = "FAILFAST"
+    if new.are_partitioned:
+        options["basePath"] = hadoop_uri(statement.path)
+    if statement.format.lower() == "parquet" and statement.merge_schema:
+        options["mergeSchema"] = "true"
+    options |= statement.options
+    if not new.are_partitioned:  # also keeps Spark from reading all files once for each path that looks like a glob
+        options["recursiveFileLookup"] = "true"
+    if rescued is not None:
+        options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": rescued}
+    return {**options, "__globPaths__": "false"}  # a path is a path, whatever signs it holds
+
+
+def _with_columns(reader: DataFrameReader, statement: CopyIntoStatement, uris: list[str]) -> DataFrameReader:
+    """The reader that reads the files as these columns."""
+    rescued, is_csv = statement.rescued_column, statement.format.lower() == "csv"
+    if statement.schema:
+        return reader.schema(statement.schema if rescued is None else f"{statement.schema}, {quoted(rescued)} STRING")
+    if rescued is None and not is_csv:
+        return reader
+    columns = reader.load(uris).schema
+    given = {option.lower() for option in statement.options}
+    if is_csv and "enforceschema" not in given and not _has_numbered_names(columns):
+        reader = reader.option("enforceSchema", "false")  # else other files' columns go by place, whatever their headers say
+    if rescued is not None and rescued not in columns.names:
+        columns = columns.add(rescued, "string")
+    return reader.schema(columns)
+
+
+def _has_numbered_names(columns: StructType) -> bool:
+    """Whether Spark may have named a CSV column by its place: where headers have no name, or one twice, they never fit."""
+    return any(name.endswith(str(place)) for place, name in enumerate(columns.names))
