@@ -2,8 +2,8 @@
 
 Half of a source's rows update rows all over the table, half insert. Beside each merge plain Spark computes the same table (an
 anti join, a union, a write), whose time shows what the rows explain: a merge may grow 1.3 times as much as that, seen from the
-smallest source. Printed as well is what a million more rows cost from one source to the next: a cliff would show there. Then the rows of the target are counted that Python workers hand to the JVM, and an independent engine checks
-every row.
+smallest source. Printed as well is what a million more rows cost from one source to the next: a cliff would show there. Then
+the rows of the target are counted that Python workers hand to the JVM, and an independent engine checks every row.
 
     python -m benchmarks.merge_sizes [--rows 10000000] [--sources 1000000,2000000,10000000] [--rounds 3] [--keys shuffled]
 """
