@@ -72,7 +72,7 @@ def _run(spark: SparkSession, directory: Path, size: Size, sources: list[int]) -
         print(f"{rows} source rows: {ours:.2f} s, plain Spark {plain:.2f} s; {entered} target rows entered the JVM")
         print(f"  grown {growth:.2f} times, plain Spark {explained:.2f}: {growth / explained:.2f} times what rows explain")
         if before:
-            print(f"  a million more rows than {before[0]} cost {1e6 * (ours - before[1]) / (rows - before[0]):.2f} s each")
+            print(f"  a million more rows than {before[0]} cost {1e6 * (ours - before[1]) / (rows - before[0]):.2f} s")
         before = (rows, ours)
         print(f"  {'met' if are_met[-1] else 'MISSED'}; {differing} rows differ", flush=True)
     return all(are_met)
