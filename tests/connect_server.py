@@ -36,7 +36,7 @@ def connect_server(folder, settings=None):
     environment = {
         name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "SPARK_CONNECT_MODE_ENABLED"}
     }
-    environment |= {"SPARK_HOME": str(HOME), "PYSPARK_PYTHON": sys.executable}
+    environment |= {"SPARK_HOME": str(HOME), "PYSPARK_PYTHON": str(_python_of_packages_alone(folder))}
     log = folder / "server.log"
     with log.open("wb") as output:
         server = subprocess.Popen(
@@ -53,6 +53,14 @@ def connect_server(folder, settings=None):
     finally:
         server.kill()  # the scripts have become the JVM, which takes its Python workers with it
         server.wait()
+
+
+def _python_of_packages_alone(folder):
+    """This Python with its packages, without what is installed from a checkout, such as this one."""
+    python = folder / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={HOME.parent} exec {sys.executable} -S "$@"\n')
+    python.chmod(0o755)
+    return python
 
 
 def end_with_tests():

@@ -1,11 +1,18 @@
-"""Code for the Python workers of Spark Connect: it goes with the session, as nothing of ours is installed on the server."""
+"""Code for the Python of a server of Spark Connect, on which nothing of ours is installed: it goes with the session.
+
+What goes with a session reaches its Python workers, but not the process in which the server runs a function of ``foreachBatch``:
+such a function brings the code along.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.serializers import CloudPickleSerializer
+from pyspark.sql import DataFrame, SparkSession
 
 from airflow_delta.shipping.archive import build_archive
 
@@ -18,3 +25,47 @@ def add_code(spark: SparkSession) -> None:
     """
     with TemporaryDirectory(prefix="airflow-delta-") as private:
         spark.addArtifacts(str(build_archive(Path(private))), pyfile=True)
+
+
+def with_code(function: Callable[[DataFrame, int], Any]) -> Callable[[DataFrame, int], Any]:
+    """A function for ``foreachBatch`` together with this installation's code: ``foreachBatch(with_code(DeltaSink("/lake/events")))``.
+
+    Args:
+        function: A sink, or a function that uses sinks or anything else of ours. A classic session calls it as it is.
+    """
+    return _WithCode(function)
+
+
+class _WithCode:
+    def __init__(self, function: Callable[[DataFrame, int], Any]) -> None:
+        self._function = function
+
+    def __call__(self, rows: DataFrame, batch_id: int) -> Any:
+        return self._function(rows, batch_id)
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str, bytes, bytes]]:
+        with TemporaryDirectory(prefix="airflow-delta-") as private:
+            archive = build_archive(Path(private))
+            return _loader(), (archive.name, archive.read_bytes(), CloudPickleSerializer().dumps(self._function))
+
+
+def _loader() -> Callable[[str, bytes, bytes], Any]:
+    """What makes the function again on the server. It is nested, so that its own code is sent and nothing of ours imported."""
+
+    def load(name: str, archive: bytes, function: bytes) -> Any:
+        import os  # noqa: PLC0415
+        import pickle  # noqa: PLC0415
+        import sys  # noqa: PLC0415
+        import tempfile  # noqa: PLC0415
+
+        folder = os.environ["SPARK_LOCAL_DIRS"].split(",")[0]  # the server's own, which goes with it
+        place = os.path.join(folder, name)
+        if not os.path.exists(place):
+            handle, written = tempfile.mkstemp(dir=folder)
+            with os.fdopen(handle, "wb") as file:
+                file.write(archive)
+            os.replace(written, place)
+        sys.path.insert(0, place)
+        return pickle.loads(function)
+
+    return load

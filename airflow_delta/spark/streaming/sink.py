@@ -10,12 +10,13 @@ read is changed by another writer meanwhile, the query ends in a conflict, and r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements import (
     UPSERT,
     Clause,
@@ -28,12 +29,9 @@ from airflow_delta.core.statements import (
 )
 from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.hadoop.table_log import table_log
-from airflow_delta.spark.jvm import is_connect
 from airflow_delta.spark.session import temporary_views
+from airflow_delta.spark.streaming.query_id import query_id
 from airflow_delta.spark.write.write import write
-
-_BATCH = "streamed_batch"
-_QUERY_ID = "sql.streaming.queryId"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +42,7 @@ class DeltaSink:
         table: URI of the table's root.
         query_id: Name that the table knows the query by. None is the id in the query's checkpoint, so that a query with a new
             checkpoint counts as another one; with a name of your own it does not, and batches whose numbers the table has seen
-            under this name are left out.
+            under this name are left out. Over Spark Connect, where several queries run in one session, each needs a name.
         mode: ``append``; ``overwrite`` for the output mode ``complete``.
         partition_by: Partition columns when the table is made.
         merge_schema: Whether columns that only the rows have are added to the table.
@@ -65,20 +63,22 @@ class DeltaSink:
         """Write one batch, unless it is in the table.
 
         Raises:
+            InvalidStatementError: The query is not known: see ``query_id``.
             DeltaError: As ``write`` raises it.
         """
         spark = frame.sparkSession
-        statement = WriteStatement(
-            table=self.table,
-            source=SqlSource(f"SELECT * FROM {_BATCH}"),  # noqa: S608 - a name of ours
-            mode=WriteMode(self.mode),
-            partition_by=self.partition_by,
-            merge_schema=self.merge_schema,
-            properties=self.properties,
-            expect=self.expect,
-            txn=(self.query_id or _query_id(spark), batch_id),
-        )
-        with temporary_views(spark, {_BATCH: frame}):
+        txn = (self.query_id or query_id(spark), batch_id)
+        with _batch(frame) as source:
+            statement = WriteStatement(
+                table=self.table,
+                source=source,
+                mode=WriteMode(self.mode),
+                partition_by=self.partition_by,
+                merge_schema=self.merge_schema,
+                properties=self.properties,
+                expect=self.expect,
+                txn=txn,
+            )
             return write(spark, table_log(spark, self.table), statement)
 
 
@@ -110,29 +110,26 @@ class DeltaMergeSink:
         """Merge one batch, unless that is done already.
 
         Raises:
+            InvalidStatementError: The query is not known: see ``query_id``.
             DeltaError: As ``merge`` raises it.
         """
         spark = frame.sparkSession
-        statement = MergeStatement(
-            table=self.table,
-            source=SqlSource(f"SELECT * FROM {_BATCH}"),  # noqa: S608 - a name of ours
-            on=self.on,
-            clauses=self.clauses,
-            schema_evolution=self.schema_evolution,
-            expect=self.expect,
-        )
-        with temporary_views(spark, {_BATCH: frame}):
-            return merge(spark, table_log(spark, self.table), statement, txn=(self.query_id or _query_id(spark), batch_id))
+        txn = (self.query_id or query_id(spark), batch_id)
+        with _batch(frame) as source:
+            statement = MergeStatement(
+                table=self.table,
+                source=source,
+                on=self.on,
+                clauses=self.clauses,
+                schema_evolution=self.schema_evolution,
+                expect=self.expect,
+            )
+            return merge(spark, table_log(spark, self.table), statement, txn=txn)
 
 
-def _query_id(spark: SparkSession) -> str:
-    """The id of the query whose batch this thread works on; it lives in the query's checkpoint.
-
-    Raises:
-        InvalidStatementError: There is none: the sink was called by hand.
-    """
-    found = None if is_connect(spark) else spark.sparkContext.getLocalProperty(_QUERY_ID)
-    if not found:
-        detail = "Spark gives no query id here: pass query_id"
-        raise InvalidStatementError(statement="a streaming write", detail=detail)
-    return str(found)
+@contextmanager
+def _batch(frame: DataFrame) -> Iterator[SqlSource]:
+    """The rows as a source; queries that share a session (as those of Spark Connect do below 4.3) have each its own."""
+    view = f"streamed_batch_{uuid.uuid4().hex}"
+    with temporary_views(frame.sparkSession, {view: frame}):
+        yield SqlSource(f"TABLE {view}")

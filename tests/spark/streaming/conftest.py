@@ -1,23 +1,54 @@
 """Streams that run to the end of what there is, batch by batch."""
 
+import pickle
+
 import pytest
 
+from airflow_delta.shipping.connect import with_code
 from airflow_delta.spark.streaming import read_stream
 
 
 @pytest.fixture
-def stream(spark, table, tmp_path):
+def batches_file(tmp_path):
+    return tmp_path / "batches"
+
+
+@pytest.fixture
+def keep(batches_file):
+    """A function for ``foreachBatch``: keeps the rows in a file, as it runs in a process of the server over Spark Connect."""
+
+    def append(frame, number, columns="*"):
+        rows = sorted(tuple(row) for row in frame.selectExpr(columns).collect())
+        with batches_file.open("ab") as file:
+            pickle.dump((number, rows), file)
+
+    return append
+
+
+@pytest.fixture
+def kept(batches_file):
+    """What was kept: number and rows of each batch, in the order of the calls."""
+
+    def read():
+        found = []
+        if batches_file.exists():
+            with batches_file.open("rb") as file:
+                while file.peek(1):
+                    found.append(pickle.load(file))
+        return found
+
+    return read
+
+
+@pytest.fixture
+def stream(spark, table, tmp_path, keep, kept):
     """Run a stream over all that is there now, and return the rows of each batch, by the batch's number."""
 
     def run(*, checkpoint="checkpoint", columns="*", **options):
-        batches = {}
-
-        def keep(frame, batch_id):
-            batches[batch_id] = sorted(tuple(row) for row in frame.selectExpr(columns).collect())
-
+        before = len(kept())
         query = (
             read_stream(spark, table, **options)
-            .writeStream.foreachBatch(keep)
+            .writeStream.foreachBatch(with_code(lambda frame, number: keep(frame, number, columns)))
             .option("checkpointLocation", str(tmp_path / checkpoint))
             .trigger(availableNow=True)
             .start()
@@ -26,6 +57,6 @@ def stream(spark, table, tmp_path):
             query.awaitTermination()
         finally:
             query.stop()
-        return batches
+        return dict(kept()[before:])
 
     return run

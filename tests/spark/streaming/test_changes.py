@@ -17,6 +17,7 @@ from airflow_delta.core.statements import (
     SqlSource,
     UpdateStatement,
 )
+from airflow_delta.shipping.connect import with_code
 from airflow_delta.spark.change_feed.read import read_changes
 from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.dml.merge.merge import merge
@@ -146,19 +147,19 @@ def test_a_stream_of_changes_starts_where_its_options_say(run, planned):
     assert planned() == [[2]]
 
 
-def test_a_batch_that_was_not_finished_comes_again_as_it_was(spark, table, run, tmp_path):
+def test_a_batch_that_was_not_finished_comes_again_as_it_was(spark, table, run, tmp_path, keep, kept):
     run.insert(0, 2, properties=RECORDED)
     run.update("id = 0", "7")
-    tries = []
+    shown = [*SHOWN]
 
     def once(*, fails):
         def take(frame, number):
-            tries.append((number, sorted(map(tuple, frame.select(*SHOWN).collect()))))
+            keep(frame, number, shown)
             if fails and number == 1:
                 raise RuntimeError("the sink is gone")
 
         rows = read_stream(spark, table, readChangeFeed=True, startingVersion=0, maxFilesPerTrigger=1)
-        sink = rows.writeStream.foreachBatch(take).option("checkpointLocation", str(tmp_path / "checkpoint"))
+        sink = rows.writeStream.foreachBatch(with_code(take)).option("checkpointLocation", str(tmp_path / "checkpoint"))
         query = sink.trigger(availableNow=True).start()
         try:
             query.awaitTermination()
@@ -170,7 +171,7 @@ def test_a_batch_that_was_not_finished_comes_again_as_it_was(spark, table, run, 
     run.insert(5, 6)
     once(fails=False)
     updated = (1, [(0, 0, "update_preimage", 1), (0, 7, "update_postimage", 1)])
-    assert tries == [(0, [(0, 0, "insert", 0), (1, 1, "insert", 0)]), updated, updated, (2, [(5, 5, "insert", 2)])]
+    assert kept() == [(0, [(0, 0, "insert", 0), (1, 1, "insert", 0)]), updated, updated, (2, [(5, 5, "insert", 2)])]
 
 
 def test_a_table_that_does_not_record_its_changes_is_refused(spark, table, run, changes):

@@ -15,6 +15,8 @@ from pyspark.errors import StreamingQueryException
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements import MatchedUpdate, NotMatchedInsert
+from airflow_delta.shipping.connect import with_code
+from airflow_delta.spark.jvm import is_connect
 from airflow_delta.spark.streaming import DeltaMergeSink, DeltaSink
 from tests.spark.needs import needs_stream_source
 
@@ -39,17 +41,22 @@ def files_of(spark, source):
 
 
 @pytest.fixture
-def drain(spark, source, tmp_path):
-    """Stream all that is in the source into the sink, one file a batch."""
+def start(spark, source, tmp_path):
+    """Begin to stream all that is in the source into the sink, one file a batch."""
 
     def run(sink, *, checkpoint="checkpoint"):
-        query = (
-            files_of(spark, source)
-            .writeStream.foreachBatch(sink)
-            .option("checkpointLocation", str(tmp_path / checkpoint))
-            .trigger(availableNow=True)
-            .start()
-        )
+        writer = files_of(spark, source).writeStream.foreachBatch(with_code(sink))
+        return writer.option("checkpointLocation", str(tmp_path / checkpoint)).trigger(availableNow=True).start()
+
+    return run
+
+
+@pytest.fixture
+def drain(start):
+    """Stream all that is in the source into the sink, and return the query's id."""
+
+    def run(sink, **options):
+        query = start(sink, **options)
         query.awaitTermination()
         return query.id
 
@@ -88,6 +95,52 @@ def test_a_batch_that_failed_behind_its_commit_is_not_written_again(table, feed,
     feed([2])
     drain(sink)
     assert ids(table) == [0, 1, 2]
+
+
+def test_a_process_of_the_server_that_is_killed_behind_its_commit_doubles_nothing(spark, table, feed, drain):
+    if not is_connect(spark):
+        pytest.skip("the function runs in this process; the slow tests kill one of their own")
+    feed([0, 1])
+    sink = DeltaSink(table)
+
+    def killed(frame, batch_id):
+        sink(frame, batch_id)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.raises(StreamingQueryException, match="crashed"):
+        drain(killed)
+    drain(sink)
+    assert (ids(table), DeltaLog.for_table(table).snapshot().version) == ([0, 1], 0)
+
+
+def test_queries_that_run_at_once_write_each_their_own_rows_under_their_own_names(table, feed, start):
+    for first in (0, 2, 4):
+        feed([first, first + 1])
+    places = {sign: f"{table}-{sign}" for sign in (1, -1)}
+
+    def signed(sign):
+        sink = DeltaSink(places[sign], query_id=f"q{sign}")
+        return lambda frame, batch_id: sink(frame.selectExpr(f"id * {sign} AS id"), batch_id)
+
+    for query in [start(signed(sign), checkpoint=f"checkpoint{sign}") for sign in places]:
+        query.awaitTermination()
+    for sign, place in places.items():
+        assert ids(place) == sorted(sign * number for number in range(6))
+        assert DeltaLog.for_table(place).snapshot().transactions[f"q{sign}"].version == 2
+
+
+def test_over_spark_connect_a_query_beside_another_must_have_a_name(spark, table, source, feed, drain, tmp_path):
+    feed([0, 1])
+    other = files_of(spark, source).writeStream.format("noop").option("checkpointLocation", str(tmp_path / "other")).start()
+    try:
+        if is_connect(spark):
+            with pytest.raises(StreamingQueryException, match=r"2 queries run in this session.*pass query_id"):
+                drain(DeltaSink(table))
+            assert not Path(table).exists()
+        drain(DeltaSink(table, query_id="events"))
+    finally:
+        other.stop()
+    assert ids(table) == [0, 1]
 
 
 def test_a_new_checkpoint_is_a_new_query_unless_it_has_a_name(table, feed, drain):
@@ -134,7 +187,7 @@ def test_the_whole_result_of_a_complete_query_replaces_the_last_one(spark, table
     feed([0, 1])
     for expected in ([("a", 2)], [("a", 2), ("b", 1)]):
         counts = files_of(spark, source).groupBy("v").count()
-        writer = counts.writeStream.outputMode("complete").foreachBatch(DeltaSink(table, mode="overwrite"))
+        writer = counts.writeStream.outputMode("complete").foreachBatch(with_code(DeltaSink(table, mode="overwrite")))
         writer.option("checkpointLocation", str(tmp_path / "counts")).trigger(availableNow=True).start().awaitTermination()
         found = DeltaTable(table).to_pyarrow_table().to_pylist()
         assert sorted((row["v"], row["count"]) for row in found) == expected
@@ -149,6 +202,7 @@ def test_a_sink_called_by_hand_needs_a_name_for_the_query(spark, table):
     assert (again.committed, ids(table)) == (False, [0])
 
 
+@pytest.mark.classic(reason="the example is that of a classic session: over Spark Connect, code goes with the function")
 @needs_stream_source
 def test_the_example_of_the_documentation_runs(spark, tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", (Path(__file__).parents[3] / "docs" / "scripts.md").read_text(), re.DOTALL)

@@ -11,6 +11,7 @@ from pyspark.errors import StreamingQueryException
 
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import InvalidStatementError, TableNotFoundError
+from airflow_delta.shipping.connect import with_code
 from airflow_delta.spark.io.scan import read_table
 from airflow_delta.spark.streaming import read_stream
 from airflow_delta.spark.streaming.admission import Admission
@@ -92,14 +93,13 @@ def test_changed_files_are_read_again_where_that_is_asked_for(table, append, str
     assert stream(ignoreDeletes=True) == {}
 
 
-def test_a_new_column_ends_the_running_stream_and_a_restart_reads_on(spark, table, append, tmp_path):
+def test_a_new_column_ends_the_running_stream_and_a_restart_reads_on(spark, table, append, tmp_path, keep, kept):
     append(0, 1)
-    seen = []
 
     def start():
         return (
             read_stream(spark, table)
-            .writeStream.foreachBatch(lambda frame, _: seen.extend(tuple(row) for row in frame.collect()))
+            .writeStream.foreachBatch(with_code(keep))
             .option("checkpointLocation", str(tmp_path / "checkpoint"))
         )
 
@@ -109,7 +109,7 @@ def test_a_new_column_ends_the_running_stream_and_a_restart_reads_on(spark, tabl
     with pytest.raises(StreamingQueryException, match=r"DELTA_SCHEMA_CHANGED.*version 1"):
         query.processAllAvailable()
     start().trigger(availableNow=True).start().awaitTermination()
-    assert seen == [(0,), (1, "new")]
+    assert [rows for _, rows in kept()] == [[(0,)], [(1, "new")]]
 
 
 def test_a_backlog_of_fewer_columns_is_read_with_nulls(table, append, stream):
