@@ -1,7 +1,7 @@
 """Code for the Python of a server of Spark Connect, on which nothing of ours is installed: it goes with the session.
 
-What goes with a session reaches its Python workers, but not the process in which the server runs a function of ``foreachBatch``:
-such a function brings the code along.
+What goes with a session reaches its Python workers, but not the process in which the server runs a function of
+``foreachBatch``: such a function brings the code along.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def add_code(spark: SparkSession) -> None:
 
 
 def with_code(function: Callable[[DataFrame, int], Any]) -> Callable[[DataFrame, int], Any]:
-    """A function for ``foreachBatch`` together with this installation's code: ``foreachBatch(with_code(DeltaSink("/lake/events")))``.
+    """A function with this installation's code: ``writeStream.foreachBatch(with_code(DeltaSink("/lake/events")))``.
 
     Args:
         function: A sink, or a function that uses sinks or anything else of ours. A classic session calls it as it is.
@@ -57,15 +57,15 @@ def _loader() -> Callable[[str, bytes, bytes], Any]:
         import pickle  # noqa: PLC0415
         import sys  # noqa: PLC0415
         import tempfile  # noqa: PLC0415
+        from pathlib import Path  # noqa: PLC0415
 
-        folder = os.environ["SPARK_LOCAL_DIRS"].split(",")[0]  # the server's own, which goes with it
-        place = os.path.join(folder, name)
-        if not os.path.exists(place):
-            handle, written = tempfile.mkstemp(dir=folder)
+        place = Path(os.environ["SPARK_LOCAL_DIRS"].split(",")[0], name)  # the server's own folder, which goes with it
+        if not place.exists():
+            handle, written = tempfile.mkstemp(dir=place.parent)
             with os.fdopen(handle, "wb") as file:
                 file.write(archive)
-            os.replace(written, place)
-        sys.path.insert(0, place)
-        return pickle.loads(function)
+            Path(written).replace(place)
+        sys.path.insert(0, str(place))
+        return pickle.loads(function)  # noqa: S301 - it came with this one
 
     return load

@@ -1,7 +1,7 @@
 """The id of the query whose batch is being written; it lives in the query's checkpoint.
 
-Spark Connect runs the function of ``foreachBatch`` in a Python process of the server, which serves one query until that ends, and
-does not say which one it is.
+Spark Connect runs the function of ``foreachBatch`` in a Python process of the server, which serves one query until that ends,
+and does not say which one it is.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Python workers. Both find storage and its credentials in their environment, as e
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -48,6 +48,13 @@ class DeltaStreamSource(DataSource):  # type: ignore[misc]  # pyspark has no typ
     def streamReader(self, schema: spark_types.StructType) -> DeltaStreamReader:  # noqa: N802 - Spark's name
         """What reads with this schema."""
         return DeltaStreamReader(dict(self.options), schema)
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str | None, str, dict[str, str]]]:
+        """The process that plans batches looks for code that goes with a session of Spark Connect where it is not.
+
+        Another process of the same machine has found it, and passes the source on.
+        """
+        return _loader(), (getattr(globals().get("__loader__"), "archive", None), __name__, dict(self.options))
 
 
 class FilesPartition(InputPartition):  # type: ignore[misc]
@@ -124,6 +131,20 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
     def commit(self, end: dict[str, Any]) -> None:
         """The checkpoint holds this offset."""
         self._tail.forget(StreamOffset.from_json(end))
+
+
+def _loader() -> Callable[[str | None, str, dict[str, str]], Any]:
+    """What makes a source again. It is nested, so that its own code is sent and nothing of ours imported before."""
+
+    def load(archive: str | None, module: str, options: dict[str, str]) -> Any:
+        import importlib  # noqa: PLC0415
+        import sys  # noqa: PLC0415
+
+        if archive is not None and archive not in sys.path:
+            sys.path.insert(0, archive)
+        return importlib.import_module(module).DeltaStreamSource(options)
+
+    return load
 
 
 def open_tail(options: Mapping[str, str]) -> LogTail:

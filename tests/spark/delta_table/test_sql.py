@@ -9,6 +9,7 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import InvalidStatementError, TableNotFoundError, VersionNotFoundError
 from airflow_delta.spark import sql
 from airflow_delta.spark.statement import query
+from tests.spark.needs import sees_plans
 
 
 @pytest.fixture
@@ -22,13 +23,18 @@ def ids(frame):
     return sorted(row[0] for row in frame.collect())
 
 
+@sees_plans
+def test_only_the_files_that_a_query_needs_are_read(spark, versions, table, monkeypatch):
+    monkeypatch.setattr(query, "_LARGE_BYTES", 0)
+    name, odd = f"delta.`{table}`", DeltaLog.for_table(table).snapshot().files("p = 1")
+    assert len(sql(spark, f"SELECT id FROM {name} WHERE p = 1").inputFiles()) == len(odd)
+    assert len(sql(spark, f"SELECT id FROM {name}").inputFiles()) > len(odd)
+
+
 def test_tables_stand_wherever_a_table_may_and_texts_and_comments_stay_as_they_are(spark, versions, table, monkeypatch):
     monkeypatch.setattr(query, "_LARGE_BYTES", 0)
     name = f"delta.`{table}`"
     assert ids(sql(spark, f"SELECT id FROM {name} WHERE p = 1")) == [1, 3, 5, 7]
-    odd = DeltaLog.for_table(table).snapshot().files("p = 1")
-    assert len(sql(spark, f"SELECT id FROM {name} WHERE p = 1").inputFiles()) == len(odd)
-    assert len(sql(spark, f"SELECT id FROM {name}").inputFiles()) > len(odd)
     assert ids(sql(spark, f"SELECT a.id FROM Delta . `{table}` a, {name} AS delta WHERE a.id = delta.`id` + 6")) == [6, 7]
     assert ids(sql(spark, f"WITH t AS (TABLE {name}) SELECT max(id) FROM t -- delta.`/no/table`")) == [7]
     assert ids(sql(spark, f"SELECT 'delta.`/no/table`' FROM {name} LIMIT 1")) == ["delta.`/no/table`"]

@@ -14,6 +14,7 @@ from airflow_delta.spark.session import temporary_views
 from airflow_delta.spark.statement import query
 from airflow_delta.spark.statement.query import QueryViews, TableAtVersion, query_rows
 from airflow_delta.spark.statement.query_pushdown import push_down
+from tests.spark.needs import sees_plans
 from tests.spark.session_settings import session_settings
 
 DAY = dt.date(2013, 11, 1)
@@ -161,6 +162,7 @@ def rows_of(frame):
     return sorted(map(str, frame.collect()))
 
 
+@sees_plans
 @pytest.mark.parametrize("text", QUERIES)
 def test_columns_and_conditions_are_those_that_spark_pushes_down(spark, snapshots, text):
     found = push_down(spark, text, snapshots, {})
@@ -184,6 +186,7 @@ def test_every_query_gives_the_rows_that_it_gives_on_whole_tables(spark, snapsho
     assert sum(map(bool, wanted.values())) > 25
 
 
+@sees_plans
 def test_files_without_such_rows_and_columns_that_are_not_needed_are_not_read(spark, snapshots, monkeypatch):
     views = views_of(spark, snapshots)
     text = "SELECT id FROM sales WHERE day = '2013-11-02' AND id > 2"
@@ -234,7 +237,12 @@ def test_a_time_that_the_clock_shows_twice_is_not_taken_for_the_wrong_one(spark,
     text = "SELECT id FROM sales WHERE `At Noon` = TIMESTAMP'2013-11-03 06:30:00Z'"
     with session_settings(spark, {"spark.sql.session.timeZone": "America/New_York"}):
         assert [row.id for row in query_rows(text, views_of(spark, snapshots)).collect()] == [6]
-        text = "SELECT id FROM sales WHERE `At Noon` = TIMESTAMP'2013-11-03 09:30:00Z'"
+
+
+@sees_plans
+def test_a_time_that_the_clock_shows_once_chooses_files(spark, snapshots):
+    text = "SELECT id FROM sales WHERE `At Noon` = TIMESTAMP'2013-11-03 09:30:00Z'"
+    with session_settings(spark, {"spark.sql.session.timeZone": "America/New_York"}):
         assert len(query_rows(text, views_of(spark, snapshots)).inputFiles()) == 1
 
 

@@ -30,6 +30,8 @@ from airflow_delta.spark.delta_table.frame_writer import delta_writer
 from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.dml.merge.merge import merge
 from airflow_delta.spark.dml.update import update
+from airflow_delta.spark.errors import SparkConnectUnsupportedError
+from airflow_delta.spark.jvm import is_connect
 from airflow_delta.spark.spark_features import keeps_data_source_reads
 from airflow_delta.spark.write.write import write
 from tests.spark.session_settings import session_settings
@@ -112,12 +114,15 @@ def test_a_compaction_does_not_disturb_a_source(run_write, raced, days, rows):
     ],
 )
 def test_a_read_is_recorded_with_its_condition_so_that_other_partitions_do_not_count(
-    run_write, raced, days, rows, query, last_commit
+    spark, run_write, raced, days, rows, query, last_commit
 ):
     result = run_write(of_target(query, days), raced(lambda: append(days, (9, "tue"))))
+    rule = (
+        "DELTA_CONCURRENT_APPEND" if is_connect(spark) else None
+    )  # Spark Connect shows no conditions: the statement ran again
 
     assert rows() == [(1, "mon"), (2, "mon"), (3, "tue"), (9, "tue"), (102, "new")]
-    assert (result.attempts, [conflict["rule"] for conflict in result.conflicts]) == (2, [None])
+    assert (result.attempts, [conflict["rule"] for conflict in result.conflicts]) == (2, [rule])
     assert last_commit()["isBlindAppend"] is False
 
 
@@ -151,6 +156,11 @@ def test_an_update_by_a_subquery_over_its_table_is_not_made_with_old_values(spar
     statement = UpdateStatement(
         table=days, assignments={"id": "target.id + (SELECT max(id) FROM all_days)"}, where="day = 'mon'"
     )
+    if is_connect(spark):  # which does not show which version these rows are of
+        with pytest.raises(SparkConnectUnsupportedError, match=r"toDF\(\)"):
+            update(spark, DeltaLog.for_table(days), statement)
+        assert rows() == [(1, "mon"), (2, "mon"), (3, "tue")]
+        return
     with pytest.raises(ConcurrentAppendError) as caught:
         update(spark, raced(lambda: append(days, (7, "sun"))), statement)
     assert caught.value.path.startswith("day=sun")
@@ -164,13 +174,14 @@ def test_an_update_by_a_subquery_over_its_table_is_not_made_with_old_values(spar
 # -- what counts as a read
 
 
-def test_a_statement_that_reads_other_tables_or_old_versions_stays_a_blind_append(run_write, raced, days, last_commit):
+def test_a_statement_that_reads_other_tables_or_old_versions_stays_a_blind_append(spark, run_write, raced, days, last_commit):
     queries = [
         SqlSource("SELECT 5L AS id, 'fri' AS day"),
         of_target("SELECT id + 10 AS id, day FROM t", days, version=0),
-        of_target("SELECT 6L AS id, 'sat' AS day", days),  # a view that no query reads
         TableSource(days, version=0),
     ]
+    if not is_connect(spark):  # over which a query carries its views, even one that it does not read
+        queries.append(of_target("SELECT 6L AS id, 'sat' AS day", days))
     for query in queries:
         result = run_write(query, raced(lambda: append(days, (9, "sun"))))
         assert [conflict["rule"] for conflict in result.conflicts] == [None]
@@ -178,7 +189,13 @@ def test_a_statement_that_reads_other_tables_or_old_versions_stays_a_blind_appen
 
 
 @pytest.mark.parametrize(
-    "of", ["toDF", "format", pytest.param("files", marks=pytest.mark.slow), pytest.param("changes", marks=pytest.mark.slow)]
+    "of",
+    [
+        "toDF",
+        pytest.param("format", marks=pytest.mark.classic(reason="over Spark Connect, format('delta') is refused as a source")),
+        pytest.param("files", marks=pytest.mark.slow),
+        pytest.param("changes", marks=pytest.mark.slow),
+    ],
 )
 def test_rows_handed_over_are_known_to_be_of_the_target_and_never_committed_when_outdated(
     spark, raced, days, rows, of, last_commit
