@@ -281,8 +281,15 @@ def _attempt(table: str, staged: StagedCommit, base: Snapshot | None, now: int, 
     published_by = replace(info.origin, token=staged.id, record=record)
     info = replace(info, timestamp=now, in_commit_timestamp=None, txn_id=str(uuid.uuid4()), origin=published_by)
     after = base.timestamp if base is not None and are_enabled((actions.metadata or metadata).configuration) else -1
-    actions = with_time(replace(actions, commit_info=info), metadata, version=staged.base_version + 1, after=after)
+    actions = replace(actions, commit_info=info, removes=_removed_at(actions.removes, now))
+    actions = with_time(actions, metadata, version=staged.base_version + 1, after=after)
     return replace(staged.attempt(table, protocol, metadata, schema), actions=actions)
+
+
+def _removed_at(removes: pa.Table, now: int) -> pa.Table:
+    """The removed files, from now on: so long as the table keeps them for readers, counted from the commit."""
+    place = removes.schema.get_field_index("deletion_timestamp")
+    return removes.set_column(place, removes.field(place), pa.repeat(pa.scalar(now, pa.int64()), len(removes)))
 
 
 def _outdated(table: str, id: str, error: DeltaError) -> StagedCommitOutdatedError:  # noqa: A002

@@ -348,6 +348,17 @@ def test_what_has_expired_is_not_published(table):
     assert table.numbers() == [1, 2]
 
 
+def test_readers_of_the_version_before_have_the_whole_retention_from_the_publication_on(table):
+    handle = table.stage_replacement("n = 1", 7).staged
+    table.later = 6 * DAY
+    published = table.log.publish(handle)
+    (removed,) = table.log.snapshot().tombstones().to_pylist()
+    assert (removed["path"], removed["deletion_timestamp"]) == ("first.parquet", pytest.approx(published.timestamp, abs=5_000))
+    table.later = 12 * DAY
+    assert table.log.vacuum().paths.to_pylist() == []
+    assert table.log.snapshot(1).to_arrow(["n"]).read_all()["n"].to_pylist() == [1, 2]
+
+
 def test_a_longer_retention_gives_more_time(tmp_path):
     table = Table(tmp_path / "t", **{"delta.deletedFileRetentionDuration": "interval 30 days"}).create()
     handle = table.stage(3).staged
