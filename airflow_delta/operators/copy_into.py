@@ -62,6 +62,9 @@ class DeltaCopyIntoOperator(DeltaJobOperator):
         reload: Load the files again that were loaded before (templated): their rows are appended once more.
         user_metadata: Text that the commit carries for people (templated).
         dry_run: Read and check the files, but commit nothing; ``details`` lists the first hundred of them (templated).
+        publish: ``"later"`` stages the commit, to be made by ``DeltaPublishOperator``: its handle is the XCom ``delta_staged``,
+            and nobody sees it before (templated). Until then the files are new to other loads; the load that is committed first
+            forbids the others. Default: ``"now"``.
     """
 
     statement_type = CopyIntoStatement
@@ -89,6 +92,7 @@ class DeltaCopyIntoOperator(DeltaJobOperator):
         reload: bool | str = False,
         user_metadata: str | None = None,
         dry_run: bool | str = False,
+        publish: str = "now",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -111,3 +115,4 @@ class DeltaCopyIntoOperator(DeltaJobOperator):
         self.reload = reload
         self.user_metadata = user_metadata
         self.dry_run = dry_run
+        self.publish: Any = publish

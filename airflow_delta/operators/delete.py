@@ -17,12 +17,15 @@ class DeltaDeleteOperator(DeltaJobOperator):
         table: URI of the table's root, or its name below the table root of the connection (templated).
         where: Which rows: Spark SQL over the table's columns (templated). Default: all.
         dry_run: Count, but commit nothing (templated).
+        publish: ``"later"`` stages the commit, to be made by ``DeltaPublishOperator``: its handle is the XCom ``delta_staged``,
+            and nobody sees it before (templated). Default: ``"now"``.
     """
 
     statement_type = DeleteStatement
     template_fields: Sequence[str] = (*DeltaJobOperator.template_fields, *argument_names(statement_type))
 
-    def __init__(self, *, where: str | None = None, dry_run: bool | str = False, **kwargs: Any) -> None:
+    def __init__(self, *, where: str | None = None, dry_run: bool | str = False, publish: str = "now", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.where = where
         self.dry_run = dry_run
+        self.publish: Any = publish

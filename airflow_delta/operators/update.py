@@ -19,6 +19,8 @@ class DeltaUpdateOperator(DeltaJobOperator):
         where: Which rows: Spark SQL over the table's columns (templated). Default: all.
         expect: Data-quality checks on the updated rows, as Spark SQL (templated); if one fails, nothing is committed.
         dry_run: Plan and check, but commit nothing (templated).
+        publish: ``"later"`` stages the commit, to be made by ``DeltaPublishOperator``: its handle is the XCom ``delta_staged``,
+            and nobody sees it before (templated). Default: ``"now"``.
     """
 
     statement_type = UpdateStatement
@@ -31,6 +33,7 @@ class DeltaUpdateOperator(DeltaJobOperator):
         where: str | None = None,
         expect: Sequence[Expectation | str] | Expectation | str = (),
         dry_run: bool | str = False,
+        publish: str = "now",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -38,3 +41,4 @@ class DeltaUpdateOperator(DeltaJobOperator):
         self.where = where
         self.expect = expect
         self.dry_run = dry_run
+        self.publish: Any = publish

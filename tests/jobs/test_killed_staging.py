@@ -12,7 +12,7 @@ import pytest
 
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.statements import MergeStatement, SqlSource, WriteStatement
+from airflow_delta.core.statements import CopyIntoStatement, MergeStatement, SqlSource, UpdateStatement, WriteStatement
 from airflow_delta.core.statements.publish import STAGED_KEY
 from airflow_delta.jobs.run import run
 from airflow_delta.jobs.spec import JobSpec
@@ -28,13 +28,26 @@ def merge_of(table):
     return MergeStatement(table=table, source=source, on="target.id = source.id", publish="later")
 
 
-def stage_on_spark(table, number, count):
-    """Stage a MERGE in a driver of its own; killed before the event of this number."""
+def update_of(table):
+    return UpdateStatement(table=table, assignments={"name": "'y'"}, where="id >= 3", publish="later")
+
+
+def load_into(table):
+    folder = Path(f"{table}.in")
+    folder.mkdir(exist_ok=True)
+    (folder / "a.csv").write_text("5,y\n")
+    schema = "id BIGINT, name STRING"
+    return CopyIntoStatement(table=table, path=str(folder), format="csv", schema=schema, publish="later")
+
+
+def stage_on_spark(statement, table, number, count):
+    """Stage a statement in a driver of its own; killed before the event of this number."""
     from airflow_delta.jobs.session import job_session  # noqa: PLC0415 - only this process needs a session of a job
 
     job_session("stage")
+    spec = JobSpec(statement=statement(table), origin=Origin(token=TOKEN))
     counted = kill_at(table, number)
-    document = run(job_session("stage"), JobSpec(statement=merge_of(table), origin=Origin(token=TOKEN)))
+    document = run(job_session("stage"), spec)
     Path(count).write_text(json.dumps([counted(), document.outcome is not None]))
 
 
@@ -44,15 +57,14 @@ def rows(table, version=None):
 
 
 OLD = [(number, "x") for number in range(5)]
-NEW = [(0, "x"), (1, "x"), (2, "x"), (3, "y"), (4, "y"), (5, "y")]
+CHANGED = [*OLD[:3], (3, "y"), (4, "y")]
 
 
-def drive(table, number=-1):
+def drive(statement, table, number=-1):
     """Stage in a process of its own; the number of events, None where it was killed."""
     count = Path(f"{table}.count")
-    code = (
-        f"from tests.jobs.test_killed_staging import stage_on_spark; stage_on_spark({str(table)!r}, {number}, {str(count)!r})"
-    )
+    given = f"{statement.__name__}, {str(table)!r}, {number}, {str(count)!r}"
+    code = f"from tests.jobs.test_killed_staging import *; stage_on_spark({given})"
     environment = {**os.environ, "PYSPARK_SUBMIT_ARGS": "--master local[1] --conf spark.ui.enabled=false pyspark-shell"}
     ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, check=False, capture_output=True, text=True)
     if number >= 0:
@@ -65,27 +77,34 @@ def drive(table, number=-1):
 
 
 @pytest.mark.slow
-def test_a_driver_killed_anywhere_while_it_stages_leaves_nothing_to_be_seen_and_a_retry_stages_once(spark, tmp_path):
+@pytest.mark.parametrize(
+    ("statement", "new"),
+    [(merge_of, [*CHANGED, (5, "y")]), (update_of, CHANGED), (load_into, [*OLD, (5, "y")])],
+    ids=["merge", "update", "copy into"],
+)
+def test_a_driver_killed_anywhere_while_it_stages_leaves_nothing_to_be_seen_and_a_retry_stages_once(
+    spark, tmp_path, statement, new
+):
     def made(name):
         table = tmp_path / name
         source = SqlSource("SELECT id, 'x' AS name FROM range(5)")
         assert run(spark, JobSpec(statement=WriteStatement(table=str(table), source=source))).outcome is not None
         return table
 
-    events = drive(made("counted"))
+    events = drive(statement, made("counted"))
     places = sorted({events - 1, *Random("stage").sample(range(events), PLACES - 1)})
     documents = []
     for number in places:
         table = made(str(number))
-        drive(table, number)
+        drive(statement, table, number)
         assert rows(str(table)) == OLD
         documents.append(len(list((table / "_airflow_delta" / "staged").glob("*.json"))))
         origin = Origin(token=TOKEN, record={"try_number": 2})
-        staged = run(spark, JobSpec(statement=merge_of(str(table)), origin=origin)).outcome
+        staged = run(spark, JobSpec(statement=statement(str(table)), origin=origin)).outcome
         assert rows(str(table)) == OLD
         assert len(list((table / "_airflow_delta" / "staged").glob("*.json"))) == 1
         log = DeltaLog.for_table(str(table))
         assert log.publish(staged.details[STAGED_KEY]).version == 1
-        assert rows(str(table)) == NEW
+        assert rows(str(table)) == new
         assert log.history()[0].commit_info.origin.token == staged.details[STAGED_KEY]["id"]
     assert set(documents) == {0, 1}

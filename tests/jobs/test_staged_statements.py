@@ -1,5 +1,8 @@
 """Statements on Spark that stage their commits: what is read between, checked, and published."""
 
+from dataclasses import replace
+from functools import partial
+
 import pytest
 from deltalake import DeltaTable
 
@@ -7,6 +10,8 @@ from airflow_delta.core.actions import Origin
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import ExpectationFailedError, StagedCommitOutdatedError
 from airflow_delta.core.statements import (
+    CopyIntoStatement,
+    DeleteStatement,
     DiscardStatement,
     ExpectStatement,
     MergeStatement,
@@ -14,6 +19,7 @@ from airflow_delta.core.statements import (
     SequenceStatement,
     SqlSource,
     TableSource,
+    UpdateStatement,
     WriteStatement,
 )
 from airflow_delta.core.statements.publish import STAGED_KEY, StagedHandle
@@ -101,6 +107,46 @@ def test_a_merge_is_staged_read_checked_and_published(do, table, rows, tmp_path)
     assert rows(table) == MERGED
     assert DeltaTable(table).history(1)[0]["operation"] == "MERGE"
     assert do(PublishStatement(handles=(handle,))).already_committed
+
+
+@pytest.mark.parametrize(
+    ("statement", "after"),
+    [
+        (partial(DeleteStatement, where="id = 3"), [(number, "x") for number in (0, 1, 2, 4)]),
+        (partial(DeleteStatement), []),
+        (partial(UpdateStatement, assignments={"name": "'y'"}, where="id > 2"), [*BEFORE[:3], (3, "y"), (4, "y")]),
+    ],
+    ids=["delete rows", "delete files", "update"],
+)
+def test_deletes_and_updates_are_staged_read_and_published(do, table, rows, statement, after):
+    statement = statement(table=table, publish="later")
+    handle = handle_of(do(statement, TOKEN))
+    assert rows(table) == BEFORE
+    future = DeltaLog.for_table(table).staged(handle).snapshot().to_arrow(["id", "name"]).read_all().to_pylist()
+    assert sorted(tuple(row.values()) for row in future) == after
+    assert handle_of(do(statement, TOKEN, 2)) == handle
+    assert do(PublishStatement(handles=(handle,))).version == 1
+    assert rows(table) == after
+    assert handle_of(do(statement, TOKEN, 3)) == handle
+
+
+def test_files_are_loaded_when_what_is_staged_of_them_is_published(do, rows, tmp_path):
+    folder, table = tmp_path / "in", str(tmp_path / "loaded")
+    folder.mkdir()
+    copy = CopyIntoStatement(table=table, path=str(folder), format="csv", schema="id BIGINT, name STRING", publish="later")
+    assert STAGED_KEY not in do(copy, "of an empty folder").details
+    (folder / "a.csv").write_text("1,a\n")
+    handles = [handle_of(do(copy, token)) for token in ("one", "two")]  # nothing is loaded yet, so both have the file
+    do(PublishStatement(handles=(handles[0],)))
+    with pytest.raises(StagedCommitOutdatedError):
+        do(PublishStatement(handles=(handles[1],)))
+    (folder / "b.csv").write_text("2,b\n")
+    handle = handle_of(do(copy, "three"))
+    do(WriteStatement(table=table, source=SqlSource("SELECT 9L AS id, 'z' AS name")))
+    do(PublishStatement(handles=(handle,)))
+    assert rows(table) == [(1, "a"), (2, "b"), (9, "z")]
+    assert STAGED_KEY not in do(copy, "four").details
+    assert do(replace(copy, publish="now"), "five").metrics["numKnownFiles"] == 2
 
 
 def test_a_retry_finds_what_its_first_try_has_staged_and_writes_nothing(do, table, tmp_path):

@@ -1,6 +1,7 @@
 """Staging, publishing and discarding as tasks."""
 
 import time
+from functools import partial
 
 import pendulum
 import pyarrow as pa
@@ -19,10 +20,14 @@ from airflow_delta.core.errors import InvalidStatementError, PublishIncompleteEr
 from airflow_delta.core.operations.staged_folder import staged_id
 from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.operators import (
+    DeltaCopyIntoOperator,
+    DeltaDeleteOperator,
     DeltaDiscardOperator,
     DeltaExpectOperator,
     DeltaMergeOperator,
     DeltaPublishOperator,
+    DeltaPythonOperator,
+    DeltaUpdateOperator,
     SqlSource,
 )
 
@@ -181,8 +186,25 @@ sys.exit(0)
 """
 
 
-@pytest.mark.parametrize(("staged", "name"), [(True, "abc"), (False, None)])
-def test_a_task_that_stages_pushes_the_handle(empty_table, recording_submit, run_task, staged, name):
+STAGING = {
+    "merge": partial(DeltaMergeOperator, source=SqlSource("SELECT 1"), on="target.id = source.id"),
+    "delete": partial(DeltaDeleteOperator, where="id = 1"),
+    "update": partial(DeltaUpdateOperator, assignments={"id": "id + 1"}),
+    "copy into": partial(DeltaCopyIntoOperator, path="/in", format="csv"),
+    "function": partial(DeltaPythonOperator, python_callable="team.jobs:daily"),
+}
+
+
+def staging(operator, table, submit):
+    """A task of a kind of operator that stages its commit, by a program in place of ``spark-submit``."""
+    given = {"publish": "{{ 'later' }}", "conn_id": "spark_local", "spark_binary": str(submit.path)}
+    return STAGING[operator](task_id="stage", table=str(table), **given)
+
+
+@pytest.mark.parametrize(
+    ("operator", "staged", "name"), [*((operator, True, "abc") for operator in STAGING), ("merge", False, None)]
+)
+def test_a_task_that_stages_pushes_the_handle(empty_table, recording_submit, run_task, operator, staged, name):
     submit, pulled = recording_submit(STAGED.format(staged=staged)), []
 
     def more(task):
@@ -193,15 +215,7 @@ def test_a_task_that_stages_pushes_the_handle(empty_table, recording_submit, run
         look(task.output["delta_staged"])
 
     run = run_task(
-        lambda: DeltaMergeOperator(
-            task_id="stage",
-            table=str(empty_table),
-            source=SqlSource("SELECT 1"),
-            on="target.id = source.id",
-            publish="later",
-            conn_id="spark_local",
-            spark_binary=str(submit.path),
-        ),
+        lambda: staging(operator, empty_table, submit),
         more=more,
     )
     assert (run.state, run.errors) == ("success", [])
@@ -223,15 +237,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 def test_a_retry_finds_what_a_killed_driver_has_staged_and_submits_nothing(empty_table, recording_submit, run_task):
     submit = recording_submit(STAGES_AND_DIES)
     run = run_task(
-        lambda: DeltaMergeOperator(
-            task_id="stage",
-            table=str(empty_table),
-            source=SqlSource("SELECT 1"),
-            on="target.id = source.id",
-            publish="later",
-            conn_id="spark_local",
-            spark_binary=str(submit.path),
-        ),
+        lambda: staging("merge", empty_table, submit),
         retries=1,
     )
     assert (run.state, len(submit.calls)) == ("success", 1)

@@ -26,7 +26,7 @@ from airflow_delta.core.statements import (
 from airflow_delta.core.statements.json_form import statement_from_json
 from airflow_delta.hooks.errors import ExposedSecretError
 from airflow_delta.hooks.exposed_secrets import refuse_exposed
-from airflow_delta.operators import DeltaJob, DeltaPythonOperator, DeltaWriteOperator
+from airflow_delta.operators import DeltaJob, DeltaPublishOperator, DeltaPythonOperator, DeltaWriteOperator
 from airflow_delta.spark.errors import FunctionFailedError
 from tests.airflow_versions import DagSerialization
 
@@ -80,8 +80,13 @@ def dag():
             {"on": "a = b", "clauses": [MatchedDelete()]},
             lambda source: MergeStatement(table="/t", source=source, on="a = b", clauses=(MatchedDelete(),)),
         ),
+        ({"publish": "later"}, lambda source: WriteStatement(table="/t", source=source, publish="later")),
+        (
+            {"on": "a = b", "publish": "later"},
+            lambda source: MergeStatement(table="/t", source=source, on="a = b", publish="later"),
+        ),
     ],
-    ids=["write", "upsert", "clauses"],
+    ids=["write", "upsert", "clauses", "write later", "merge later"],
 )
 def test_the_rows_of_a_function_are_written_or_merged_as_any(dag, arguments, statement):
     given = {"flights": FLIGHTS, "day": "2013-01-02"}
@@ -261,6 +266,30 @@ def test_tasks_hand_tables_on_at_the_version_of_their_commit(run_dag, xcom, seen
     assert first["sources"] == [{"table": seen, "version": 0}]
     assert second["sources"] == [{"table": doubles, "version": 0}]
     assert (xcom(dag_run, "doubled", "delta_version"), first["committed"]) == (0, True)
+
+
+@pytest.mark.slow  # two Spark jobs
+def test_what_a_function_stages_is_seen_by_another_function_and_by_readers_once_it_is_published(run_dag, xcom, seen, tmp_path):
+    audit = str(tmp_path / "audit")
+    with DAG("staged_birds", schedule=None, start_date=pendulum.datetime(2013, 1, 1)) as dag:
+
+        @task.delta(table=seen, conn_id="spark_local", publish="later")
+        def more(spark):
+            return spark.sql("SELECT 4L AS id, 40L AS n, DATE'2013-01-03' AS day")
+
+        @task.delta(table=audit, conn_id="spark_local", expect="n > 1")
+        def counted(spark, future):
+            return spark.sql("SELECT 1L AS id, count(*) AS n FROM {future}", future=future)
+
+        staged = more()
+        before = task(task_id="before")(rows)(seen)
+        handles = staged.operator.output["delta_staged"]
+        counted(staged) >> before >> DeltaPublishOperator(task_id="publish", handles=handles)
+    dag_run = run_dag(dag, logical_date=pendulum.datetime(2013, 1, 2))
+    assert dag_run.state == "success"
+    assert rows(audit) == [(1, 4)]
+    assert [tuple(row) for row in xcom(dag_run, "before")] == [(1, 10), (2, 20), (3, 30)]
+    assert rows(seen) == [(1, 10), (2, 20), (3, 30), (4, 40)]
 
 
 @pytest.mark.slow  # a Spark job that fails

@@ -147,12 +147,19 @@ def write_loaded_files(store: LogStore, loaded: LoadedFiles, files: pa.Table) ->
     return LoadedFiles(parts=(*named, part))
 
 
-def sweep_loaded_files(store: LogStore, keep: Iterable[LoadedFiles], now: int) -> None:
-    """Delete the parts that neither of these name and that are older than ``KEPT_MILLISECONDS``. Never raises for a storage."""
+def sweep_loaded_files(store: LogStore, keep: Iterable[LoadedFiles], now: int, *, keep_for: int = 0) -> None:
+    """Delete the parts that neither of these name and that are older than ``KEPT_MILLISECONDS``. Never raises for a storage.
+
+    Args:
+        store: The table.
+        keep: What stays.
+        now: Milliseconds since the epoch.
+        keep_for: Milliseconds that others stay, if that is longer: loads may be staged, to be published later.
+    """
     kept = {part_path(part.number) for loaded in keep for part in loaded.parts}
     try:
         found = [status for status in store.list_from(LOADED_FOLDER) if status.path not in kept]
-        store.delete([status.path for status in found if status.modification_time < now - KEPT_MILLISECONDS])
+        store.delete([status.path for status in found if status.modification_time < now - max(keep_for, KEPT_MILLISECONDS)])
     except (OSError, StorageAccessError) as error:
         _logger.warning("%s: parts of %s that nothing names were left: %s", store.table_uri, LOADED_FOLDER, error)
 

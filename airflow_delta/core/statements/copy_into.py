@@ -9,6 +9,7 @@ from typing import ClassVar
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.expectation import Expectation
 from airflow_delta.core.statements.fields import convert_fields, exclude_each_other, is_settled
+from airflow_delta.core.statements.publish import Publish
 from airflow_delta.core.statements.validation import expectations, require_mapping, require_text, texts
 
 TEXT_FORMATS = frozenset({"csv", "json", "xml"})
@@ -51,6 +52,8 @@ class CopyIntoStatement:
         reload: Whether to load the files again that were loaded before.
         user_metadata: Text that the commit carries for people.
         dry_run: Read and check the files, but commit nothing.
+        publish: ``later`` stages the commit: ``PublishStatement`` makes it. Until then the files are new to other loads, and
+            once another load is committed, it can no longer be published.
     """
 
     type_name: ClassVar[str] = "copy_into"
@@ -74,6 +77,7 @@ class CopyIntoStatement:
     reload: bool = False
     user_metadata: str | None = None
     dry_run: bool = False
+    publish: Publish = "now"
 
     def __post_init__(self) -> None:
         convert_fields(self)

@@ -10,6 +10,7 @@ from typing import ClassVar
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.statements.expectation import Expectation
 from airflow_delta.core.statements.fields import convert_fields, is_template
+from airflow_delta.core.statements.publish import Publish
 from airflow_delta.core.statements.validation import expectations, require_text, require_type
 
 
@@ -21,12 +22,14 @@ class DeleteStatement:
         table: URI of the table's root.
         where: Which rows: Spark SQL over the table's columns; None is all of them.
         dry_run: Count, but commit nothing.
+        publish: ``later`` stages the commit: ``PublishStatement`` makes it, and nobody sees it before.
     """
 
     type_name: ClassVar[str] = "delete"
     table: str
     where: str | None = None
     dry_run: bool = False
+    publish: Publish = "now"
 
     def __post_init__(self) -> None:
         convert_fields(self)
@@ -45,6 +48,7 @@ class UpdateStatement:
         where: Which rows: Spark SQL over the table's columns; None is all of them.
         expect: Checks on the updated rows.
         dry_run: Plan and check, but commit nothing.
+        publish: ``later`` stages the commit: ``PublishStatement`` makes it, and nobody sees it before.
     """
 
     type_name: ClassVar[str] = "update"
@@ -53,6 +57,7 @@ class UpdateStatement:
     where: str | None = None
     expect: tuple[Expectation, ...] = ()
     dry_run: bool = False
+    publish: Publish = "now"
 
     def __post_init__(self) -> None:
         convert_fields(self)

@@ -22,6 +22,7 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import CopyIntoStatement, FileSource, OperationResult, WriteStatement
 from airflow_delta.core.statements.result import NO_TABLE
 from airflow_delta.core.storage.table_uri import absolute
+from airflow_delta.core.transaction.table_properties import deleted_file_retention
 from airflow_delta.spark.hadoop.table_log import table_log, table_place
 from airflow_delta.spark.statement.conflict_retry import Conflicts, Steps, WriteConflict, retry_on_conflict
 from airflow_delta.spark.statement.steps import log_step, size_of
@@ -122,8 +123,9 @@ class _Copy:
             )
         result = prepared.steps.attempt(version, prepared.staged, conflicts)
         if result.committed:
-            sweep_loaded_files(log.store, load.named, log.clock())
-        return replace(result, details=self._details(load))
+            staged_for = deleted_file_retention(prepared.staged.target.metadata.configuration)  # other loads, at most
+            sweep_loaded_files(log.store, load.named, log.clock(), keep_for=staged_for)
+        return replace(result, details={**result.details, **self._details(load)})
 
     def after_conflict(self, prepared: _Prepared, conflict: WriteConflict, newest: Snapshot | None) -> _Prepared | None:
         """What was staged, unless one of its files was loaded meanwhile."""
