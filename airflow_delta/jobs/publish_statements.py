@@ -10,7 +10,7 @@ from airflow_delta.core.actions import Origin
 from airflow_delta.core.committed import after_commit_warnings
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import DeltaError, PublishIncompleteError
-from airflow_delta.core.operations.staging import Publication, plan_publication
+from airflow_delta.core.operations.staging import Publication, check_together, plan_publication
 from airflow_delta.core.statements import DiscardStatement, OperationResult, PublishStatement
 from airflow_delta.core.statements.result import NO_TABLE
 from airflow_delta.core.transaction.commit_result import CommitResult
@@ -30,6 +30,7 @@ def execute_publish(statement: PublishStatement, open_log: Callable[[str], Delta
         As ``plan_publication`` and ``Publication.commit``, when nothing was published.
     """
     publications = [plan_publication(open_log(handle.table), handle, origin) for handle in statement.handles]
+    check_together(publications)
     made: list[CommitResult] = []
     for publication in publications:
         try:

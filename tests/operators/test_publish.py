@@ -119,6 +119,15 @@ def test_where_one_table_is_outdated_none_is_published_and_nothing_is_tried_agai
     assert [rows(handle) for handle in handles] == [1, 2]
 
 
+def test_where_what_is_staged_for_one_table_excludes_each_other_none_is_published(stage, run_task):
+    handles = [stage("flights"), stage("orders", "one"), stage("orders", "two", reads_all=True)]
+    run = run_task(lambda: DeltaPublishOperator(task_id="publish", handles=handles), retries=2)
+    assert (run.state, [type(error) for error in run.errors]) == ("failed", [StagedCommitOutdatedError])
+    assert [rows(handle) for handle in handles] == [1, 1, 1]
+    both = run_task(lambda: DeltaPublishOperator(task_id="publish", handles=handles[:0:-1]), dag_id="the_other_way_round")
+    assert (both.state, rows(handles[1])) == ("success", 3)
+
+
 class MeetsAnotherWriterInBetween(DeltaPublishOperator):
     """Another writer commits to the second table once the first is published."""
 

@@ -282,13 +282,13 @@ def test_what_a_function_stages_is_seen_by_another_function_and_by_readers_once_
             return spark.sql("SELECT 1L AS id, count(*) AS n FROM {future}", future=future)
 
         staged = more()
-        before = task(task_id="before")(rows)(seen)
+        before = task(task_id="before")(lambda table: len(rows(table)))(seen)
         handles = staged.operator.output["delta_staged"]
         counted(staged) >> before >> DeltaPublishOperator(task_id="publish", handles=handles)
     dag_run = run_dag(dag, logical_date=pendulum.datetime(2013, 1, 2))
     assert dag_run.state == "success"
     assert rows(audit) == [(1, 4)]
-    assert [tuple(row) for row in xcom(dag_run, "before")] == [(1, 10), (2, 20), (3, 30)]
+    assert xcom(dag_run, "before") == 3
     assert rows(seen) == [(1, 10), (2, 20), (3, 30), (4, 40)]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -55,9 +56,11 @@ from airflow_delta.core.statements.publish import StagedHandle
 from airflow_delta.core.transaction.commit_attempt import CommitAttempt
 from airflow_delta.core.transaction.commit_loop import Rebased, rebase
 from airflow_delta.core.transaction.commit_result import CommitResult
+from airflow_delta.core.transaction.conflict_checker import check_conflicts
 from airflow_delta.core.transaction.in_commit_timestamps import are_enabled, with_time
 from airflow_delta.core.transaction.staged_commit import StagedCommit
 from airflow_delta.core.transaction.table_properties import deleted_file_retention
+from airflow_delta.core.transaction.winning_commit import WinningCommit
 
 PUBLISHED_BY_KEY = "published_by"
 """Key of a commit's record with the run that published it; the other members are of the run that staged it."""
@@ -217,6 +220,28 @@ def plan_publication(log: TableLog, handle: StagedHandle, origin: Origin) -> Pub
     if missing:
         raise _expired(log, staged, f"{len(missing)} of its files are gone, for example {missing[0]!r}")
     return replace(publication, base=base, attempt=rebased.attempt, conflicts=rebased.conflicts)
+
+
+def check_together(publications: Iterable[Publication]) -> None:
+    """Return if those of one table can be published one after the other.
+
+    Raises:
+        StagedCommitOutdatedError: One of them forbids a later one.
+    """
+    winners: dict[str, list[WinningCommit]] = {}
+    for publication in publications:
+        attempt, table = publication.attempt, publication.log.table_uri
+        if attempt is None:
+            continue
+        before, id = winners.setdefault(table, []), publication.handle.id or ""  # noqa: A001
+        if attempt.read_version < 0 and before:
+            raise _outdated(table, id, TableExistsError(table=table, version=0))
+        try:
+            for winner in before:
+                attempt = check_conflicts(attempt, winner)
+        except CommitConflictError as error:
+            raise _outdated(table, id, error) from error
+        before.append(WinningCommit(version=attempt.read_version + 1 + len(before), actions=attempt.actions))
 
 
 def _published(log: TableLog, handle: StagedHandle) -> CommitResult | None:

@@ -22,14 +22,14 @@ import pyarrow.compute as pc
 
 from airflow_delta.core.actions import CommitActions, Metadata, Protocol
 from airflow_delta.core.actions.json_object import JsonObject
-from airflow_delta.core.errors import CorruptLogError, StagedCommitDamagedError, UnfinishedCommitError
+from airflow_delta.core.errors import CorruptLogError, InvalidSchemaError, StagedCommitDamagedError, UnfinishedCommitError
 from airflow_delta.core.json_text import parse_json
 from airflow_delta.core.log.commit_reader import parse_commit
 from airflow_delta.core.log.commit_writer import commit_json
 from airflow_delta.core.log.non_file_actions import LogText
 from airflow_delta.core.predicate import TRUE, Expression
 from airflow_delta.core.predicate.json_form import predicate_from_json, predicate_to_json
-from airflow_delta.core.schema import StructType
+from airflow_delta.core.schema import StructType, parse_schema
 from airflow_delta.core.transaction.commit_attempt import CommitAttempt
 from airflow_delta.core.transaction.isolation_level import IsolationLevel
 
@@ -175,7 +175,7 @@ class StagedCommit:
             raise
         except CorruptLogError as error:
             raise StagedCommitDamagedError(table=table, file=path, detail=error.detail) from error
-        except (ValueError, TypeError, LookupError, pa.ArrowException) as error:
+        except (InvalidSchemaError, ValueError, TypeError, LookupError, pa.ArrowException) as error:
             detail = f"{type(error).__name__}: {str(error)[:200]!r}"
             raise StagedCommitDamagedError(table=table, file=path, detail=detail) from error
         return staged
@@ -189,8 +189,13 @@ class StagedCommit:
             raise ValueError("it has no commitInfo")
         if self.base_version < -1:
             raise ValueError(f"its base version is {self.base_version}")
-        if self.base_version < 0 and not (self.actions.metadata and self.actions.protocol):
+        metadata = self.actions.metadata
+        if self.base_version < 0 and not (metadata and self.actions.protocol):
             raise ValueError("it creates a table without metadata and protocol")
+        if metadata is not None and metadata.id != self.table_id:
+            raise ValueError(f"its metadata is that of another table, {metadata.id!r:.80}")
+        if metadata is not None:
+            parse_schema(metadata.schema_string)
 
 
 def _header(text: LogText) -> Any:

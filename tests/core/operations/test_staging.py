@@ -486,6 +486,23 @@ def test_a_file_that_is_no_document_is_refused(table, content):
     assert table.log.vacuum().files == 0
 
 
+@pytest.mark.parametrize(("id_", "schema"), [("other", SCHEMA), ("m", "{"), ("m", '{"type": "map"}')], ids=str)
+def test_metadata_that_no_table_or_another_one_has_is_refused(table, id_, schema):
+    handle = table.stage(3).staged
+    metadata = {
+        "id": id_,
+        "schemaString": schema,
+        "partitionColumns": [],
+        "configuration": {},
+        "format": {"provider": "parquet"},
+    }
+    with document(table, handle).open("a") as file:
+        file.write(json.dumps({"metaData": metadata}) + "\n")
+    with pytest.raises(StagedCommitDamagedError):
+        table.log.publish({**handle, "digest": None})
+    assert table.numbers() == [1, 2]
+
+
 def test_a_predicate_on_another_kind_of_column_is_refused(table):
     literal = {"type": json.dumps({"type": "struct", "fields": [{"name": "v", "type": "string"}]}), "text": "x"}
     predicate = {"compare": "=", "column": ["n"], "literal": literal}
