@@ -16,7 +16,7 @@ from typing import Final, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from airflow_delta.core.data_files.compact_protocol import (
+from airflow_delta.core.parquet.compact_protocol import (
     I16,
     I32,
     I64,
@@ -28,13 +28,11 @@ from airflow_delta.core.data_files.compact_protocol import (
     read_struct,
     struct_bytes,
 )
+from airflow_delta.core.parquet.foreign_footer import NOT_UNDERSTOOD, Leaf
 
 MAGIC: Final = b"PAR1"
 CODECS: Final = {"none": 0, "snappy": 1, "gzip": 2, "brotli": 4, "zstd": 6, "lz4": 7}
 """By the names that Arrow has for them."""
-
-NOT_UNDERSTOOD: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What a footer may raise here that is not as it should be."""
 
 _TAIL_BYTES = 8  # the length of the footer, and the magic bytes
 _MOST_BYTES = (1 << 32) - 1  # that its length can say
@@ -52,16 +50,12 @@ _COLUMNS, _TOTAL_BYTE_SIZE, _GROUP_ROWS, _GROUP_OFFSET, _GROUP_COMPRESSED, _ORDI
 _FILE_PATH, _FILE_OFFSET, _META_DATA, _OFFSET_INDEX, _COLUMN_INDEX, _CRYPTO = 1, 2, 3, 4, 6, (8, 9)
 # ColumnMetaData
 _KIND, _PATH, _CODEC, _NUM_VALUES, _UNCOMPRESSED, _COMPRESSED = 1, 3, 4, 5, 6, 7
-_DATA_OFFSET, _INDEX_OFFSET, _DICTIONARY_OFFSET, _STATISTICS, _BLOOM_FILTER, _SIZE_STATISTICS = 9, 10, 11, 12, (14, 15), 16
-_BOUNDS = (5, 6)  # of Statistics
-_REPETITION_LEVELS, _DEFINITION_LEVELS = 2, 3  # of SizeStatistics
+_DATA_OFFSET, _INDEX_OFFSET, _DICTIONARY_OFFSET, _BLOOM_FILTER = 9, 10, 11, (14, 15)
 # OffsetIndex, PageLocation
 _PAGE_LOCATIONS, _PAGE_OFFSET = 1, 1
 
 _WITHOUT_ORDER = (3, 4, 5)
 """INT96, and numbers with NaN: their bounds are not those that a footer says."""
-_WIDTHS: Final = {0: 1, 1: 4, 2: 8}
-"""Bytes of a value, by the type."""
 _WRITERS = re.compile(rb"(parquet-mr version 1\.1\d|parquet-cpp-arrow version \d|parquet-rs version \d|delta-rs version)")
 """Whose bounds readers believe, as they do those of Arrow."""
 
@@ -190,7 +184,7 @@ class Footer:
             rows,
             CODECS[codec],
         )
-        return is_inside and is_said and _has_whole_bounds(described, element) and _has_all_levels(described, element)
+        return is_inside and is_said and _leaf(element).has_readable_statistics(described)
 
 
 class ChunkCopier:
@@ -271,18 +265,10 @@ def _children(element: Struct) -> int:
     return int(element[_NUM_CHILDREN].value) if _NUM_CHILDREN in element else 0
 
 
-def _has_whole_bounds(described: Struct, element: Struct) -> bool:
-    """Whether the bounds of a chunk, if any, are values of its type: Arrow (26) ends the process where they are not."""
-    width = element[_TYPE_LENGTH].value if _TYPE_LENGTH in element else _WIDTHS.get(element[_TYPE].value)
-    found: Struct = described[_STATISTICS].value if _STATISTICS in described else {}
-    return all(width is None or len(found[bound].value) == width for bound in _BOUNDS if bound in found)
-
-
-def _has_all_levels(described: Struct, element: Struct) -> bool:
-    """Whether a chunk's histograms of levels, if any, are those of its column: Arrow ends the process here, too."""
-    found: Struct = described[_SIZE_STATISTICS].value if _SIZE_STATISTICS in described else {}
-    expected = {_REPETITION_LEVELS: 1, _DEFINITION_LEVELS: 1 if element[_REPETITION].value == _REQUIRED else 2}
-    return all(len(found[levels].value.values) in (0, number) for levels, number in expected.items() if levels in found)
+def _leaf(element: Struct) -> Leaf:
+    """A column that is no part of a struct, list or map."""
+    length = element[_TYPE_LENGTH].value if _TYPE_LENGTH in element else None
+    return Leaf(element[_TYPE].value, length, 0, 0 if element[_REPETITION].value == _REQUIRED else 1)
 
 
 def _moved(offset_index: bytes, distance: int) -> bytes:

@@ -14,11 +14,12 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from airflow_delta.core.data_files.column_chunks import NOT_UNDERSTOOD, ChunkCopier, Footer
+from airflow_delta.core.data_files.column_chunks import ChunkCopier, Footer
 from airflow_delta.core.data_files.dictionaries import without_repetition
 from airflow_delta.core.data_files.legacy_calendar import is_in_legacy_calendar
 from airflow_delta.core.data_files.statistics_selection import StatisticsSelection
 from airflow_delta.core.data_files.writer import ROW_GROUP_BYTES, DataFileWriter, parquet_writer, storable
+from airflow_delta.core.parquet.foreign_footer import NOT_UNDERSTOOD
 from airflow_delta.core.schema import DataType, StructType, arrow_type, physical_name
 from airflow_delta.core.schema.char_columns import has_char
 from airflow_delta.core.storage.storage_failures import read_data

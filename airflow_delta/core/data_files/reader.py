@@ -19,6 +19,7 @@ from airflow_delta.core.data_files.batch_sizes import BatchSizes, next_batch
 from airflow_delta.core.data_files.conform import conform, find_fields
 from airflow_delta.core.data_files.legacy_calendar import holds_ancient_values, is_in_legacy_calendar
 from airflow_delta.core.errors import LegacyCalendarError
+from airflow_delta.core.parquet.foreign_footer import ForeignFooter
 from airflow_delta.core.schema import StructType, arrow_schema, physical_name, reading_schema
 from airflow_delta.core.schema.char_columns import paddings
 from airflow_delta.core.schema.partition_values import partition_column
@@ -117,10 +118,10 @@ def _with_retries(opened: _DataFile, batch_rows: int, backoff: Backoff, *, use_t
             return
 
 
-def read_footer(filesystem: pafs.FileSystem, path: str) -> pq.FileMetaData:
+def read_footer(filesystem: pafs.FileSystem, path: str) -> ForeignFooter:
     """The footer of a Parquet file. Raises what Arrow raises: see ``storage_failures.read_data``."""
     with filesystem.open_input_file(path) as source:
-        return pq.read_metadata(source)
+        return ForeignFooter.read(source)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

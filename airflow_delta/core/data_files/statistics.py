@@ -71,7 +71,12 @@ class RowObserver:
 
 
 def footer_statistics(
-    metadata: pq.FileMetaData, schema: StructType, selection: StatisticsSelection, observer: RowObserver | None = None
+    metadata: pq.FileMetaData,
+    schema: StructType,
+    selection: StatisticsSelection,
+    observer: RowObserver | None = None,
+    *,
+    unreadable: Collection[int] = (),
 ) -> str:
     """The statistics of a file as the JSON text of an ``add`` action.
 
@@ -83,6 +88,8 @@ def footer_statistics(
         schema: The table's schema without partition columns; its columns have their physical names in the file and in the text.
         selection: The table's choice of columns.
         observer: What was seen of the file's rows, when they were seen.
+        unreadable: Columns of which the footer says nothing, by their numbers in it: of a file that was not just written here,
+            Arrow must not be asked for the ``unreadable`` ones of ``ForeignFooter``.
     """
     columns = _column_indexes(metadata)
     arrow = metadata.schema.to_arrow_schema()
@@ -94,8 +101,8 @@ def footer_statistics(
         null_count = None if observer is None else observer.null_count(path)
         # That a variant is NULL shows in its members; its bounds are not needed here.
         index = columns.get(".".join((*path, _VARIANT_MEMBER) if kind == VARIANT else path))
-        if index is not None:
-            chunks = [_chunk_statistics(metadata, group, index) for group in range(metadata.num_row_groups)]
+        if index is not None and index not in unreadable:
+            chunks = [metadata.row_group(group).column(index).statistics for group in range(metadata.num_row_groups)]
             counted = _null_count(chunks)
             null_count = null_count if counted is None else counted
             is_ordered = not _is_float(kind) or trusts_floats or (observer is not None and observer.is_without_nan(path))
@@ -151,14 +158,6 @@ def _type_in(schema: pa.Schema, path: Path) -> pa.DataType | None:
             return None
         kind = kind.field(index).type
     return kind
-
-
-def _chunk_statistics(metadata: pq.FileMetaData, group: int, index: int) -> Any:
-    chunk = metadata.row_group(group).column(index)
-    # A damaged footer whose types disagree ends the process where Arrow (26) reads the statistics: no error can be caught.
-    if chunk.physical_type != metadata.schema.column(index).physical_type:
-        raise ValueError(f"the footer has two types for the column {chunk.path_in_schema}")
-    return chunk.statistics
 
 
 def _null_count(chunks: list[Any]) -> int | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, BinaryIO, TypeAlias
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from airflow_delta.core.log.file_columns import file_columns, log_name
 from airflow_delta.core.log.parsed_statistics import statistics_json
 from airflow_delta.core.log.record_counts import NUM_RECORDS, record_counts
+from airflow_delta.core.parquet.foreign_footer import ForeignFooter
 
 RowFilter: TypeAlias = Callable[[pa.RecordBatch], pa.BooleanArray]
 """Which files are wanted, by some columns of a number of them; without nulls."""
@@ -41,6 +42,8 @@ _MOST_PER_BYTE = 200  # bytes of the columns for each byte of the file
 _BYTES_OF_ACTION, _FEW = 4, 1000  # at least, compressed, where there are more than a few
 _BUFFER = 4 << 20  # Bytes of a column that are under way at once, instead of all of it.
 _ALWAYS_THERE = {"path", "size", "partitionValues", "modificationTime", "dataChange"}  # not worth a question
+_LOOKED_AT, _PLAIN = ("BOOLEAN", "BYTE_ARRAY", "INT32", "INT64"), ("NONE", "STRING")
+"""Physical and logical types whose statistics Arrow looks at when it reads rows; decimals are none of them."""
 _PARSED, _PARSED_RECORDS = "stats_parsed", "stats_parsed.numRecords"
 
 
@@ -53,6 +56,7 @@ class CheckpointFile:
 
     def __init__(self, stream: BinaryIO) -> None:
         self._size = stream.seek(0, os.SEEK_END)
+        self._footer = cache(lambda: ForeignFooter.read(pa.PythonFile(stream, "r")))
         self._file = pq.ParquetFile(stream, coerce_int96_timestamp_unit="us", buffer_size=_BUFFER, pre_buffer=False)
         footer = self._file.metadata
         content = sum(footer.row_group(number).total_byte_size for number in range(footer.num_row_groups))
@@ -86,7 +90,8 @@ class CheckpointFile:
     def _groups(self, action: str) -> list[_RowGroup]:
         if action not in self._file.schema_arrow.names:
             return []
-        return [_RowGroup(file=self._file, number=index, action=action) for index in range(self._file.num_row_groups)]
+        numbers = range(self._file.num_row_groups)
+        return [_RowGroup(file=self._file, footer=self._footer, number=number, action=action) for number in numbers]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -94,10 +99,12 @@ class _RowGroup:
     """The actions of one kind in a row group.
 
     Attributes:
+        footer: The file's once more: looking into it takes longer than reading a few actions, and is seldom necessary.
         masks: Which of them are wanted, for each piece of ``read``; all when None.
     """
 
     file: pq.ParquetFile
+    footer: Callable[[], ForeignFooter]
     number: int
     action: str
     masks: Sequence[pa.BooleanArray] | None = None
@@ -118,12 +125,12 @@ class _RowGroup:
     def _with_statistics(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """These columns of the log; statistics that are there only as a struct become JSON."""
         batches, leaf = self.columns(schema), f"{self.action}.{_PARSED}"
-        if "stats" not in schema.names or self.is_null(leaf):
+        if "stats" not in schema.names or not self._indexes(leaf):
             return batches
         found = list(batches)
-        if not any(batch["stats"].null_count for batch in found):
+        if not any(batch["stats"].null_count for batch in found) or self.is_null(leaf):
             return iter(found)
-        instants = frozenset(path.removeprefix(f"{leaf}.") for path, kind in self._leaves if kind == "INT96")
+        instants = frozenset(each.path.removeprefix(f"{leaf}.") for each in self._leaves if each.physical_type == "INT96")
         return (_with_parsed(batch, more, instants) for batch, more in zip(found, self.read([leaf]), strict=True))
 
     def columns(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -146,48 +153,54 @@ class _RowGroup:
     # -- what the footer holds
 
     @cached_property
-    def _leaves(self) -> list[tuple[str, str]]:
-        """Path and physical type of each leaf."""
-        leaves = (self.file.schema.column(index) for index in range(len(self.file.schema)))
-        return [(leaf.path, leaf.physical_type) for leaf in leaves]
+    def _leaves(self) -> list[pq.ColumnSchema]:
+        return [self.file.schema.column(index) for index in range(len(self.file.schema))]
+
+    @cached_property
+    def _paths(self) -> list[str]:
+        return [leaf.path for leaf in self._leaves]
 
     def _indexes(self, column: str) -> list[int]:
         """Which leaves the column has."""
-        return [index for index, (path, _) in enumerate(self._leaves) if path == column or path.startswith(f"{column}.")]
+        return [index for index, path in enumerate(self._paths) if path == column or path.startswith(f"{column}.")]
 
-    def _chunks(self, column: str) -> list[pq.ColumnChunkMetaData]:
-        """The column's leaves in this row group.
+    def _counts(self, column: str) -> Iterator[tuple[int | None, int]]:
+        """How many values of each of the column's leaves are NULL in this row group, if that is known, and how many there are.
 
-        Arrow ends the process when it reads the metadata of a damaged chunk. So one row is read first: that raises ``OSError``.
+        Arrow ends the process when it reads the metadata of a damaged chunk. So one row is read first: that raises ``OSError``,
+        but not for all types.
         """
-        indexes = self._indexes(column)
-        if not indexes:
-            return []
-        next(self.file.iter_batches(batch_size=1, row_groups=[self.number], columns=[column]), None)
-        group = self.file.metadata.row_group(self.number)
-        chunks = [group.column(index) for index in indexes]
-        if any(chunk.physical_type != self._leaves[index][1] for index, chunk in zip(indexes, chunks, strict=True)):
-            raise OSError(f"a row group says that {column} has another type than the schema")
-        return chunks
+        indexes, group = self._indexes(column), self.file.metadata.row_group(self.number)
+        if indexes:
+            next(self.file.iter_batches(batch_size=1, row_groups=[self.number], columns=[column]), None)
+        for index in sorted(indexes, key=self._is_looked_at, reverse=True):
+            if not (group.num_rows and self._is_looked_at(index)) and index in self.footer().unreadable:
+                yield None, group.num_rows
+                continue
+            chunk = group.column(index)
+            if chunk.physical_type != self._leaves[index].physical_type:
+                raise OSError(f"a row group says that {column} has another type than the schema")
+            statistics = chunk.statistics
+            yield statistics.null_count if statistics is not None and statistics.has_null_count else None, chunk.num_values
+
+    def _is_looked_at(self, index: int) -> bool:
+        """Whether Arrow looks at this leaf's statistics when it reads rows."""
+        leaf = self._leaves[index]
+        return leaf.physical_type in _LOOKED_AT and leaf.logical_type.type in _PLAIN
 
     def is_null(self, column: str) -> bool:
         """Whether the footer says that the column holds nothing, or it is not there."""
         if column.rpartition(".")[2] in _ALWAYS_THERE:
             return not self._indexes(column)
-        return all(_nulls(chunk) == chunk.num_values for chunk in self._chunks(column))
+        return all(nulls == values for nulls, values in self._counts(column))
 
     def _has_all_counts(self) -> bool:
         """Whether each action has its number of records in the parsed statistics."""
-        counts, paths = ([*map(_nulls, self._chunks(f"{self.action}.{name}"))] for name in (_PARSED_RECORDS, "path"))
+        counts, paths = ([nulls for nulls, _ in self._counts(f"{self.action}.{name}")] for name in (_PARSED_RECORDS, "path"))
         return counts == paths and counts not in ([], [None])
 
 
 _STATISTICS = pa.field("stats", pa.string())
-
-
-def _nulls(chunk: pq.ColumnChunkMetaData) -> int | None:
-    statistics = chunk.statistics
-    return statistics.null_count if statistics is not None and statistics.has_null_count else None
 
 
 def _in_order(schema: pa.Schema, batch: pa.RecordBatch, counts: pa.Array) -> pa.RecordBatch:

@@ -301,11 +301,13 @@ class _Footers:
         place = self.locate(quote(path))
         try:
             footer = read_data(lambda: read_footer(*place), table=self.table, file=path)
-            columns = footer_schema(footer)
+            columns = footer_schema(footer.metadata)
         except (pa.ArrowException, CorruptDataFileError, UnsupportedTypeError) as error:
             return _Footer(problem=str(error))
         if self.selection is None or schema is None:
             return _Footer(schema=columns)
-        if is_in_legacy_calendar(footer.metadata or {}):  # its bounds of dates and times may be of another calendar
-            return _Footer(schema=columns, stats=json.dumps({"numRecords": footer.num_rows}, separators=(",", ":")))
-        return _Footer(schema=columns, stats=footer_statistics(footer, schema.without(self.partition_columns), self.selection))
+        if is_in_legacy_calendar(footer.metadata.metadata or {}):  # its bounds of dates and times may be of another calendar
+            return _Footer(schema=columns, stats=json.dumps({"numRecords": footer.metadata.num_rows}, separators=(",", ":")))
+        own = schema.without(self.partition_columns)
+        stats = footer_statistics(footer.metadata, own, self.selection, unreadable=footer.unreadable)
+        return _Footer(schema=columns, stats=stats)

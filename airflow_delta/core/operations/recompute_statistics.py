@@ -182,13 +182,13 @@ class _Reader:
     def _statistics_of(self, path: str, *, has_deletion_vector: bool) -> str | None:
         filesystem, place = self.locate(path)
         footer = read_data(lambda: read_footer(filesystem, place), table=self.store.table_uri, file=path)
-        if is_in_legacy_calendar(footer.metadata or {}):
+        if is_in_legacy_calendar(footer.metadata.metadata or {}):
             return None
-        text = footer_statistics(footer, self.schema, self.selection)
+        text = footer_statistics(footer.metadata, self.schema, self.selection, unreadable=footer.unreadable)
         unbounded = set(unknown_leaves(json.loads(text), self.selection.physical_leaves(self.schema)))
-        if unbounded and footer.num_rows:
+        if unbounded and footer.metadata.num_rows:
             observer = self._observed(filesystem, place, unbounded)
-            text = footer_statistics(footer, self.schema, self.selection, observer)
+            text = footer_statistics(footer.metadata, self.schema, self.selection, observer, unreadable=footer.unreadable)
         return f'{text[:-1]},"tightBounds":{"false" if has_deletion_vector else "true"}}}' if self.tells_tightness else text
 
     def _observed(self, filesystem: pyarrow.fs.FileSystem, place: str, leaves: set[Path]) -> RowObserver:

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 
 from airflow_delta.core.data_files import StatisticsSelection
 from airflow_delta.core.data_files.column_chunks import Footer
-from airflow_delta.core.data_files.compact_protocol import Field, Items, struct_bytes
 from airflow_delta.core.data_files.kept_columns import KeptColumns, PartialFileWriter
+from airflow_delta.core.parquet.compact_protocol import Field, Items, struct_bytes
 from airflow_delta.core.schema import struct_from_arrow
 
 ROWS = 300

@@ -14,9 +14,9 @@ from deltalake import write_deltalake
 
 from airflow_delta.core.data_files import DataFileWriter, StatisticsSelection, kept_columns
 from airflow_delta.core.data_files.column_chunks import Footer
-from airflow_delta.core.data_files.compact_protocol import BINARY, I32, I64, Field, struct_bytes
 from airflow_delta.core.data_files.kept_columns import KeptColumns, PartialFileWriter
 from airflow_delta.core.errors import MissingDataFileError
+from airflow_delta.core.parquet.compact_protocol import BINARY, I32, I64, Field, struct_bytes
 from airflow_delta.core.schema import DecimalType, PrimitiveType, StructField, StructType
 
 LOCAL = pafs.LocalFileSystem()

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from airflow_delta.core.data_files import DataFileWriter, StatisticsSelection
 from airflow_delta.core.data_files.column_chunks import Footer
-from airflow_delta.core.data_files.compact_protocol import read_struct, struct_bytes
 from airflow_delta.core.data_files.kept_columns import KeptColumns, PartialFileWriter
+from airflow_delta.core.parquet.compact_protocol import read_struct, struct_bytes
 from airflow_delta.core.schema import struct_from_arrow
 from tests.core.data_files import damaged_footers
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_delta.core.data_files.compact_protocol import (
+from airflow_delta.core.parquet.compact_protocol import (
     BINARY,
     DOUBLE,
     FALSE,

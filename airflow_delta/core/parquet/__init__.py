@@ -1,0 +1,1 @@
+"""What Parquet files say of themselves in their footers."""
