@@ -13,6 +13,7 @@ from airflow_delta.core.log.last_checkpoint import hinted_version
 from airflow_delta.core.log.record_counts import live_rows
 from airflow_delta.core.operations.pins import PINS_FOLDER, read_pin_folder
 from airflow_delta.core.operations.recompute_statistics import without_statistics
+from airflow_delta.core.operations.table_health.inspected_table import SMALL_FILE
 from airflow_delta.core.predicate import Column
 from airflow_delta.core.predicate.file_statistics import file_statistics
 from airflow_delta.core.snapshot.snapshot import Snapshot
@@ -40,10 +41,11 @@ def table_detail(snapshot: Snapshot, best_effort: BestEffort, clock: Clock = sys
     """JSON values of a few KiB; what cannot be read is left out, with a warning.
 
     ``protocol`` and ``features``, ``partitioned_by``, ``clustered_by``; ``pins`` (``version``, ``dag_id``, ``task_id``,
-    ``run_id``, ``expires``; or ``pin_files``, their number, where there are many); of tables of at most ``MOST_FILES``
-    files: ``rows``; ``sizes`` (files below the first bound, between it and the second, and so on); ``layout`` (for each
-    clustering column ``column``, ``files``, ``mean`` and ``most`` files that hold one value, ``unknown`` files without
-    bounds); ``maintenance`` (``step``, ``due``, ``why``: what a ``MaintenanceStatement`` with its defaults would do).
+    ``run_id``, ``expires``; or ``pin_files``, their number, where there are many); ``sizes`` (``counts`` of files below the
+    first of ``bounds``, between it and the second, and so on); of tables of at most ``MOST_FILES`` files: ``rows``;
+    ``layout`` (for each clustering column ``column``, ``files``, ``mean`` and ``most`` files that hold one value, ``unknown``
+    files without bounds); ``maintenance`` (``step``, ``due``, ``why``: what a ``MaintenanceStatement`` with its defaults
+    would do).
     """
     found: dict[str, Any] = {}
     with best_effort.attempt("describing the table"):
@@ -58,7 +60,7 @@ def table_detail(snapshot: Snapshot, best_effort: BestEffort, clock: Clock = sys
         found |= _pins(snapshot, clock())
     with best_effort.attempt("describing the table's files"):
         sizes = snapshot.files(columns=["size"])["size"]
-        found["sizes"] = size_histogram(sizes)
+        found["sizes"] = {"bounds": list(SIZE_BOUNDS), "counts": size_histogram(sizes), "small": SMALL_FILE}
         if len(sizes) <= MOST_FILES:
             files = snapshot.files(columns=["size", "stats", "deletion_vector"])
             found["rows"] = live_rows(files)

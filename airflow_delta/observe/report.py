@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from airflow_delta.core.errors.conflict import run_of
-from airflow_delta.core.foreign_values import natural_number
+from airflow_delta.core.foreign_values import json_value, natural_number
 from airflow_delta.core.statements import OperationResult
 from airflow_delta.core.statements.sequence import STATEMENTS_KEY
 from airflow_delta.hooks.xcoms import xcom_value
@@ -33,7 +33,7 @@ _LONGEST = 1_000  # characters of one text
 
 def table_id(uri: str) -> str:
     """The name of a table in the addresses of its pages, which take no URI."""
-    return hashlib.sha256(uri.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return hashlib.sha256(uri.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
 
 def table_reports(document: ResultDocument) -> dict[str, Any]:
@@ -51,7 +51,8 @@ def table_reports(document: ResultDocument) -> dict[str, Any]:
     parts = outcome.details.get(STATEMENTS_KEY)
     results = [OperationResult.from_json(part) for part in parts.values()] if isinstance(parts, Mapping) else [outcome]
     reports = [_report(result) for result in results[-_MOST_TABLES:]]
-    of_table = next((report for report in reversed(reports) if report["table"] == outcome.table), None)
+    own = _report(outcome)["id"]
+    of_table = next((report for report in reversed(reports) if report["id"] == own), None)
     if of_table is not None:
         of_table |= dict(_of_snapshot(document))
     while len(json.dumps(reports)) > MAX_REPORT_BYTES:
@@ -68,9 +69,10 @@ def table_reports(document: ResultDocument) -> dict[str, Any]:
 def _report(result: OperationResult) -> dict[str, Any]:
     written = commit_statistics(result.metrics) if result.committed else None
     findings = result.details.get("findings")
+    table = json_value(result.table)[:_LONGEST]
     return {
-        "id": table_id(result.table),
-        "table": result.table[:_LONGEST],
+        "id": table_id(table),
+        "table": table,
         "version": result.version,
         "operation": result.operation[:_LONGEST],
         "committed": result.committed,

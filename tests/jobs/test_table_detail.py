@@ -36,7 +36,7 @@ def detail(table):
 
 def test_a_plain_table_is_described(table):
     found = detail(table)
-    assert (found["rows"], found["sizes"]) == (120, [12] + [0] * len(SIZE_BOUNDS))
+    assert (found["rows"], found["sizes"]["counts"]) == (120, [12] + [0] * len(SIZE_BOUNDS))
     assert (found["partitioned_by"], found["clustered_by"], found["layout"], found["pins"]) == ([], [], [], [])
     assert found["protocol"] == [1, 2]
     needs = {need["step"]: (need["due"], need["why"]) for need in found["maintenance"]}
@@ -74,7 +74,7 @@ def test_statistics_of_many_files_are_not_looked_at(table, monkeypatch):
     monkeypatch.setattr(module, "MOST_FILES", 11)
     found = detail(table)
     assert {"rows", "layout", "maintenance"} & found.keys() == set()
-    assert sum(found["sizes"]) == 12
+    assert sum(found["sizes"]["counts"]) == 12
 
 
 def test_a_checkpoint_that_followed_a_commit_is_not_due_again(table):

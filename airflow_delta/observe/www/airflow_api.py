@@ -8,47 +8,35 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
-from functools import cache
 from typing import Any
 
 from airflow.api_fastapi.app import get_auth_manager
-from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity, DagDetails
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
 from airflow.api_fastapi.common.db.common import SessionDep
-from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag, requires_access_view
+from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag
 from airflow.models.dag import DagModel
 from airflow.models.xcom import XComModel
 
-__all__ = [
-    "GetUserDep",
-    "SessionDep",
-    "XComModel",
-    "dag_ids_readable_by",
-    "requires_plugins",
-    "requires_xcoms",
-    "xcom_access_of",
-]
+__all__ = ["GetUserDep", "SessionDep", "XComModel", "dag_ids_with_xcoms_for", "requires_dags", "requires_xcoms"]
 
 requires_xcoms: Callable[..., Any] = requires_access_dag("GET", DagAccessEntity.XCOM)
 """The dependency of a route that shows XComs of the DAG in its path."""
 
-requires_plugins: Callable[..., Any] = requires_access_view(AccessView.PLUGINS)
-"""The dependency of a route for those who may see plugins."""
+requires_dags: Callable[..., Any] = requires_access_dag("GET")
+"""The dependency of a route for those who may see DAGs; of which ones, ``dag_ids_with_xcoms_for`` says."""
+
+_HAS_TEAMS = any(field.name == "team_name" for field in fields(DagDetails))  # from 3.2 on
 
 
-def dag_ids_readable_by(user: Any) -> set[str]:
-    """The DAGs that a user may see."""
-    return get_auth_manager().get_authorized_dag_ids(user=user, method="GET")
-
-
-def xcom_access_of(user: Any) -> Callable[[str], bool]:
-    """Whether the user may read the XComs of a DAG, as a function of its id."""
+def dag_ids_with_xcoms_for(user: Any) -> set[str]:
+    """The DAGs that a user may see, and whose XComs he may read."""
     manager = get_auth_manager()
+    found = manager.get_authorized_dag_ids(user=user, method="GET")
+    teams = DagModel.get_dag_id_to_team_name_mapping(list(found)) if _HAS_TEAMS else {}
 
-    @cache
     def may_read(dag_id: str) -> bool:
-        has_teams = any(field.name == "team_name" for field in fields(DagDetails))  # from 3.2 on
-        team = {"team_name": DagModel.get_team_name(dag_id)} if has_teams else {}
+        team = {"team_name": teams.get(dag_id)} if _HAS_TEAMS else {}
         details = DagDetails(id=dag_id, **team)
         return manager.is_authorized_dag(method="GET", user=user, access_entity=DagAccessEntity.XCOM, details=details)
 
-    return may_read
+    return {dag_id for dag_id in found if may_read(dag_id)}

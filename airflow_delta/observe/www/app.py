@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
-import logging
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from fastapi import Depends, FastAPI, Query, Request
+from fastapi import Depends, FastAPI, Path, Query, Request
 from fastapi.responses import HTMLResponse
-from sqlalchemy import select
 
-from airflow_delta.observe.links import HISTORY_KEY, history_path
-from airflow_delta.observe.www.airflow_api import (
-    GetUserDep,
-    SessionDep,
-    XComModel,
-    dag_ids_readable_by,
-    requires_plugins,
-    requires_xcoms,
-    xcom_access_of,
+from airflow_delta.observe.www.airflow_api import GetUserDep, SessionDep, dag_ids_with_xcoms_for, requires_dags, requires_xcoms
+from airflow_delta.observe.www.conflicts import conflicts
+from airflow_delta.observe.www.pages import (
+    CONTENT_SECURITY_POLICY,
+    conflicts_page,
+    history_page,
+    nothing_page,
+    table_page,
+    tables_page,
 )
-from airflow_delta.observe.www.pages import history_page, nothing_page, tables_page
-
-log = logging.getLogger(__name__)
+from airflow_delta.observe.www.reports import (
+    Run,
+    histories,
+    latest_reports,
+    lost_conflicts,
+    reports_of_table,
+    reports_with_conflicts,
+)
+from airflow_delta.observe.www.table import chosen_runs
+from airflow_delta.observe.www.tables import table_rows
 
 PREFIX = "/delta"
 
 _LARGEST_INDEX = (1 << 31) - 1  # of Airflow's column
-
-LAST_XCOMS = 1_000
-"""Most XComs that are read for the page of all tables, newest first."""
+_LARGEST_VERSION = (1 << 63) - 1
 
 _HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'self'",
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
 }
@@ -39,60 +42,69 @@ _HEADERS = {
 # No documentation pages: they would be open to all.
 app = FastAPI(title="Delta tables", docs_url=None, redoc_url=None, openapi_url=None)
 
+Sort = Literal["table", "version", "rows", "size", "files", "small", "written", "health"]
+
+
+@app.get("/tables", dependencies=[Depends(requires_dags)])
+def tables(  # noqa: PLR0917 - FastAPI fills them by name
+    request: Request,
+    session: SessionDep,
+    user: GetUserDep,
+    search: Annotated[str, Query(max_length=500)] = "",
+    sort: Sort = "written",
+    page: Annotated[int, Query(ge=1, le=_LARGEST_INDEX)] = 1,
+) -> HTMLResponse:
+    """All tables that tasks of the DAGs reported which the user may read."""
+    dag_ids = dag_ids_with_xcoms_for(user)
+    rows = table_rows(latest_reports(session, dag_ids), dag_ids)
+    return _page(tables_page(rows, root=_root(request), search=search, sort=sort, page=page))
+
+
+@app.get("/tables/{identifier}", dependencies=[Depends(requires_dags)])
+def table(
+    request: Request,
+    session: SessionDep,
+    user: GetUserDep,
+    identifier: Annotated[str, Path(pattern="^[0-9a-f]{16}$")],
+    before: Annotated[int | None, Query(ge=0, le=_LARGEST_VERSION)] = None,
+) -> HTMLResponse:
+    """One table, as far as the DAGs reported of it which the user may read."""
+    dag_ids = dag_ids_with_xcoms_for(user)
+    reports = reports_of_table(session, dag_ids, identifier)
+    if not reports:
+        return _page(nothing_page("No task that you may see has reported this table.", root=_root(request)), status=404)
+    name = reports[0].table
+    payloads = [found for found in histories(session, chosen_runs(reports)) if found.get("table") == name]
+    return _page(table_page(reports, payloads, dag_ids, root=_root(request), before=before))
+
+
+@app.get("/conflicts", dependencies=[Depends(requires_dags)])
+def all_conflicts(request: Request, session: SessionDep, user: GetUserDep) -> HTMLResponse:
+    """The conflicts of the DAGs that the user may read."""
+    dag_ids = dag_ids_with_xcoms_for(user)
+    found = conflicts(reports_with_conflicts(session, dag_ids), lost_conflicts(session, dag_ids), dag_ids)
+    return _page(conflicts_page(found, root=_root(request)))
+
 
 @app.get("/dags/{dag_id}/tasks/{task_id}/history", dependencies=[Depends(requires_xcoms)])
 def history(  # noqa: PLR0917 - FastAPI fills them by name
     request: Request,
     session: SessionDep,
+    user: GetUserDep,
     dag_id: str,
     task_id: str,
     run_id: str,
     map_index: Annotated[int, Query(ge=-1, le=_LARGEST_INDEX)] = -1,
 ) -> HTMLResponse:
     """The history of the table that a task worked on, for those who may read the DAG's XComs."""
-    query = select(XComModel).where(
-        XComModel.key == HISTORY_KEY,
-        XComModel.dag_id == dag_id,
-        XComModel.task_id == task_id,
-        XComModel.run_id == run_id,
-        XComModel.map_index == map_index,
-    )
-    payload = _payload(session.scalars(query).first())
+    payload: Any = next(iter(histories(session, [Run(dag_id, task_id, run_id, map_index)])), None)
     if payload is None:
-        return HTMLResponse(nothing_page("This task run has reported no table."), status_code=404, headers=_HEADERS)
-    return HTMLResponse(history_page(payload, root=_root(request)), headers=_HEADERS)
+        return _page(nothing_page("This task run has reported no table.", root=_root(request)), status=404)
+    return _page(history_page(payload, root=_root(request), dag_ids=dag_ids_with_xcoms_for(user)))
 
 
-@app.get("/tables", dependencies=[Depends(requires_plugins)])
-def tables(request: Request, session: SessionDep, user: GetUserDep) -> HTMLResponse:
-    """All tables that tasks reported lately, as last reported; only by DAGs whose XComs the user may read."""
-    may_read = xcom_access_of(user)
-    query = (
-        select(XComModel)
-        .where(XComModel.key == HISTORY_KEY, XComModel.dag_id.in_(dag_ids_readable_by(user)))
-        .order_by(XComModel.timestamp.desc())
-        .limit(LAST_XCOMS)
-    )
-    found: dict[str, dict[str, Any]] = {}
-    for row in session.scalars(query):
-        payload = _payload(row) if may_read(row.dag_id) else None
-        table = None if payload is None else payload.get("table")
-        if payload is not None and isinstance(table, str):
-            found.setdefault(table, payload | {"href": f"{_root(request)}/{history_path(row)}"})
-    return HTMLResponse(tables_page(found[table] for table in sorted(found)), headers=_HEADERS)
-
-
-def _payload(row: XComModel | None) -> dict[str, Any] | None:
-    """The value of an XCom; None where it cannot be read here, as with an XCom backend that keeps values elsewhere.
-
-    Any DAG author may push any XCom under our key: one that cannot be read must not break the page of all tables.
-    """
-    try:
-        value = None if row is None else XComModel.deserialize_value(row)
-    except Exception:  # noqa: BLE001 - a backend, and whatever an author made it hold
-        log.warning("An XCom %s of the DAG %s cannot be read", HISTORY_KEY, getattr(row, "dag_id", None))
-        return None
-    return value if isinstance(value, dict) else None
+def _page(html: str, *, status: int = 200) -> HTMLResponse:
+    return HTMLResponse(html.encode("utf-8", "replace"), status_code=status, headers=_HEADERS)
 
 
 def _root(request: Request) -> str:

@@ -18,6 +18,7 @@ from sqlalchemy import update
 
 from airflow_delta import plugin
 from airflow_delta.observe.links import HISTORY_KEY
+from airflow_delta.observe.report import REPORT_KEY, table_id
 from airflow_delta.operators import DeltaVacuumOperator
 
 
@@ -52,17 +53,22 @@ def href(run_dag, xcom, tmp_path):
     return xcom(dag_run, "vacuum", "_link_DeltaTableHistoryLink")
 
 
-def test_the_link_of_a_task_leads_to_the_history_of_its_table(client, href):
+def test_the_link_of_a_task_leads_to_the_history_of_its_table(client, href, tmp_path):
     answer = client("VIEWER").get(href)
     assert answer.status_code == 200
     assert "&lt;script&gt;</h1>" in answer.text
-    assert "<script" not in answer.text
+    assert answer.text.count("<script") == 1  # ours
     assert "CREATE TABLE" in answer.text or "WRITE" in answer.text
     assert answer.headers["content-security-policy"].startswith("default-src 'none'")
     listed = client("VIEWER").get("/delta/tables")
     assert listed.status_code == 200
     assert "&lt;script&gt;</a>" in listed.text
-    assert href.replace("&", "&amp;") in listed.text
+    page = f"/delta/tables/{table_id(str(tmp_path / '<script>'))}"
+    assert f'href="{page}"' in listed.text
+    table = client("VIEWER").get(page)
+    assert table.status_code == 200
+    assert "&lt;script&gt; <span" in table.text
+    assert "another writer" in table.text  # who made the table
 
 
 @pytest.mark.parametrize("page", ["/delta/dags/health/tasks/vacuum/history?run_id=r", "/delta/tables"])
@@ -141,19 +147,56 @@ ABSURD = {
     },
     "no number": {"table": "absurd", "facts": {"bytes": float("nan")}, "commits": [{"timestamp": float("inf")}]},
     "no texts": {"table": {"a": 1}, "facts": [], "commits": {"a": 1}},
+    "absurd reports": {
+        "reports": [
+            None,
+            {"table": 7},
+            {"table": "absurd\ud800", "version": "x", "facts": [1], "head": 3, "due": {"a": 1}, "conflicts": "none"},
+            {
+                "table": "absurd",
+                "version": 10**4_000,
+                "committed": True,
+                "facts": {"version": -1, "bytes": 10**4_000, "files": "many", "rows": float("nan")},
+                "head": {
+                    "version": [],
+                    "timestamp": 10**400,
+                    "operation": {},
+                    "run": {"dag_id": 1, "task_id": [], "run_id": {}},
+                },
+                "due": [[], 1, "x" * 10_000],
+                "findings": {"error": "9" * 5_000},
+                "conflicts": [None, {"rule": ["x"], "lost_ms": -1, "version": "\ud800", "run": []}],
+                "operation": "HEALTH",
+            },
+        ],
+        "table": "absurd",
+        "operation": "HEALTH",
+        "findings": [None, {"severity": {}, "text": 10**4_000}],
+        "detail": {
+            "sizes": {"bounds": [3, 2], "counts": ["x"]},
+            "layout": [{"column": [], "files": 1, "mean": float("nan"), "most": 1, "unknown": 1}, 3],
+            "maintenance": [None, {"step": [], "due": "x"}],
+            "pins": [{"dag_id": "author", "task_id": "t", "run_id": "r", "version": -1}, "x"],
+            "pin_files": "x",
+            "protocol": "xy",
+            "features": [1, "\ud800"],
+            "clustered_by": "x",
+        },
+        "commits": [{"version": 3, "operationMetrics": [], "timestamp": "x", "run": 3}],
+    },
     "deeply nested": {"table": "absurd", "facts": {"bytes": json.loads(DEEP)}, "commits": [{"operation": json.loads(DEEP)}]},
 }
 
 
 @pytest.fixture
 def push(run_dag, xcom, tmp_path):
-    """Let the author of another DAG push what he likes under our key: ``push(value)``; the address of its page."""
+    """Let the author of another DAG push what he likes under our keys: ``push(value)``; the address of its page."""
     table = tmp_path / "authored"
     write_deltalake(table, pa.table({"id": [1]}))
     with DAG("author", schedule=None, start_date=pendulum.datetime(2013, 1, 1)) as dag:
         DeltaVacuumOperator(task_id="vacuum", table=str(table), engine="worker")
     page = xcom(run_dag(dag, logical_date=pendulum.datetime(2013, 1, 2)), "vacuum", "_link_DeltaTableHistoryLink")
-    own = (XComModel.dag_id == "author", XComModel.key == HISTORY_KEY)
+    own = (XComModel.dag_id == "author", XComModel.key.in_([HISTORY_KEY, REPORT_KEY]))
 
     def pushed(value, *, raw=False):
         with create_session() as session:
@@ -167,8 +210,10 @@ def test_an_absurd_xcom_breaks_no_page(client, href, push):
     viewer, broken = client("VIEWER"), []
     unreadable = '{"__classname__": "no.such.Class", "__version__": 1, "__data__": "x"'
     for name, value, raw in [*((name, value, False) for name, value in ABSURD.items()), ("unreadable", unreadable, True)]:
-        page, listed = viewer.get(push(value, raw=raw)), viewer.get("/delta/tables")
-        if page.status_code not in {200, 404} or listed.status_code != 200 or href.replace("&", "&amp;") not in listed.text:
+        page = viewer.get(push(value, raw=raw))
+        others = [viewer.get(f"/delta/{other}") for other in ("tables", "conflicts", f"tables/{table_id('absurd')}")]
+        statuses = {answer.status_code for answer in (page, *others)}
+        if not statuses <= {200, 404} or others[0].status_code != 200 or "&lt;script&gt;</a>" not in others[0].text:
             broken.append(name)
     assert broken == []
 

@@ -4,7 +4,11 @@ import re
 
 import pytest
 
-from airflow_delta.observe.www.pages import history_page, tables_page
+from airflow_delta.observe.report import table_id
+from airflow_delta.observe.www.conflicts import conflicts
+from airflow_delta.observe.www.pages import conflicts_page, history_page, table_page, tables_page
+from airflow_delta.observe.www.reports import Report, Run
+from airflow_delta.observe.www.tables import table_rows
 
 EVIL = "<script>alert('x')</script>"
 
@@ -31,11 +35,12 @@ HISTORY = {
 def test_the_history_names_versions_operations_runs_and_metrics():
     page = history_page(HISTORY, root="/airflow")
     assert "<h1>s3://lake/flights</h1>" in page
+    assert f'<a href="/airflow/delta/tables/{table_id("s3://lake/flights")}">' in page
     assert "2013-01-02 00:00:00 UTC" in page
     assert "numTargetRowsInserted: 1,200" in page
     assert "3,456,789" in page
     run = "manual__2013-01-01T00%3A00%3A00%2B00%3A00"
-    assert re.findall('href="([^"]*)"', page) == [f"/airflow/dags/daily/runs/{run}/tasks/load/mapped/3"]
+    assert re.findall('href="([^"]*)" data-airflow', page) == [f"/airflow/dags/daily/runs/{run}/tasks/load/mapped/3"]
     assert "Apache-Spark/4.0" in page
 
 
@@ -49,13 +54,36 @@ def test_nothing_that_stands_in_a_log_becomes_markup():
         "operationMetrics": {EVIL: EVIL},
         "run": run,
     }
-    page = history_page({"table": EVIL, "facts": {"files": EVIL}, "commits": [commit]}, root="")
-    listed = tables_page([{"table": EVIL, "facts": {"files": EVIL}, "href": "/delta/x"}])
-    for html in (page, listed):
-        assert "<script" not in html
+    payload = {"table": EVIL, "operation": "HEALTH", "facts": {"files": EVIL}, "commits": [{**commit, "version": 5}]}
+    payload |= {
+        "findings": [{"severity": EVIL, "text": EVIL, "remedy": EVIL}],
+        "detail": {"features": [EVIL], "clustered_by": [EVIL]},
+    }
+    conflict = {"version": 1, "operation": EVIL, "rule": EVIL, "run": {**run, "dag_id": "d"}}
+    content = {"table": EVIL, "operation": EVIL, "due": [EVIL], "conflicts": [conflict], "head": {"operation": EVIL}}
+    reports = [Report(Run("d", EVIL, EVIL), 0, table_id(EVIL), EVIL, content)]
+    pages = (
+        history_page({**payload, "commits": [commit]}, root=""),
+        tables_page(table_rows(reports, {"d"}), root="", search=EVIL),
+        tables_page(table_rows(reports, {"d"}), root=""),
+        table_page(reports, [payload], {"d"}, root=""),
+        conflicts_page(conflicts(reports, [], {"d"}), root=""),
+    )
+    for html in pages:
+        assert html.count("<script") == 1
         assert "<img" not in html
         assert "&lt;script&gt;" in html
-    assert all(href.startswith("/dags/") for href in re.findall('href="([^"]*)"', page))
+        assert all(href.startswith(("/dags/", "/delta/", "?")) for href in re.findall('href="([^"]*)"', html))
+
+
+def test_a_task_that_knows_nothing_of_a_table_gives_a_page_that_says_what_to_do():
+    reports = [Report(Run("d", "t", "r"), 0, table_id("s3://lake/t"), "s3://lake/t", {})]
+    page = table_page(reports, [], {"d"}, root="")
+    assert "DeltaMaintenanceOperator(dry_run=True)" in page
+    assert "DeltaHealthOperator" in page
+    assert "No task that you may see has committed" in page
+    assert "No table has been reported yet" in tables_page([], root="")
+    assert "No commits have met" in conflicts_page([], root="")
 
 
 @pytest.mark.parametrize("held", [{}, {"commits": "none", "facts": 3}, {"commits": [None, {"run": "x"}, {"timestamp": 1e40}]}])
