@@ -15,6 +15,7 @@ from pyspark.sql.connect.client import DefaultChannelBuilder
 from pyspark.sql.connect.proto import ReleaseSessionRequest, SparkConnectServiceStub, UserContext
 
 from airflow_delta.core.actions.commit_info import Origin
+from airflow_delta.core.errors import DeltaError
 from airflow_delta.jobs.errors import ServerDeniedError, ServerUnreachableError
 from airflow_delta.jobs.session import DEFAULTS
 
@@ -31,7 +32,8 @@ _DENIED = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
 def connect_session(remote: str, origin: Origin, settings: Mapping[str, str], archive: str) -> Iterator[SparkSession]:
     """A session with our code, whose operations bear the token as their tag; SIGTERM interrupts them and ends the process.
 
-    What the try before has left running is ended first: its driver is lost, and no operation commits by itself.
+    What the try before has left running, or an earlier start of this one, is ended first: its driver is lost, and no operation
+    commits by itself.
 
     Args:
         remote: The server's URL, as ``SPARK_REMOTE`` has it.
@@ -46,9 +48,17 @@ def connect_session(remote: str, origin: Origin, settings: Mapping[str, str], ar
     url = remote if "/;" in remote else f"{remote.rstrip('/')}/"
     number = origin.record.get("try_number")
     attempt = number if isinstance(number, int) else 1
+    own = session_id(origin, attempt)
     _release(url, session_id(origin, attempt - 1))
-    spark = SparkSession.builder.remote(f"{url};session_id={session_id(origin, attempt)}").getOrCreate()
-    _end_on_sigterm(spark)
+    _release(url, own, may_return=True)
+    spark = SparkSession.builder.remote(f"{url};session_id={own}").getOrCreate()
+
+    def leave() -> None:
+        with suppress(DeltaError):  # the server may be gone
+            _release(url, own, may_return=True)
+        spark.stop()
+
+    _end_on_sigterm(leave)
     try:
         if origin.token is not None:
             spark.addTag(origin.token)
@@ -58,7 +68,7 @@ def connect_session(remote: str, origin: Origin, settings: Mapping[str, str], ar
         spark.addArtifacts(archive, pyfile=True)
         yield spark
     finally:
-        _within_grace(spark.stop)
+        _within_grace(leave)
 
 
 def session_id(origin: Origin, attempt: int) -> str:
@@ -66,11 +76,19 @@ def session_id(origin: Origin, attempt: int) -> str:
     return str(uuid.uuid4() if origin.token is None else uuid.uuid5(uuid.NAMESPACE_OID, f"{origin.token}/{attempt}"))
 
 
-def _release(url: str, former: str) -> None:
-    """Release a session, which interrupts its operations. The answer is the same when the server has no such session."""
+def _release(url: str, session: str, *, may_return: bool = False) -> None:
+    """Release a session, which interrupts its operations. The answer is the same when the server has no such session.
+
+    Args:
+        url: The server's.
+        session: The session's id.
+        may_return: Whether a new session may have the id.
+    """
     builder = DefaultChannelBuilder(url)
     user = UserContext(user_id=builder.userId or os.environ.get("SPARK_USER") or os.environ.get("USER", ""))
-    request = ReleaseSessionRequest(session_id=former, user_context=user, client_type=builder.userAgent)
+    request = ReleaseSessionRequest(
+        session_id=session, user_context=user, client_type=builder.userAgent, allow_reconnect=may_return
+    )
     with builder.toChannel() as channel:
         try:
             SparkConnectServiceStub(channel).ReleaseSession(request, metadata=builder.metadata(), timeout=_PATIENCE)
@@ -79,11 +97,7 @@ def _release(url: str, former: str) -> None:
             raise failed(address=f"sc://{builder.endpoint}", detail=f"{error.code().name}: {error.details()}") from None
 
 
-def _end_on_sigterm(spark: SparkSession) -> None:
-    def leave() -> None:
-        spark.interruptAll()
-        spark.stop()
-
+def _end_on_sigterm(leave: Callable[[], None]) -> None:
     def end(*_: object) -> None:
         with suppress(OSError):  # the worker may be gone
             os.write(2, b"SIGTERM: what runs on the server is interrupted\n")

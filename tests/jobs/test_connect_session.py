@@ -17,6 +17,8 @@ from pyspark.sql.connect.proto import (
 from airflow_delta.core.actions import Origin
 from airflow_delta.jobs.connect_session import connect_session, session_id
 from airflow_delta.jobs.errors import ServerDeniedError, ServerUnreachableError
+from airflow_delta.shipping.archive import build_archive
+from tests.connect_server import connect_server
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 
@@ -30,8 +32,9 @@ class Server(SparkConnectServiceServicer):
     def ReleaseSession(self, request, context):  # noqa: N802 - gRPC's name
         if ("authorization", "Bearer sesame") not in context.invocation_metadata():
             context.abort(grpc.StatusCode.UNAUTHENTICATED, "expected another token")
-        self.released.append((request.user_context.user_id, request.session_id))
-        context.abort(grpc.StatusCode.UNIMPLEMENTED, "that is all")  # so that no session is made in this process
+        self.released.append((request.user_context.user_id, request.session_id, request.allow_reconnect))
+        if request.allow_reconnect:
+            context.abort(grpc.StatusCode.UNIMPLEMENTED, "that is all")  # so that no session is made in this process
         return ReleaseSessionResponse()
 
 
@@ -71,10 +74,10 @@ def test_another_token_is_refused_for_good(server):
     assert server.released == []
 
 
-def test_a_try_first_ends_what_the_try_before_left_on_the_server(server):
+def test_a_try_first_ends_what_the_try_before_and_an_earlier_start_of_its_own_left_on_the_server(server):
     with pytest.raises(ServerUnreachableError, match="UNIMPLEMENTED: that is all"):
         open_session(f"sc://localhost:{server.port}/;user_id=ann;token=sesame", attempt=3)
-    assert server.released == [("ann", session_id(origin(2), 2))]
+    assert server.released == [("ann", session_id(origin(2), 2), False), ("ann", session_id(origin(3), 3), True)]
 
 
 def test_sessions_are_those_of_a_token_and_a_try_and_without_a_token_like_no_other():
@@ -85,18 +88,18 @@ def test_sessions_are_those_of_a_token_and_a_try_and_without_a_token_like_no_oth
 
 DRIVER = """
 import sys, threading, time
-from types import SimpleNamespace
 from airflow_delta.jobs import connect, connect_session
 
 def say(word):
     print(word, flush=True)
 
-def interrupt():
+def leave():
     say("interrupted")
     time.sleep({delay})
+    say("released")
 
 connect_session._GRACE = 0.5
-connect_session._end_on_sigterm(SimpleNamespace(interruptAll=interrupt, stop=lambda: say("released")))
+connect_session._end_on_sigterm(leave)
 threading.Thread(target=connect._end_with_worker, daemon=True).start()
 say("up")
 time.sleep(600)
@@ -126,3 +129,30 @@ def test_a_driver_whose_worker_was_killed_interrupts_what_runs_on_the_server():
     worker.kill()
     assert worker.stdout.read().split() == ["interrupted", "released"]
     worker.wait()
+
+
+START = """
+import os, signal, sys
+from airflow_delta.core.actions import Origin
+from airflow_delta.jobs.connect_session import connect_session
+
+url, archive, end = sys.argv[1:]
+with connect_session(url, Origin(token="ab" * 16, record={"try_number": 1}), {}, archive) as spark:
+    assert spark.range(3).count() == 3
+    assert not spark.catalog.tableExists("left")
+    spark.range(1).createOrReplaceTempView("left")
+    if end == "lost":
+        os._exit(3)
+    if end == "terminated":
+        os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+
+@pytest.mark.slow
+def test_a_try_can_be_started_again_however_its_last_start_has_ended(tmp_path):
+    codes = {"done": 0, "lost": 3, "terminated": os.EX_TEMPFAIL}
+    with connect_server(tmp_path) as address:
+        for end in (*codes, "done"):
+            command = [sys.executable, "-c", START, address, str(build_archive(tmp_path)), end]
+            driver = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+            assert driver.returncode == codes[end], driver.stderr
