@@ -10,7 +10,10 @@ from threading import RLock
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from sqlglot import TokenType
+from sqlglot.errors import SqlglotError
 
+from airflow_delta.core.predicate.syntax import tokens_of
 from airflow_delta.spark.errors import SparkConnectUnsupportedError
 from airflow_delta.spark.jvm import copied_session, is_connect
 from airflow_delta.spark.schema_conversion import quoted
@@ -97,11 +100,22 @@ def query(
         # The query is analyzed whenever the rows are used, so it carries its views with it; braces would name arguments.
         slots = [f"view_{position}" for position in range(len(views))]
         named = ", ".join(f"{quoted(name)} AS (TABLE {{{slot}}})" for name, slot in zip(views, slots, strict=True))
-        body = text.rstrip("; \t\r\n").replace("{", "{{").replace("}", "}}")
+        body = _without_end(text).replace("{", "{{").replace("}", "}}")
         sql = f"WITH {named} SELECT * FROM (\n{body}\n)"  # noqa: S608 - it is the user's own SQL
         return spark.sql(sql, args=args, **dict(zip(slots, views.values(), strict=True)))
     with query_views(spark, views):
         return spark.sql(text, args=args)
+
+
+def _without_end(text: str) -> str:
+    """The text of a query up to the semicolons that end it, behind which only comments may stand."""
+    try:
+        tokens = tokens_of(text)
+    except SqlglotError:
+        return text
+    while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
+        text = text[: tokens.pop().start]
+    return text
 
 
 def _is_temporary_view(spark: SparkSession, name: str) -> bool:

@@ -2,7 +2,15 @@
 
 from threading import Event, Thread
 
+import pytest
+
 from airflow_delta.spark.session import query
+
+
+@pytest.mark.parametrize("end", ["", ";", " ; -- all of {them}", ";\n; /* all; */ ;\n", " -- all; of them", "; -- ;"])
+def test_semicolons_and_comments_may_stand_behind_a_query(spark, end):
+    text = f"SELECT count(*) FROM rows WHERE ';' = concat(';') -- a ; b\n{end}"
+    assert query(spark, text, {"rows": spark.range(2)}).first()[0] == 2
 
 
 def test_two_threads_that_give_one_name_to_different_rows_see_their_own(spark, monkeypatch):
