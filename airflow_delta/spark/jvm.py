@@ -30,6 +30,7 @@ __all__ = [
     "active_jvm",
     "analyzed",
     "analyzed_plan",
+    "checkpointed",
     "copied_session",
     "filesystem_class",
     "hadoop_configuration",
@@ -140,6 +141,14 @@ def analyzed(rows: DataFrame) -> DataFrame:
     if is_connect(rows.sparkSession):
         rows.schema  # noqa: B018 - the server answers or raises
     return rows
+
+
+def checkpointed(rows: DataFrame) -> DataFrame:
+    """As ``localCheckpoint(eager=False)``, whose rows PySpark takes for those of the active session over Spark Connect."""
+    kept, spark = rows.localCheckpoint(eager=False), rows.sparkSession
+    if not is_connect(spark) or kept.sparkSession is spark:
+        return kept
+    return spark._create_remote_dataframe(kept._plan._relation_id)  # type: ignore[operator]  # noqa: SLF001 - PySpark offers no other way
 
 
 def release_checkpoint(rows: DataFrame) -> None:

@@ -48,7 +48,7 @@ from airflow_delta.spark.io.scan import SCANNED_COLUMNS, read_files
 from airflow_delta.spark.io.small_work import MOST_BYTES, is_done_here
 from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.io.table_files import TableFiles
-from airflow_delta.spark.jvm import is_connect, release_checkpoint, repeats
+from airflow_delta.spark.jvm import checkpointed, is_connect, release_checkpoint, repeats
 from airflow_delta.spark.schema_conversion import from_spark, to_spark
 from airflow_delta.spark.session import has_executors
 from airflow_delta.spark.spark_features import observe
@@ -111,7 +111,7 @@ class RowCache:
             return self._in_checkpoint(rows, aggregates)
 
     def _in_checkpoint(self, rows: DataFrame, aggregates: Mapping[str, Column]) -> _Kept:
-        kept = rows.localCheckpoint(eager=False)
+        kept = checkpointed(rows)
         self._at_end(partial(release_checkpoint, kept))
         return kept, _computed(kept, aggregates)
 

@@ -30,6 +30,7 @@ from airflow_delta.spark.io import row_cache
 from airflow_delta.spark.io.row_cache import RowCache
 from airflow_delta.spark.session import has_executors
 from airflow_delta.spark.write.write import write
+from tests.spark.sessions import new_session
 
 NUMBERED = "id BIGINT, v BIGINT, k BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 1 INCREMENT BY 1)"
 NEVER = Expectation("v IS NULL")
@@ -167,6 +168,14 @@ def test_rows_that_no_file_holds_are_kept_as_a_driver_alone_keeps_them(spark, ta
         assert counted == {"rows": 2}
         assert [tuple(row) for row in kept.collect()] == [(dt.timedelta(days=1), [])] * 2
     assert not Path(table).exists()
+
+
+def test_rows_of_a_session_that_is_not_the_active_one_are_kept_in_their_own(spark, table, place):
+    session = new_session(spark)
+    with RowCache(DeltaLog.for_table(table).store) as cache:
+        kept, counted = cache.keep(session.range(3), {"rows": F.count(F.lit(1))})
+        assert (kept.count(), counted) == (3, {"rows": 3})
+        assert kept.sparkSession is session
 
 
 def test_texts_keep_their_collations(spark, table, place):
