@@ -1,5 +1,6 @@
 """A script in the manner of Delta Lake's tutorials, run with only its imports changed."""
 
+import pytest
 from deltalake import DeltaTable as ReferenceTable
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that everybody gives it
@@ -38,6 +39,7 @@ def tutorial(path):
     return seen
 
 
+@pytest.mark.classic(reason="the tutorial makes its session of settings that only a classic one takes")
 def test_a_tutorial_of_delta_spark_runs_with_only_its_imports_changed(spark, table):
     assert tutorial(table) == [5, 20, 5, 5]
     assert sorted(ReferenceTable(table).to_pyarrow_table()["id"].to_pylist()) == list(range(20))

@@ -19,6 +19,7 @@ from airflow_delta.core.schema.data_types import LONG
 from airflow_delta.spark.io import jvm_scan, scan
 from airflow_delta.spark.io.scan import read_files, read_table
 from airflow_delta.spark.io.table_files import TableFiles
+from airflow_delta.spark.jvm import is_connect
 from airflow_delta.spark.schema_conversion import from_spark
 from tests.golden_tables import TABLES
 from tests.spark.needs import looks_into_the_jvm
@@ -140,6 +141,8 @@ def test_a_time_is_read_in_the_zone_of_the_session(spark, write_rows, table):
 
 
 def test_paths_are_taken_as_they_are_whatever_signs_they_hold(spark, reader, tmp_path, write_rows, table):
+    if reader == "jvm" and is_connect(spark):
+        pytest.skip("over Spark Connect, workers read what lies where it looks like a pattern")
     write_rows("SELECT id, CONCAT('v', id % 2) AS p FROM range(4)", partition_by="p")
     strange = tmp_path / "t[a]*{b,c} %20#?+&é"
     shutil.move(table, strange)

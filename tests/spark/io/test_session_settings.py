@@ -86,7 +86,7 @@ def test_threads_that_write_at_once_do_not_share_their_settings(spark, tmp_path,
     assert max(small) <= 16 << 10
 
 
-@pytest.mark.classic(reason="a session of Spark Connect is never copied")
+@pytest.mark.classic(reason="over Spark Connect, an observation knows nothing of rows that SQL reads from a view")
 def test_an_observation_of_the_user_is_answered_by_a_write_with_settings_of_its_own(spark, table):
     seen = Observation("seen")
     rows = spark.range(10).observe(seen, F.count(F.lit(1)).alias("rows"))

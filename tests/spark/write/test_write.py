@@ -137,6 +137,7 @@ def test_rows_that_do_not_fit_are_refused_with_every_difference(write_rows, tabl
     assert data_files(table) == before
 
 
+@pytest.mark.classic(reason="over Spark Connect, a session that is case-sensitive is refused")
 def test_names_are_matched_in_any_case_whatever_the_session_says(spark, write_rows, reference_rows):
     write_rows("SELECT 1 AS id, 'a' AS name")
     spark.conf.set("spark.sql.caseSensitive", "true")
