@@ -148,7 +148,7 @@ def checkpointed(rows: DataFrame) -> DataFrame:
     kept, spark = rows.localCheckpoint(eager=False), rows.sparkSession
     if not is_connect(spark) or kept.sparkSession is spark:
         return kept
-    return spark._create_remote_dataframe(kept._plan._relation_id)  # type: ignore[operator]  # noqa: SLF001 - PySpark offers no other way
+    return spark._create_remote_dataframe(kept._plan._relation_id)  # noqa: SLF001 - PySpark offers no other way
 
 
 def release_checkpoint(rows: DataFrame) -> None:
