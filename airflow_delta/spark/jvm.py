@@ -51,6 +51,13 @@ def is_connect(spark: SparkSession) -> bool:
     return type(spark).__module__.startswith(_CONNECT)
 
 
+def is_stopped(spark: SparkSession) -> bool:
+    """Whether the session was stopped, so that nothing can be computed in it."""
+    if is_connect(spark):
+        return bool(spark.is_stopped)
+    return spark.sparkContext._jsc is None  # noqa: SLF001 - PySpark offers no other way
+
+
 def active_jvm() -> Any:
     """The JVM of the process's session; None with Spark Connect. Columns know no session: PySpark decides likewise.
 

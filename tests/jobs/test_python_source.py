@@ -2,6 +2,8 @@
 
 # ruff: noqa: PLC0415, N812 - functions as in DAG files
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -217,15 +219,52 @@ def returns_a_frame_of_pandas(spark):
     return spark.range(3).toPandas()
 
 
+def returns_a_stream(spark):
+    return spark.readStream.format("rate").load()
+
+
 @pytest.mark.parametrize(
     ("function", "found"),
-    [(returns_nothing, "None, as a function without return does"), (returns_a_frame_of_pandas, "pandas.core.frame.DataFrame")],
+    [
+        (returns_nothing, "None, as a function without return does"),
+        (returns_a_frame_of_pandas, "pandas.core.frame.DataFrame"),
+        (returns_a_stream, "a streaming one"),
+    ],
 )
 def test_what_is_not_a_dataframe_is_named(job, function, found):
     error = job(function).typed_error()
     assert isinstance(error, FunctionResultError)
     assert (error.found, error.line) == (found, line_of(f"def {function.__name__}(spark):"))
     assert f"expected {function.__name__} ({HERE}:{error.line}) to return a DataFrame of Spark, found" in str(error)
+
+
+def stops_the_session(spark):
+    rows = spark.range(3)
+    spark.stop()
+    return rows
+
+
+def stops_the_session_too_early(spark):
+    spark.stop()
+    return spark.range(3)
+
+
+def run_of_its_own(function, table):
+    """In this process, whose session it may stop."""
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+    error = run(spark, JobSpec(statement=WriteStatement(table=table, source=PythonSource.of(function)))).typed_error()
+    sys.stdout.write(f"{type(error).__name__} {error.retryable} {error.found}\n")
+
+
+@pytest.mark.slow
+@pytest.mark.classic(reason="starts JVMs")
+@pytest.mark.parametrize("function", ["stops_the_session", "stops_the_session_too_early"])
+def test_a_function_that_stops_the_session_fails_at_once_and_is_told_so(tmp_path, function):
+    code = f"from tests.jobs.test_python_source import *; run_of_its_own({function}, {str(tmp_path / 'table')!r})"
+    ended = subprocess.run([sys.executable, "-c", code], cwd=HERE.parents[2], check=False, capture_output=True, text=True)
+    assert ended.stdout == "FunctionResultError False a session that the function has stopped\n", ended.stderr
 
 
 def test_a_name_or_text_that_this_python_cannot_take_is_an_error_of_the_function(spark, tmp_path):

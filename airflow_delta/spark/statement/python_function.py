@@ -20,7 +20,7 @@ from airflow_delta.core.statements import PythonSource
 from airflow_delta.core.statements.function_text import FunctionText
 from airflow_delta.core.storage.storage_failures import storage_failure
 from airflow_delta.spark.errors import FunctionFailedError, FunctionResultError, first_line
-from airflow_delta.spark.jvm import Py4JError, analyzed
+from airflow_delta.spark.jvm import Py4JError, analyzed, is_stopped
 from airflow_delta.spark.statement.query import QueryViews
 from airflow_delta.spark.statement.steps import log_step
 
@@ -33,6 +33,7 @@ _OF_CALLERS = (
 )
 """Those among them that come again in each try."""
 
+_STOPPED = "a session that the function has stopped"
 _TRACEBACK = "Traceback (most recent call last):"
 _FRAME = re.compile(r'File "(?P<file>[^"\n]{1,4096})", line (?P<line>\d{1,9}), in ')
 _RAISED = re.compile(r"^(?:[\w.]{1,500}\.)?(?P<error>[A-Za-z_]\w{0,200})(?:: (?P<detail>.{0,2000}))?$", re.MULTILINE)
@@ -59,11 +60,13 @@ def call_function(source: PythonSource, views: QueryViews) -> DataFrame:
         log_step("Calling %s (%s:%s)", source.function, file, str(line))
         arguments = {name: views[name] if name in views else _plain(value) for name, value in source.arguments.items()}
         rows: Any = function(views.spark, **arguments)
-        if isinstance(rows, DataFrame):
+        if isinstance(rows, DataFrame) and not is_stopped(views.spark) and not rows.isStreaming:
             return analyzed(rows)
     except DeltaError:
         raise
     except (Exception, SystemExit) as error:
+        if is_stopped(views.spark):
+            raise FunctionResultError(function=source.function, file=file, line=line, found=_STOPPED) from error
         if isinstance(error, _OF_MACHINES) and not isinstance(error, _OF_CALLERS):
             failure = storage_failure(error, f"{source.function} ({file}:{_line_of(error, file) or line})")
             if failure is None:
@@ -77,7 +80,7 @@ def call_function(source: PythonSource, views: QueryViews) -> DataFrame:
             error=type(error).__name__,
             detail=detail[:_LONGEST],
         ) from error
-    found = "None, as a function without return does" if rows is None else f"{type(rows).__module__}.{type(rows).__qualname__}"
+    found = _STOPPED if is_stopped(views.spark) else _kind_of(rows)
     raise FunctionResultError(function=source.function, file=file, line=line, found=found)
 
 
@@ -102,6 +105,13 @@ def worker_failure(error: Exception, source: PythonSource) -> FunctionFailedErro
         error=raised["error"],
         detail=raised["detail"] or "",
     )
+
+
+def _kind_of(rows: Any) -> str:
+    """What a function has returned in place of rows."""
+    if isinstance(rows, DataFrame):
+        return "a streaming one"
+    return "None, as a function without return does" if rows is None else f"{type(rows).__module__}.{type(rows).__qualname__}"
 
 
 def _load(source: PythonSource) -> Any:
