@@ -46,7 +46,7 @@ class DeletedRows:
 
 def count_rows(spark: SparkSession, selection: Selection, candidates: pa.Table) -> DeletedRows:
     """Find the selected rows of the candidates (``COUNTED_FILE``); nothing is written."""
-    with RowCache(selection.snapshot.store) as cache:
+    with RowCache(None) as cache:
         _, effects = _find(spark, selection, candidates, cache)
     return DeletedRows(files=candidates.take(effects.touched_files), rows=effects.deleted, scanned=time.monotonic())
 

@@ -55,7 +55,7 @@ def update(
         CommitConflictError: Every attempt conflicted, or a concurrent commit changed the metadata or protocol.
     """
     origin = origin or Origin()
-    with RowCache(log.store) as cache:
+    with RowCache(None if statement.dry_run else log.store) as cache:
         steps = Steps(
             name=_NAME,
             read=log.refresh,

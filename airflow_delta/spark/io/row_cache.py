@@ -14,8 +14,8 @@ What keeps them depends on what is lost with an executor, and on whether that ca
 
 Small ones of Spark Connect are kept by this process, and sent along with what uses them: ``small_work``.
 
-Columns of types that no file of a table holds (intervals, texts with a collation) leave only ``localCheckpoint``: its rows die
-with their executor, and ``retry_on_conflict`` starts again.
+Columns of types that no file of a table holds (intervals, texts with a collation) leave only ``localCheckpoint``, and so does a
+dry run, which writes nothing: its rows die with their executor, and ``retry_on_conflict`` starts again.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ _Kept = tuple[DataFrame, Mapping[str, Any]]
 class RowCache:
     """Keeps rows for a statement, or for an attempt of it; use it as a context manager."""
 
-    def __init__(self, store: LogStore) -> None:
+    def __init__(self, store: LogStore | None) -> None:
         """Nothing is kept yet.
 
         Args:
-            store: The table's, where rows may be written.
+            store: The table's, where rows may be written; None where nothing may be, as in a dry run.
         """
         self._store = store
         self._releases = ExitStack()
@@ -105,8 +105,10 @@ class RowCache:
             return self._in_checkpoint(rows, aggregates)
         if of_fixed_files and repeats(rows):
             return self._with_lineage(rows, aggregates)
+        if self._store is None:
+            return self._in_checkpoint(rows, aggregates)
         try:
-            return self._in_files(rows, aggregates)
+            return self._in_files(rows, aggregates, self._store)
         except (UnsupportedTypeError, AnalysisException):  # what else is wrong with them, the other way raises again
             return self._in_checkpoint(rows, aggregates)
 
@@ -120,7 +122,7 @@ class RowCache:
         self._at_end(kept.unpersist)
         return kept, _computed(kept, aggregates)
 
-    def _in_files(self, rows: DataFrame, aggregates: Mapping[str, Column]) -> _Kept:
+    def _in_files(self, rows: DataFrame, aggregates: Mapping[str, Column], store: LogStore) -> _Kept:
         """Columns are named by their positions in the files, as two may have one name."""
         shown = rows.schema.fields
         plain = (StructField(str(position), field.type) for position, field in enumerate(from_spark(rows.schema).fields))
@@ -129,7 +131,7 @@ class RowCache:
         for position, field in enumerate(shown):
             if types.get(str(position), str(VOID)) != (found := field.dataType.simpleString()):
                 raise UnsupportedTypeError(type=found)
-        staging = StagingArea(self._store)
+        staging = StagingArea(store)
         self._at_end(staging.discard)
         fit = fit_for_jvm(rows)  # before they are observed: that ties them to their session
         counted, observed = observe(rows if fit is None else fit, aggregates)
@@ -143,20 +145,10 @@ class RowCache:
             configuration=_NO_STATISTICS,
         )
         written.count(_ROWS, table=staging.table_uri)
-        kept = read_files(rows.sparkSession, _scanned(written.files), self._files(schema))
+        kept = read_files(rows.sparkSession, _scanned(written.files), _table_files(store, schema))
         columns = (F.col(str(position)) if str(position) in schema.names else F.lit(None) for position in range(len(shown)))
         named = zip(columns, shown, strict=True)
         return kept.select(*(column.alias(field.name, metadata=field.metadata) for column, field in named)), observed()
-
-    def _files(self, schema: StructType) -> TableFiles:
-        return TableFiles(
-            table_uri=self._store.table_uri,
-            schema=schema,
-            partition_columns=(),
-            mapping=MappingMode.NONE,
-            storage_options=self._store.storage_options,
-            allowed_prefixes=self._store.allowed_prefixes,
-        )
 
     def _at_end(self, release: Callable[[], object]) -> None:
         self._releases.callback(_quietly, release)
@@ -190,6 +182,17 @@ def _quietly(release: Callable[[], object]) -> None:
         release()
     except Exception:  # noqa: BLE001 - the session may have ended, in whatever way
         _log.warning("could not release cached rows:\n%s", printable_lines(traceback.format_exc()))
+
+
+def _table_files(store: LogStore, schema: StructType) -> TableFiles:
+    return TableFiles(
+        table_uri=store.table_uri,
+        schema=schema,
+        partition_columns=(),
+        mapping=MappingMode.NONE,
+        storage_options=store.storage_options,
+        allowed_prefixes=store.allowed_prefixes,
+    )
 
 
 def _scanned(written: pa.Table) -> pa.Table:

@@ -1,7 +1,9 @@
 """What statements cache is released when they end, in whatever way; rows come out of the cache as they went in."""
 
 import datetime as dt
+import os
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -77,8 +79,8 @@ def _update_to_random(spark, log):
     return _update(spark, log, assignments={"v": "CAST(rand() AS BIGINT)"})
 
 
-def _delete(spark, log, where="id % 2 = 0"):
-    return delete(spark, log, DeleteStatement(table=log.table_uri, where=where))
+def _delete(spark, log, where="id % 2 = 0", **statement):
+    return delete(spark, log, DeleteStatement(table=log.table_uri, where=where, **statement))
 
 
 STATEMENTS = {
@@ -98,6 +100,29 @@ def test_what_a_statement_keeps_is_released_at_its_end(spark, table, place, cach
     assert cached() == before
     assert DeltaTable(table).to_pyarrow_table().sort_by("id")["v"].to_pylist() == values
     assert unknown_files() == set()
+
+
+DRY_RUNS = {
+    "merge": (_merge, {"numTargetRowsUpdated": 2}),
+    "update to random": (partial(_update, assignments={"v": "CAST(rand() AS BIGINT)"}), {"numUpdatedRows": 2}),
+    "delete": (partial(_delete, where="id % 2 = CAST(rand() AS BIGINT)"), {"numDeletedRows": 2}),
+}
+
+
+@pytest.mark.parametrize("name", DRY_RUNS)
+def test_a_dry_run_writes_nothing_to_the_table(spark, table, name, monkeypatch):
+    monkeypatch.setattr(row_cache, "has_executors", lambda _: True)
+    write_deltalake(table, pa.table({"id": [1, 2, 3, 4], "v": [10, 20, 30, 40]}))
+    statement, metrics = DRY_RUNS[name]
+    directories = [Path(table), Path(table) / "_delta_log"]
+    for directory in directories:  # whose time is that of its last file made or deleted
+        os.utime(directory, (0, 0))
+
+    result = statement(spark, DeltaLog.for_table(table), dry_run=True)
+
+    assert not result.committed
+    assert result.metrics.items() >= metrics.items()
+    assert [directory.stat().st_mtime for directory in directories] == [0, 0]
 
 
 def _merge_twice(spark, log):

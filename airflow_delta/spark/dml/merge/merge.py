@@ -47,7 +47,8 @@ def merge(
         CommitConflictError: Every attempt conflicted, or a concurrent commit changed the metadata or protocol.
     """
     origin = origin or Origin()
-    with RowCache(log.store) as source, RowCache(log.store) as changes:
+    store = None if statement.dry_run else log.store
+    with RowCache(store) as source, RowCache(store) as changes:
         steps = Steps(
             name="MERGE",
             read=log.refresh,
