@@ -18,7 +18,7 @@ Publish = Literal["now", "later"]
 STAGED_KEY = "staged"
 """Key of a result's details with the handle of what was staged, as a JSON object."""
 
-_ID = re.compile(r"\w[\w-]{0,99}")
+_ID = re.compile(r"\w[\w-]{0,99}", re.ASCII)  # it is the name of a file, whose bytes are bounded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

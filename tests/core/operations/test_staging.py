@@ -534,7 +534,7 @@ def test_a_document_that_names_files_of_the_table_as_its_own_deletes_none_of_the
     assert table.numbers() == seen_by_others(table) == [1, 2, 3]
 
 
-@pytest.mark.parametrize("name", ["../../x", "a/b", "", "a.b", "x" * 200])
+@pytest.mark.parametrize("name", ["../../x", "a/b", "", "a.b", "x" * 200, "\U0001d41a" * 100, 5])
 def test_an_id_leads_nowhere_else(table, name):
     with pytest.raises(InvalidStatementError):
         table.log.publish({"table": str(table.root), "id": name})
