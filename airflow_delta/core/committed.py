@@ -58,10 +58,9 @@ def staged_result(log: DeltaLog, token: str) -> OperationResult | None:
     except StagedCommitNotFoundError:
         return None
     info = staged.actions.commit_info or CommitInfo(timestamp=staged.created, operation="UNKNOWN")
-    result = result_of_commit(log.table_uri, staged.base_version, info, already_committed=False)
     read_version = NO_TABLE if info.read_version is None else info.read_version
-    details = {STAGED_KEY: described(log.table_uri, staged, content)}
-    return replace(result, version=read_version, read_version=read_version, committed=False, details=details)
+    result = result_of_commit(log.table_uri, read_version, info, already_committed=False)
+    return replace(result, committed=False, details={STAGED_KEY: described(log.table_uri, staged, content)})
 
 
 def version_before(log: DeltaLog, time: int) -> int | None:
@@ -87,11 +86,11 @@ def version_before(log: DeltaLog, time: int) -> int | None:
 
 
 def result_of_commit(table: str, version: int, info: CommitInfo, *, already_committed: bool) -> OperationResult:
-    """The result recorded in a commit."""
+    """The result recorded in a commit, or in what is staged on this version (-1 for no table)."""
     return OperationResult(
         table=table,
         version=version,
-        read_version=version - 1 if info.read_version is None else info.read_version,
+        read_version=max(version - 1, NO_TABLE) if info.read_version is None else info.read_version,
         operation=info.operation,
         committed=True,
         already_committed=already_committed,

@@ -49,13 +49,8 @@ def result_of(
         raise ValueError("the transaction made no commit; its result is made by `uncommitted`")
     result = result_of_commit(table, commit.version, commit.commit_info, already_committed=commit.already_committed)
     if commit.staged is not None:
-        result = replace(
-            result,
-            read_version=commit.read_version,
-            committed=False,
-            already_committed=False,
-            details={STAGED_KEY: dict(commit.staged)},
-        )
+        details = {STAGED_KEY: dict(commit.staged)}
+        result = replace(result, committed=False, already_committed=False, details=details)
     return replace(
         result,
         metrics=result.metrics if commit.already_committed else dict(metrics),
