@@ -1,6 +1,7 @@
 """COPY INTO from the outside: each file once, whoever loads at the same time, and what other engines then read."""
 
 import json
+from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
@@ -249,6 +250,14 @@ def test_csv_headers_in_which_a_name_is_missing_fit_as_spark_names_it(copy, fold
         folder.put(f"{name}.csv", ",text", f"{number},{name}")
     assert copy(schema=None, options={"header": "true"}).committed
     assert reference_rows(order="text") == [("0", "a"), ("1", "b")]
+
+
+def test_columns_of_headers_and_of_folders_are_one_schema(copy, folder, reference_rows):
+    for day in ("2026-11-22", "2026-11-23"):
+        folder.put(f"day={day}/a.csv", "id,text", f"{day[-2:]},a")
+    assert copy(schema=None, options={"header": "true", "inferSchema": "true"}, rescued_column="_rescued").committed
+    rows = [(22, "a", date(2026, 11, 22), None), (23, "a", date(2026, 11, 23), None)]
+    assert reference_rows(columns="id, text, day, _rescued") == rows
 
 
 def test_a_file_without_a_byte_is_loaded_when_it_has_some(copy, folder, reference_rows):
