@@ -81,12 +81,38 @@ def test_a_task_links_to_the_history_of_its_table(standalone, browser, by_spark)
     address = browser.page.get_by_role("link", name="Table history").get_attribute("href")
     browser.open(address.removeprefix(standalone.url))
     browser.sees("MERGE", "WRITE", "by_spark.merge", "by_spark.write")
-    browser.shoot("history", height=310)
 
 
-def test_the_tables_page_lists_what_tasks_reported(standalone, browser, by_spark):
-    browser.open("delta/tables")
-    browser.sees(f"{standalone.tables}/numbers", f"{standalone.tables}/even")
+def test_the_tables_page_lists_what_tasks_reported_inside_airflows_own(standalone, browser, by_spark):
+    browser.open("plugin/delta-tables")
+    frame = browser.page.frame_locator("iframe")
+    for name in ("numbers", "even"):
+        frame.get_by_role("link", name=name, exact=True).wait_for()
+    frame.get_by_role("link", name="numbers", exact=True).click()
+    frame.get_by_role("heading", name="File sizes").wait_for()
+    assert frame.locator("svg").count() >= 2
+    assert frame.get_by_role("heading", name="Maintenance").is_visible()
+    frame.get_by_role("link", name="Conflicts").click()
+    frame.get_by_role("heading", name="Conflicts").wait_for()
+
+
+def test_a_run_opens_in_airflow_and_not_inside_the_frame(standalone, browser, by_spark):
+    browser.open("plugin/delta-tables")
+    browser.page.frame_locator("iframe").locator("a[data-airflow]").first.click()
+    browser.page.wait_for_url("**/dags/by_spark/runs/**")
+    assert browser.page.locator("iframe").count() == 0
+
+
+def test_the_frame_takes_over_the_theme_of_airflow(standalone, browser, by_spark):
+    browser.open("plugin/delta-tables")
+    shown = []
+    for theme in ("dark", "light"):
+        browser.page.evaluate("theme => localStorage.setItem('theme', theme)", theme)
+        browser.page.reload()
+        frame = browser.page.frame_locator("iframe")
+        frame.get_by_role("heading", name="Delta tables").wait_for()
+        shown.append(frame.locator("body").evaluate("body => getComputedStyle(body).colorScheme"))
+    assert shown == ["dark", "light"]
 
 
 def test_an_asset_shows_its_events_with_the_version(standalone, browser, by_spark):

@@ -10,15 +10,18 @@ import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, Select, Text, and_, cast, func, or_, select
+from sqlalchemy import Text, and_, cast, func, or_, select
 
 from airflow_delta.core.foreign_values import natural_number
 from airflow_delta.hooks.conflict_report import CONFLICT_KEY
 from airflow_delta.observe.links import HISTORY_KEY, MAX_BYTES
 from airflow_delta.observe.report import REPORT_KEY, table_id
 from airflow_delta.observe.www.airflow_api import XComModel
+
+if TYPE_CHECKING:
+    from sqlalchemy.sql import ColumnElement, Select
 
 log = logging.getLogger(__name__)
 
