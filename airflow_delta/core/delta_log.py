@@ -14,7 +14,6 @@ from airflow_delta.core.actions import Metadata, Origin, Protocol
 from airflow_delta.core.backoff import Backoff
 from airflow_delta.core.change_feed import ChangedRange, change_feed, changelog, check_recorded
 from airflow_delta.core.clock import Clock, system_clock
-from airflow_delta.core.errors import LogGapError
 from airflow_delta.core.log.history import (
     CommitTimes,
     HistoryEntry,
@@ -25,8 +24,9 @@ from airflow_delta.core.log.history import (
     milliseconds,
     version_at,
 )
+from airflow_delta.core.log.latest_replay import LatestReplay
 from airflow_delta.core.log.log_replay import LogReplay
-from airflow_delta.core.log.log_segment import find_later_commits, holds_table
+from airflow_delta.core.log.log_segment import holds_table
 from airflow_delta.core.operations.after_commit import AfterCommit
 from airflow_delta.core.operations.checkpoints import CheckpointKind, CheckpointResult, checkpoint
 from airflow_delta.core.operations.clone import CloneResult, shallow_clone
@@ -64,9 +64,9 @@ class DeltaLog:
         self.store = store
         self.clock = clock
         self.backoff = backoff
-        self._replay: LogReplay | None = None
-        self._latest: Snapshot | None = None
         self._after_commit = AfterCommit(self)
+        self._replay = LatestReplay(store, self._after_commit.forget_another_table)
+        self._latest: Snapshot | None = None
         self._stage: Stage | None = None
 
     @classmethod
@@ -137,29 +137,10 @@ class DeltaLog:
         Raises:
             As ``snapshot``.
         """
-        replay = self._refresh()
+        replay = self._replay.refresh()
         if self._latest is None or self._latest.replay is not replay:
             self._latest = Snapshot(self.store, replay)
         return self._latest
-
-    def _refresh(self) -> LogReplay:
-        """The latest state of the log, whether or not a table like that can be read."""
-        self._replay = self._from_the_start() if self._replay is None else self._carried_on(self._replay)
-        return self._replay
-
-    def _from_the_start(self) -> LogReplay:
-        replay = LogReplay.from_store(self.store)
-        self._after_commit.forget_another_table(replay)
-        return replay
-
-    def _carried_on(self, known: LogReplay) -> LogReplay:
-        try:
-            segment = find_later_commits(self.store, known.segment)
-            if segment is not None:
-                return known if segment is known.segment else known.followed_by(segment)
-        except LogGapError:  # commits right after the known version were or are cleaned up: begin at a later checkpoint
-            pass
-        return self._from_the_start()
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """The commits that the log still holds, newest first; also of tables that cannot be read here.
@@ -425,4 +406,4 @@ class DeltaLog:
         return shallow_clone(source, target, mode=mode, properties=properties or {}, dry_run=dry_run, origin=origin or Origin())
 
     def _in_commit_timestamps(self) -> InCommitTimestamps:
-        return InCommitTimestamps.from_metadata(self._refresh().metadata)
+        return InCommitTimestamps.from_metadata(self._replay.refresh().metadata)

@@ -5,8 +5,6 @@ Each is a hook of its own: a failure is reported in the commit's result, and nev
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from airflow_delta.core.actions import CommitActions, Metadata
 from airflow_delta.core.log.log_replay import LogReplay
 from airflow_delta.core.log.version_checksum import VersionChecksum, read_checksum
@@ -17,6 +15,7 @@ from airflow_delta.core.operations.manifest import keeps_manifests, update_manif
 from airflow_delta.core.operations.table_log import TableLog
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.transaction.commit_result import CommitResult
+from airflow_delta.core.transaction.post_commit_hooks import PostCommitHook
 from airflow_delta.core.transaction.table_properties import checkpoint_interval, cleans_up_log
 
 
@@ -29,7 +28,7 @@ class AfterCommit:
         self._checksum: tuple[int, VersionChecksum] | None = None
 
     @property
-    def hooks(self) -> tuple[Callable[[CommitResult, CommitActions, Metadata], None], ...]:
+    def hooks(self) -> tuple[PostCommitHook, ...]:
         """In their order: the checkpoint counts the files, which the checksum then says."""
         return self._write_checkpoint, self._write_checksum, self._clean_up, self._update_manifests
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import traceback
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -30,9 +29,7 @@ from airflow_delta.core.actions import (
 )
 from airflow_delta.core.backoff import Backoff
 from airflow_delta.core.clock import Clock
-from airflow_delta.core.errors import InvalidCommitError, MetadataChangedError, TableExistsError, TableNotFoundError
-from airflow_delta.core.foreign_values import printable_lines
-from airflow_delta.core.log.log_segment import LogSegment, list_log
+from airflow_delta.core.errors import InvalidCommitError, TableNotFoundError
 from airflow_delta.core.predicate import TRUE, Expression, parse_predicate
 from airflow_delta.core.schema import parse_schema
 from airflow_delta.core.snapshot.snapshot import Snapshot
@@ -45,12 +42,11 @@ from airflow_delta.core.transaction.commit_result import CommitResult
 from airflow_delta.core.transaction.deletion_vector_union import DeletionVectorFiles
 from airflow_delta.core.transaction.in_commit_timestamps import are_enabled
 from airflow_delta.core.transaction.isolation_level import commit_isolation_level, table_isolation_level
+from airflow_delta.core.transaction.log_continuity import check_log_is_the_one_read
 from airflow_delta.core.transaction.operation import Operation
+from airflow_delta.core.transaction.post_commit_hooks import PostCommitHook, run_hooks
 from airflow_delta.core.transaction.rewrite_bins import FileRewriteBin, RewriteBins, RewriteMetrics, in_columns_of
 from airflow_delta.core.transaction.row_tracking import ROW_TRACKING, high_water_mark
-
-PostCommitHook: TypeAlias = Callable[[CommitResult, CommitActions, Metadata], None]
-"""Work that follows a commit of ours, such as a checkpoint; it gets what was written, and the table's metadata as committed."""
 
 Stage: TypeAlias = Callable[[CommitAttempt], tuple[Mapping[str, Any], bool]]
 """Writes down a commit to be published later; its handle, and whether another try of the task had staged it before."""
@@ -310,7 +306,7 @@ class OptimisticTransaction:
 
     def _commit(self, attempt: CommitAttempt, max_attempts: int) -> CommitResult:
         check_commit(attempt.table, attempt.actions, attempt.protocol_after, attempt.metadata_after, enforces=attempt.enforces)
-        self._check_log_is_the_one_read()
+        check_log_is_the_one_read(self._store, self._snapshot)
         has_times = are_enabled(attempt.metadata_after.configuration)
         attempt = prepared(
             attempt,
@@ -355,7 +351,8 @@ class OptimisticTransaction:
         if outcome.by_duplicate_attempt or not outcome.committed:
             return result
         _logger.info("Committed version %d of %s", result.version, attempt.table)
-        return replace(result, hook_failures=tuple(self._run_hooks(result, outcome.actions, outcome.metadata)))
+        failures = run_hooks(self._hooks, attempt.table, result, outcome.actions, outcome.metadata)
+        return replace(result, hook_failures=tuple(failures))
 
     def _attempt(
         self,
@@ -400,34 +397,3 @@ class OptimisticTransaction:
             tags=tags,
         )
         return replace(attempt, actions=replace(actions, commit_info=info))
-
-    def _check_log_is_the_one_read(self) -> None:
-        """Raise when the next version would not follow what was read: the table was dropped, or made anew at its place."""
-        if self._snapshot is None:
-            listing = list_log(self._store)
-            if listing.latest_version is not None and 0 not in listing.commits:  # an old table, whose first commits are gone
-                raise TableExistsError(table=self._store.table_uri, version=listing.latest_version)
-            return
-        if not _is_still_there(self._snapshot.segment, self._store):
-            raise MetadataChangedError(
-                table=self._store.table_uri, read_version=self.read_version, winning_version=self.read_version
-            )
-
-    def _run_hooks(self, result: CommitResult, actions: CommitActions, metadata: Metadata) -> Iterable[str]:
-        for hook in self._hooks:
-            try:
-                hook(result, actions, metadata)
-            except Exception as error:  # noqa: BLE001 - the commit stands, whatever happens after it
-                _logger.warning(
-                    "%s: version %d is committed, but work after it failed:\n%s",
-                    self._store.table_uri,
-                    result.version,
-                    printable_lines(traceback.format_exc()),
-                )
-                yield f"{type(error).__name__}: {error}"
-
-
-def _is_still_there(segment: LogSegment, store: LogStore) -> bool:
-    """Whether the log is the one that was read; checked with one small request, and not at all for other versions."""
-    commit = segment.commit_of_version
-    return store.status(commit.path) == commit if commit else segment.is_part_of(list_log(store, segment.version))
