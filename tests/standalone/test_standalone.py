@@ -100,7 +100,7 @@ def test_a_run_opens_in_airflow_and_not_inside_the_frame(standalone, browser, by
     browser.open("plugin/delta-tables")
     browser.page.frame_locator("iframe").locator("a[data-airflow]").first.click()
     browser.page.wait_for_url("**/dags/by_spark/runs/**")
-    assert browser.page.locator("iframe").count() == 0
+    browser.page.locator("iframe").wait_for(state="detached")
 
 
 def test_the_frame_takes_over_the_theme_of_airflow(standalone, browser, by_spark):
