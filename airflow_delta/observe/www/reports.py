@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-REPORTS_OF_TASK = 20
+REPORTS_OF_TASK = 10
 """Newest reports of each task (and map index) that are read for the page of all tables."""
 
 MOST_REPORTS = 20_000
