@@ -15,35 +15,25 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 from airflow_delta.core.clock import system_clock
 from airflow_delta.core.data_files import StatisticsSelection
 from airflow_delta.core.data_files.compression import codec_for_arrow
-from airflow_delta.core.schema import StructType
 from airflow_delta.core.storage.table_filesystems import TableFilesystems
 from airflow_delta.core.transaction.table_properties import target_file_size
 from airflow_delta.spark.io.all_nullable import all_nullable
 from airflow_delta.spark.io.arrow_sink_worker import FILE_BYTES, RESULT, RESULT_DDL, ArrowSinkWorker
 from airflow_delta.spark.io.data_paths import hadoop_uri
+from airflow_delta.spark.io.file_sink import FileSink
 from airflow_delta.spark.io.small_work import done_here
-from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.io.worker_values import typed_worker_errors
 from airflow_delta.spark.io.written_files import WRITTEN_FILE, WrittenFiles
 from airflow_delta.spark.schema_conversion import quoted
 from airflow_delta.spark.spark_features import observe
 
 
-def write_in_workers(
-    frame: DataFrame,
-    staging: StagingArea,
-    folder: str,
-    columns: StructType,
-    *,
-    directory: str | None,
-    aggregates: Mapping[str, Column],
-    configuration: Mapping[str, str],
-    here: bool = False,
-) -> WrittenFiles:
+def write_in_workers(frame: DataFrame, sink: FileSink, aggregates: Mapping[str, Column], *, here: bool = False) -> WrittenFiles:
     """As ``row_sink.write_files``; the files are those that the workers named, or this process where it does their work.
 
     A worker holds one row group at a time: rows come sorted by directory.
     """
+    staging, columns, directory, configuration = sink.staging, sink.columns, sink.directory, sink.configuration
     rows, observed = observe(frame, aggregates)
     names = [directory, *columns.names] if directory else columns.names
     # Spark parses the names of what it maps: dots and backticks would be syntax.
@@ -54,7 +44,7 @@ def write_in_workers(
     worker = ArrowSinkWorker(
         filesystems=TableFilesystems(hadoop_uri(store.table_uri), store.storage_options),
         table_uri=store.table_uri,
-        folder=f"{staging.name}/{folder}",
+        folder=f"{staging.name}/{sink.folder}",
         directory=directory,
         schema=all_nullable(columns),  # constraints are checked by the caller's aggregates, over all rows
         selection=StatisticsSelection.from_properties(configuration),

@@ -15,8 +15,8 @@ from airflow_delta.core.data_files.compression import requested_codec
 from airflow_delta.core.schema import ArrayType, MapType, StructField, StructType
 from airflow_delta.core.schema.column_mapping import PHYSICAL_NAME_KEY
 from airflow_delta.spark.io.committers import committed_directories, committer_options
+from airflow_delta.spark.io.file_sink import FileSink
 from airflow_delta.spark.io.footers import read_footers
-from airflow_delta.spark.io.staging import StagingArea
 from airflow_delta.spark.io.written_files import WRITTEN_FILE, WrittenFiles
 from airflow_delta.spark.jvm import in_session, is_movable
 from airflow_delta.spark.schema_conversion import in_files, quoted
@@ -41,45 +41,33 @@ def fit_for_jvm(rows: DataFrame) -> DataFrame | None:
 
 
 def write_in_jvm(
-    frame: DataFrame,
-    staging: StagingArea,
-    folder: str,
-    columns: StructType,
-    *,
-    directory: str | None,
-    aggregates: Mapping[str, Column],
-    configuration: Mapping[str, str],
-    rows_per_file: int | None = None,
+    frame: DataFrame, sink: FileSink, aggregates: Mapping[str, Column], *, rows_per_file: int | None = None
 ) -> WrittenFiles:
     """As ``row_sink.write_files``, of rows that are ``fit_for_jvm``.
 
     The files are those that lie in the folder afterwards, as their footers describe them.
     """
+    staging, folder = sink.staging, sink.folder
     rows, observed = observe(frame, aggregates)
-    spread = [directory] if directory else []
-    codec = requested_codec(configuration)
+    spread = [sink.directory] if sink.directory else []
+    codec = requested_codec(sink.configuration)
     committer = committer_options(frame.sparkSession, staging.uri)
     options = {**_LAYOUT, **committer}
     options |= {} if codec is None else {"compression": codec}
     options |= {} if rows_per_file is None else {"maxRecordsPerFile": str(rows_per_file)}
-    writer = _as_files_hold_them(rows, columns, spread).write.options(**options).partitionBy(*spread)
+    writer = _as_files_hold_them(rows, sink.columns, spread).write.options(**options).partitionBy(*spread)
     writer.parquet(f"{staging.uri}/{folder}")
     found = staging.list_files(folder)
     committed = committed_directories(frame.sparkSession, committer, f"{staging.uri}/{folder}")
     if committed is not None:
         root = f"{staging.root}/{staging.name}/{folder}/"
         found = [file for file in found if file.path.removeprefix(root).split("/")[0] in committed]
-    return WrittenFiles(files=_described(frame, staging, found, columns, configuration), observed=observed())
+    return WrittenFiles(files=_described(frame, sink, found), observed=observed())
 
 
-def _described(
-    frame: DataFrame,
-    staging: StagingArea,
-    found: Sequence[pafs.FileInfo],
-    columns: StructType,
-    configuration: Mapping[str, str],
-) -> pa.Table:
-    footers = read_footers(frame.sparkSession, staging.store, [file.path for file in found], columns, configuration)
+def _described(frame: DataFrame, sink: FileSink, found: Sequence[pafs.FileInfo]) -> pa.Table:
+    staging, paths = sink.staging, [file.path for file in found]
+    footers = read_footers(frame.sparkSession, staging.store, paths, sink.columns, sink.configuration)
     listed = {file.path: file for file in found}
     files = [listed[path] for path in footers["path"].to_pylist()]
     described = {

@@ -42,6 +42,7 @@ from airflow_delta.core.schema.column_mapping import MappingMode
 from airflow_delta.core.schema.data_types import VOID
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.spark.io.all_nullable import all_nullable
+from airflow_delta.spark.io.file_sink import FileSink
 from airflow_delta.spark.io.jvm_sink import fit_for_jvm
 from airflow_delta.spark.io.row_sink import write_files
 from airflow_delta.spark.io.scan import SCANNED_COLUMNS, read_files
@@ -135,20 +136,14 @@ class RowCache:
         self._at_end(staging.discard)
         fit = fit_for_jvm(rows)  # before they are observed: that ties them to their session
         counted, observed = observe(rows if fit is None else fit, aggregates)
-        written = write_files(
-            counted.toDF(*map(str, range(len(shown)))),
-            staging,
-            _FOLDER,
-            schema,
-            directory=None,
-            aggregates={_ROWS: F.count(F.lit(1))},
-            configuration=_NO_STATISTICS,
-        )
+        named = counted.toDF(*map(str, range(len(shown))))
+        sink = FileSink(staging=staging, folder=_FOLDER, columns=schema, configuration=_NO_STATISTICS)
+        written = write_files(named, sink, {_ROWS: F.count(F.lit(1))})
         written.count(_ROWS, table=staging.table_uri)
         kept = read_files(rows.sparkSession, _scanned(written.files), _table_files(store, schema))
         columns = (F.col(str(position)) if str(position) in schema.names else F.lit(None) for position in range(len(shown)))
-        named = zip(columns, shown, strict=True)
-        return kept.select(*(column.alias(field.name, metadata=field.metadata) for column, field in named)), observed()
+        pairs = zip(columns, shown, strict=True)
+        return kept.select(*(column.alias(field.name, metadata=field.metadata) for column, field in pairs)), observed()
 
     def _at_end(self, release: Callable[[], object]) -> None:
         self._releases.callback(_quietly, release)

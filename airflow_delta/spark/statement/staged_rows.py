@@ -22,6 +22,7 @@ from airflow_delta.core.errors import ConstraintViolatedError
 from airflow_delta.core.schema import StructType
 from airflow_delta.spark.constraints.violations import as_stored, example_of, violations
 from airflow_delta.spark.errors import StagedFilesError
+from airflow_delta.spark.io.file_sink import FileSink
 from airflow_delta.spark.io.partition_transport import PartitionTransport, partition_maps
 from airflow_delta.spark.io.row_sink import write_files
 from airflow_delta.spark.io.row_tracking import statistics_of
@@ -157,17 +158,8 @@ def _write_through_sink(
         frame = frame.withColumn(directory, transport.directory_id()).hint("rebalance", directory)
         aggregates[_PARTITIONS] = transport.observed(directory)
     configuration = statistics_of(stored, metadata.configuration) if extra.fields else metadata.configuration
-    written = write_files(
-        frame,
-        staging,
-        folder,
-        columns,
-        directory=directory,
-        aggregates=aggregates,
-        configuration=configuration,
-        rows_per_file=rows_per_file,
-        size=size,
-    )
+    sink = FileSink(staging=staging, folder=folder, columns=columns, configuration=configuration, directory=directory)
+    written = write_files(frame, sink, aggregates, rows_per_file=rows_per_file, size=size)
     return written, transport.understood(written.observed.get(_PARTITIONS, ()), staging.table_uri)
 
 
