@@ -148,8 +148,8 @@ def file_sizes(detail: Mapping[str, Any]) -> Markup | None:
     bars = [
         Bar(label, count, "small" if start < small else "") for label, count, start in zip(labels, counts, starts, strict=True)
     ]
-    told = ", ".join(f"{bar.count:,} {bar.label}" for bar in bars if bar.count)
-    return histogram(bars, f"Number of files by size: {told}")
+    counted = ", ".join(f"{bar.count:,} {bar.label}" for bar in bars if bar.count)
+    return histogram(bars, f"Number of files by size: {counted}")
 
 
 def layouts(detail: Mapping[str, Any]) -> list[Layout]:
