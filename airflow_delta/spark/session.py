@@ -10,10 +10,7 @@ from threading import RLock
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from sqlglot import TokenType
-from sqlglot.errors import SqlglotError
 
-from airflow_delta.core.predicate.syntax import tokens_of
 from airflow_delta.spark.errors import SparkConnectUnsupportedError
 from airflow_delta.spark.jvm import copied_session, is_connect
 from airflow_delta.spark.schema_conversion import quoted
@@ -109,6 +106,12 @@ def query(
 
 def _without_end(text: str) -> str:
     """The text of a query up to the semicolons that end it, behind which only comments may stand."""
+    # Imported late: Python workers load this module, and need no parser of SQL.
+    from sqlglot import TokenType  # noqa: PLC0415
+    from sqlglot.errors import SqlglotError  # noqa: PLC0415
+
+    from airflow_delta.core.predicate.syntax import tokens_of  # noqa: PLC0415
+
     try:
         tokens = tokens_of(text)
     except SqlglotError:

@@ -81,7 +81,7 @@ class Listing:
 
 
 SORTS: Mapping[str, Callable[[TableRow], Any]] = {
-    "table": lambda row: formats.name_of(row.table).casefold(),
+    "table": lambda row: formats.name_of(row.table).lower(),
     "version": lambda row: -1 if row.version is None else row.version,
     "rows": lambda row: -1 if row.rows is None else row.rows,
     "size": lambda row: -1 if row.size is None else row.size,
@@ -108,8 +108,8 @@ def table_rows(reports: Iterable[Report], dag_ids: Collection[str]) -> list[Tabl
 
 def listing(rows: Sequence[TableRow], *, search: str, sort: str, page: int) -> Listing:
     """One page of the rows that match, sorted; totals are those of all rows."""
-    wanted = search.casefold()
-    matching = sorted((row for row in rows if wanted in row.table.casefold()), key=SORTS[sort], reverse=sort != "table")
+    wanted = search.lower()
+    matching = sorted((row for row in rows if wanted in row.table.lower()), key=SORTS[sort], reverse=sort != "table")
     pages = max(1, -(-len(matching) // ROWS_OF_PAGE))
     page = min(page, pages)
     return Listing(
