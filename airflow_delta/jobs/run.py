@@ -34,7 +34,7 @@ from airflow_delta.jobs.outcome import with_dry_run_flag
 from airflow_delta.jobs.redaction import redact
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.jobs.runner import Backend
-from airflow_delta.jobs.small_statement import suited_to_size
+from airflow_delta.jobs.small_statement import suit_to_size
 from airflow_delta.jobs.spark_statements import RUNNERS
 from airflow_delta.jobs.spec import JobSpec
 from airflow_delta.jobs.table_stats import attach_table_stats
@@ -92,8 +92,8 @@ def execute(spark: SparkSession, log: DeltaLog, spec: JobSpec) -> OperationResul
             return found
     on_spark = RUNNERS.get(type(spec.statement))
     if on_spark is not None:
-        with suited_to_size(spark, log, spec.statement):
-            return on_spark(spark, log, spec.statement, origin=spec.origin, start_version=spec.start_version)
+        suit_to_size(spark, log, spec.statement)
+        return on_spark(spark, log, spec.statement, origin=spec.origin, start_version=spec.start_version)
     backend = _backend(spark, log, spec)
     return execute_in_core(log, spec.statement, origin=spec.origin, start_version=spec.start_version, backend=backend)
 

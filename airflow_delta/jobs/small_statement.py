@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
@@ -19,30 +16,27 @@ _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.fact
 """Measured: a MERGE of 100 rows into 10,000 takes a warm server three fifths of the time, most of it by the second setting."""
 
 
-@contextmanager
-def suited_to_size(spark: SparkSession, log: DeltaLog, statement: Statement) -> Iterator[None]:
+def suit_to_size(spark: SparkSession, log: DeltaLog, statement: Statement) -> None:
     """Let Spark interpret the queries of a small statement; over Spark Connect alone, where the rest takes no time.
+
+    The session's next statement undoes it if it is not small: behind a commit nothing is asked of a server that may be lost.
 
     Args:
         spark: The session, which no other thread uses.
         log: Of the statement's table.
-        statement: What is done in the block.
+        statement: What is done next.
 
     Raises:
         DeltaError: A table cannot be read.
     """
-    if not (is_connect(spark) and _is_small(spark, log, statement)):
-        yield
+    if not is_connect(spark):
         return
-    former = {name: spark.conf.get(name, None) for name in _INTERPRETED}
-    for name, value in _INTERPRETED.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        with suppress(Exception):  # the statement has ended, and so has the session then
-            for name, value in former.items():
-                spark.conf.unset(name) if value is None else spark.conf.set(name, value)
+    if _is_small(spark, log, statement):
+        for name, value in _INTERPRETED.items():
+            spark.conf.set(name, value)
+    elif all(spark.conf.get(name, None) == value for name, value in _INTERPRETED.items()):
+        for name in _INTERPRETED:
+            spark.conf.unset(name)
 
 
 def _is_small(spark: SparkSession, log: DeltaLog, statement: Statement) -> bool:

@@ -10,7 +10,7 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.statements import DeleteStatement, MergeStatement, SqlSource, TableSource, WriteStatement
 from airflow_delta.core.statements.clauses import UPSERT
 from airflow_delta.jobs import small_statement
-from airflow_delta.jobs.small_statement import suited_to_size
+from airflow_delta.jobs.small_statement import suit_to_size
 
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
@@ -39,8 +39,8 @@ def merged(target, source):
 
 def settings(statement, session=None):
     session = session or Session()
-    with suited_to_size(session, DeltaLog.for_table(statement.table), statement):
-        return dict(session.settings)
+    suit_to_size(session, DeltaLog.for_table(statement.table), statement)
+    return session.settings
 
 
 def test_queries_are_interpreted_when_all_tables_of_the_statement_are_small(tables, monkeypatch):
@@ -79,21 +79,18 @@ def test_a_classic_session_is_left_alone(tables):
     assert settings(DeleteStatement(table=tables["small"], where="id = 1"), Classic()) == {}
 
 
-def test_the_next_statement_of_the_session_finds_its_settings_as_they_were_and_so_after_an_error(tables):
+def test_the_next_statement_of_the_session_is_compiled_when_it_is_not_small(tables, monkeypatch):
+    monkeypatch.setattr(small_statement, "MOST_BYTES", 4_000)
     session = Session()
-    session.settings["spark.sql.codegen.wholeStage"] = "true"
-    with (
-        pytest.raises(ZeroDivisionError),
-        suited_to_size(session, DeltaLog.for_table(tables["small"]), DeleteStatement(table=tables["small"], where="id = 1")),
-    ):
-        1 / 0  # noqa: B018 - raises
+    settings(DeleteStatement(table=tables["small"], where="id = 1"), session)
 
-    assert session.settings == {"spark.sql.codegen.wholeStage": "true"}
+    assert settings(DeleteStatement(table=tables["large"], where="id = 1"), session) == {}
 
 
-def test_a_session_that_was_lost_meanwhile_does_not_undo_the_statement(tables):
+def test_a_setting_of_the_user_stays_for_statements_that_are_not_small(tables, monkeypatch):
+    monkeypatch.setattr(small_statement, "MOST_BYTES", 4_000)
     session = Session()
-    with suited_to_size(session, DeltaLog.for_table(tables["small"]), DeleteStatement(table=tables["small"], where="id = 1")):
-        session.conf.unset = None  # a call of it raises TypeError
+    session.settings["spark.sql.codegen.wholeStage"] = "false"
 
-    assert session.settings == INTERPRETED
+    found = settings(DeleteStatement(table=tables["large"], where="id = 1"), session)
+    assert found == {"spark.sql.codegen.wholeStage": "false"}

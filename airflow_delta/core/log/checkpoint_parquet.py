@@ -130,7 +130,7 @@ class _RowGroup:
         found = list(batches)
         if not any(batch["stats"].null_count for batch in found) or self.is_null(leaf):
             return iter(found)
-        instants = frozenset(each.path.removeprefix(f"{leaf}.") for each in self._leaves if each.physical_type == "INT96")
+        instants = frozenset(below.path.removeprefix(f"{leaf}.") for below in self._leaves if below.physical_type == "INT96")
         return (_with_parsed(batch, more, instants) for batch, more in zip(found, self.read([leaf]), strict=True))
 
     def columns(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
