@@ -183,7 +183,7 @@ def test_the_same_statement_twice_commits_twice_in_one_task(tmp_path):
     statement = SequenceStatement(statements=(CreateStatement(table=table, columns={"id": "BIGINT"}), twice, twice))
     for attempt in (1, 2):
         result = execute(tmp_path, statement=statement, attempt=attempt)
-        assert [each["version"] for each in result.details[STATEMENTS_KEY].values()] == [0, 1, 1]
+        assert [part["version"] for part in result.details[STATEMENTS_KEY].values()] == [0, 1, 1]
 
 
 @pytest.mark.parametrize(

@@ -165,7 +165,7 @@ def test_two_tables_one_of_which_is_new_are_published_by_one_task(do, table, row
         table=new, source=SqlSource("SELECT id, 'n' AS name FROM range(2)"), partition_by=("name",), publish="later"
     )
     staged = do(SequenceStatement(statements=(merge_of(table), write), names=("merge", "write")), TOKEN)
-    handles = [StagedHandle.of(each["details"][STAGED_KEY]) for each in staged.details[STATEMENTS_KEY].values()]
+    handles = [StagedHandle.of(part["details"][STAGED_KEY]) for part in staged.details[STATEMENTS_KEY].values()]
     assert not DeltaLog.for_table(new).exists()
     again = do(SequenceStatement(statements=(merge_of(table), write), names=("merge", "write")), TOKEN, 2)
     assert again.details[STATEMENTS_KEY] == staged.details[STATEMENTS_KEY]

@@ -77,7 +77,12 @@ FOOTER = written_footer()
 def statistics_of(metadata, column):
     found = [metadata.row_group(group).column(column).statistics for group in range(metadata.num_row_groups)]
     return [
-        each and (each.has_min_max and (each.min_raw, each.max_raw), each.has_null_count and each.null_count) for each in found
+        statistics
+        and (
+            statistics.has_min_max and (statistics.min_raw, statistics.max_raw),
+            statistics.has_null_count and statistics.null_count,
+        )
+        for statistics in found
     ]
 
 
