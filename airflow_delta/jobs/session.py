@@ -6,6 +6,7 @@ import os
 
 from pyspark.sql import SparkSession
 
+from airflow_delta.core.storage.ambient_cache import CACHE_VARIABLES
 from airflow_delta.core.storage.ambient_options import VARIABLE
 
 DEFAULTS = {
@@ -36,7 +37,7 @@ def job_session(application: str) -> SparkSession:
         conf.setIfMissing(name, value)
     conf.setIfMissing("spark.app.name", application)
     session = SparkSession.builder.config(conf=conf).getOrCreate()
-    if VARIABLE in os.environ:
+    for name in os.environ.keys() & {VARIABLE, *CACHE_VARIABLES}:
         # With each task to the Python workers, where they are on other machines too; unlike a setting it is shown nowhere.
-        session.sparkContext.environment[VARIABLE] = os.environ[VARIABLE]
+        session.sparkContext.environment[name] = os.environ[name]
     return session

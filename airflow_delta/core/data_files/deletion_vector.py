@@ -16,6 +16,7 @@ import pyarrow.fs as pafs
 
 from airflow_delta.core.data_files.row_bitmap import RowBitmap
 from airflow_delta.core.data_files.z85 import z85_decoded
+from airflow_delta.core.storage.cached_data_files import cached_file
 
 FRAME_BYTES = 8
 """What a deletion vector takes in a file besides its ``size_in_bytes``: its size before, its checksum behind."""
@@ -66,7 +67,8 @@ def stored_deletion_vector(descriptor: Mapping[str, Any], filesystem: pafs.FileS
         OSError: The file cannot be read.
     """
     size, offset = descriptor["size_in_bytes"] or 0, descriptor["offset"] or 0
-    with filesystem.open_input_file(path) as stream:
+    with filesystem.open_input_file(path) as source:
+        stream = cached_file(filesystem, path, source)
         # What lies behind the end of the file is not requested: the log's word alone allocates no memory.
         if size < 0 or offset < 0 or offset + size + FRAME_BYTES > stream.size():
             raise ValueError(f"the deletion vector does not have the {size} bytes recorded in the log")

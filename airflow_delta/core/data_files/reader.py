@@ -23,6 +23,7 @@ from airflow_delta.core.parquet.foreign_footer import ForeignFooter
 from airflow_delta.core.schema import StructType, arrow_schema, physical_name, reading_schema
 from airflow_delta.core.schema.char_columns import paddings
 from airflow_delta.core.schema.partition_values import partition_column
+from airflow_delta.core.storage.cached_data_files import cached_file, footer_source
 from airflow_delta.core.storage.storage_failures import DATA_READS, data_failure, is_to_be_repeated
 
 ROW_INDEX = "__airflow_delta_row_index"
@@ -121,7 +122,7 @@ def _with_retries(opened: _DataFile, batch_rows: int, backoff: Backoff, *, use_t
 def read_footer(filesystem: pafs.FileSystem, path: str) -> ForeignFooter:
     """The footer of a Parquet file. Raises what Arrow raises: see ``storage_failures.read_data``."""
     with filesystem.open_input_file(path) as source:
-        return ForeignFooter.read(source)
+        return ForeignFooter.read(footer_source(filesystem, path, source))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +146,8 @@ class _DataFile:
         with (
             self.filesystem.open_input_file(self.path) as source,
             pq.ParquetFile(
-                source,
+                cached_file(self.filesystem, self.path, source),
+                metadata=self._known_metadata(source),
                 buffer_size=_BUFFER_BYTES if is_local else 0,
                 pre_buffer=not is_local,
                 coerce_int96_timestamp_unit="us",
@@ -164,6 +166,11 @@ class _DataFile:
                 position += batch.num_rows
                 file.reader.set_batch_size(sizes.next_rows(position, min(batch_rows, next_batch(batch))))
                 yield conform(batch, self.stored, by_id=self.by_id)
+
+    def _known_metadata(self, source: pa.NativeFile) -> pq.FileMetaData | None:
+        """What the footer says, where it may lie on disk; None where Arrow reads it as well itself."""
+        end = footer_source(self.filesystem, self.path, source)
+        return None if end is source else ForeignFooter.read(end).metadata
 
 
 def _countable(schema: pa.Schema) -> list[str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from airflow_delta.core.storage.fsspec_log_store import FsspecLogStore, ObjectPage, ObjectTail
+from airflow_delta.core.storage.fsspec_log_store import FsspecLogStore
+from airflow_delta.core.storage.object_answers import ObjectContent, ObjectPage
 
 _GONE, _DELETED = 404, 300
 
@@ -15,15 +16,17 @@ class AzureLogStore(FsspecLogStore):
 
     deleted_at_once = 256
 
-    async def _get(self, key: str) -> bytes:
-        return await (await self._container.download_blob(key)).readall()
+    async def _get(self, key: str) -> ObjectContent:
+        answer = await self._container.download_blob(key)  # what follows its first part is of the same version, or an error
+        content = await answer.readall()
+        return ObjectContent(content=content, size=len(content), version=_quoted(answer.properties.etag))
 
-    async def _get_tail(self, key: str, length: int) -> ObjectTail:
+    async def _get_tail(self, key: str, length: int) -> ObjectContent:
         properties = await self._blob(key).get_blob_properties()  # Azure has no ranges from the end
-        size, version = properties.size, properties.etag
+        size, version = properties.size, _quoted(properties.etag)
         start = max(size - length, 0)
         content = await self._get_range(key, start, size - start, version) if size else b""
-        return ObjectTail(content=content, size=size, version=version)
+        return ObjectContent(content=content, size=size, version=version)
 
     async def _get_range(self, key: str, start: int, length: int, version: str) -> bytes:
         answer = await self._container.download_blob(key, offset=start, length=length, headers={"If-Match": version})
@@ -53,7 +56,7 @@ class AzureLogStore(FsspecLogStore):
         except StopAsyncIteration:
             return ObjectPage(objects=[])
         objects = [
-            (blob.name, blob.size, int(blob.last_modified.timestamp() * 1000))
+            (blob.name, blob.size, int(blob.last_modified.timestamp() * 1000), _quoted(blob.etag))
             async for blob in page
             if blob.get("size") is not None and (blob.metadata or {}).get("hdi_isfolder") != "true"
         ]
@@ -75,3 +78,8 @@ class AzureLogStore(FsspecLogStore):
 
     def _blob(self, key: str) -> Any:
         return self._container.get_blob_client(key)
+
+
+def _quoted(etag: str | None) -> str:
+    """The tag as a header has it: a listing leaves out the quotation marks."""
+    return f'"{etag.strip(chr(34))}"' if etag else ""

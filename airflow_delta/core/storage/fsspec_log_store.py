@@ -7,7 +7,6 @@ import threading
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -20,6 +19,7 @@ from fsspec.asyn import sync
 from airflow_delta.core.backoff import Backoff
 from airflow_delta.core.errors import StorageAccessError, StorageUnavailableError, UnsupportedStorageError
 from airflow_delta.core.storage.log_store import FileStatus
+from airflow_delta.core.storage.object_answers import ObjectContent, ObjectPage
 from airflow_delta.core.storage.object_filesystem import ALLOW_UNSAFE, object_filesystem, secrets_of
 from airflow_delta.core.storage.object_location import ObjectLocation
 from airflow_delta.core.storage.object_streams import RangeReader, WholeUpload
@@ -29,7 +29,9 @@ from airflow_delta.core.storage.table_filesystems import TableFilesystems
 
 _logger = logging.getLogger(__name__)
 
-_TAIL = 1 << 20  # bytes that come with the first request: a Parquet footer, or a whole small file
+END_BYTES = 1 << 20
+"""Bytes that come with the first request: a Parquet footer, or a whole small file."""
+
 _AT_ONCE = 64 << 20  # bytes: larger files are sent in parts
 _READS = Backoff(tries=3)
 _CREATES = Backoff(tries=8)  # some ten seconds: a conflict ends when the other request does
@@ -38,33 +40,6 @@ _proven: dict[tuple[str, ...], bool] = {}
 _proven_lock = threading.Lock()
 
 Answer = TypeVar("Answer")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObjectPage:
-    """One answer to a listing.
-
-    Attributes:
-        objects: Key, bytes, and milliseconds since the epoch of each object; by key.
-        rest: Where the next page begins; None at the end.
-    """
-
-    objects: list[tuple[str, int, int]]
-    rest: Any = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObjectTail:
-    """The end of an object.
-
-    Attributes:
-        size: Bytes of the whole object.
-        version: What changes when the object is replaced.
-    """
-
-    content: bytes
-    size: int
-    version: str
 
 
 class FsspecLogStore(ABC):
@@ -121,17 +96,16 @@ class FsspecLogStore(ABC):
 
     def read(self, path: str) -> bytes:
         """The whole content."""
-        return self._read(path, self._get, self._key(path))
+        return self.fetch(path).content
 
     def open_input(self, path: str) -> BinaryIO:
         """The file for random reads; its last MiB comes with this request."""
-        key = self._key(path)
-        tail = self._read(path, self._end_of, key)
+        end = self.fetch_end(path)
 
         def read_range(start: int, length: int) -> bytes:
-            return self._read(path, self._get_range, key, start, length, tail.version)
+            return self.fetch_range(path, start, length, end.version)
 
-        return cast("BinaryIO", RangeReader(read_range, size=tail.size, tail=tail.content))
+        return cast("BinaryIO", RangeReader(read_range, size=end.size, tail=end.content))
 
     def exists(self, path: str) -> bool:
         """Whether the object is there now."""
@@ -202,14 +176,33 @@ class FsspecLogStore(ABC):
         """Arrow's filesystem of the table's data files, or of another file, and the path there: see ``TableFilesystems``."""
         return self._data_filesystems(uri)
 
+    # -- the same, with versions
+
+    @property
+    def scope(self) -> tuple[str, ...]:
+        """The installation of the service, and the place of the root there: two tables have the same only if they are one."""
+        return self._location.service, self._endpoint, self._location.container, self._location.key
+
+    def fetch(self, path: str) -> ObjectContent:
+        """The whole object, and which version it is."""
+        return self._read(path, self._get, self._key(path))
+
+    def fetch_end(self, path: str) -> ObjectContent:
+        """Its last ``END_BYTES`` likewise."""
+        return self._read(path, self._end_of, self._key(path))
+
+    def fetch_range(self, path: str, start: int, length: int, version: str) -> bytes:
+        """A part of it. Raises ``OSError`` if it is another version by now."""
+        return self._read(path, self._get_range, self._key(path), start, length, version)
+
     # -- what each service does in its own way; keys are whole, names of containers are not in them
 
     @abstractmethod
-    async def _get(self, key: str) -> bytes:
+    async def _get(self, key: str) -> ObjectContent:
         """The whole object."""
 
     @abstractmethod
-    async def _get_tail(self, key: str, length: int) -> ObjectTail:
+    async def _get_tail(self, key: str, length: int) -> ObjectContent:
         """The last so many bytes of the object."""
 
     @abstractmethod
@@ -254,12 +247,12 @@ class FsspecLogStore(ABC):
 
     # -- in common
 
-    async def _end_of(self, key: str) -> ObjectTail:
+    async def _end_of(self, key: str) -> ObjectContent:
         try:
-            return await self._get_tail(key, _TAIL)
+            return await self._get_tail(key, END_BYTES)
         except Exception as error:
             if meaning_of(error) is Meaning.EMPTY:  # an object without bytes has no last ones
-                return ObjectTail(content=b"", size=0, version="")
+                return ObjectContent(content=b"", size=0, version="")
             raise
 
     def _list(self, directory: str, start: str, *, nested: bool) -> Iterator[tuple[FileStatus, str]]:
@@ -269,9 +262,9 @@ class FsspecLogStore(ABC):
         rest: Any = None
         while True:
             page = self._read(directory, partial(self._page, nested=nested, rest=rest), root + below, start)
-            for key, size, modification_time in page.objects:
+            for key, size, modification_time, version in page.objects:
                 if not key.endswith("/"):  # that is how some tools mark a directory
-                    yield FileStatus(key[len(root) :], size, modification_time), key[len(root + below) :]
+                    yield FileStatus(key[len(root) :], size, modification_time, version), key[len(root + below) :]
             rest = page.rest
             if rest is None:
                 return

@@ -9,7 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from airflow_delta.core.storage.fsspec_log_store import FsspecLogStore, ObjectPage, ObjectTail
+from airflow_delta.core.storage.fsspec_log_store import FsspecLogStore
+from airflow_delta.core.storage.object_answers import ObjectContent, ObjectPage
 from airflow_delta.core.storage.storage_answers import Meaning, meaning_of
 
 _OBJECT = "b/{}/o/{}"
@@ -21,13 +22,14 @@ class GcsLogStore(FsspecLogStore):
 
     deleted_at_once = 100  # requests under way at one time: the JSON interface deletes one object with each
 
-    async def _get(self, key: str) -> bytes:
-        return (await self._media(key))[0]
+    async def _get(self, key: str) -> ObjectContent:
+        content, headers = await self._media(key)
+        return ObjectContent(content=content, size=len(content), version=headers.get("X-Goog-Generation", ""))
 
-    async def _get_tail(self, key: str, length: int) -> ObjectTail:
+    async def _get_tail(self, key: str, length: int) -> ObjectContent:
         content, headers = await self._media(key, headers={"Range": f"bytes=-{length}"})
         size = headers.get("Content-Range", "").rpartition("/")[2] or len(content)
-        return ObjectTail(content=content, size=int(size), version=headers.get("X-Goog-Generation", ""))
+        return ObjectContent(content=content, size=int(size), version=headers.get("X-Goog-Generation", ""))
 
     async def _get_range(self, key: str, start: int, length: int, version: str) -> bytes:
         headers = {"Range": f"bytes={start}-{start + length - 1}"}
@@ -46,14 +48,17 @@ class GcsLogStore(FsspecLogStore):
         await self._post(key, content, ifGenerationMatch="0")
 
     async def _page(self, prefix: str, start: str, *, nested: bool, rest: Any) -> ObjectPage:
-        fields = "nextPageToken,items(name,size,updated)"
+        fields = "nextPageToken,items(name,size,updated,generation)"
         delimiter = None if nested else "/"
         _, content = await self._call(
             "GET", _OBJECTS, prefix=prefix, startOffset=prefix + start, delimiter=delimiter, pageToken=rest, fields=fields
         )
         answer = json.loads(content)
         return ObjectPage(
-            objects=[(item["name"], int(item["size"]), _milliseconds(item["updated"])) for item in answer.get("items", ())],
+            objects=[
+                (item["name"], int(item["size"]), _milliseconds(item["updated"]), str(item.get("generation", "")))
+                for item in answer.get("items", ())
+            ],
             rest=answer.get("nextPageToken"),
         )
 

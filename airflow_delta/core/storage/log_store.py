@@ -20,11 +20,13 @@ class FileStatus:
         path: Path below the table's root, with ``/``, not percent-encoded.
         size: Bytes.
         modification_time: Milliseconds since the epoch.
+        version: What changes when the content does, as an object store says it (an ETag, a generation); empty where none does.
     """
 
     path: str
     size: int
     modification_time: int
+    version: str = ""
 
 
 class LogStore(Protocol):

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from airflow_delta.core.errors import InvalidStatementError, UnsupportedStorageError
+from airflow_delta.core.storage.ambient_cache import ambient_cache
 from airflow_delta.core.storage.ambient_options import ambient_options, ambient_prefixes
 from airflow_delta.core.storage.azure_log_store import AzureLogStore
+from airflow_delta.core.storage.caching_log_store import CachingLogStore
 from airflow_delta.core.storage.fsspec_log_store import FsspecLogStore
 from airflow_delta.core.storage.gcs_log_store import GcsLogStore
 from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
@@ -29,7 +31,7 @@ _memory_lock = threading.Lock()
 
 
 def log_store_for(uri: str, storage_options: Mapping[str, Any] | None = None, allowed_prefixes: Iterable[str] = ()) -> LogStore:
-    """The store for the table at ``uri``; nothing is read or created.
+    """The store for the table at ``uri``; nothing is read or created. One of an object store is cached where ``ambient_cache`` is.
 
     Args:
         uri: A local path (a relative one lies in the working directory of the process), ``file:``, ``memory://`` (tables of
@@ -60,5 +62,7 @@ def log_store_for(uri: str, storage_options: Mapping[str, Any] | None = None, al
             return _memory_tables.setdefault(uri.rstrip("/"), InMemoryLogStore(uri, allowed_prefixes=allowed))
     location = ObjectLocation.from_uri(uri)
     if location:
-        return _OBJECT_STORES[location.service](uri, storage_options or ambient_options(location), allowed_prefixes=allowed)
+        store = _OBJECT_STORES[location.service](uri, storage_options or ambient_options(location), allowed_prefixes=allowed)
+        cache = ambient_cache()
+        return store if cache is None else CachingLogStore(store, cache)
     raise UnsupportedStorageError(uri=uri, detail=f"no atomic create is available for {scheme}://")

@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from airflow_delta.core.storage.fsspec_log_store import FsspecLogStore, ObjectPage, ObjectTail
+from airflow_delta.core.storage.fsspec_log_store import FsspecLogStore
+from airflow_delta.core.storage.object_answers import ObjectContent, ObjectPage
 
 
 class S3LogStore(FsspecLogStore):
@@ -14,13 +15,14 @@ class S3LogStore(FsspecLogStore):
 
     deleted_at_once = 1000
 
-    async def _get(self, key: str) -> bytes:
-        return (await self._body(key))[0]
+    async def _get(self, key: str) -> ObjectContent:
+        content, answer = await self._body(key)
+        return ObjectContent(content=content, size=len(content), version=answer.get("ETag", ""))
 
-    async def _get_tail(self, key: str, length: int) -> ObjectTail:
+    async def _get_tail(self, key: str, length: int) -> ObjectContent:
         content, answer = await self._body(key, Range=f"bytes=-{length}")
         size = answer.get("ContentRange", "").rpartition("/")[2] or len(content)
-        return ObjectTail(content=content, size=int(size), version=answer["ETag"])
+        return ObjectContent(content=content, size=int(size), version=answer["ETag"])
 
     async def _get_range(self, key: str, start: int, length: int, version: str) -> bytes:
         return (await self._body(key, Range=f"bytes={start}-{start + length - 1}", IfMatch=version))[0]
@@ -48,7 +50,8 @@ class S3LogStore(FsspecLogStore):
         answer = await self._call("list_objects_v2", Prefix=prefix, **given)
         return ObjectPage(
             objects=[
-                (item["Key"], item["Size"], int(item["LastModified"].timestamp() * 1000)) for item in answer.get("Contents", ())
+                (item["Key"], item["Size"], int(item["LastModified"].timestamp() * 1000), item.get("ETag", ""))
+                for item in answer.get("Contents", ())
             ],
             rest=answer.get("NextContinuationToken"),
         )

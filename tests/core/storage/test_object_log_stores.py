@@ -86,7 +86,7 @@ def test_azure_is_asked_for_no_name_before_the_start(azure):
     for version in range(4):
         store.write(f"_delta_log/{version:020d}.json", b"x")
     page = sync(store._filesystem.loop, partial(store._page, nested=False, rest=None), "table/_delta_log/", f"{3:020d}")
-    assert [key for key, _, _ in page.objects] == [f"table/_delta_log/{3:020d}.json"]
+    assert [key for key, *_ in page.objects] == [f"table/_delta_log/{3:020d}.json"]
     assert page.rest is None
 
 

@@ -1,0 +1,191 @@
+"""A table whose log files, once read, lie on this machine's disk.
+
+Only files that are never changed once they are there are kept (commits, checkpoints with their sidecars, compacted commits,
+checksums), and as versions: what lies on disk is the content of one version that the store has named. Which version a path has
+now is what the latest listing said, if that was a moment ago; a listing comes before all else when a table is opened or looked
+at, so that a log that is known takes no other request. Else one request finds it out.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, Protocol, cast
+
+import pyarrow.fs
+
+from airflow_delta.core.storage.cached_object import CachedObject, version_key
+from airflow_delta.core.storage.disk_cache import DiskCache
+from airflow_delta.core.storage.fsspec_log_store import END_BYTES
+from airflow_delta.core.storage.log_store import FileStatus, LogStore
+from airflow_delta.core.storage.object_answers import ObjectContent
+from airflow_delta.core.storage.object_streams import RangeReader
+
+_NEVER_CHANGED = re.compile(r"_delta_log/(\d{20}\..+|_sidecars/[^/]+\.parquet)")
+_A_MOMENT = 30.0  # seconds
+
+
+class VersionedLogStore(LogStore, Protocol):
+    """A ``LogStore`` that knows versions of files; those of its listings, too, are of the one kind."""
+
+    @property
+    def scope(self) -> tuple[str, ...]:
+        """What the table's root is called in the whole world: paths below equal ones are the same files."""
+        ...
+
+    def fetch(self, path: str) -> ObjectContent:
+        """The whole file. Raises ``FileNotFoundError``."""
+        ...
+
+    def fetch_end(self, path: str) -> ObjectContent:
+        """Its last ``END_BYTES``. Raises ``FileNotFoundError``."""
+        ...
+
+    def fetch_range(self, path: str, start: int, length: int, version: str) -> bytes:
+        """A part of it. Raises ``OSError`` if it has another version by now."""
+        ...
+
+
+@dataclass(slots=True)
+class _Listing:
+    """What a listing has shown so far of files that are never changed; each version was that of the path after ``began``."""
+
+    began: float
+    files: dict[str, FileStatus] = field(default_factory=dict)
+
+
+class CachingLogStore:
+    """A ``LogStore`` before another one: see the module. Safe between threads, as the other one is."""
+
+    def __init__(self, store: VersionedLogStore, cache: DiskCache, *, now: Callable[[], float] = time.monotonic) -> None:
+        """``now``: seconds from any start."""
+        self._store = store
+        self._cache = cache
+        self._now = now
+        self._listing = _Listing(now())
+        self._changed_here: set[str] = set()  # of these, an earlier listing must not be believed
+
+    @property
+    def table_uri(self) -> str:
+        """The table's root as the user wrote it, without a trailing slash."""
+        return self._store.table_uri
+
+    def read(self, path: str) -> bytes:
+        """The whole content."""
+        if not _is_never_changed(path):
+            return self._store.read(path)
+        listed = self._listed(path)
+        if listed is not None:
+            content = self._cache.get(self._key(path, listed.version, listed.size), listed.size)
+            if content is not None:
+                return content
+        found = self._store.fetch(path)
+        if found.version:
+            self._cache.put(self._key(path, found.version, found.size), found.content)
+        return found.content
+
+    def open_input(self, path: str) -> BinaryIO:
+        """The file for random reads."""
+        if not _is_never_changed(path):
+            return self._store.open_input(path)
+        listed = self._listed(path)
+        if listed is not None:
+            version = self._version(path, listed.version, listed.size)
+            end = version.kept_end()
+            if end is not None:
+                return _reader(version, end)
+        found = self._store.fetch_end(path)
+        version = self._version(path, found.version, found.size)
+        if found.version:
+            version.keep_end(found.content)
+            return _reader(version, found.content)
+        return self._store.open_input(path)
+
+    def exists(self, path: str) -> bool:
+        """Whether the file is there now."""
+        return self._store.exists(path)
+
+    def status(self, path: str) -> FileStatus | None:
+        """The file exactly as a listing would show it now."""
+        return self._store.status(path)
+
+    def write_if_absent(self, path: str, content: bytes) -> None:
+        """Create the file in one step, or leave the storage as it was."""
+        self._will_change(path)
+        self._store.write_if_absent(path, content)
+
+    def write(self, path: str, content: bytes) -> None:
+        """Create or replace the file."""
+        self._will_change(path)
+        self._store.write(path, content)
+
+    def open_output(self, path: str) -> BinaryIO:
+        """A stream whose content becomes the file when it is closed."""
+        self._will_change(path)
+        return self._store.open_output(path)
+
+    def list_from(self, directory: str, start: str = "") -> Iterator[FileStatus]:
+        """The files right below ``directory`` from the name ``start`` on."""
+        listing = self._listing = _Listing(self._now())
+        for status in self._store.list_from(directory, start):
+            if status.version and _is_never_changed(status.path):
+                listing.files[status.path] = status
+            yield status
+
+    def list_all(self, directory: str = "", start: str = "") -> Iterator[FileStatus]:
+        """Every file below ``directory`` from ``start`` on."""
+        return self._store.list_all(directory, start)
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Delete the files."""
+
+        def noted() -> Iterator[str]:
+            for path in paths:
+                self._will_change(path)
+                yield path
+
+        self._store.delete(noted())
+
+    @property
+    def allowed_prefixes(self) -> tuple[str, ...]:
+        """The places outside of the root from which the table's files may be read."""
+        return self._store.allowed_prefixes
+
+    @property
+    def storage_options(self) -> Mapping[str, Any]:
+        """As of the other store."""
+        return self._store.storage_options
+
+    def data_filesystem(self, uri: str | None = None) -> tuple[pyarrow.fs.FileSystem, str]:
+        """As of the other store: see ``cached_data_files``."""
+        return self._store.data_filesystem(uri)
+
+    def _listed(self, path: str) -> FileStatus | None:
+        """The file as the latest listing showed it a moment ago."""
+        listing = self._listing
+        is_known = path not in self._changed_here and self._now() - listing.began <= _A_MOMENT
+        return listing.files.get(path) if is_known else None
+
+    def _will_change(self, path: str) -> None:
+        if _is_never_changed(path):
+            self._changed_here.add(path)
+
+    def _key(self, path: str, version: str, size: int) -> str:
+        return version_key((*self._store.scope, path), version, size)
+
+    def _version(self, path: str, version: str, size: int) -> CachedObject:
+        def fetch(start: int, length: int) -> bytes:
+            return self._store.fetch_range(path, start, length, version)
+
+        key = self._key(path, version, size)
+        return CachedObject(cache=self._cache, key=key, size=size, end_size=END_BYTES, fetch=fetch)
+
+
+def _is_never_changed(path: str) -> bool:
+    return _NEVER_CHANGED.fullmatch(path) is not None
+
+
+def _reader(version: CachedObject, end: bytes) -> BinaryIO:
+    return cast("BinaryIO", RangeReader(version.read_at, size=version.size, tail=end))
