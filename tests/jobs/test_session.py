@@ -22,6 +22,16 @@ def test_storage_options_go_with_the_tasks_to_python_workers_and_are_no_setting(
         del session.sparkContext.environment[VARIABLE]
 
 
+def test_the_cache_of_the_driver_is_named_to_python_workers_too(spark, monkeypatch, tmp_path):
+    monkeypatch.setenv("AIRFLOW_DELTA_CACHE_DIR", str(tmp_path))
+    environment = job_session("test").sparkContext.environment
+    try:
+        assert environment["AIRFLOW_DELTA_CACHE_DIR"] == str(tmp_path)
+        assert "AIRFLOW_DELTA_CACHE_FILES" not in environment
+    finally:
+        del environment["AIRFLOW_DELTA_CACHE_DIR"]
+
+
 def test_texts_of_a_job_mean_what_stands_in_them(spark):
     session = job_session("test")
     try:
