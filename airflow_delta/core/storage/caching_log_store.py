@@ -12,7 +12,8 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Protocol, cast
+from functools import cached_property
+from typing import Any, BinaryIO, Protocol, TypeAlias, cast
 
 import pyarrow.fs
 
@@ -25,6 +26,8 @@ from airflow_delta.core.storage.object_streams import RangeReader
 
 _NEVER_CHANGED = re.compile(r"_delta_log/(\d{20}\..+|_sidecars/[^/]+\.parquet)")
 _A_MOMENT = 30.0  # seconds
+
+ReadRange: TypeAlias = Callable[[int, int], bytes]
 
 
 class VersionedLogStore(LogStore, Protocol):
@@ -95,13 +98,13 @@ class CachingLogStore:
             version = self._version(path, listed.version, listed.size)
             end = version.kept_end()
             if end is not None:
-                return _reader(version, end)
+                return _reader(listed.size, end, version.read_at)
         found = self._store.fetch_end(path)
+        if not found.version:  # an empty file, or a store that does not say it
+            return _reader(found.size, found.content, self._fetch(path, found.version))
         version = self._version(path, found.version, found.size)
-        if found.version:
-            version.keep_end(found.content)
-            return _reader(version, found.content)
-        return self._store.open_input(path)
+        version.keep_end(found.content)
+        return _reader(found.size, found.content, version.read_at)
 
     def exists(self, path: str) -> bool:
         """Whether the file is there now."""
@@ -173,19 +176,23 @@ class CachingLogStore:
             self._changed_here.add(path)
 
     def _key(self, path: str, version: str, size: int) -> str:
-        return version_key((*self._store.scope, path), version, size)
+        return version_key((*self._scope, path), version, size)
+
+    @cached_property
+    def _scope(self) -> tuple[str, ...]:
+        return self._store.scope
 
     def _version(self, path: str, version: str, size: int) -> CachedObject:
-        def fetch(start: int, length: int) -> bytes:
-            return self._store.fetch_range(path, start, length, version)
-
-        key = self._key(path, version, size)
+        key, fetch = self._key(path, version, size), self._fetch(path, version)
         return CachedObject(cache=self._cache, key=key, size=size, end_size=END_BYTES, fetch=fetch)
+
+    def _fetch(self, path: str, version: str) -> ReadRange:
+        return lambda start, length: self._store.fetch_range(path, start, length, version)
 
 
 def _is_never_changed(path: str) -> bool:
     return _NEVER_CHANGED.fullmatch(path) is not None
 
 
-def _reader(version: CachedObject, end: bytes) -> BinaryIO:
-    return cast("BinaryIO", RangeReader(version.read_at, size=version.size, tail=end))
+def _reader(size: int, end: bytes, read_range: ReadRange) -> BinaryIO:
+    return cast("BinaryIO", RangeReader(read_range, size=size, tail=end))
