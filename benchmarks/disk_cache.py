@@ -2,8 +2,8 @@
 
     python -m benchmarks.disk_cache [--files 1000000] [--wait 0.03] [--rounds 3]
 
-The store is moto's S3 server in a process of its own, which waits before each answer as a network would. Each opening is a fresh
-process, and reads path, size and rows of every live file. Imports are not measured; the client of S3 is.
+The store is moto's S3 server in a process of its own, which waits before each answer as a network would. Each opening is a
+fresh process, and reads path, size and rows of every live file. Imports are not measured; the client of S3 is.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def _client(endpoint: str) -> Any:
 
 
 def _requests(endpoint: str) -> int:
-    with urllib.request.urlopen(endpoint + _REQUESTS) as answer:  # noqa: S310 - our own server
+    with urllib.request.urlopen(endpoint + _REQUESTS) as answer:
         return int(answer.read())
 
 

@@ -8,6 +8,7 @@ cannot be kept is read from the store again.
 from __future__ import annotations
 
 import hashlib
+import io
 import logging
 import os
 import re
@@ -166,11 +167,9 @@ def _read(file: int, size: int) -> bytes:
 
 def _write(folder: int, name: str, parts: tuple[bytes, ...]) -> None:
     unfinished = name + _UNFINISHED
-    file = os.open(
-        unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder
-    )
+    file = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
     try:
-        with open(file, "wb", buffering=0) as stream:
+        with io.FileIO(file, "wb") as stream:
             for part in parts:
                 left = memoryview(part)
                 while left:

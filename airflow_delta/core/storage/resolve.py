@@ -31,7 +31,7 @@ _memory_lock = threading.Lock()
 
 
 def log_store_for(uri: str, storage_options: Mapping[str, Any] | None = None, allowed_prefixes: Iterable[str] = ()) -> LogStore:
-    """The store for the table at ``uri``; nothing is read or created. One of an object store is cached where ``ambient_cache`` is.
+    """The store for the table at ``uri``, cached where that is wanted (``ambient_cache``); nothing is read or created.
 
     Args:
         uri: A local path (a relative one lies in the working directory of the process), ``file:``, ``memory://`` (tables of

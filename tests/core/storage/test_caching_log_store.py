@@ -227,7 +227,7 @@ STEPS = st.lists(
 @given(steps=STEPS)
 @settings(deadline=None, max_examples=150)
 def test_no_read_gives_less_than_the_latest_listing_showed_or_the_store_has_now(steps):
-    """Contents come back under one name, two readers share a cache, others write: any read gives a content since the listing."""
+    """Contents come back under one name, two readers share a cache, others write: reads give a content since the listing."""
     server = VersionedMemoryStore()
     folder = tempfile.mkdtemp()
     cache = DiskCache(folder=f"{folder}/cache", most_bytes=8 * 4096)
