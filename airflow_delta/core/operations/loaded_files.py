@@ -31,9 +31,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from airflow_delta.core.errors import LoadedFilesLostError, StorageAccessError
+from airflow_delta.core.errors import DeltaError, LoadedFilesLostError, StorageAccessError
+from airflow_delta.core.json_text import parse_json
+from airflow_delta.core.log.corrupt_log_errors import UNREADABLE, described
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.log_store import LogStore
+from airflow_delta.core.storage.storage_failures import storage_failure
 from airflow_delta.core.transaction.table_properties import transaction_retention
 
 APP_ID = "airflow-delta.copy_into"
@@ -125,6 +128,9 @@ def read_loaded_files(store: LogStore, snapshot: Snapshot | None) -> LoadedFiles
     if progress is None:
         _check_not_forgotten(store)
         return LoadedFiles()
+    if not 0 <= progress.version < _MOST - (1 << _RANDOM_BITS):  # the next one needs a number, too
+        detail = f"the log says that the application {APP_ID} is at {progress.version}, which no load has written"
+        raise LoadedFilesLostError(table=snapshot.table_uri, detail=detail)
     newest, named = _read_part(store, progress.version)
     with ThreadPoolExecutor(_THREADS) as readers:
         earlier = readers.map(lambda number: _read_part(store, number)[0], named)
@@ -168,16 +174,21 @@ def _read_part(store: LogStore, number: int) -> tuple[LoadedPart, tuple[int, ...
     """A part, and the numbers of the earlier ones that it names."""
     try:
         with store.open_input(part_path(number)) as stream, pq.ParquetFile(stream) as file:
-            named = json.loads((file.schema_arrow.metadata or {}).get(_PARTS_KEY, b"[]"))
+            named = parse_json((file.schema_arrow.metadata or {}).get(_PARTS_KEY, b"[]"))
             files = file.read(LOADED_FILE.names).replace_schema_metadata(None).cast(LOADED_FILE)
+            files.validate(full=True)  # Arrow takes any bytes for text
     except FileNotFoundError:
         raise LoadedFilesLostError(table=store.table_uri, detail=f"{part_path(number)} is missing") from None
-    except (pa.ArrowException, ValueError, KeyError) as error:
-        detail = f"{part_path(number)} cannot be read: {error!s:.200}"
+    except DeltaError:
+        raise
+    except UNREADABLE as error:
+        if failure := storage_failure(error, store.table_uri):
+            raise failure from error
+        detail = f"{part_path(number)} cannot be read: {described(error)}"
         raise LoadedFilesLostError(table=store.table_uri, detail=detail) from error
     is_list = isinstance(named, list) and len(named) <= _MOST_PARTS
-    if not is_list or not all(type(part) is int and 0 <= part < _MOST for part in named):
-        raise LoadedFilesLostError(table=store.table_uri, detail=f"{part_path(number)} names no list of parts")
+    if not is_list or not all(type(part) is int and 0 <= part < number for part in named) or len({*named}) < len(named):
+        raise LoadedFilesLostError(table=store.table_uri, detail=f"{part_path(number)} names no list of earlier parts")
     return LoadedPart(number=number, files=files), tuple(named)
 
 

@@ -1,14 +1,17 @@
 """What a table remembers of the files that were loaded: it counts by the commit alone, and outlives checkpoints and vacuums."""
 
+import io
+
 import deltalake
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_delta.core.actions import SetTransaction
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.errors import LoadedFilesLostError
+from airflow_delta.core.errors import LoadedFilesLostError, StorageUnavailableError
 from airflow_delta.core.operations.loaded_files import (
     APP_ID,
     KEPT_MILLISECONDS,
@@ -125,6 +128,69 @@ def test_a_part_that_is_lost_ends_the_load_instead_of_doubling_rows(log, content
         log.store.write(part_path(first.head), content)
     with pytest.raises(LoadedFilesLostError, match="reload=True"):
         read_loaded_files(log.store, log.refresh())
+
+
+def part_bytes(table, named):
+    content = io.BytesIO()
+    pq.write_table(table.replace_schema_metadata({b"airflow_delta.parts": named}), content, use_dictionary=False)
+    return content.getvalue()
+
+
+def broken_page():
+    content = bytearray(part_bytes(rows(*map(str, range(1000))), b"[]"))
+    content[4:200] = b"\xff" * 196
+    return bytes(content)
+
+
+NOT_TEXT = pa.array([b"\xff\xfe"]).view(pa.string())
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(part_bytes(rows("a"), b"[" * 100_000), id="names too deep"),
+        pytest.param(part_bytes(rows("a"), b'{"a": 1}'), id="names an object"),
+        pytest.param(part_bytes(rows("a"), b"[1, 1]"), id="names one part twice"),
+        pytest.param(part_bytes(rows("a"), b"[9223372036854775807]"), id="names a later part"),
+        pytest.param(part_bytes(rows("a"), b"[true]"), id="names no number"),
+        pytest.param(part_bytes(rows("a").drop_columns(["size"]), b"[]"), id="lacks a column"),
+        pytest.param(part_bytes(rows("a").set_column(0, "path", [["a"]]).slice(0, 0), b"[1.5]"), id="names a fraction"),
+        pytest.param(
+            part_bytes(pa.table({**{name: [1] for name in LOADED_FILE.names}, "path": NOT_TEXT}), b"[]"), id="no text"
+        ),
+        pytest.param(part_bytes(pa.table({name: [None] for name in LOADED_FILE.names}), b"[]"), id="no paths"),
+        pytest.param(broken_page(), id="broken page"),
+    ],
+)
+def test_a_part_of_a_stranger_ends_the_load_with_the_file_in_the_error(log, content):
+    first = remember(log, LoadedFiles(), "a")
+    log.store.write(part_path(first.head), content)
+    with pytest.raises(LoadedFilesLostError, match=part_path(first.head)):
+        read_loaded_files(log.store, log.refresh())
+
+
+@pytest.mark.parametrize("number", [-1, (1 << 63) - 1])
+def test_a_number_that_no_load_can_have_written_ends_the_load(log, number):
+    transaction = log.start_transaction()
+    transaction.commit(
+        transactions=[SetTransaction(app_id=APP_ID, version=number)], operation=Operation(name="COPY INTO", parameters={})
+    )
+    log.store.write(part_path(number), part_bytes(rows("a"), b"[]"))
+    with pytest.raises(LoadedFilesLostError, match="which no load has written"):
+        read_loaded_files(log.store, log.refresh())
+
+
+def test_a_storage_that_does_not_answer_is_no_lost_part(log):
+    first = remember(log, LoadedFiles(), "a")
+
+    class Unavailable:
+        table_uri = log.table_uri
+
+        def open_input(self, path):
+            raise StorageUnavailableError(uri=self.table_uri, detail=path)
+
+    with pytest.raises(StorageUnavailableError, match=part_path(first.head)):
+        read_loaded_files(Unavailable(), log.refresh())
 
 
 def test_a_log_that_forgot_its_loads_is_noticed(log, tmp_path):

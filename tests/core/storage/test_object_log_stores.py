@@ -98,3 +98,15 @@ def test_azure_does_not_take_directories_for_files(azure):
     store.write("p=1/x", b"x")
     assert [file.path for file in store.list_all()] == ["p=1/x"]
     assert list(store.list_from("")) == []
+
+
+def test_listings_and_reads_name_versions_alike_and_another_content_has_another_one(object_store):
+    store, path = log_store_for(f"{object_store.uri}/table", object_store.options), "_delta_log/x"
+    versions = []
+    for content in (b"content", b"CONTENT"):
+        store.write(path, content)
+        [listed] = store.list_from("_delta_log")
+        assert store.fetch(path).version == store.fetch_end(path).version == listed.version == store.status(path).version
+        assert store.fetch_range(path, 1, 3, listed.version) == content[1:4]
+        versions.append(listed.version)
+    assert len({"", *versions}) == 3

@@ -140,7 +140,7 @@ def test_a_range_of_an_empty_file_is_no_missing_file(store, proxy):
 
 
 def test_a_file_that_is_replaced_while_it_is_read_is_an_error_not_a_mixture(store, monkeypatch):
-    monkeypatch.setattr("airflow_delta.core.storage.fsspec_log_store._TAIL", 10)
+    monkeypatch.setattr("airflow_delta.core.storage.fsspec_log_store.END_BYTES", 10)
     store.write("x", b"a" * 100)
     stream = store.open_input("x")
     store.write("x", b"b" * 100)
