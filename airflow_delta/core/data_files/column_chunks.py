@@ -16,6 +16,7 @@ from typing import Final, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from airflow_delta.core.parquet.bloom_filter import read_filter
 from airflow_delta.core.parquet.compact_protocol import (
     I16,
     I32,
@@ -208,7 +209,10 @@ class ChunkCopier:
     def add_row_group(self, chunks: Iterable[tuple[Struct, Source]], rows: int) -> None:
         """Copy these chunks, each with the file that it lies in, as one row group."""
         start = self._sink.tell()
-        copied = [self._copied(chunk, source) for chunk, source in chunks]
+        named = list(chunks)
+        copied = [self._copied(chunk, source) for chunk, source in named]
+        for (chunk, source), new in zip(named, copied, strict=True):
+            self._copy_filter(chunk, source, new)
         described = [chunk[_META_DATA].value for chunk in copied]
         group: Struct = {
             _COLUMNS: Field(LIST, Items(STRUCT, copied)),
@@ -236,7 +240,7 @@ class ChunkCopier:
         return pq.read_metadata(pa.BufferReader(MAGIC + ending))
 
     def _copied(self, chunk: Struct, source: Source) -> Struct:
-        """Copy the bytes; gives the chunk as it lies in the new file. A Bloom filter stays behind."""
+        """Copy the bytes; gives the chunk as it lies in the new file."""
         start, size = _range(chunk)
         moved = self._sink.tell() - start
         for position in range(start, start + size, _PIECE_BYTES):
@@ -258,6 +262,22 @@ class ChunkCopier:
                 self._indexes.append((copied, {**content, _OFFSET_INDEX: _moved(content[_OFFSET_INDEX], moved)}))
                 self._index_bytes = bytes_then
         return copied
+
+    def _copy_filter(self, chunk: Struct, source: Source, copied: Struct) -> None:
+        """Copy the Bloom filter of a chunk, where there is one that readers could rely on, behind its row group."""
+        described: Struct = chunk[_META_DATA].value
+        start, length = (described[number].value if number in described else None for number in _BLOOM_FILTER)
+        if start is None:
+            return
+        with suppress(*NOT_UNDERSTOOD):  # readers do without
+            content = read_filter(source.read_at, start, length, source.size())
+            copied[_META_DATA].value.update(
+                {
+                    _BLOOM_FILTER[0]: Field(I64, self._sink.tell()),
+                    _BLOOM_FILTER[1]: Field(I32, len(content)),
+                }
+            )
+            self._sink.write(content)
 
 
 def _children(element: Struct) -> int:

@@ -164,7 +164,9 @@ class PartialFileWriter(DataFileWriter):
         if counts[self._copied : self._copied + 1] != [len(rows)]:
             raise ValueError(f"{self._path} is to have the rows of {self._kept.path}")
         buffer = pa.BufferOutputStream()
-        with parquet_writer(buffer, self._kept.rest, self._compression, plain=without_repetition(rows)) as writer:
+        plain = without_repetition(rows)
+        filters = self._filters(rows, self._kept.rest, plain)
+        with parquet_writer(buffer, self._kept.rest, self._compression, plain=plain, filters=filters) as writer:
             writer.write_table(rows, row_group_size=len(rows))
         written = pa.BufferReader(buffer.getvalue())
         new_footer = Footer.of(written)

@@ -17,8 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from airflow_delta.core.data_files.column_lists import Path
 from airflow_delta.core.data_files.statistics_bounds import Bounds, bounds_text, unscaled
-from airflow_delta.core.data_files.statistics_selection import Path, StatisticsSelection
+from airflow_delta.core.data_files.statistics_selection import StatisticsSelection
 from airflow_delta.core.schema import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructType, arrow_type
 from airflow_delta.core.schema.data_types import VARIANT
 

@@ -1,4 +1,7 @@
-"""Which columns of a table have statistics, and how long their strings are: the table's ``delta.dataSkipping*`` properties."""
+"""Which columns of a table have statistics, and how long their strings are: the table's ``delta.dataSkipping*`` properties.
+
+And which have Bloom filters, that are statistics in the data files themselves.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
+from airflow_delta.core.data_files.column_lists import Path, parse_names
+from airflow_delta.core.data_files.indexed_columns import NO_COLUMNS, IndexedColumns
 from airflow_delta.core.schema import DataType, StructType, physical_name
 from airflow_delta.core.schema.column_names import name_key
 
-Path = tuple[str, ...]
 _Leaf = tuple[Path, Path, DataType]  # logical and physical path
 
 _INDEXED_COLUMNS = "delta.dataSkippingNumIndexedCols"
@@ -20,7 +24,6 @@ _DEFAULT_INDEXED_COLUMNS = 32
 _DEFAULT_PREFIX_LENGTH = 32
 _ALL = -1
 _NUMBER = re.compile(r"-?\d{1,18}")
-_NAME_PART = re.compile(r"`((?:[^`]|``)*)`|([^`.,]+)|([.,])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,11 +34,13 @@ class StatisticsSelection:
         indexed_columns: Number of leaf columns, in schema order, that have statistics; -1 for all.
         columns: Columns that have statistics, instead of the first ones: each with all its leaves; None when not set.
         string_prefix_length: Length to which bounds of strings are cut, in UTF-16 units.
+        indexed: Which columns have Bloom filters.
     """
 
     indexed_columns: int = _DEFAULT_INDEXED_COLUMNS
     columns: tuple[Path, ...] | None = None
     string_prefix_length: int = _DEFAULT_PREFIX_LENGTH
+    indexed: IndexedColumns = NO_COLUMNS
 
     @classmethod
     def from_properties(cls, configuration: Mapping[str, str]) -> StatisticsSelection:
@@ -43,8 +48,9 @@ class StatisticsSelection:
         names = configuration.get(_STATS_COLUMNS)
         return cls(
             indexed_columns=_number(configuration.get(_INDEXED_COLUMNS, ""), _ALL, _DEFAULT_INDEXED_COLUMNS),
-            columns=None if names is None else tuple(_parse_names(names)),
+            columns=None if names is None else tuple(parse_names(names)),
             string_prefix_length=_number(configuration.get(_PREFIX_LENGTH, ""), 0, _DEFAULT_PREFIX_LENGTH),
+            indexed=IndexedColumns.from_properties(configuration),
         )
 
     def leaves(self, schema: StructType) -> tuple[tuple[Path, DataType], ...]:
@@ -83,16 +89,3 @@ def _leaves(schema: StructType, parent: Path, physical_parent: Path) -> Iterator
 
 def _fold(path: Path) -> Path:
     return tuple(name_key(name) for name in path)
-
-
-def _parse_names(text: str) -> Iterator[Path]:
-    """The column names in a list such as ``a, b.c, `d.e```."""
-    path: list[str] = []
-    for quoted, plain, mark in _NAME_PART.findall(text):
-        if mark == ",":
-            yield tuple(path)
-            path = []
-        elif not mark and (quoted or plain.strip()):
-            path.append(quoted.replace("``", "`") or plain.strip())
-    if path:
-        yield tuple(path)

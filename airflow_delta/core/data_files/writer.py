@@ -5,13 +5,15 @@ Types, list and map names, and key-value metadata are Spark's, so that every rea
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import logging
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
@@ -22,9 +24,11 @@ from airflow_delta.core.data_files.legacy_calendar import SPARK_VERSION_KEY
 from airflow_delta.core.data_files.statistics import RowObserver, footer_statistics
 from airflow_delta.core.data_files.statistics_selection import StatisticsSelection
 from airflow_delta.core.errors import ConstraintViolatedError, SchemaMismatchError
+from airflow_delta.core.least_versions import is_at_least
 from airflow_delta.core.schema import (
     StructType,
     arrow_schema,
+    physical_name,
     physical_schema,
     schema_json,
     writing_schema,
@@ -42,6 +46,9 @@ ROW_GROUP_BYTES = 128 << 20
 """Of Arrow memory; parquet-mr's limit is the same, of encoded bytes."""
 
 _DEFAULT_SELECTION = StatisticsSelection()
+_WRITES_FILTERS = is_at_least(pa.__version__, (24, 0))
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,8 +203,30 @@ class DataFileWriter:
     def _write_row_group(self, rows: pa.Table, sink: pa.NativeFile) -> None:
         if self._parquet is None:
             plain = without_repetition(rows)
-            self._parquet = parquet_writer(sink, self._schema, self._compression, self._footers, plain=plain)
+            filters = self._filters(rows, self._schema, plain)
+            self._parquet = parquet_writer(sink, self._schema, self._compression, self._footers, plain=plain, filters=filters)
         self._parquet.write_table(rows, row_group_size=self._row_group_rows)
+
+    def _filters(self, rows: pa.Table, schema: StructType, plain: Collection[str]) -> Mapping[str, Mapping[str, float]]:
+        """The Bloom filters of row groups like this one, by physical name, as Arrow takes them.
+
+        Args:
+            rows: The row group.
+            schema: Its columns.
+            plain: Those in which values hardly repeat.
+        """
+        indexed = self._selection.indexed
+        names = [physical_name(field) for field in indexed.fields(schema)]
+        if names and not _WRITES_FILTERS:
+            _log.warning("%s: no Bloom filters are written, as pyarrow %s has none; 24 has", self._table, pa.__version__)
+            return {}
+        items = {
+            name: indexed.items or (len(rows) if name in plain else pc.count_distinct(rows[name]).as_py()) for name in names
+        }
+        return {
+            name: {"ndv": min(max(1, count), indexed.most_items), "fpp": indexed.false_positives}
+            for name, count in items.items()
+        }
 
     def _complete(self) -> pq.FileMetaData:
         """Write what comes behind the rows; gives the footer."""
@@ -218,6 +247,7 @@ def parquet_writer(
     footers: list[pq.FileMetaData] | None = None,
     *,
     plain: Collection[str] = (),
+    filters: Mapping[str, Mapping[str, float]] | None = None,
 ) -> pq.ParquetWriter:
     """A writer of a Parquet file as Spark would write it.
 
@@ -227,6 +257,7 @@ def parquet_writer(
         compression: Parquet codec.
         footers: Takes the footer when the file is complete.
         plain: Columns that are written without a dictionary.
+        filters: Columns that get Bloom filters, with Arrow's options of these.
     """
     columns = writing_schema(schema)
     writer = pq.ParquetWriter(
@@ -239,6 +270,7 @@ def parquet_writer(
         store_decimal_as_integer=True,
         write_page_index=True,
         metadata_collector=footers,
+        **({"bloom_filter_options": filters} if filters else {}),  # pyarrow 23 does not know the word
     )
     described = schema_json(physical_schema(schema)).encode()
     writer.add_key_value_metadata({SPARK_VERSION_KEY: _SPARK_VERSION, SPARK_SCHEMA_KEY: described})

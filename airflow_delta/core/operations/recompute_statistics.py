@@ -21,9 +21,9 @@ import pyarrow.fs
 
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.data_files import RowObserver, StatisticsSelection, footer_statistics, open_data_file
+from airflow_delta.core.data_files.column_lists import Path
 from airflow_delta.core.data_files.legacy_calendar import is_in_legacy_calendar
 from airflow_delta.core.data_files.reader import read_footer
-from airflow_delta.core.data_files.statistics_selection import Path
 from airflow_delta.core.errors import (
     CommitAttemptsExhaustedError,
     ConcurrentWriteError,

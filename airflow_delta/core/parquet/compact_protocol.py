@@ -60,8 +60,14 @@ def read_struct(content: bytes, start: int = 0) -> Struct:
     Raises:
         ValueError: There is none, or one with a kind of value that Parquet does not use.
     """
+    return read_struct_until(content, start)[0]
+
+
+def read_struct_until(content: bytes, start: int = 0) -> tuple[Struct, int]:
+    """The struct that begins there, and where it ends. Raises as ``read_struct``."""
+    reader = _Reader(content, start)
     try:
-        return _Reader(content, start).struct(0)
+        return reader.struct(0), reader.position
     except IndexError as error:
         raise ValueError("the struct does not end") from error
 
@@ -95,6 +101,10 @@ class _Reader:
     def __init__(self, content: bytes, start: int) -> None:
         self._content = content
         self._at = start
+
+    @property
+    def position(self) -> int:
+        return self._at
 
     def nested(self, path: Sequence[int], wanted: Wanted) -> Iterator[tuple[int, Struct]]:
         for number, kind in self._fields():

@@ -48,8 +48,8 @@ _WANTED = Wanted(
         ),
     }
 )
-_TYPES = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
-_BYTE_ARRAY: Final = _TYPES.index("BYTE_ARRAY")
+PHYSICAL_TYPES: Final = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
+_BYTE_ARRAY: Final = PHYSICAL_TYPES.index("BYTE_ARRAY")
 _WIDTHS: Final = {0: 1, 1: 4, 2: 8, 3: 12, 4: 4, 5: 8}
 """Bytes of a value, by the type."""
 
@@ -125,4 +125,6 @@ class ForeignFooter:
 
 
 def _leaf(column: pq.ColumnSchema) -> Leaf:
-    return Leaf(_TYPES.index(column.physical_type), column.length, column.max_repetition_level, column.max_definition_level)
+    return Leaf(
+        PHYSICAL_TYPES.index(column.physical_type), column.length, column.max_repetition_level, column.max_definition_level
+    )

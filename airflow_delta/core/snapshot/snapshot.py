@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_delta.core.actions import ADD_FILE, NO_ADDS, CommitInfo, DomainMetadata, Metadata, Protocol, SetTransaction
+from airflow_delta.core.data_files.indexed_columns import IndexedColumns
 from airflow_delta.core.data_files.row_ids import RowIds
 from airflow_delta.core.errors import CorruptLogError, SchemaMismatchError
 from airflow_delta.core.log.file_names import LOG_DIRECTORY
@@ -28,7 +29,10 @@ from airflow_delta.core.predicate import (
     partition_part,
 )
 from airflow_delta.core.schema import MappingMode, StructType, mapping_mode, parse_schema, without_column_mapping
+from airflow_delta.core.snapshot.bloom_filter_pruning import without_skippable
+from airflow_delta.core.snapshot.lookups import lookups_of
 from airflow_delta.core.snapshot.rows import READ_COLUMNS, read_rows, refuse_deletion_vectors
+from airflow_delta.core.storage.file_locator import FileLocator
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.table_features.feature import COLUMN_MAPPING, DELETION_VECTORS, reader_features
 from airflow_delta.core.table_features.support import check_readable
@@ -150,22 +154,44 @@ class Snapshot:
         other.__dict__.pop("schema", None)  # what the other definition made of it
         return other
 
-    def files(self, where: str | Expression | None = None, columns: Sequence[str] | None = None) -> pa.Table:
+    def files(
+        self,
+        where: str | Expression | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        keys: pa.Table | None = None,
+    ) -> pa.Table:
         """The live files that can hold rows for which ``where`` is true; it may be more, never fewer.
+
+        Statistics decide first. Of the files that they leave, some thousands at most, the Bloom filters are asked of the
+        columns that the table indexes so (``airflow_delta.bloomFilter.columns``).
 
         Args:
             where: Which rows; all when None.
             columns: Names of ``ADD_FILE`` and ``num_records`` (physical rows; null where the statistics lack them), in this
                 order; those of ``ADD_FILE`` when None. What is not requested is not read.
+            keys: The rows have one of these keys: columns named as the table's, integers as longs. Only Bloom filters are asked
+                for them.
 
         Raises:
             InvalidPredicateError: The text is not a predicate on this table.
             CorruptLogError: A log file that is needed cannot be read, or two live files share a path.
         """
         wanted = list(ADD_FILE.names if columns is None else columns)
-        if where is None:
+        predicate = TRUE if where is None else self._predicate(where)
+        indexed = IndexedColumns.from_properties(self.metadata.configuration)
+        lookups = lookups_of(predicate, keys, indexed, self.schema, self.partition_columns)
+        if lookups is None:
+            return self._files_by_statistics(predicate, wanted)
+        files = self._files_by_statistics(predicate, [*dict.fromkeys((*wanted, "path"))])
+        by_id = self.column_mapping is MappingMode.ID
+        return without_skippable(files, lookups, FileLocator.from_store(self.store), by_id=by_id).select(wanted)
+
+    def _files_by_statistics(self, predicate: Expression, wanted: list[str]) -> pa.Table:
+        """The files that partition values and statistics leave, with these columns."""
+        if predicate == TRUE:
             return self.replay.files(wanted)
-        predicate, schema, partitions = self._predicate(where), self.schema, self.partition_columns
+        schema, partitions = self.schema, self.partition_columns
         on_partitions = partition_part(predicate, partitions)
         for_predicate = ("partition_values",) if is_partition_only(predicate, partitions) else ("partition_values", "stats")
         needed = [*dict.fromkeys((*wanted, *for_predicate))]

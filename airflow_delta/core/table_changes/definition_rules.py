@@ -6,7 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from airflow_delta.core.actions import Metadata
+from airflow_delta.core.data_files.column_lists import parse_names
+from airflow_delta.core.data_files.indexed_columns import COLUMNS
 from airflow_delta.core.data_files.statistics_selection import StatisticsSelection
+from airflow_delta.core.data_files.stored_values import has_stored_form
 from airflow_delta.core.errors import InvalidTableDefinitionError
 from airflow_delta.core.schema import (
     ArrayType,
@@ -61,6 +64,7 @@ def definition_reasons(metadata: Metadata) -> Iterator[str]:
     yield from _partition_reasons(schema, metadata.partition_columns)
     yield from _rule_reasons(schema, metadata.partition_columns)
     yield from _change_feed_reasons(schema, metadata)
+    yield from _bloom_filter_reasons(schema, metadata)
 
 
 def check_definition(table: str, metadata: Metadata, before: Metadata | None = None) -> None:
@@ -169,6 +173,17 @@ def _change_feed_reasons(schema: StructType, metadata: Metadata) -> Iterator[str
         for name in _CHANGE_FEED_COLUMNS:
             if schema.find(name):
                 yield f"{name} is a column of the change data feed"
+
+
+def _bloom_filter_reasons(schema: StructType, metadata: Metadata) -> Iterator[str]:
+    for path in parse_names(metadata.configuration.get(COLUMNS, "")):
+        field = schema.find(path[0]) if len(path) == 1 else None
+        if field is None:
+            yield f"the column {path_text(path)}, which {COLUMNS} names, is not among the columns at the top"
+        elif field.name in metadata.partition_columns:
+            yield f"{field.name} is a partition column, which needs no Bloom filter"
+        elif not has_stored_form(field):
+            yield f"{field.name} cannot have a Bloom filter: only integers, texts, bytes, dates, times and decimals can"
 
 
 def _clustering_reasons(metadata: Metadata, columns: Sequence[ColumnPath]) -> Iterator[str]:

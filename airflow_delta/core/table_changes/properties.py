@@ -1,6 +1,6 @@
 """Table properties as statements give them: their names as Delta spells them, their values as Delta takes them.
 
-Keys that do not start with ``delta.`` are the user's own and stay as they are.
+Keys that do not start with ``delta.`` are the user's own and stay as they are, but for ``airflow_delta.bloomFilter.*``.
 """
 
 from __future__ import annotations
@@ -9,6 +9,15 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from airflow_delta.core.data_files.indexed_columns import (
+    COLUMNS,
+    FALSE_POSITIVES,
+    ITEMS,
+    LEAST_FALSE_POSITIVES,
+    MOST_FALSE_POSITIVES,
+    MOST_ITEMS,
+    false_positives,
+)
 from airflow_delta.core.errors import InvalidTablePropertyError, UnsupportedWriterFeatureError
 from airflow_delta.core.table_changes.column_path import parse_path
 from airflow_delta.core.table_changes.expressions import CONSTRAINT_PREFIX
@@ -17,6 +26,7 @@ from airflow_delta.core.table_features.feature import FEATURES, FEATURES_READER_
 from airflow_delta.core.transaction.table_properties import AN_INTERVAL, interval_milliseconds
 
 _PREFIX = "delta."
+_OWN_PREFIX = "airflow_delta.bloomfilter."
 _FEATURE_PREFIX = "delta.feature."
 _READER_VERSION, _WRITER_VERSION = "delta.minReaderVersion", "delta.minWriterVersion"
 _IGNORED = "delta.ignoreProtocolDefaults"
@@ -60,6 +70,12 @@ def _column_names(value: str) -> str | None:
 def _size(value: str) -> str | None:
     digits = value.strip().lower().removesuffix("b").rstrip("kmgt")
     return None if digits.isdecimal() and digits.isascii() and int(digits) else "it must be a size such as 134217728 or 128mb"
+
+
+def _rate(value: str) -> str | None:
+    if false_positives(value) is None:
+        return f"it must be a rate from {LEAST_FALSE_POSITIVES} to {MOST_FALSE_POSITIVES}, such as 0.001 or 1e-5"
+    return None
 
 
 def _any(_value: str) -> str | None:
@@ -116,7 +132,9 @@ _CHECKS: dict[str, Check] = {
     "targetFileSize": _size,
     "universalFormat.enabledFormats": _one_of(""),
 }
-_KNOWN = {f"{_PREFIX}{name}".lower(): (f"{_PREFIX}{name}", check) for name, check in _CHECKS.items()}
+_OWN_CHECKS: dict[str, Check] = {COLUMNS: _column_names, FALSE_POSITIVES: _rate, ITEMS: _number(1, MOST_ITEMS)}
+_KNOWN = {name.lower(): (name, check) for name, check in _OWN_CHECKS.items()}
+_KNOWN |= {f"{_PREFIX}{name}".lower(): (f"{_PREFIX}{name}", check) for name, check in _CHECKS.items()}
 
 INTERNAL = frozenset(
     {
@@ -215,7 +233,7 @@ def _feature(given: str, value: str, table: str) -> str:
 def _checked(given: str, value: str) -> str:
     """The property's name as Delta spells it, if it can have the value."""
     lower = given.lower()
-    if not lower.startswith(_PREFIX):
+    if not lower.startswith((_PREFIX, _OWN_PREFIX)):
         return given
     if lower.startswith(CONSTRAINT_PREFIX):
         raise InvalidTablePropertyError(name=given, value=value, detail="add constraints with ADD CONSTRAINT")

@@ -1,47 +1,48 @@
-"""The list of columns with statistics (``delta.dataSkippingStatsColumns``) when a column gets another name, or goes."""
+"""Lists of columns in properties, when a column gets another name, or goes: those with statistics, those with Bloom filters."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
+from airflow_delta.core.data_files.indexed_columns import COLUMNS
 from airflow_delta.core.table_changes.column_path import ColumnPath, folded, parse_path
 from airflow_delta.core.table_changes.properties import split_names
 from airflow_delta.core.table_changes.refusal import Refusal
 
-_PROPERTY = "delta.dataSkippingStatsColumns"
+_PROPERTIES = ("delta.dataSkippingStatsColumns", COLUMNS)
 _PLAIN = re.compile(r"\w+", re.ASCII)
 
 
 def renamed(configuration: Mapping[str, str], old: ColumnPath, new: ColumnPath) -> dict[str, str]:
     """The properties after the column ``old`` is called ``new``."""
-    paths = _paths(configuration)
-    if paths is None or not any(_is_in(path, old) for path in paths):
-        return dict(configuration)
-    return _with(configuration, ((*new, *path[len(old) :]) if _is_in(path, old) else path for path in paths))
+    return _changed(
+        configuration, old, lambda paths: ((*new, *path[len(old) :]) if _is_in(path, old) else path for path in paths)
+    )
 
 
 def dropped(configuration: Mapping[str, str], column: ColumnPath) -> dict[str, str]:
     """The properties after ``column`` is gone."""
-    paths = _paths(configuration)
-    if paths is None or not any(_is_in(path, column) for path in paths):
-        return dict(configuration)
-    return _with(configuration, (path for path in paths if not _is_in(path, column)))
+    return _changed(configuration, column, lambda paths: (path for path in paths if not _is_in(path, column)))
 
 
-def _paths(configuration: Mapping[str, str]) -> list[ColumnPath] | None:
-    try:
-        return [parse_path(name) for name in split_names(configuration[_PROPERTY])]
-    except (KeyError, Refusal):  # not set, or of another writer that takes any text
-        return None
+def _changed(
+    configuration: Mapping[str, str], column: ColumnPath, change: Callable[[list[ColumnPath]], Iterable[ColumnPath]]
+) -> dict[str, str]:
+    """The properties with these lists changed that name the column."""
+    changed = dict(configuration)
+    for name in _PROPERTIES:
+        try:
+            paths = [parse_path(text) for text in split_names(configuration[name])]
+        except (KeyError, Refusal):  # not set, or of another writer that takes any text
+            continue
+        if any(_is_in(path, column) for path in paths):
+            changed[name] = ",".join(".".join(map(_quoted, path)) for path in change(paths))
+    return changed
 
 
 def _is_in(path: ColumnPath, column: ColumnPath) -> bool:
     return folded(path)[: len(column)] == folded(column)
-
-
-def _with(configuration: Mapping[str, str], paths: Iterable[ColumnPath]) -> dict[str, str]:
-    return {**configuration, _PROPERTY: ",".join(".".join(map(_quoted, path)) for path in paths)}
 
 
 def _quoted(part: str) -> str:

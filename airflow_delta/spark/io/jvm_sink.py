@@ -12,7 +12,9 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 from pyspark.sql import types as spark_types
 
 from airflow_delta.core.data_files.compression import requested_codec
-from airflow_delta.core.schema import ArrayType, MapType, StructField, StructType
+from airflow_delta.core.data_files.indexed_columns import IndexedColumns
+from airflow_delta.core.parquet.bloom_filter import MOST_FILTER_BYTES
+from airflow_delta.core.schema import ArrayType, MapType, StructField, StructType, physical_name
 from airflow_delta.core.schema.column_mapping import PHYSICAL_NAME_KEY
 from airflow_delta.spark.io.committers import committed_directories, committer_options
 from airflow_delta.spark.io.file_sink import FileSink
@@ -27,6 +29,8 @@ _LAYOUT = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # Spark's default is INT96: no statistics, no order
     "spark.sql.parquet.writeLegacyFormat": "false",
 }
+_FILTER_SIZES = 10
+"""Sizes of Bloom filters, each half of the next, that are tried where the number of values is unknown: from 16 KiB to 8 MiB."""
 _SETTINGS = {"spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED"}  # the one that no option of a write reaches
 
 
@@ -53,6 +57,7 @@ def write_in_jvm(
     codec = requested_codec(sink.configuration)
     committer = committer_options(frame.sparkSession, staging.uri)
     options = {**_LAYOUT, **committer}
+    options |= _filters(sink)
     options |= {} if codec is None else {"compression": codec}
     options |= {} if rows_per_file is None else {"maxRecordsPerFile": str(rows_per_file)}
     writer = _as_files_hold_them(rows, sink.columns, spread).write.options(**options).partitionBy(*spread)
@@ -63,6 +68,27 @@ def write_in_jvm(
         root = f"{staging.root}/{staging.name}/{folder}/"
         found = [file for file in found if file.path.removeprefix(root).split("/")[0] in committed]
     return WrittenFiles(files=_described(frame, sink, found), observed=observed())
+
+
+def _filters(sink: FileSink) -> dict[str, str]:
+    """The options of Spark's writer for the Bloom filters that the table wants.
+
+    It writes none for what it stores in a dictionary from the first page to the last. Without a number of distinct values it
+    tries several sizes at once, and keeps the least that is large enough.
+    """
+    indexed = IndexedColumns.from_properties(sink.configuration)
+    names = [physical_name(field) for field in indexed.fields(sink.columns)]
+    if not names:
+        return {}
+    options = {"parquet.bloom.filter.max.bytes": str(MOST_FILTER_BYTES)}
+    options["parquet.bloom.filter.adaptive.enabled"] = str(indexed.items is None).lower()
+    for name in names:
+        options[f"parquet.bloom.filter.enabled#{name}"] = "true"
+        options[f"parquet.bloom.filter.fpp#{name}"] = str(indexed.false_positives)
+        options[f"parquet.bloom.filter.candidates.number#{name}"] = str(_FILTER_SIZES)
+        if indexed.items is not None:
+            options[f"parquet.bloom.filter.expected.ndv#{name}"] = str(min(indexed.items, indexed.most_items))
+    return options
 
 
 def _described(frame: DataFrame, sink: FileSink, found: Sequence[pafs.FileInfo]) -> pa.Table:

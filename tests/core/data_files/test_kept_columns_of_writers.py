@@ -102,7 +102,7 @@ def assert_footer_is_right(target, table, source):
         assert (group[5].value, group[6].value) == (end, sum(chunk[3].value[7].value for chunk in chunks))
         for name, chunk in zip(table.column_names, chunks, strict=True):
             described = chunk[3].value
-            assert not {14, 15, 10} & described.keys()
+            assert 10 not in described
             found = pages(content, chunk)
             assert found[0][0] == chunk[2].value == end
             end += described[7].value
@@ -121,6 +121,16 @@ def assert_footer_is_right(target, table, source):
                 if before[3].value[7] == described[7] and before_bounds == described[12].value:
                     continue  # with the flags that say whether bounds are exact
             _assert_statistics(metadata.row_group(ordinal).column(table.column_names.index(name)), rows[name])
+        for name, chunk in zip(table.column_names, chunks, strict=True):
+            described = chunk[3].value
+            before = former.chunks(former.row_groups[ordinal]).get(name)
+            has_filter = before is not None and 14 in before[3].value and name in FLAT
+            assert (14 in described) == (15 in described) == has_filter
+            if has_filter:
+                start, size = before[3].value[14].value, described[15].value
+                assert described[14].value == end
+                assert content[end : end + size] == source.read_bytes()[start : start + size]
+                end += size
         row += len(rows)
     assert row == len(table)
 

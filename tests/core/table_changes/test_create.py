@@ -147,6 +147,23 @@ def test_partition_columns_that_cannot_be_are_refused(table, partition_columns, 
 
 
 @pytest.mark.parametrize(
+    ("names", "reason"),
+    [
+        ("z", "not among the columns"),
+        ("st.x", "not among the columns"),
+        ("a,b", "b is a partition column"),
+        ("f", "f cannot have a Bloom filter"),
+        ("st", "st cannot have a Bloom filter"),
+    ],
+)
+def test_columns_that_cannot_have_bloom_filters_are_refused(table, names, reason):
+    schema = struct(a=LONG, b=LONG, f=PrimitiveType("double"), st=struct(x=LONG))
+    with pytest.raises(InvalidTableDefinitionError) as caught:
+        table.create(schema, partition_columns=["b"], properties={"airflow_delta.bloomFilter.columns": names})
+    assert reason in "; ".join(caught.value.reasons)
+
+
+@pytest.mark.parametrize(
     ("new", "reason"),
     [
         ({"clustering_columns": ["a"], "partition_columns": ["b"]}, "partitioned cannot be clustered"),

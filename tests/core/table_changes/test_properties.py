@@ -1,6 +1,7 @@
 import pytest
 
 from airflow_delta.core.data_files import StatisticsSelection
+from airflow_delta.core.data_files.indexed_columns import COLUMNS
 from airflow_delta.core.errors import InvalidTablePropertyError, UnsupportedWriterFeatureError
 from airflow_delta.core.table_changes import statistics_columns
 from airflow_delta.core.table_changes.properties import RequestedProperties, requested, spelled, split_names
@@ -54,6 +55,9 @@ def test_what_is_about_the_protocol_is_obeyed_and_not_stored():
         ("delta.minReaderVersion", ["1", "3"], ["0", "4"]),
         ("delta.minWriterVersion", ["7"], ["8"]),
         (NAMES, ["a", "a.b, `c,d`"], ["a..b", "a,,b", "`a"]),
+        (COLUMNS, ["a", "a, `c.d`"], ["a,,b", "`a"]),
+        ("airflow_delta.bloomFilter.fpp", ["0.01", "5e-2", "1e-5"], ["0", "1", "-0.1", "nan", "5%", ""]),
+        ("airflow_delta.bloomFilter.numItems", ["1", "1000000"], ["0", "-1", "many"]),
         ("delta.targetFileSize", ["134217728", "128mb", "1GB"], ["big", "0", "-1"]),
         ("delta.autoOptimize.autoCompact", ["auto", "true"], ["sometimes"]),
         ("delta.universalFormat.enabledFormats", [""], ["iceberg"]),
@@ -107,6 +111,9 @@ def test_columns_with_statistics_follow_their_columns():
     assert statistics_columns.renamed(configuration, ("a", "z"), ("a", "w")) == configuration
     assert statistics_columns.dropped(configuration, ("c d",)) == {NAMES: "a.b,e", "k": "v"}
     assert statistics_columns.dropped({"k": "v"}, ("a",)) == {"k": "v"}
+    both = {NAMES: "a,b", COLUMNS: "b,A"}
+    assert statistics_columns.renamed(both, ("a",), ("c",)) == {NAMES: "c,b", COLUMNS: "b,c"}
+    assert statistics_columns.dropped(both, ("b",)) == {NAMES: "a", COLUMNS: "A"}
 
 
 @pytest.mark.parametrize("text", ["x", "", "-2", "9" * 5_000, "1.5"])

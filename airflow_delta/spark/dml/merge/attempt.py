@@ -60,7 +60,7 @@ def attempt_merge(
     transaction = log.start_transaction(snapshot, enforces=ENFORCED)
     # Before anything is pruned: a concurrent insert of one of these keys must conflict.
     transaction.record_read(plan.predicate)
-    candidates = snapshot.files(plan.predicate, COUNTED_FILE)
+    candidates = snapshot.files(plan.predicate, COUNTED_FILE, keys=plan.keys)
     log_candidates(snapshot, candidates)
     pairs, are_unique = join(spark, snapshot, plan.source, plan.clauses, candidates, unmatched=plan.unmatched)
     target_after = snapshot.redefined(plan.after.metadata, plan.after.protocol) if plan.evolves_schema else snapshot

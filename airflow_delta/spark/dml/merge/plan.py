@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_delta.core.actions import Origin
@@ -68,6 +69,11 @@ class MergePlan:
     def evolves_schema(self) -> bool:
         """Whether the commit changes the target's definition."""
         return self.after.metadata != self.base.metadata
+
+    @property
+    def keys(self) -> pa.Table | None:
+        """The keys of which a file that matters holds one; None where they are not at hand, or where other rows matter, too."""
+        return None if self.clauses.not_matched_by_source else self.source.keys
 
     def after_conflict(self, conflict: WriteConflict, newest: Snapshot) -> MergePlan | None:
         """The plan, if it holds for this version too. Raises the conflict where the statement cannot be repeated."""
