@@ -83,7 +83,7 @@ def main() -> int:
     parser.add_argument("--cores", type=int, default=2)
     options = vars(parser.parse_args())
     with tempfile.TemporaryDirectory(prefix="benchmark-merge-") as directory:
-        spark = _session(options.pop("cores"), directory)
+        spark = open_session(options.pop("cores"), directory)
         try:
             return run(spark, Path(directory), Size(**options))
         finally:
@@ -95,7 +95,7 @@ def run(spark: SparkSession, directory: Path, size: Size, *, warm_up_rounds: int
     base, source, copy, plain = (directory / name for name in ("base", "source", "copy", "plain"))
     _make_inputs(spark, base, source, size)
     # One task for each file, so that plain Spark writes as many files as it reads (and has no large task at the end).
-    spark.conf.set("spark.sql.files.maxPartitionBytes", max(Path(file).stat().st_size for file in _data_files(base)))
+    spark.conf.set("spark.sql.files.maxPartitionBytes", max(Path(file).stat().st_size for file in data_files(base)))
     statement = MergeStatement(table=str(copy), source=FileSource(str(source), format="parquet"), on="target.key = source.key")
     ours: list[Meter] = []
     theirs: list[Meter] = []
@@ -108,20 +108,20 @@ def run(spark: SparkSession, directory: Path, size: Size, *, warm_up_rounds: int
                 if is_ours:
                     metrics = merge(spark, DeltaLog.for_table(str(copy)), statement).metrics
                 else:
-                    spark.read.parquet(*_data_files(base)).write.mode("overwrite").parquet(str(plain))
+                    spark.read.parquet(*data_files(base)).write.mode("overwrite").parquet(str(plain))
             if number >= warm_up_rounds:
                 (ours if is_ours else theirs).append(meter)
     print(f"{size}; local[{spark.sparkContext.defaultParallelism}], Spark {spark.version}, {CONFS}")
     print(f"metrics of the last merge: {metrics}")
-    ratio = _report("merge", ours) / _report("plain read and write", theirs)
+    ratio = report("merge", ours) / report("plain read and write", theirs)
     print(f"ratio of the medians: {ratio:.2f}")
-    print(f"files written by plain Spark: {len(_data_files(plain))}")
+    print(f"files written by plain Spark: {len(data_files(plain))}")
     differing = differing_rows(copy, base, source)
     print(f"rows that differ from what duckdb computes: {differing}")
     return 1 if differing else 0
 
 
-def _report(name: str, meters: list[Meter]) -> float:
+def report(name: str, meters: list[Meter]) -> float:
     """Print one side's figures and return its median in seconds."""
     seconds = statistics.median(meter.seconds for meter in meters)
     cpu = statistics.median(meter.cpu for meter in meters)
@@ -131,7 +131,8 @@ def _report(name: str, meters: list[Meter]) -> float:
     return seconds
 
 
-def _session(cores: int, directory: str) -> SparkSession:
+def open_session(cores: int, directory: str) -> SparkSession:
+    """A session of this process, with ``CONFS``."""
     root = str(Path(__file__).resolve().parents[1])
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
@@ -152,7 +153,8 @@ def _make_inputs(spark: SparkSession, base: Path, source: Path, size: Size) -> N
     spark.sql(f"SELECT {COLUMNS.format(key=key, seed=1)} FROM ({picked})").write.parquet(str(source))
 
 
-def _data_files(table: Path) -> list[str]:
+def data_files(table: Path) -> list[str]:
+    """The data files below a folder."""
     return sorted(str(file) for file in table.rglob("*.parquet") if "_delta_log" not in file.parts)
 
 
@@ -163,7 +165,7 @@ def differing_rows(table: Path, base: Path, source: Path) -> int:
     merged = DeltaTable(table).to_pyarrow_dataset()
     connection.register("merged", merged)
     connection.execute(f"CREATE VIEW source AS SELECT * FROM '{source}/*.parquet'")
-    connection.execute(f"CREATE VIEW base AS SELECT * FROM read_parquet({_data_files(base)})")
+    connection.execute(f"CREATE VIEW base AS SELECT * FROM read_parquet({data_files(base)})")
     expected = "SELECT * FROM base ANTI JOIN source USING (key) UNION ALL SELECT * FROM source"
     count = "SELECT count(*) FROM (({a}) EXCEPT ALL ({b}))"
     both = ("SELECT * FROM merged", expected)
