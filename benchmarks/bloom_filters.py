@@ -16,7 +16,6 @@ import statistics
 import sys
 import tempfile
 import time
-import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,9 +109,13 @@ def _report_price(spark: SparkSession, indexed: Path, plain: Path, size: Size, w
 
 def _report_lookups(spark: SparkSession, table: Path, size: Size) -> None:
     snapshot = DeltaLog.for_table(str(table)).snapshot()
-    absent = [str(uuid.uuid4()) for _ in range(LOOKUPS)]
     step = size.rows // LOOKUPS
-    present = [row.key for row in spark.sql(f"SELECT {KEYS['uuid']} AS key FROM range(0, {step * LOOKUPS}, {step})").collect()]
+
+    def keys_from(start: int) -> list[str]:
+        ids = f"range({start}, {start + step * LOOKUPS}, {step})"
+        return [row.key for row in spark.sql(f"SELECT {KEYS['uuid']} AS key FROM {ids}").collect()]
+
+    absent, present = keys_from(2 * size.rows), keys_from(0)
     for name, keys in (("absent", absent), ("present", present)):
         started = time.monotonic()
         left = [len(snapshot.files(f"key = '{key}'", ["path"])) for key in keys[:20]]

@@ -13,7 +13,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_delta.core.parquet.compact_protocol import I32, STRUCT, Struct, read_struct_until
+from airflow_delta.core.parquet.compact_protocol import I32, STRUCT, Field, read_struct_until, struct_bytes
 
 MOST_FILTER_BYTES: Final = 8 << 20
 """A larger filter is not read, and none is written: one of this size tells two million values apart."""
@@ -22,7 +22,6 @@ MOST_HEADER_BYTES: Final = 64
 """The headers of all known writers take less than half of it."""
 
 _NUM_BYTES, _ALGORITHM, _HASH, _COMPRESSION = 1, 2, 3, 4
-_SPLIT_BLOCK = _XX_HASH = _UNCOMPRESSED = 1
 _BLOCK_BYTES, _WORD_BYTES = 32, 8
 _MAGIC_BYTES = 4
 _WORDS = _BLOCK_BYTES // _WORD_BYTES
@@ -99,12 +98,11 @@ def filter_size(content: bytes) -> tuple[int, int]:
         ValueError: The header is none that is known here, or says too much.
     """
     header, end = read_struct_until(content[:MOST_HEADER_BYTES])
-    if not all(
-        number in header and header[number].kind == STRUCT and header[number].value.keys() == {choice}
-        for number, choice in ((_ALGORITHM, _SPLIT_BLOCK), (_HASH, _XX_HASH), (_COMPRESSION, _UNCOMPRESSED))
-    ):
+    if _NUM_BYTES not in header or header[_NUM_BYTES].kind != I32:
+        raise ValueError("a Bloom filter without size")
+    size = header[_NUM_BYTES].value
+    if content[:end] != _header(size):
         raise ValueError("a Bloom filter of an unknown kind")
-    size = _int(header, _NUM_BYTES)
     if not 0 < size <= MOST_FILTER_BYTES or size % _BLOCK_BYTES:
         raise ValueError(f"a Bloom filter of {size} bytes")
     return size, end
@@ -134,10 +132,10 @@ def read_filter(read_at: Callable[[int, int], bytes], start: int, length: int | 
     return content
 
 
-def _int(header: Struct, number: int) -> int:
-    if number not in header or header[number].kind != I32:
-        raise ValueError("a Bloom filter without size")
-    return int(header[number].value)
+def _header(size: int) -> bytes:
+    """The only header that is known: split blocks, XXH64, not compressed. Any other might put the bits elsewhere."""
+    first = Field(STRUCT, {1: Field(STRUCT, {})})
+    return struct_bytes({_NUM_BYTES: Field(I32, size), _ALGORITHM: first, _HASH: first, _COMPRESSION: first})
 
 
 def _bit_of_lane(keys: pa.UInt32Array, salt: int) -> pa.UInt64Array:

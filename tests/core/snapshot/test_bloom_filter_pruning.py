@@ -34,7 +34,7 @@ def filters(names, ndv=10):
 # -- never a row lost
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     sample=samples(),
     predicate=predicates,
@@ -288,7 +288,7 @@ def test_a_missing_file_and_one_that_is_no_parquet_stay(tmp_path):
     assert table.count("k = 'b'") == 4
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(position=st.integers(0, 400), byte=st.integers(0, 255))
 def test_a_wrong_byte_in_the_end_of_a_file_is_never_an_error(tmp_path_factory, position, byte):
     table = Table(tmp_path_factory.mktemp("files"))
