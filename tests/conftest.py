@@ -43,7 +43,7 @@ os.environ |= {
 # The floor of a test is what must be installed to run it, and follows from where it lies: what stands in no list needs Airflow.
 FLOORS = {
     "core": ("core", "cli", "watch"),
-    "spark": ("spark", "jobs", "shipping", "benchmarks", "attacks/test_spark_statements.py"),
+    "spark": ("spark", "catalogs", "jobs", "shipping", "benchmarks", "attacks/test_spark_statements.py"),
 }
 
 

@@ -5,7 +5,6 @@
     DeltaError
     ├── InvalidSpecError     the spec is invalid
     ├── SparkAnalysisError   Spark refused the statement's SQL
-    ├── AccessDeniedError    the storage refused the job
     ├── MissingPackageError  the cluster's Python lacks a package
     ├── PythonMismatchError  driver and executors have different versions of Python
     ├── ServerUnreachableError  no server of Spark Connect answers  (retryable)
@@ -51,17 +50,6 @@ class SparkAnalysisError(DeltaError):
     table: str
     operation: str
     condition: str
-    detail: str
-
-
-@dataclass(kw_only=True, eq=False)
-class AccessDeniedError(DeltaError):
-    """The storage refused the job."""
-
-    code = "DELTA_ACCESS_DENIED"
-    message = "the storage denied access to the job of {table}: {detail}"
-    remedy = "grant access to the path to the identity that Spark's driver and executors run as"
-    table: str
     detail: str
 
 

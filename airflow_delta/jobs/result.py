@@ -9,12 +9,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import airflow_delta.catalogs.errors
 import airflow_delta.spark.errors  # noqa: F401 - makes its errors known, so that they come back as themselves
 from airflow_delta.core.clock import Clock, system_clock
-from airflow_delta.core.errors import CommitConflictError, DeltaError, InvalidStatementError, StorageAccessError
+from airflow_delta.core.errors import (
+    AccessDeniedError,
+    CommitConflictError,
+    DeltaError,
+    InvalidStatementError,
+    StorageAccessError,
+)
 from airflow_delta.core.foreign_values import json_value, natural_number, printable
 from airflow_delta.core.statements import OperationResult
-from airflow_delta.jobs.errors import AccessDeniedError, InvalidSpecError, JobFailedError
+from airflow_delta.jobs.errors import InvalidSpecError, JobFailedError
 
 if TYPE_CHECKING:
     from airflow_delta.core.storage.log_store import LogStore

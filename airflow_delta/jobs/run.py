@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from airflow_delta.core.actions import Origin
 from airflow_delta.core.committed import committed_result, staged_result, version_before
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.errors import DeltaError
+from airflow_delta.core.errors import AccessDeniedError, DeltaError
 from airflow_delta.core.least_versions import check_pyarrow
 from airflow_delta.core.operations.staged_folder import staged_id
 from airflow_delta.core.statements import OperationResult, OptimizeStatement, PythonSource, Statement, TableStatement
@@ -24,7 +24,6 @@ from airflow_delta.core.storage.storage_failures import storage_failure
 from airflow_delta.jobs.core_statements import commits_of, execute_in_core
 from airflow_delta.jobs.errors import (
     OTHER_PYTHON,
-    AccessDeniedError,
     JobFailedError,
     MissingPackageError,
     PythonMismatchError,

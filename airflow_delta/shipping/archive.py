@@ -11,7 +11,7 @@ from pathlib import Path
 
 from airflow_delta.core.vendored import VENDOR_FOLDER, VENDORED_PACKAGES
 
-SHIPPED_PACKAGES = ("core", "spark", "jobs")
+SHIPPED_PACKAGES = ("core", "catalogs", "spark", "jobs")
 """What a Spark driver and its workers need of ``airflow_delta``."""
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_delta.core.errors import (
+from airflow_delta.core.errors import AccessDeniedError, (
     ConcurrentAppendError,
     DeltaError,
     ExpectationFailedError,
@@ -16,7 +16,6 @@ from airflow_delta.core.errors import (
 )
 from airflow_delta.core.statements import OperationResult
 from airflow_delta.jobs.errors import (
-    AccessDeniedError,
     InvalidSpecError,
     JobFailedError,
     ResultMissingError,

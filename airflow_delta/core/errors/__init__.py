@@ -28,6 +28,7 @@
     ├── StorageAccessError             a storage that refused: no bucket, no permission
     │   ├── CredentialsExpiredError    credentials that were valid once              (retryable)
     │   └── StorageFullError           no space is left, nothing was written
+    ├── AccessDeniedError              a storage that refused a job
     ├── PathOutsideTableError          a file outside of the table that names it
     ├── StorageUnavailableError        a storage that does not answer                (retryable)
     ├── InvalidStatementError          an invalid statement
@@ -137,6 +138,7 @@ from airflow_delta.core.errors.statement import (
     SchemaMismatchError,
 )
 from airflow_delta.core.errors.storage import (
+    AccessDeniedError,
     CredentialsExpiredError,
     PathOutsideTableError,
     StorageAccessError,
@@ -181,6 +183,7 @@ from airflow_delta.core.errors.unsupported import (
 )
 
 __all__ = [
+    "AccessDeniedError",
     "AmbiguousColumnError",
     "AppendOnlyTableError",
     "ChangeDataNotRecordedError",

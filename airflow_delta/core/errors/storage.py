@@ -46,6 +46,17 @@ class StorageFullError(StorageAccessError):
 
 
 @dataclass(kw_only=True, eq=False)
+class AccessDeniedError(DeltaError):
+    """The storage refused the job."""
+
+    code = "DELTA_ACCESS_DENIED"
+    message = "the storage denied access to the job of {table}: {detail}"
+    remedy = "grant access to the path to the identity that Spark's driver and executors run as"
+    table: str
+    detail: str
+
+
+@dataclass(kw_only=True, eq=False)
 class PathOutsideTableError(DeltaError):
     """A table names a file outside of its root: the rights of this job would read another user's.
 

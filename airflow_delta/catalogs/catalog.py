@@ -1,0 +1,74 @@
+"""The port: what is asked of a catalog."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from airflow_delta.catalogs.entry import DELTA, CatalogEntry, TableDescription, same_location
+from airflow_delta.catalogs.errors import NotADeltaTableError, TableNameNotFoundError, TableNameTakenError
+from airflow_delta.catalogs.table_name import TableName
+
+
+class Catalog(Protocol):
+    """A place where tables have names. Every method raises the errors of ``catalogs.errors``, and no other."""
+
+    @property
+    def label(self) -> str:
+        """What errors and results call it, such as ``glue``; never with credentials."""
+
+    def find(self, name: TableName) -> CatalogEntry | None:
+        """What the catalog has under the name; None for nothing."""
+
+    def default_location(self, name: TableName) -> str | None:
+        """Where a new table of the name goes, by the schema's own location; None where the catalog does not say."""
+
+    def create(self, name: TableName, table: TableDescription) -> None:
+        """Make an entry; the name must be free. Raises ``TableNameTakenError`` where another writer was faster."""
+
+    def update(self, entry: CatalogEntry, table: TableDescription) -> None:
+        """Make the entry say what the table is, whatever it said; what others have written beside is kept."""
+
+    def drop(self, name: TableName) -> bool:
+        """Remove the name, never a file; whether it was there."""
+
+
+def resolve(catalog: Catalog, name: TableName) -> CatalogEntry:
+    """The Delta table of the name.
+
+    Raises:
+        TableNameNotFoundError: There is none.
+        NotADeltaTableError: The name is that of a view, or of a table of another format.
+    """
+    entry = catalog.find(name)
+    if entry is None:
+        raise TableNameNotFoundError(catalog=catalog.label, name=str(name), detail="the name is not there")
+    if entry.provider != DELTA:
+        raise NotADeltaTableError(catalog=catalog.label, name=str(name), provider=entry.provider)
+    return entry
+
+
+def publish(catalog: Catalog, name: TableName, table: TableDescription, *, relocate: bool = False) -> CatalogEntry:
+    """Make the catalog say what the table is, and return what it says then. To publish again changes nothing.
+
+    An entry of a later version of the same table stays: tasks end in another order than they committed.
+
+    Args:
+        catalog: Where.
+        name: Under which name.
+        table: The table as it was committed.
+        relocate: Whether a name of a Delta table elsewhere, or of an older table of this place, becomes this one's.
+
+    Raises:
+        TableNameTakenError: The name is another table's.
+    """
+    entry = catalog.find(name)
+    if entry is None:
+        catalog.create(name, table)
+        return resolve(catalog, name)
+    is_delta, is_here = entry.provider == DELTA, same_location(entry.location, table.location)
+    if not is_delta or not (is_here or relocate):
+        raise TableNameTakenError(catalog=catalog.label, name=str(name), table=table.location, location=entry.location)
+    if is_here and entry.table_id == table.table_id and entry.version is not None and entry.version > table.version:
+        return entry
+    catalog.update(entry, table)
+    return resolve(catalog, name)

@@ -1,0 +1,142 @@
+"""What a catalog holds of a table, what it should hold, and how they differ."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from airflow_delta.catalogs.errors import InvalidTableNameError
+from airflow_delta.catalogs.table_name import TableName
+from airflow_delta.core.errors import DeltaError
+from airflow_delta.core.schema import StructType, parse_schema, without_column_mapping
+from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.storage.table_uri import is_relative, local_path, scheme_of
+from airflow_delta.core.table_features.feature import reader_features, writer_features
+
+DELTA = "delta"
+_LONGEST_LOCATION = 4_096
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_RESERVED = re.compile(
+    r"(spark\.sql|airflow_delta)\..*|delta\.(lastUpdateVersion|lastCommitTimestamp|minReaderVersion|minWriterVersion|feature\..*)"
+    r"|comment|path|owner|table_type|classification|transient_lastDdlTime|EXTERNAL"
+)
+"""Properties that mean something to a catalog: as a table's own they stay in its log."""
+
+Difference = Literal["missing", "location", "table", "schema", "partitioning", "properties", "comment"]
+"""In what an entry differs from its table; ``table`` is another table's id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableDescription:
+    """A table as it is to be published.
+
+    Attributes:
+        location: URI of its root.
+        table_id: Delta's id of the table.
+        schema: Its columns, without ids and physical names, which are the log's affair.
+        version: The version that this describes; a catalog that has a later one of the same table keeps it.
+        timestamp: When it was committed, in milliseconds since the epoch.
+        properties: The table's, less those that would mean something else in a catalog.
+    """
+
+    location: str
+    table_id: str
+    schema: StructType
+    version: int
+    timestamp: int = 0
+    partition_columns: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    comment: str | None = None
+    min_reader_version: int = 1
+    min_writer_version: int = 2
+    reader_features: tuple[str, ...] = ()
+    writer_features: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> TableDescription:
+        """The description of one version."""
+        metadata, protocol = snapshot.metadata, snapshot.protocol
+        return cls(
+            location=snapshot.table_uri,
+            table_id=metadata.id,
+            schema=without_column_mapping(snapshot.schema),
+            version=snapshot.version,
+            timestamp=snapshot.timestamp,
+            partition_columns=metadata.partition_columns,
+            properties={key: value for key, value in metadata.configuration.items() if not _RESERVED.fullmatch(key)},
+            comment=metadata.description,
+            min_reader_version=protocol.min_reader_version,
+            min_writer_version=protocol.min_writer_version,
+            reader_features=tuple(sorted(reader_features(protocol))) if protocol.reader_features is not None else (),
+            writer_features=tuple(sorted(writer_features(protocol))) if protocol.writer_features is not None else (),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogEntry:
+    """A table as a catalog has it.
+
+    Attributes:
+        location: URI of its root; empty for what has none, such as a view.
+        provider: ``delta`` for a Delta table.
+        table_id: Delta's id of the table that was published; None where the publisher did not write it.
+        schema: None where the catalog does not hold it: other engines leave that to the log.
+        version: The version that was published; None where it is not known.
+
+    Raises:
+        InvalidTableNameError: The location is not one.
+    """
+
+    name: TableName
+    location: str
+    provider: str
+    table_id: str | None = None
+    schema: StructType | None = None
+    version: int | None = None
+    partition_columns: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    comment: str | None = None
+
+    def __post_init__(self) -> None:
+        is_bad = len(self.location) > _LONGEST_LOCATION or _CONTROL.search(self.location)
+        if self.provider == DELTA and (is_bad or not self.location or is_relative(self.location)):
+            detail = f"the catalog says it lies at {self.location[:100]!r}, which is no absolute URI"
+            raise InvalidTableNameError(name=str(self.name), detail=detail)
+
+
+def differences(entry: CatalogEntry | None, table: TableDescription) -> tuple[Difference, ...]:
+    """In what an entry differs from its table; what the catalog does not hold is no difference."""
+    if entry is None:
+        return ("missing",)
+    found: dict[Difference, bool] = {
+        "location": not same_location(entry.location, table.location),
+        "table": entry.table_id not in {None, table.table_id},
+        "schema": entry.schema is not None and entry.schema != table.schema,
+        "partitioning": entry.schema is not None and entry.partition_columns != table.partition_columns,
+        "properties": entry.table_id is not None and dict(entry.properties) != dict(table.properties),
+        "comment": entry.table_id is not None and (entry.comment or None) != (table.comment or None),
+    }
+    return tuple(name for name, differs in found.items() if differs)
+
+
+def same_location(one: str, other: str) -> bool:
+    """Whether two URIs are of one place: spellings of S3, and of local paths, are alike."""
+    return _plain_location(one) == _plain_location(other)
+
+
+def _plain_location(uri: str) -> str:
+    scheme = scheme_of(uri)
+    if scheme == "file":
+        return str(local_path(uri))
+    spelled = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "abfss"}.get(scheme, scheme)
+    return f"{spelled}:{uri.partition(':')[2].rstrip('/')}"
+
+
+def schema_or_none(text: str | None) -> StructType | None:
+    """The schema that a catalog holds as text; None where it cannot be read, as any engine may have written it."""
+    try:
+        return without_column_mapping(parse_schema(text)) if text else None
+    except (DeltaError, ValueError, RecursionError):
+        return None

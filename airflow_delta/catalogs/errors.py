@@ -1,0 +1,126 @@
+"""Errors of catalogs.
+
+::
+
+    DeltaError
+    ├── InvalidTableNameError        a text that is neither a path nor a name
+    ├── InvalidCatalogError          settings of a catalog that are wrong
+    ├── TableNameNotFoundError       the catalog has no such table, or no such schema
+    ├── NotADeltaTableError          the name is another kind of table's
+    ├── TableNameTakenError          the name is another Delta table's
+    ├── CatalogAccessDeniedError     the catalog refused (an AccessDeniedError)
+    ├── CatalogRequestError          the catalog did not take a request
+    └── CatalogUnavailableError      the catalog does not answer                  (retryable)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from airflow_delta.core.errors import AccessDeniedError, DeltaError
+
+
+@dataclass(kw_only=True, eq=False)
+class InvalidTableNameError(DeltaError):
+    """A text that should name a table of a catalog, and cannot."""
+
+    code = "DELTA_INVALID_TABLE_NAME"
+    message = "expected a table as schema.table or catalog.schema.table, found {name!r}: {detail}"
+    remedy = "write parts with other characters than letters, digits and _ in backticks; a path has a slash or a scheme"
+    name: str
+    detail: str
+
+
+@dataclass(kw_only=True, eq=False)
+class InvalidCatalogError(DeltaError):
+    """The settings of a catalog are wrong, or a package that it needs is missing."""
+
+    code = "DELTA_INVALID_CATALOG"
+    message = "invalid settings of the catalog: {detail}"
+    remedy = "correct catalog in the extra of the delta connection, or --catalog, as docs/catalogs.md shows"
+    detail: str
+
+
+@dataclass(kw_only=True, eq=False)
+class TableNameNotFoundError(DeltaError):
+    """The catalog has no table of the name."""
+
+    code = "DELTA_TABLE_NAME_NOT_FOUND"
+    message = "the catalog {catalog} has no table {name}: {detail}"
+    remedy = "check the name; create the table with DeltaCreateOperator or a write, or name it by its path"
+    catalog: str
+    name: str
+    detail: str
+
+
+@dataclass(kw_only=True, eq=False)
+class NotADeltaTableError(DeltaError):
+    """The catalog knows the name, but not as a Delta table."""
+
+    code = "DELTA_NOT_A_DELTA_TABLE"
+    message = "{name} of the catalog {catalog} is not a Delta table: its provider is {provider!r}"
+    remedy = "name a Delta table; tables of other formats are read by Spark, such as with FileSource"
+    catalog: str
+    name: str
+    provider: str
+
+
+@dataclass(kw_only=True, eq=False)
+class TableNameTakenError(DeltaError):
+    """The name cannot be published: it is another table's. Nothing was changed in the catalog.
+
+    Attributes:
+        location: Of the table that has the name.
+    """
+
+    code = "DELTA_TABLE_NAME_TAKEN"
+    message = "{table} cannot be published as {name}: in the catalog {catalog} the name is of another table, at {location}"
+    remedy = "drop the name from the catalog (DeltaDropOperator), or publish under another one"
+    catalog: str
+    name: str
+    table: str
+    location: str
+
+
+@dataclass(kw_only=True, eq=False)
+class CatalogAccessDeniedError(AccessDeniedError):
+    """The catalog refused a request.
+
+    Attributes:
+        table: The name.
+        principal: Who was refused, as the catalog says it; "unknown" where it does not.
+        privilege: What was missing.
+        detail: What the catalog said.
+    """
+
+    code = "DELTA_CATALOG_ACCESS_DENIED"
+    message = "the catalog {catalog} denied {principal} the privilege {privilege} on {table}: {detail}"
+    remedy = "grant {privilege} on {table} to {principal}, or use a connection whose identity has it"
+    catalog: str
+    principal: str
+    privilege: str
+
+
+@dataclass(kw_only=True, eq=False)
+class CatalogRequestError(DeltaError):
+    """The catalog answered that it does not take the request."""
+
+    code = "DELTA_CATALOG_REQUEST"
+    message = "the catalog {catalog} did not take the request for {name}: {detail}"
+    remedy = "see what the catalog says; the table itself is as it was committed"
+    catalog: str
+    name: str
+    detail: str
+
+
+@dataclass(kw_only=True, eq=False)
+class CatalogUnavailableError(DeltaError):
+    """The catalog did not answer, or was too busy."""
+
+    code = "DELTA_CATALOG_UNAVAILABLE"
+    retryable = True
+    message = "the catalog {catalog} did not serve the request for {name}: {detail}"
+    remedy = "run it again later; check that the catalog runs, and that this machine reaches it"
+    catalog: str
+    name: str
+    detail: str

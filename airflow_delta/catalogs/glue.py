@@ -1,0 +1,186 @@
+"""The AWS Glue Data Catalog, by boto3."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from airflow_delta.catalogs.entry import CatalogEntry, TableDescription
+from airflow_delta.catalogs.errors import (
+    CatalogAccessDeniedError,
+    CatalogRequestError,
+    CatalogUnavailableError,
+    InvalidCatalogError,
+    TableNameNotFoundError,
+    TableNameTakenError,
+)
+from airflow_delta.catalogs.spark_form import PATH, entry_of, parameters_of
+from airflow_delta.catalogs.table_name import TableName
+
+# What Athena's own Delta tables say; no engine reads a Delta table by them.
+_SERDE = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"
+_INPUT = "org.apache.hadoop.hive.ql.io.SymlinkTextInputFormat"
+_OUTPUT = "org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat"
+
+_DENIED = re.compile(r"User: (?P<principal>\S+) is not authorized to perform: (?P<privilege>[\w:]+)")
+_LAKE_FORMATION = re.compile(r"Required (?P<privilege>[\w ]+?) on")
+_DENIALS = {"AccessDeniedException", "UnrecognizedClientException", "InvalidSignatureException", "ExpiredTokenException"}
+_PASSING = {"ThrottlingException", "InternalServiceException", "OperationTimeoutException", "ConcurrentModificationException"}
+_TABLE_INPUT = {
+    "Name", "Description", "Owner", "LastAccessTime", "LastAnalyzedTime", "Retention", "StorageDescriptor", "PartitionKeys",
+    "ViewOriginalText", "ViewExpandedText", "TableType", "Parameters", "TargetTable",
+}  # fmt: skip
+_LONGEST_COMMENT, _LONGEST_DESCRIPTION, _LONGEST_NAME, _LONGEST_TYPE = 255, 2_048, 255, 131_072
+_NO_TYPES = re.compile(r"void|variant|geo|interval|\{")
+_Answer = TypeVar("_Answer")
+
+
+class GlueCatalog:
+    """Glue as a catalog. Credentials are boto3's own: an argument, else the identity of the machine.
+
+    Args:
+        region: Of the catalog; None for the one of the environment.
+        catalog_id: The account whose catalog it is; None for that of the credentials.
+        endpoint_url: Another endpoint of Glue.
+        credentials: ``aws_access_key_id``, ``aws_secret_access_key``, ``aws_session_token``; they are kept in the client alone.
+    """
+
+    label = "glue"
+
+    def __init__(
+        self,
+        *,
+        region: str | None = None,
+        catalog_id: str | None = None,
+        endpoint_url: str | None = None,
+        credentials: Mapping[str, str] | None = None,
+    ) -> None:
+        self._scope = {"CatalogId": catalog_id} if catalog_id else {}
+        config = Config(connect_timeout=10, read_timeout=60, retries={"mode": "standard", "max_attempts": 5})
+        try:
+            self._client = boto3.Session(**(credentials or {}), region_name=region).client(
+                "glue", endpoint_url=endpoint_url, config=config
+            )
+        except (BotoCoreError, ValueError) as error:
+            raise InvalidCatalogError(detail=f"{error}; Glue needs a region, such as eu-west-1") from None
+
+    def find(self, name: TableName) -> CatalogEntry | None:
+        """What Glue has under the name."""
+        table = self._table(name)
+        if table is None:
+            return None
+        storage = table.get("StorageDescriptor") or {}
+        location = (storage.get("SerdeInfo") or {}).get("Parameters", {}).get(PATH) or storage.get("Location") or ""
+        return entry_of(name, location, table.get("Parameters") or {}, comment=table.get("Description"))
+
+    def default_location(self, name: TableName) -> str | None:
+        """Below the database's location."""
+        found = self._request(name, "glue:GetDatabase", lambda: self._client.get_database(**self._scope, Name=name.schema))
+        if found is None:
+            raise TableNameNotFoundError(catalog=self.label, name=str(name), detail=f"there is no database {name.schema}")
+        root = found["Database"].get("LocationUri")
+        return f"{root.rstrip('/')}/{name.table}" if root else None
+
+    def create(self, name: TableName, table: TableDescription) -> None:
+        """Make the table in Glue."""
+        given = {"Name": name.table.lower(), "TableType": "EXTERNAL_TABLE", **_described(table, {})}
+        try:
+            done = self._request(
+                name,
+                "glue:CreateTable",
+                lambda: self._client.create_table(**self._scope, DatabaseName=name.schema, TableInput=given),
+            )
+        except self._client.exceptions.AlreadyExistsException:
+            taken = self.find(name)
+            raise TableNameTakenError(
+                catalog=self.label, name=str(name), table=table.location, location=taken.location if taken else "unknown"
+            ) from None
+        if done is None:
+            raise TableNameNotFoundError(catalog=self.label, name=str(name), detail=f"there is no database {name.schema}")
+
+    def update(self, entry: CatalogEntry, table: TableDescription) -> None:
+        """Make Glue's table say what the table is; its earlier version is not archived, as Glue keeps few of them."""
+        name, found = entry.name, self._table(entry.name)
+        given = {key: value for key, value in (found or {}).items() if key in _TABLE_INPUT}
+        given |= _described(table, given.get("Parameters") or {})
+        done = found and self._request(
+            name,
+            "glue:UpdateTable",
+            lambda: self._client.update_table(
+                **self._scope,
+                DatabaseName=name.schema,
+                TableInput=given,
+                SkipArchive=True,
+                **({"VersionId": found["VersionId"]} if found.get("VersionId") else {}),
+            ),
+        )
+        if done is None:
+            raise TableNameNotFoundError(catalog=self.label, name=str(name), detail="it was dropped meanwhile")
+
+    def drop(self, name: TableName) -> bool:
+        """Remove the table from Glue; its files stay."""
+        done = self._request(
+            name,
+            "glue:DeleteTable",
+            lambda: self._client.delete_table(**self._scope, DatabaseName=name.schema, Name=name.table),
+        )
+        return done is not None
+
+    def _table(self, name: TableName) -> Mapping[str, Any] | None:
+        found = self._request(
+            name, "glue:GetTable", lambda: self._client.get_table(**self._scope, DatabaseName=name.schema, Name=name.table)
+        )
+        return None if found is None else found["Table"]
+
+    def _request(self, name: TableName, privilege: str, send: Callable[[], _Answer]) -> _Answer | None:
+        """The answer; None for what is not there. ``AlreadyExistsException`` is the caller's."""
+        try:
+            return send()
+        except self._client.exceptions.EntityNotFoundException:
+            return None
+        except self._client.exceptions.AlreadyExistsException:
+            raise
+        except ClientError as error:
+            code, detail = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")[:1_000]
+            if code in _DENIALS:
+                said, lake = _DENIED.search(detail), _LAKE_FORMATION.search(detail)
+                raise CatalogAccessDeniedError(
+                    catalog=self.label,
+                    table=str(name),
+                    principal=said["principal"] if said else "the AWS identity of this process",
+                    privilege=said["privilege"] if said else lake["privilege"] if lake else privilege,
+                    detail=detail or code,
+                ) from None
+            kind = CatalogUnavailableError if code in _PASSING else CatalogRequestError
+            raise kind(catalog=self.label, name=str(name), detail=f"{code}: {detail}") from None
+        except BotoCoreError as error:
+            raise CatalogUnavailableError(catalog=self.label, name=str(name), detail=str(error)[:1_000]) from None
+
+
+def _described(table: TableDescription, existing: Mapping[str, str]) -> dict[str, Any]:
+    """What the table is, in Glue's words: Athena, Lake Formation and the console show columns with comments."""
+    columns = [
+        {"Name": member.name, "Type": str(member.type), "Comment": str(member.metadata.get("comment") or "")[:_LONGEST_COMMENT]}
+        for member in table.schema.fields
+    ]
+    fits = all(
+        len(column["Name"]) <= _LONGEST_NAME and len(column["Type"]) <= _LONGEST_TYPE and not _NO_TYPES.search(column["Type"])
+        for column in columns
+    )
+    return {
+        "Description": (table.comment or "")[:_LONGEST_DESCRIPTION],
+        "Parameters": {**parameters_of(table, existing), "table_type": "DELTA"},
+        "PartitionKeys": [],  # or engines would ask Glue for partitions, which the log has
+        "StorageDescriptor": {
+            "Columns": columns if fits else [{"Name": "col", "Type": "array<string>"}],
+            "Location": table.location,
+            "InputFormat": _INPUT,
+            "OutputFormat": _OUTPUT,
+            "SerdeInfo": {"SerializationLibrary": _SERDE, "Parameters": {PATH: table.location, "serialization.format": "1"}},
+        },
+    }

@@ -1,0 +1,183 @@
+"""A Hive metastore, by Thrift.
+
+``pymetastore`` holds the Thrift calls of Hive's own definition and is pure Python; its methods that make values of their
+own are not used, as they know no table without a serde's parameters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from pymetastore.hive_metastore import ThriftHiveMetastore, ttypes
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+from thrift.Thrift import TApplicationException, TException
+from thrift.transport import TTransport
+from thrift.transport.TSocket import TSocket
+
+from airflow_delta.catalogs.entry import CatalogEntry, TableDescription
+from airflow_delta.catalogs.errors import (
+    CatalogAccessDeniedError,
+    CatalogRequestError,
+    CatalogUnavailableError,
+    InvalidCatalogError,
+    TableNameNotFoundError,
+    TableNameTakenError,
+)
+from airflow_delta.catalogs.spark_form import PATH, PROVIDER, entry_of, parameters_of
+from airflow_delta.catalogs.table_name import TableName
+
+_PORT, _MILLISECONDS = 9083, 60_000
+# As Spark writes them for a table that Hive itself cannot read.
+_SERDE = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
+_INPUT = "org.apache.hadoop.mapred.SequenceFileInputFormat"
+_OUTPUT = "org.apache.hadoop.hive.ql.io.HiveSequenceFileOutputFormat"
+_COLUMN = ("col", "array<string>", "from deserializer")
+
+_DENIED = re.compile(
+    r"user[ =:]+'?(?P<principal>[\w.@/-]+)'?,? "
+    r"(?:.*?access=(?P<access>\w+)|does not have .*?privileges? (?:for )?(?P<privilege>[\w ]+))",
+    re.IGNORECASE,
+)
+_IS_DENIED = re.compile(r"permission denied|AccessControlException|not authorized|does not have .*privilege", re.IGNORECASE)
+_Answer = TypeVar("_Answer")
+
+
+class HiveCatalog:
+    """A Hive metastore as a catalog; a connection lives for one request.
+
+    Args:
+        uri: ``thrift://host:9083``; several, with commas between them, are tried in order.
+    """
+
+    label = "hive"
+
+    def __init__(self, uri: str) -> None:
+        self._addresses = []
+        for text in uri.split(","):
+            parts = urlsplit(text.strip())
+            if parts.scheme != "thrift" or not parts.hostname or parts.username:
+                raise InvalidCatalogError(detail="expected the uri of a Hive metastore as thrift://host:9083")
+            self._addresses.append((parts.hostname, parts.port or _PORT))
+
+    def find(self, name: TableName) -> CatalogEntry | None:
+        """What the metastore has under the name."""
+        table = self._request(name, "SELECT", lambda client: client.get_table(name.schema, name.table))
+        if table is None:
+            return None
+        storage, parameters = table.sd, dict(table.parameters or {})
+        path = (storage.serdeInfo.parameters or {}).get(PATH) if storage and storage.serdeInfo else None
+        # Spark's own tables lie where the serde says; the descriptor names a folder that is not there.
+        location = (path if PROVIDER in parameters else None) or (storage.location if storage else None) or path or ""
+        return entry_of(name, location, parameters)
+
+    def default_location(self, name: TableName) -> str | None:
+        """Below the database's location."""
+        database = self._request(name, "USAGE", lambda client: client.get_database(name.schema))
+        if database is None:
+            raise self._no_database(name)
+        root = database.locationUri
+        return f"{root.rstrip('/')}/{name.table.lower()}" if root else None
+
+    def create(self, name: TableName, table: TableDescription) -> None:
+        """Make the table in the metastore."""
+        made = ttypes.Table(
+            dbName=name.schema,
+            tableName=name.table,
+            owner="airflow-delta",
+            tableType="EXTERNAL_TABLE",
+            partitionKeys=[],
+            parameters=parameters_of(table, {}),
+            sd=_storage(table.location),
+        )
+        try:
+            self._request(name, "CREATE", lambda client: client.create_table(made) or made)
+        except ttypes.AlreadyExistsException:
+            taken = self.find(name)
+            raise TableNameTakenError(
+                catalog=self.label, name=str(name), table=table.location, location=taken.location if taken else "unknown"
+            ) from None
+        except ttypes.InvalidObjectException:
+            raise self._no_database(name) from None
+
+    def update(self, entry: CatalogEntry, table: TableDescription) -> None:
+        """Make the metastore's table say what the table is."""
+        name = entry.name
+
+        def alter(client: Any) -> Any:
+            found = client.get_table(name.schema, name.table)
+            found.parameters = parameters_of(table, found.parameters or {})
+            found.sd = _storage(table.location)
+            client.alter_table(name.schema, name.table, found)
+            return found
+
+        if self._request(name, "ALTER", alter) is None:
+            raise TableNameNotFoundError(catalog=self.label, name=str(name), detail="it was dropped meanwhile")
+
+    def drop(self, name: TableName) -> bool:
+        """Remove the table from the metastore; its files stay."""
+        done = self._request(name, "DROP", lambda client: client.drop_table(name.schema, name.table, False) or True)
+        return done is not None
+
+    def _no_database(self, name: TableName) -> TableNameNotFoundError:
+        return TableNameNotFoundError(catalog=self.label, name=str(name), detail=f"there is no database {name.schema}")
+
+    def _request(self, name: TableName, privilege: str, send: Callable[[Any], _Answer]) -> _Answer | None:
+        """The answer; None for what is not there. ``AlreadyExistsException`` is the caller's."""
+        transport = self._connected(name)
+        try:
+            return send(ThriftHiveMetastore.Client(TBinaryProtocol(transport)))
+        except ttypes.NoSuchObjectException:
+            return None
+        except (ttypes.AlreadyExistsException, ttypes.InvalidObjectException):
+            raise
+        except (TTransport.TTransportException, OSError) as error:
+            raise CatalogUnavailableError(catalog=self.label, name=str(name), detail=str(error)[:1_000]) from None
+        except (TException, TApplicationException) as error:
+            raise self._refusal(name, privilege, str(getattr(error, "message", error))[:1_000]) from None
+        finally:
+            transport.close()
+
+    def _refusal(self, name: TableName, privilege: str, detail: str) -> CatalogAccessDeniedError | CatalogRequestError:
+        if not _IS_DENIED.search(detail):
+            return CatalogRequestError(catalog=self.label, name=str(name), detail=detail)
+        said = _DENIED.search(detail)
+        return CatalogAccessDeniedError(
+            catalog=self.label,
+            table=str(name),
+            principal=said["principal"] if said else "the user of this process",
+            privilege=(said["access"] or said["privilege"]).strip() if said else privilege,
+            detail=detail,
+        )
+
+    def _connected(self, name: TableName) -> Any:
+        failure = ""
+        for host, port in self._addresses:
+            transport_socket = TSocket(host, port)
+            transport_socket.setTimeout(_MILLISECONDS)
+            transport = TTransport.TBufferedTransport(transport_socket)
+            try:
+                transport.open()
+            except (TTransport.TTransportException, OSError) as error:
+                failure = str(error)[:1_000]
+            else:
+                return transport
+        raise CatalogUnavailableError(catalog=self.label, name=str(name), detail=failure)
+
+
+def _storage(location: str) -> Any:
+    column, kind, comment = _COLUMN
+    return ttypes.StorageDescriptor(
+        cols=[ttypes.FieldSchema(name=column, type=kind, comment=comment)],
+        location=location,
+        inputFormat=_INPUT,
+        outputFormat=_OUTPUT,
+        compressed=False,
+        numBuckets=-1,
+        serdeInfo=ttypes.SerDeInfo(serializationLib=_SERDE, parameters={PATH: location, "serialization.format": "1"}),
+        bucketCols=[],
+        sortCols=[],
+        parameters={},
+    )

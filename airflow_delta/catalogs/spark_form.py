@@ -1,0 +1,105 @@
+"""A Delta table as the parameters of a table in Glue or in a Hive metastore, in the form that Spark gives them.
+
+Spark finds a table by ``spark.sql.sources.provider``, and its schema as JSON in ``spark.sql.sources.schema``, in parts where it
+is long (``HiveExternalCatalog``). Delta-Spark adds the table's properties, ``delta.lastUpdateVersion`` and
+``delta.lastCommitTimestamp`` (``UpdateCatalog``). Ours is the id of the table alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+
+from airflow_delta.catalogs.entry import DELTA, CatalogEntry, TableDescription, schema_or_none
+from airflow_delta.catalogs.table_name import TableName
+from airflow_delta.core.foreign_values import natural_number
+from airflow_delta.core.schema import schema_json
+
+PROVIDER = "spark.sql.sources.provider"
+TABLE_ID = "airflow_delta.tableId"
+PATH = "path"
+"""Of the storage descriptor's serde: where Spark looks for the location."""
+
+_SCHEMA = "spark.sql.sources.schema"
+_PROPERTIES = "airflow_delta.properties"
+"""Names of the parameters that are the table's properties, as a JSON list: catalogs mix them with their own."""
+
+_VERSION, _TIMESTAMP = "delta.lastUpdateVersion", "delta.lastCommitTimestamp"
+_READER, _WRITER = "delta.minReaderVersion", "delta.minWriterVersion"
+_PART = 4_000
+"""Characters of a value, as in Spark: old metastores hold no more."""
+_MOST_PARTS = 10_000
+_OURS = re.compile(rf"{re.escape(_SCHEMA)}(\..*)?|delta\..*|airflow_delta\..*|comment|{re.escape(PROVIDER)}")
+
+
+def parameters_of(table: TableDescription, existing: Mapping[str, str]) -> dict[str, str]:
+    """The parameters of the table; of ``existing`` ones those remain that others have written."""
+    old = set(_property_names(existing))
+    kept = {key: value for key, value in existing.items() if not _OURS.fullmatch(key) and key not in old}
+    return {
+        **kept,
+        **table.properties,
+        **dict(_long(_SCHEMA, schema_json(table.schema))),
+        **dict(_partitioning(table.partition_columns)),
+        **dict(_long(_PROPERTIES, json.dumps(sorted(table.properties)))),
+        **({"comment": table.comment} if table.comment else {}),
+        PROVIDER: DELTA,
+        TABLE_ID: table.table_id,
+        _VERSION: str(table.version),
+        _TIMESTAMP: str(table.timestamp),
+        _READER: str(table.min_reader_version),
+        _WRITER: str(table.min_writer_version),
+        "EXTERNAL": "TRUE",
+    }
+
+
+def entry_of(name: TableName, location: str, parameters: Mapping[str, str], *, comment: str | None = None) -> CatalogEntry:
+    """What the parameters of a table say. Also of tables that Trino, Athena or a crawler made."""
+    declared = parameters.get(PROVIDER) or parameters.get("table_type") or parameters.get("classification") or "hive"
+    count = natural_number(parameters.get(f"{_SCHEMA}.numPartCols")) or 0
+    columns = [parameters.get(f"{_SCHEMA}.partCol.{number}") for number in range(min(count, _MOST_PARTS))]
+    return CatalogEntry(
+        name=name,
+        location=location,
+        provider=declared.lower(),
+        table_id=parameters.get(TABLE_ID),
+        schema=schema_or_none(_text(_SCHEMA, parameters)),
+        version=natural_number(parameters.get(_VERSION)),
+        partition_columns=tuple(column for column in columns if column is not None),
+        properties={key: parameters[key] for key in _property_names(parameters) if key in parameters},
+        comment=parameters.get("comment", comment),
+    )
+
+
+def _partitioning(columns: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    if columns:
+        yield f"{_SCHEMA}.numPartCols", str(len(columns))
+        for number, column in enumerate(columns):
+            yield f"{_SCHEMA}.partCol.{number}", column
+
+
+def _long(key: str, text: str) -> Iterator[tuple[str, str]]:
+    if len(text) <= _PART:
+        yield key, text
+        return
+    parts = [text[start : start + _PART] for start in range(0, len(text), _PART)]
+    yield f"{key}.numParts", str(len(parts))
+    for number, part in enumerate(parts):
+        yield f"{key}.part.{number}", part
+
+
+def _text(key: str, parameters: Mapping[str, str]) -> str | None:
+    if key in parameters:
+        return parameters[key]
+    count = natural_number(parameters.get(f"{key}.numParts")) or 0
+    parts = [parameters.get(f"{key}.part.{number}") for number in range(min(count, _MOST_PARTS))]
+    return "".join(part for part in parts if part is not None) if parts and None not in parts else None
+
+
+def _property_names(parameters: Mapping[str, str]) -> list[str]:
+    try:
+        names = json.loads(_text(_PROPERTIES, parameters) or "[]")
+    except (ValueError, RecursionError):
+        return []
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []

@@ -1,0 +1,60 @@
+"""A table's name in a catalog, and what tells it from a path."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from airflow_delta.catalogs.errors import InvalidTableNameError
+from airflow_delta.core.storage.table_uri import is_relative
+
+_LONGEST = 255  # characters of a part, as in Glue and Unity
+_MOST_PARTS = 3
+_PART = re.compile(r"`(?P<quoted>(?:[^`]|``)+)`|(?P<plain>[^`.\s]+)")
+_PLAIN = re.compile(r"\w+", re.ASCII)
+_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f/\\]")
+
+
+@dataclass(frozen=True, slots=True)
+class TableName:
+    """``catalog.schema.table``; the catalog may be left out.
+
+    Raises:
+        InvalidTableNameError: A part is empty, too long, or holds a slash or a control character.
+    """
+
+    table: str
+    schema: str
+    catalog: str | None = None
+
+    def __post_init__(self) -> None:
+        for part in (self.table, self.schema, *([] if self.catalog is None else [self.catalog])):
+            if not part.strip() or len(part) > _LONGEST or _FORBIDDEN.search(part):
+                detail = f"a part must have 1 to {_LONGEST} characters, none of them a slash or a control character"
+                raise InvalidTableNameError(name=part[:_LONGEST], detail=detail)
+
+    @classmethod
+    def parse(cls, text: str) -> TableName:
+        """The name that a text spells, each part plain or in backticks (doubled inside).
+
+        Raises:
+            InvalidTableNameError: It spells none.
+        """
+        parts, end = [], 0
+        while found := _PART.match(text.strip(), end):
+            parts.append(found["plain"] or found["quoted"].replace("``", "`"))
+            end = found.end() + 1
+            if text.strip()[found.end() : end] != ".":
+                break
+        if not 1 < len(parts) <= _MOST_PARTS or end != len(text.strip()) + 1:
+            raise InvalidTableNameError(name=text[:_LONGEST], detail="it has to have two or three parts")
+        return cls(parts[-1], parts[-2], parts[0] if len(parts) == _MOST_PARTS else None)
+
+    def __str__(self) -> str:
+        parts = (self.catalog, self.schema, self.table)
+        return ".".join(part if _PLAIN.fullmatch(part) else f"`{part.replace('`', '``')}`" for part in parts if part)
+
+
+def is_path(text: str) -> bool:
+    """Whether a text is a path or a URI rather than a name: it has a slash, a scheme, or no dot outside of backticks."""
+    return "/" in text or not is_relative(text) or "." not in re.sub(r"`(?:[^`]|``)*`", "", text)

@@ -1,0 +1,241 @@
+"""Unity Catalog, by the REST API of its Delta tables: ``api/delta.yaml`` of unitycatalog, "UC Delta API" 1.0."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import urllib3
+
+from airflow_delta.catalogs.entry import DELTA, CatalogEntry, TableDescription, same_location, schema_or_none
+from airflow_delta.catalogs.errors import (
+    CatalogAccessDeniedError,
+    CatalogRequestError,
+    CatalogUnavailableError,
+    InvalidCatalogError,
+    NotADeltaTableError,
+    TableNameNotFoundError,
+    TableNameTakenError,
+)
+from airflow_delta.catalogs.spark_form import TABLE_ID
+from airflow_delta.catalogs.table_name import TableName
+from airflow_delta.core.foreign_values import natural_number
+from airflow_delta.core.schema import schema_json
+
+_ROOT = "/api/2.1/unity-catalog/delta/v1"
+_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+_PASSING = {HTTPStatus.TOO_MANY_REQUESTS, *range(500, 600)}
+_MOST_BYTES = 64 * 1024 * 1024
+_DERIVED = ("delta.feature.", "delta.rowTracking.rowIdHighWaterMark", "delta.clusteringColumns")
+_TYPES = {"elementType": "element-type", "containsNull": "contains-null", "keyType": "key-type", "valueType": "value-type"}
+_TYPES |= {"valueContainsNull": "value-contains-null"}
+_NAMES_IN_DELTA = {theirs: ours for ours, theirs in _TYPES.items()}
+
+
+class UnityCatalog:
+    """Unity Catalog as a catalog of external tables.
+
+    Args:
+        host: ``https://host``; without TLS only on this machine, as the token goes there.
+        token: Bearer token; None for a server without users.
+        catalog: The catalog of names that have two parts.
+        principal: Whose token it is, for errors.
+    """
+
+    label = "unity"
+
+    def __init__(
+        self, host: str, *, token: str | None = None, catalog: str | None = None, principal: str | None = None
+    ) -> None:
+        parts = urlsplit(host)
+        is_safe = parts.scheme == "https" or (parts.scheme == "http" and (parts.hostname in _LOOPBACK or not token))
+        if not is_safe or not parts.hostname or parts.username:  # never shown: it may hold a secret
+            raise InvalidCatalogError(detail="expected the host of Unity Catalog as https://host; http for this machine alone")
+        self._host, self._catalog = f"{parts.scheme}://{parts.netloc}", catalog
+        self._principal = principal or "the owner of the token"
+        self._headers = {"Accept": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
+        retry = urllib3.Retry(total=4, backoff_factor=0.3, status_forcelist=[429, 503], raise_on_status=False, redirect=0)
+        self._pool = urllib3.PoolManager(timeout=urllib3.Timeout(connect=10, read=60), retries=retry)
+
+    def find(self, name: TableName) -> CatalogEntry | None:
+        """What Unity Catalog has under the name."""
+        found = self._loaded(name)
+        if found is None:
+            return None
+        properties = _texts(found.get("properties"))
+        columns = found.get("columns")
+        partitioning = found.get("partition-columns") or []
+        return CatalogEntry(
+            name=name,
+            location=str(found.get("location") or ""),
+            provider=DELTA,
+            table_id=properties.get(TABLE_ID),
+            schema=schema_or_none(json.dumps(_renamed(columns, _NAMES_IN_DELTA))) if columns else None,
+            version=natural_number(found.get("last-commit-version")),
+            partition_columns=tuple(map(str, partitioning)) if isinstance(partitioning, list) else (),
+            properties={key: value for key, value in properties.items() if key != TABLE_ID and not _is_derived(key)},
+            comment=properties.get("comment") or found.get("comment"),
+        )
+
+    def default_location(self, name: TableName) -> str | None:
+        """Unity Catalog allots none to external tables."""
+
+    def create(self, name: TableName, table: TableDescription) -> None:
+        """Register the table as an external one."""
+        body = {
+            "name": name.table,
+            "location": table.location,
+            "table-type": "EXTERNAL",
+            "columns": _columns(table),
+            "partition-columns": list(table.partition_columns),
+            "protocol": _protocol(table),
+            "properties": {**table.properties, TABLE_ID: table.table_id},
+            "last-commit-timestamp-ms": table.timestamp,
+            **({"comment": table.comment} if table.comment else {}),
+        }
+        answer = self._request("POST", name, self._schema_path(name), body, privilege="CREATE TABLE")
+        if answer is None:
+            raise TableNameNotFoundError(catalog=self.label, name=str(name), detail=f"there is no schema {name.schema}")
+        self._set_version(name, answer, table)
+
+    def update(self, entry: CatalogEntry, table: TableDescription) -> None:
+        """Make Unity Catalog's table say what the table is; where the location differs, it is registered anew."""
+        name, found = entry.name, self._loaded(entry.name)
+        if found is None:
+            raise TableNameNotFoundError(catalog=self.label, name=str(name), detail="it was dropped meanwhile")
+        if not same_location(entry.location, table.location):
+            if found.get("table-type") != "EXTERNAL":
+                raise TableNameTakenError(catalog=self.label, name=str(name), table=table.location, location=entry.location)
+            self.drop(name)
+            self.create(name, table)
+            return
+        self._set_version(name, {"metadata": found}, table, *_updates(_texts(found.get("properties")), table))
+
+    def drop(self, name: TableName) -> bool:
+        """Remove the name. The files of a managed table are Unity Catalog's, and go with it; those of others stay."""
+        return self._request("DELETE", name, self._path(name), privilege="MANAGE") is not None
+
+    def _set_version(self, name: TableName, loaded: Mapping[str, Any], table: TableDescription, *updates: Any) -> None:
+        version = {
+            "action": "update-metadata-snapshot-version",
+            "last-commit-version": table.version,
+            "last-commit-timestamp-ms": table.timestamp,
+        }
+        requirement = {"type": "assert-table-uuid", "uuid": loaded["metadata"].get("table-uuid")}
+        body = {"requirements": [requirement], "updates": [*updates, version]}
+        if self._request("POST", name, self._path(name), body, privilege="MODIFY") is None:
+            raise TableNameNotFoundError(catalog=self.label, name=str(name), detail="it was dropped meanwhile")
+
+    def _loaded(self, name: TableName) -> Mapping[str, Any] | None:
+        answer = self._request("GET", name, self._path(name), privilege="SELECT")
+        if answer is None:
+            return None
+        if not isinstance(answer.get("metadata"), Mapping):
+            raise CatalogRequestError(catalog=self.label, name=str(name), detail="its answer has no metadata")
+        return answer["metadata"]
+
+    def _schema_path(self, name: TableName) -> str:
+        catalog = name.catalog or self._catalog
+        if catalog is None:
+            detail = f"{name} names no catalog; write catalog.schema.table, or set name in the catalog's settings"
+            raise InvalidCatalogError(detail=detail)
+        return f"{_ROOT}/catalogs/{quote(catalog, safe='')}/schemas/{quote(name.schema, safe='')}/tables"
+
+    def _path(self, name: TableName) -> str:
+        return f"{self._schema_path(name)}/{quote(name.table, safe='')}"
+
+    def _request(
+        self, method: str, name: TableName, path: str, body: Mapping[str, Any] | None = None, *, privilege: str
+    ) -> dict[str, Any] | None:
+        """The answer as JSON; None for what is not there."""
+        headers = self._headers | ({"Content-Type": "application/json"} if body is not None else {})
+        content = None if body is None else json.dumps(body).encode()
+        try:
+            response = self._pool.request(
+                method, self._host + path, headers=headers, body=content, redirect=False, preload_content=False
+            )
+            data = response.read(_MOST_BYTES + 1)
+            response.release_conn()
+        except urllib3.exceptions.HTTPError as error:
+            detail = f"{type(error).__name__} at {self._host}"  # without the error's text, which may repeat headers
+            raise CatalogUnavailableError(catalog=self.label, name=str(name), detail=detail) from None
+        document = _document(data)
+        if response.status in {HTTPStatus.OK, HTTPStatus.NO_CONTENT}:
+            return document
+        said = found if isinstance(found := document.get("error"), dict) else {}
+        kind, detail = str(said.get("type", "")), str(said.get("message", ""))[:1_000] or f"status {response.status}"
+        if response.status == HTTPStatus.NOT_FOUND:
+            return None
+        if response.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+            raise CatalogAccessDeniedError(
+                catalog=self.label, table=str(name), principal=self._principal, privilege=privilege, detail=detail
+            )
+        if kind == "AlreadyExistsException":
+            raise TableNameTakenError(
+                catalog=self.label, name=str(name), table=str((body or {}).get("location")), location="a place it did not say"
+            )
+        if kind == "UnsupportedTableFormatException":
+            raise NotADeltaTableError(catalog=self.label, name=str(name), provider="another format")
+        unavailable = response.status in _PASSING or kind == "UpdateRequirementConflictException"
+        failure = CatalogUnavailableError if unavailable else CatalogRequestError
+        raise failure(catalog=self.label, name=str(name), detail=f"{kind} {detail}".strip())
+
+
+def _updates(existing: Mapping[str, str], table: TableDescription) -> list[Mapping[str, Any]]:
+    wanted = {**table.properties, TABLE_ID: table.table_id}
+    removed = sorted(key for key in existing if key not in wanted and key != "comment" and not _is_derived(key))
+    return [
+        {"action": "set-columns", "columns": _columns(table)},
+        {"action": "set-partition-columns", "partition-columns": list(table.partition_columns)},
+        {"action": "set-protocol", "protocol": _protocol(table)},
+        {"action": "set-properties", "updates": wanted},
+        *([{"action": "remove-properties", "removals": removed}] if removed else []),
+        {"action": "set-table-comment", "comment": table.comment or ""},
+    ]
+
+
+def _protocol(table: TableDescription) -> Mapping[str, Any]:
+    return {
+        "min-reader-version": table.min_reader_version,
+        "min-writer-version": table.min_writer_version,
+        **({"reader-features": list(table.reader_features)} if table.reader_features else {}),
+        **({"writer-features": list(table.writer_features)} if table.writer_features else {}),
+    }
+
+
+def _columns(table: TableDescription) -> Any:
+    return _renamed(json.loads(schema_json(table.schema)), _TYPES)
+
+
+def _renamed(schema: Any, names: Mapping[str, str]) -> Any:
+    """A schema's JSON with the members of types renamed; what a column's metadata holds stays."""
+    match schema:
+        case {"name": _, "type": kind}:
+            return {**schema, "type": _renamed(kind, names)}
+        case {"type": _}:
+            return {names.get(key, key): _renamed(value, names) for key, value in schema.items()}
+        case list():
+            return [_renamed(member, names) for member in schema]
+        case _:
+            return schema
+
+
+def _is_derived(key: str) -> bool:
+    keys = {"delta.minReaderVersion", "delta.minWriterVersion", "delta.lastUpdateVersion", "delta.lastCommitTimestamp"}
+    return key in keys or key.startswith(_DERIVED)
+
+
+def _texts(value: Any) -> dict[str, str]:
+    found = value if isinstance(value, dict) else {}
+    return {key: text for key, text in found.items() if isinstance(text, str)}
+
+
+def _document(data: bytes) -> dict[str, Any]:
+    try:
+        document = json.loads(data) if data and len(data) <= _MOST_BYTES else {}
+    except (ValueError, RecursionError):
+        document = {}
+    return document if isinstance(document, dict) else {}

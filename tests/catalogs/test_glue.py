@@ -1,0 +1,140 @@
+"""Glue, by moto's server."""
+
+import boto3
+import pytest
+from botocore.stub import Stubber
+from moto.server import ThreadedMotoServer
+
+from airflow_delta.catalogs.catalog import publish, resolve
+from airflow_delta.catalogs.errors import (
+    CatalogAccessDeniedError,
+    CatalogUnavailableError,
+    InvalidCatalogError,
+    NotADeltaTableError,
+)
+from airflow_delta.catalogs.glue import GlueCatalog
+from airflow_delta.catalogs.table_name import TableName
+from tests.catalogs.contract import ORDERS, CatalogContract, described
+
+KEYS = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
+
+
+@pytest.fixture(scope="module")
+def endpoint():
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    yield "http://{}:{}".format(*server.get_host_and_port())
+    server.stop()
+
+
+@pytest.fixture
+def glue(endpoint):
+    client = boto3.client("glue", endpoint_url=endpoint, region_name="eu-west-1", **KEYS)
+    client.create_database(DatabaseInput={"Name": "sales", "LocationUri": "s3://lake/sales.db/"})
+    yield client
+    for table in client.get_tables(DatabaseName="sales")["TableList"]:
+        client.delete_table(DatabaseName="sales", Name=table["Name"])
+    client.delete_database(Name="sales")
+
+
+@pytest.fixture
+def catalog(glue, endpoint):
+    return GlueCatalog(region="eu-west-1", endpoint_url=endpoint, credentials=KEYS)
+
+
+@pytest.fixture
+def root():
+    return "s3://lake/sales.db"
+
+
+class TestGlue(CatalogContract):
+    pass
+
+
+def test_the_table_is_what_spark_and_athena_look_for(catalog, glue, root):
+    publish(catalog, ORDERS, described(f"{root}/orders"))
+    table = glue.get_table(DatabaseName="sales", Name="orders")["Table"]
+    parameters, storage = table["Parameters"], table["StorageDescriptor"]
+    assert table["TableType"] == "EXTERNAL_TABLE"
+    assert (parameters["spark.sql.sources.provider"], parameters["table_type"]) == ("delta", "DELTA")
+    assert parameters["spark.sql.sources.schema.partCol.0"] == "day"
+    assert (storage["Location"], storage["SerdeInfo"]["Parameters"]["path"]) == (f"{root}/orders",) * 2
+    assert tuple(storage["Columns"][0][key] for key in ("Name", "Type", "Comment")) == (
+        "id", "bigint", "the order's number",
+    )  # fmt: skip
+    assert storage["Columns"][2]["Type"] == "array<struct<sku:string,price:decimal(10,2)>>"
+
+
+def test_what_others_wrote_beside_stays(catalog, glue, root):
+    publish(catalog, ORDERS, described(f"{root}/orders"))
+    given = glue.get_table(DatabaseName="sales", Name="orders")["Table"]
+    given = {key: given[key] for key in ("Name", "TableType", "Parameters", "StorageDescriptor")}
+    given |= {"Parameters": {**given["Parameters"], "lakeformation.note": "kept"}, "Owner": "team"}
+    glue.update_table(DatabaseName="sales", TableInput=given)
+    publish(catalog, ORDERS, described(f"{root}/orders", version=5, properties={}))
+    table = glue.get_table(DatabaseName="sales", Name="orders")["Table"]
+    assert (table["Parameters"]["lakeformation.note"], table["Owner"]) == ("kept", "team")
+    assert "team" not in table["Parameters"]
+
+
+def test_a_table_of_delta_spark_is_found_by_its_path(catalog, glue):
+    storage = {
+        "Location": "s3://lake/sales.db/events-__PLACEHOLDER__",
+        "SerdeInfo": {"Parameters": {"path": "s3://lake/events"}},
+        "Columns": [{"Name": "col", "Type": "array<string>"}],
+    }
+    given = {"Name": "events", "StorageDescriptor": storage, "Parameters": {"spark.sql.sources.provider": "delta"}}
+    glue.create_table(DatabaseName="sales", TableInput=given)
+    entry = catalog.find(TableName("events", "sales"))
+    assert (entry.location, entry.table_id, entry.schema) == ("s3://lake/events", None, None)
+
+
+def test_another_format_is_not_a_delta_table(catalog, glue):
+    given = {"Name": "ice", "Parameters": {"table_type": "ICEBERG"}, "StorageDescriptor": {"Location": "s3://lake/ice"}}
+    glue.create_table(DatabaseName="sales", TableInput=given)
+
+    with pytest.raises(NotADeltaTableError, match="iceberg"):
+        resolve(catalog, TableName("ice", "sales"))
+
+
+def test_a_new_table_goes_below_the_database(catalog):
+    assert catalog.default_location(TableName("new", "sales")) == "s3://lake/sales.db/new"
+
+
+@pytest.mark.parametrize(
+    ("message", "principal", "privilege"),
+    [
+        (
+            "User: arn:aws:iam::12:user/alice is not authorized to perform: glue:GetTable on resource: arn:aws:glue:x",
+            "arn:aws:iam::12:user/alice",
+            "glue:GetTable",
+        ),
+        (
+            "Insufficient permission(s): Required Describe on orders",
+            "the AWS identity of this process",
+            "Describe",
+        ),
+    ],
+)
+def test_what_glue_refuses_names_principal_and_privilege(catalog, message, principal, privilege):
+    with Stubber(catalog._client) as stub:
+        stub.add_client_error("get_table", "AccessDeniedException", message, 400)
+        with pytest.raises(CatalogAccessDeniedError) as denied:
+            catalog.find(ORDERS)
+    assert (denied.value.table, denied.value.principal, denied.value.privilege) == ("sales.orders", principal, privilege)
+
+
+def test_a_busy_glue_can_be_tried_again(catalog):
+    with Stubber(catalog._client) as stub:
+        stub.add_client_error("get_table", "ThrottlingException", "Rate exceeded", 400)
+        with pytest.raises(CatalogUnavailableError) as busy:
+            catalog.find(ORDERS)
+    assert busy.value.retryable
+
+
+def test_without_a_region_the_settings_are_wrong(monkeypatch):
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
+    with pytest.raises(InvalidCatalogError, match="region"):
+        GlueCatalog(credentials=KEYS)

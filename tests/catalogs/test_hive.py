@@ -1,0 +1,87 @@
+"""A Hive metastore, by a process of its own."""
+
+import pytest
+
+from airflow_delta.catalogs.catalog import publish
+from airflow_delta.catalogs.errors import (
+    CatalogAccessDeniedError,
+    CatalogRequestError,
+    CatalogUnavailableError,
+    InvalidCatalogError,
+)
+from airflow_delta.catalogs.hive import HiveCatalog, ttypes
+from airflow_delta.catalogs.table_name import TableName
+from tests.catalogs.contract import ORDERS, CatalogContract, described
+from tests.catalogs.hive_server import free_port, start_metastore
+
+
+@pytest.fixture(scope="module")
+def metastore(tmp_path_factory):
+    uri, stop = start_metastore(tmp_path_factory.mktemp("hive"))
+    yield uri
+    stop()
+
+
+@pytest.fixture
+def root(tmp_path):
+    return f"{tmp_path}/sales.db"
+
+
+@pytest.fixture
+def catalog(metastore, root):
+    catalog = HiveCatalog(metastore)
+    database = ttypes.Database(name="sales", locationUri=f"file:{root}", parameters={})
+    catalog._request(ORDERS, "CREATE", lambda client: client.create_database(database))
+    yield catalog
+    catalog._request(ORDERS, "DROP", lambda client: client.drop_database("sales", False, True))
+
+
+@pytest.mark.slow
+class TestHive(CatalogContract):
+    def test_the_table_is_what_spark_and_trino_look_for(self, catalog, root):
+        publish(catalog, ORDERS, described(f"{root}/orders"))
+        table = catalog._request(ORDERS, "SELECT", lambda client: client.get_table("sales", "orders"))
+        assert table.tableType == "EXTERNAL_TABLE"
+        assert table.parameters["spark.sql.sources.provider"] == "delta"
+        assert [(column.name, column.type) for column in table.sd.cols] == [("col", "array<string>")]
+        assert table.sd.serdeInfo.parameters["path"] == f"{root}/orders"
+        assert table.sd.location == f"file:{root}/orders"
+
+    def test_a_new_table_goes_below_the_database(self, catalog, root):
+        assert catalog.default_location(TableName("New", "sales")) == f"file:{root}/new"
+
+
+@pytest.mark.parametrize(
+    ("message", "principal", "privilege"),
+    [
+        (
+            'AccessControlException: Permission denied: user=alice, access=WRITE, inode="/lake":hdfs:hdfs:drwxr-xr-x',
+            "alice",
+            "WRITE",
+        ),
+        ("User bob does not have privileges for DROPTABLE", "bob", "DROPTABLE"),
+        ("not authorized", "the user of this process", "SELECT"),
+    ],
+)
+def test_what_a_metastore_refuses_names_principal_and_privilege(message, principal, privilege):
+    refusal = HiveCatalog("thrift://metastore:9083")._refusal(ORDERS, "SELECT", message)
+    assert isinstance(refusal, CatalogAccessDeniedError)
+    assert (refusal.principal, refusal.privilege) == (principal, privilege)
+
+
+def test_any_other_answer_is_a_request_that_was_not_taken():
+    refusal = HiveCatalog("thrift://metastore:9083")._refusal(ORDERS, "SELECT", "MetaException: no column")
+    assert isinstance(refusal, CatalogRequestError)
+
+
+def test_a_metastore_that_is_not_there_can_be_tried_again():
+    with pytest.raises(CatalogUnavailableError) as unavailable:
+        HiveCatalog(f"thrift://127.0.0.1:{free_port()}").find(ORDERS)
+    assert unavailable.value.retryable
+
+
+@pytest.mark.parametrize("uri", ["metastore:9083", "http://metastore", "thrift://", "thrift://user:pw@metastore:1"])
+def test_a_uri_that_is_none_is_refused_without_showing_it(uri):
+    with pytest.raises(InvalidCatalogError) as refused:
+        HiveCatalog(uri)
+    assert "pw" not in str(refused.value)

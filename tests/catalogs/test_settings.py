@@ -1,0 +1,33 @@
+"""Settings of a catalog."""
+
+import pytest
+
+from airflow_delta.catalogs.errors import InvalidCatalogError
+from airflow_delta.catalogs.settings import VARIABLE, CatalogSettings, open_catalog, settings_of_environment
+
+
+def test_a_type_alone_is_enough_for_glue():
+    assert CatalogSettings.parse("glue") == CatalogSettings.parse({"type": "glue"}) == CatalogSettings.parse('{"type": "glue"}')
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["oracle", "hive", {"type": "unity"}, {"type": "glue", "password": "pw"}, {"type": "glue", "region": 3}, "{", 7, {}],
+)
+def test_settings_that_are_wrong_are_refused_and_not_shown(value):
+    with pytest.raises((InvalidCatalogError, TypeError)) as refused:
+        CatalogSettings.parse(value)
+    assert "pw" not in str(refused.value)
+
+
+def test_credentials_are_in_no_text_of_the_settings():
+    settings = CatalogSettings(type="unity", uri="https://unity.example", credentials={"token": "secret-token"})
+    assert "secret-token" not in f"{settings!r}{settings.to_json()}"
+    assert settings.to_json() == {"type": "unity", "uri": "https://unity.example"}
+
+
+def test_the_environment_names_a_catalog(monkeypatch):
+    monkeypatch.setenv(VARIABLE, '{"type": "hive", "uri": "thrift://metastore:9083"}')
+    assert open_catalog(settings_of_environment()).label == "hive"
+    monkeypatch.delenv(VARIABLE)
+    assert settings_of_environment() is None

@@ -1,0 +1,110 @@
+"""Unity Catalog, by a strict server of the tests' own."""
+
+import pytest
+
+from airflow_delta.catalogs.catalog import publish, resolve
+from airflow_delta.catalogs.errors import (
+    CatalogAccessDeniedError,
+    CatalogUnavailableError,
+    InvalidCatalogError,
+    TableNameTakenError,
+)
+from airflow_delta.catalogs.table_name import TableName
+from airflow_delta.catalogs.unity import UnityCatalog
+from tests.catalogs.contract import ORDERS, CatalogContract, described
+from tests.catalogs.unity_server import Unity, serve
+
+
+@pytest.fixture
+def unity():
+    return Unity()
+
+
+@pytest.fixture
+def host(unity):
+    url, stop = serve(unity)
+    yield url
+    stop()
+
+
+@pytest.fixture
+def catalog(host):
+    return UnityCatalog(host, token="secret-token", catalog="main")
+
+
+@pytest.fixture
+def root():
+    return "s3://lake/sales"
+
+
+class TestUnity(CatalogContract):
+    pass
+
+
+def test_a_name_with_its_catalog_is_the_same_table(catalog, root):
+    publish(catalog, ORDERS, described(f"{root}/orders"))
+    assert resolve(catalog, TableName("orders", "sales", "main")).location == f"{root}/orders"
+
+
+def test_types_within_types_are_in_the_words_of_the_api(catalog, unity, root):
+    publish(catalog, ORDERS, described(f"{root}/orders"))
+    items = unity.tables["main", "sales", "orders"]["columns"]["fields"][2]["type"]
+    assert (items["type"], items["contains-null"], items["element-type"]["type"]) == ("array", False, "struct")
+
+
+def test_a_name_without_catalog_needs_one_in_the_settings(host):
+    with pytest.raises(InvalidCatalogError, match=r"catalog\.schema\.table"):
+        UnityCatalog(host, token="secret-token").find(ORDERS)
+
+
+@pytest.mark.parametrize(
+    ("methods", "privilege"), [((), "SELECT"), (("GET",), "CREATE TABLE")], ids=["nothing", "reading alone"]
+)
+def test_what_unity_refuses_names_principal_and_privilege(host, unity, root, methods, privilege):
+    unity.tokens["of-alice"] = methods
+    of_alice = UnityCatalog(host, token="of-alice", catalog="main", principal="alice")
+    with pytest.raises(CatalogAccessDeniedError) as denied:
+        publish(of_alice, ORDERS, described(f"{root}/orders"))
+    assert (denied.value.principal, denied.value.privilege, denied.value.table) == ("alice", privilege, "sales.orders")
+    assert "of-alice" not in str(denied.value)
+
+
+def test_a_wrong_token_is_denied_and_not_shown(host):
+    with pytest.raises(CatalogAccessDeniedError) as denied:
+        UnityCatalog(host, token="stolen-token", catalog="main").find(ORDERS)
+    assert "stolen-token" not in str(denied.value)
+
+
+def test_a_server_out_of_order_can_be_tried_again(catalog, unity):
+    unity.failing = 1
+    with pytest.raises(CatalogUnavailableError, match="out of order"):
+        catalog.find(ORDERS)
+    assert catalog.find(ORDERS) is None
+
+
+def test_a_server_that_is_not_there_can_be_tried_again():
+    gone = UnityCatalog("http://127.0.0.1:1", token="secret-token", catalog="main")
+    gone._pool.connection_pool_kw["retries"] = False
+    with pytest.raises(CatalogUnavailableError) as unavailable:
+        gone.find(ORDERS)
+    assert unavailable.value.retryable
+    assert "secret-token" not in str(unavailable.value)
+
+
+@pytest.mark.parametrize("host", ["http://unity.example", "https://user:pw@unity.example", "unity.example", "file:///x"])
+def test_a_token_goes_to_no_host_without_tls(host):
+    with pytest.raises(InvalidCatalogError) as refused:
+        UnityCatalog(host, token="secret-token")
+    assert "pw" not in str(refused.value)
+
+
+def test_a_managed_table_is_never_moved(catalog, unity, root):
+    publish(catalog, ORDERS, described(f"{root}/orders"))
+    unity.tables["main", "sales", "orders"]["table-type"] = "MANAGED"
+    with pytest.raises(TableNameTakenError):
+        publish(catalog, ORDERS, described(f"{root}/elsewhere"), relocate=True)
+
+
+def test_a_name_with_slashes_cannot_leave_its_path(catalog, unity):
+    assert catalog.find(TableName("a?b#c%2e", "sales")) is None
+    assert unity.requests[-1][1].endswith("/tables/a%3Fb%23c%252e")
