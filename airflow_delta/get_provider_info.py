@@ -29,6 +29,14 @@ _DELTA_CONNECTION = {
             "description": "More options of the store's fsspec filesystem, as a JSON object. No secrets: they are shown here.",
             "schema": {"type": ["object", "null"]},
         },
+        "catalog": {
+            "label": "Catalog",
+            "description": (
+                'Where tables have names: glue, or an object such as {"type": "hive", "uri": "thrift://metastore:9083"}. '
+                "conn_id in it names the connection with its credentials. No secrets: they are shown here."
+            ),
+            "schema": {"type": ["object", "string", "null"]},
+        },
         "scratch_uri": {
             "label": "Scratch URI",
             "description": "Location of job results: Spark's driver writes there, Airflow's workers read.",

@@ -47,7 +47,7 @@ class GlueCatalog:
         region: Of the catalog; None for the one of the environment.
         catalog_id: The account whose catalog it is; None for that of the credentials.
         endpoint_url: Another endpoint of Glue.
-        credentials: ``aws_access_key_id``, ``aws_secret_access_key``, ``aws_session_token``; they are kept in the client alone.
+        credentials: ``aws_access_key_id``, ``aws_secret_access_key``, ``aws_session_token``, or ``profile_name``.
     """
 
     label = "glue"

@@ -54,20 +54,28 @@ class CatalogSettings:
         Raises:
             InvalidCatalogError: A member is unknown, or is no text.
         """
-        if isinstance(value, str) and value.lstrip().startswith("{"):
-            try:
-                value = json.loads(value)
-            except ValueError:
-                raise InvalidCatalogError(detail='expected a JSON object such as {"type": "glue"}') from None
-        document = {"type": value} if isinstance(value, str) else value
+        document = cls.document(value)
         known = {member.name for member in fields(cls)}
-        if not isinstance(document, Mapping) or not document.keys() <= known:  # never shown: it may hold a secret
+        if "type" not in document or not document.keys() <= known:  # never shown: it may hold a secret
             raise InvalidCatalogError(detail=f"expected a type, or an object with some of {', '.join(sorted(known))}")
         credentials = document.get("credentials", {})
         texts = [text for key, text in document.items() if key != "credentials" and text is not None]
         if not isinstance(credentials, Mapping) or not all(isinstance(text, str) for text in [*texts, *credentials.values()]):
             raise InvalidCatalogError(detail="expected texts as values")
         return cls(**document)
+
+    @staticmethod
+    def document(value: Any) -> dict[str, Any]:
+        """The JSON object that a type alone, an object or its text stands for. Raises ``InvalidCatalogError``."""
+        if isinstance(value, str) and value.lstrip().startswith("{"):
+            try:
+                value = json.loads(value)
+            except (ValueError, RecursionError):
+                value = None
+        document = {"type": value} if isinstance(value, str) else value
+        if not isinstance(document, Mapping):
+            raise InvalidCatalogError(detail='expected a type, or a JSON object such as {"type": "glue"}')
+        return dict(document)
 
     def to_json(self) -> dict[str, str]:
         """The settings without credentials."""

@@ -76,7 +76,7 @@ class UnityCatalog:
             schema=schema_or_none(json.dumps(_renamed(columns, _NAMES_IN_DELTA))) if columns else None,
             version=natural_number(found.get("last-commit-version")),
             partition_columns=tuple(map(str, partitioning)) if isinstance(partitioning, list) else (),
-            properties={key: value for key, value in properties.items() if key != TABLE_ID and not _is_derived(key)},
+            properties={key: value for key, value in properties.items() if not _is_apart(key)},
             comment=properties.get("comment") or found.get("comment"),
         )
 
@@ -186,7 +186,7 @@ class UnityCatalog:
 
 def _updates(existing: Mapping[str, str], table: TableDescription) -> list[Mapping[str, Any]]:
     wanted = {**table.properties, TABLE_ID: table.table_id}
-    removed = sorted(key for key in existing if key not in wanted and key != "comment" and not _is_derived(key))
+    removed = sorted(key for key in existing if key not in wanted and not _is_apart(key))
     return [
         {"action": "set-columns", "columns": _columns(table)},
         {"action": "set-partition-columns", "partition-columns": list(table.partition_columns)},
@@ -221,6 +221,11 @@ def _renamed(schema: Any, names: Mapping[str, str]) -> Any:
             return [_renamed(member, names) for member in schema]
         case _:
             return schema
+
+
+def _is_apart(key: str) -> bool:
+    """Whether it is no property of the table itself."""
+    return key in {TABLE_ID, "comment"} or _is_derived(key)
 
 
 def _is_derived(key: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from io import TextIOWrapper
 from typing import Annotated, Any
@@ -16,7 +17,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Table = Annotated[str, typer.Argument(metavar="TABLE", help="Path or URI of the table.")]
+Table = Annotated[str, typer.Argument(metavar="TABLE", help="Path or URI of the table, or its name in a catalog.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON; lists as one object per line.")]
 StorageOptions = Annotated[
     list[str] | None,
@@ -31,6 +32,25 @@ Timestamp = Annotated[
 ]
 
 _DATE_DIGITS, _LONG_DIGITS = 8, 18  # of a date without dashes, and of the longest number of milliseconds
+
+
+@app.callback()
+def options(
+    catalog: Annotated[
+        str | None,
+        typer.Option(
+            "--catalog",
+            metavar="CATALOG",
+            help='Where tables have names: glue, or JSON such as {"type": "hive", "uri": "thrift://host:9083"}. TABLE is then '
+            "schema.table or a path. Default: AIRFLOW_DELTA_CATALOG.",
+        ),
+    ] = None,
+) -> None:
+    """Inspect and maintain Delta tables, without Airflow or Spark."""
+    if catalog is not None:
+        from airflow_delta.catalogs.settings import VARIABLE
+
+        os.environ[VARIABLE] = catalog
 
 
 @app.command()

@@ -6,6 +6,9 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
+from airflow_delta.catalogs.catalog import resolve
+from airflow_delta.catalogs.settings import open_catalog, settings_of_environment
+from airflow_delta.catalogs.table_name import TableName, is_path
 from airflow_delta.cli.output import Work
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import InvalidStatementError
@@ -17,11 +20,12 @@ def open_table(uri: str, storage_options: Iterable[str] | None) -> DeltaLog:
     """The log of the table at ``uri``.
 
     Args:
-        uri: A URI, or a local path, which may be relative to the working directory.
+        uri: A URI, a local path, which may be relative to the working directory, or a name, where a catalog is named.
         storage_options: ``KEY=VALUE`` each; a value is text, ``true``, ``false`` or a JSON object.
 
     Raises:
         InvalidStatementError: An option is not KEY=VALUE.
+        TableNameNotFoundError: The catalog has no table of the name; and the other errors of ``catalogs.errors``.
         UnsupportedStorageError: The filesystem cannot hold a log safely.
     """
     return DeltaLog(_store(uri, storage_options))
@@ -33,7 +37,15 @@ def open_observed_table(uri: str, storage_options: Iterable[str] | None, work: W
 
 
 def _store(uri: str, storage_options: Iterable[str] | None) -> LogStore:
-    return log_store_for(uri, parsed_options(storage_options))
+    return log_store_for(_location(uri), parsed_options(storage_options))
+
+
+def _location(table: str) -> str:
+    """Where a table lies: as given, or as the catalog says that ``--catalog`` or the environment names."""
+    settings = settings_of_environment()
+    if settings is None or is_path(table):
+        return table
+    return resolve(open_catalog(settings), TableName.parse(table)).location
 
 
 def parsed_options(storage_options: Iterable[str] | None) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from airflow.providers.common.compat.sdk import AirflowNotFoundException, BaseHook, conf, mask_secret
 
 from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.statements import CREATE_TABLES, SequenceStatement
 from airflow_delta.core.statements.json_form import map_tables
 from airflow_delta.core.storage.ambient_options import account_of, are_for, parsed_prefixes
 from airflow_delta.core.storage.object_filesystem import secrets_of
@@ -19,6 +20,8 @@ from airflow_delta.hooks.errors import DeltaConnectionError, TablesNotVisibleErr
 from airflow_delta.hooks.storage_connection import options_of_connection
 
 if TYPE_CHECKING:
+    from airflow_delta.catalogs.catalog import Catalog
+    from airflow_delta.catalogs.table_name import TableName
     from airflow_delta.core.delta_log import DeltaLog
     from airflow_delta.core.storage.log_store import LogStore
 
@@ -36,6 +39,8 @@ class DeltaHook(BaseHook):
     * ``allowed_prefixes``: a list of the places outside of their roots from which tables may read files, as shallow clones of
       other engines need it.
     * ``scratch_uri``: where jobs leave their results.
+    * ``catalog``: where tables have names: ``glue``, or an object with ``type``, ``uri`` and so on. ``schema.table`` is then a
+      name everywhere a table is named; without it, a relative path.
     * ``workers_see_tables``: false where only Spark has access to the tables. Then only jobs read tables, ``scratch_uri`` is
       required, and what reads a table from the worker (sensors, pins, ``engine="worker"``) is refused.
 
@@ -78,20 +83,75 @@ class DeltaHook(BaseHook):
         return root.rstrip("/") if root else None
 
     def table_uri(self, table: str) -> str:
-        """The URI of a table: as given, or below the connection's table root where it is a relative name.
+        """The URI of a table: as given, where the catalog says, or below the table root where it is a relative path.
 
         Raises:
             RelativePathError: It is relative, and the connection has no table root.
             DeltaConnectionError: The connection is missing, or its table root is relative itself.
+            TableNameNotFoundError: The catalog does not know the name; and the other errors of ``catalogs.errors``.
         """
+        name = self.table_name(table)
+        if name is not None:
+            return self._location(name, may_be_new=False)
         if self.table_root and table.strip() and is_relative(table):
             return f"{self.table_root}/{table}"
         return absolute(table, f"the connection {self.delta_conn_id!r} has no table root")
 
     def resolve_table_uris(self, statement: Value) -> Value:
-        """The statement with each table name in it replaced by its URI."""
-        resolved: Value = map_tables(statement, self.table_uri)
+        """The statement with each table name in it replaced by its URI; what it creates need not be in the catalog yet."""
+        new = _tables_made_by(statement)
+
+        def uri(table: str) -> str:
+            name = self.table_name(table)
+            return self.table_uri(table) if name is None else self._location(name, may_be_new=table in new)
+
+        resolved: Value = map_tables(statement, uri)
         return resolved
+
+    @cached_property
+    def catalog(self) -> Catalog | None:
+        """The catalog of the connection; None without one. Raises ``InvalidCatalogError``."""
+        from airflow_delta.catalogs.settings import open_catalog
+        from airflow_delta.hooks.catalog_connection import catalog_settings
+
+        configured = self._extra.get("catalog")
+        if not configured:
+            return None
+        try:
+            settings = catalog_settings(configured, self.get_connection, self._extra.get("storage_conn_id"))
+        except AirflowNotFoundException as error:
+            raise self._error(f"catalog names a connection: {error}", "create it, or correct conn_id in catalog") from None
+        for secret in settings.credentials.values():
+            mask_secret(secret)
+        return open_catalog(settings)
+
+    def table_name(self, table: str) -> TableName | None:
+        """The name that a text is in the catalog of the connection; None for a path, or without a catalog.
+
+        Raises:
+            InvalidTableNameError: It is neither.
+        """
+        from airflow_delta.catalogs.table_name import TableName, is_path
+
+        return TableName.parse(table) if self._extra.get("catalog") and not is_path(table) else None
+
+    def _location(self, name: TableName, *, may_be_new: bool) -> str:
+        """Where the table of a name lies, or will: below its schema's location, or else below the table root."""
+        from airflow_delta.catalogs.catalog import resolve
+        from airflow_delta.catalogs.errors import TableNameNotFoundError
+
+        assert self.catalog is not None  # noqa: S101 - or there would be no names
+        try:
+            return resolve(self.catalog, name).location
+        except TableNameNotFoundError:
+            if not may_be_new:
+                raise
+        below_root = None if self.table_root is None else f"{self.table_root}/{name.schema}/{name.table}"
+        location = self.catalog.default_location(name) or below_root
+        if location is None:
+            detail = f"the schema of the new table {name} has no location"
+            raise self._error(detail, "set the table root (the host) of the connection, below which it is created")
+        return location
 
     @property
     def scratch_uri(self) -> str | None:
@@ -193,6 +253,12 @@ class DeltaHook(BaseHook):
 
     def _error(self, detail: str, cure: str) -> DeltaConnectionError:
         return DeltaConnectionError(conn_id=self.delta_conn_id, detail=detail, cure=cure)
+
+
+def _tables_made_by(statement: Any) -> set[str]:
+    """The tables that the statement, or one of its statements, may create."""
+    statements = statement.statements if isinstance(statement, SequenceStatement) else (statement,)
+    return {member.table for member in statements if isinstance(member, CREATE_TABLES)}
 
 
 def _merged(options: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:

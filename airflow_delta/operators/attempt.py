@@ -12,16 +12,12 @@ from airflow.sdk import Context
 from airflow_delta.core.actions.commit_info import Origin
 from airflow_delta.core.errors import StorageAccessError, TableNotFoundError, UnsupportedStorageError
 from airflow_delta.core.statements import (
-    CloneStatement,
-    ConvertStatement,
-    CopyIntoStatement,
-    CreateStatement,
+    CREATE_TABLES,
     DiscardStatement,
     ExpectStatement,
     PublishStatement,
     SequenceStatement,
     Statement,
-    WriteStatement,
 )
 from airflow_delta.core.statements.result import NO_TABLE
 from airflow_delta.core.storage.table_uri import absolute
@@ -29,9 +25,6 @@ from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.hooks.errors import ScratchUriNeededError
 from airflow_delta.hooks.task_token import OnClear, TaskToken, derived_token, task_token
 from airflow_delta.jobs.spec import statement_digest
-
-CREATE_TABLES = (WriteStatement, CopyIntoStatement, CreateStatement, CloneStatement, ConvertStatement)
-"""Statements that may create the table."""
 
 _NEED_NO_TABLE = (*CREATE_TABLES, PublishStatement, DiscardStatement)
 

@@ -220,11 +220,14 @@ class ExpressionNotTextError(DeltaError):
 
 @dataclass(kw_only=True, eq=False)
 class TableNameUnsupportedError(DeltaError):
-    """A table is named by its name in a catalog; tables are known here by their paths alone."""
+    """A table is named by its name in a catalog, and no catalog is named, or only a path may stand here."""
 
     code = "DELTA_TABLE_NAME_UNSUPPORTED"
     message = "{name!r} names a table of a catalog; tables are found by their path here"
-    remedy = "use the path: DeltaTable.forPath(spark, path), delta.`path`, location(path), load(path) or save(path)"
+    remedy = (
+        "use the path: DeltaTable.forPath(spark, path), delta.`path`, location(path), load(path) or save(path); "
+        "or name a catalog for DeltaTable.forName in AIRFLOW_DELTA_CATALOG, as docs/catalogs.md shows"
+    )
     name: str
 
 

@@ -24,6 +24,7 @@ def start_metastore(folder, seconds=120):
         "hive.metastore.schema.verification": "false",
         "datanucleus.schema.autoCreateAll": "true",
         "hive.metastore.event.db.notification.api.auth": "false",
+        "hive.async.log.enabled": "false",  # its library is not among the JARs
     }
     texts = (f"<property><name>{name}</name><value>{value}</value></property>" for name, value in properties.items())
     conf = Path(folder) / "conf"
@@ -36,7 +37,8 @@ def start_metastore(folder, seconds=120):
     process = subprocess.Popen([*command, *opened, *main], stdout=log, stderr=log, cwd=folder, start_new_session=True)
 
     def stop():
-        os.killpg(process.pid, signal.SIGKILL)
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         log.close()
 

@@ -16,24 +16,29 @@ from tests.catalogs.hive_server import free_port, start_metastore
 
 
 @pytest.fixture(scope="module")
-def metastore(tmp_path_factory):
-    uri, stop = start_metastore(tmp_path_factory.mktemp("hive"))
+def warehouse(tmp_path_factory):
+    return tmp_path_factory.mktemp("hive")
+
+
+@pytest.fixture(scope="module")
+def root(warehouse):
+    return f"{warehouse}/sales.db"
+
+
+@pytest.fixture(scope="module")
+def metastore(warehouse, root):
+    uri, stop = start_metastore(warehouse)
+    database = ttypes.Database(name="sales", locationUri=f"file:{root}", parameters={})
+    HiveCatalog(uri)._request(ORDERS, "CREATE", lambda client: client.create_database(database))
     yield uri
     stop()
 
 
 @pytest.fixture
-def root(tmp_path):
-    return f"{tmp_path}/sales.db"
-
-
-@pytest.fixture
-def catalog(metastore, root):
+def catalog(metastore):
     catalog = HiveCatalog(metastore)
-    database = ttypes.Database(name="sales", locationUri=f"file:{root}", parameters={})
-    catalog._request(ORDERS, "CREATE", lambda client: client.create_database(database))
     yield catalog
-    catalog._request(ORDERS, "DROP", lambda client: client.drop_database("sales", False, True))
+    catalog.drop(ORDERS)
 
 
 @pytest.mark.slow

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_delta.core.errors import AccessDeniedError, (
+from airflow_delta.core.errors import (
+    AccessDeniedError,
     ConcurrentAppendError,
     DeltaError,
     ExpectationFailedError,

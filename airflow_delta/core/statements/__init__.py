@@ -58,9 +58,13 @@ from airflow_delta.core.statements.sequence import SequenceStatement, TableState
 from airflow_delta.core.statements.sources import FileSource, PythonSource, Source, SqlSource, TableSource
 from airflow_delta.core.statements.write import WriteMode, WriteStatement
 
+CREATE_TABLES = (WriteStatement, CopyIntoStatement, CreateStatement, CloneStatement, ConvertStatement)
+"""Statements that may create the table."""
+
 Statement = TableStatement | PinStatement | SequenceStatement | PublishStatement | DiscardStatement
 
 __all__ = [
+    "CREATE_TABLES",
     "UPSERT",
     "AddColumns",
     "AddConstraint",

@@ -17,7 +17,7 @@ from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.core.table_changes.ddl import parse_struct
 from airflow_delta.spark.delta_table.answers import detail_row, history_rows, restore_row
 from airflow_delta.spark.delta_table.expressions import Expression, Names, as_text
-from airflow_delta.spark.delta_table.identifiers import hadoop_options, path_in, path_or_identifier
+from airflow_delta.spark.delta_table.identifiers import hadoop_options, path_in, path_of, path_or_identifier
 from airflow_delta.spark.delta_table.merge_builder import Assignments, DeltaMergeBuilder, assigned
 from airflow_delta.spark.delta_table.optimize_builder import DeltaOptimizeBuilder
 from airflow_delta.spark.delta_table.session_settings import checks_retention
@@ -89,8 +89,13 @@ class DeltaTable:
 
     @classmethod
     def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> Self:
-        """The table that ``delta.`path``` names. Raises ``TableNameUnsupportedError`` for a name of a catalog."""
-        return cls.forPath(sparkSession, path_in(tableOrViewName))
+        """The table that ``delta.`path``` names, or ``schema.table`` in the catalog that ``AIRFLOW_DELTA_CATALOG`` names.
+
+        Raises:
+            TableNameUnsupportedError: It is a name, and the environment names no catalog.
+            TableNameNotFoundError: The catalog has no table of the name.
+        """
+        return cls.forPath(sparkSession, path_of(tableOrViewName))
 
     @classmethod
     def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:

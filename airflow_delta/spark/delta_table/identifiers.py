@@ -1,10 +1,13 @@
-"""What users write for a table: a path, ``delta.`path``` and ``parquet.`path```; names of a catalog are refused."""
+"""What users write for a table: a path, ``delta.`path``` and ``parquet.`path```, or a name in a catalog."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 
+from airflow_delta.catalogs.catalog import resolve
+from airflow_delta.catalogs.settings import open_catalog, settings_of_environment
+from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.spark.errors import TableNameUnsupportedError
 
@@ -27,6 +30,19 @@ def path_in(identifier: str, *, format_name: str = "delta") -> str:
     if found is None or found["format"].lower() != format_name:
         raise TableNameUnsupportedError(name=identifier)
     return found["path"].replace("``", "`")
+
+
+def path_of(identifier: str) -> str:
+    """The path in ``delta.`path```, or where the catalog that the environment names has a table of this name.
+
+    Raises:
+        TableNameUnsupportedError: It is a name, and no catalog is named.
+        TableNameNotFoundError: The catalog has no such table; and the other errors of ``catalogs.errors``.
+    """
+    settings = None if _BY_PATH.fullmatch(identifier) else settings_of_environment()
+    if settings is None:
+        return path_in(identifier)
+    return resolve(open_catalog(settings), TableName.parse(identifier)).location
 
 
 def path_or_identifier(text: str) -> str:
