@@ -46,7 +46,7 @@ def test_two_builds_are_equal_and_named_by_their_content(archive, tmp_path):
 def test_it_holds_what_runs_on_spark_and_no_airflow_room(archive):
     names = zipfile.ZipFile(archive).namelist()
     packages = {name.split("/")[1] for name in names if name.startswith("airflow_delta/")}
-    assert packages == {"__init__.py", "core", "spark", "jobs"}
+    assert packages == {"__init__.py", "core", "catalogs", "spark", "jobs"}
     assert {name.split("/")[0] for name in names} == {"airflow_delta", "vendor"}
     assert not any("__pycache__" in name for name in names)
 
