@@ -20,10 +20,7 @@ from airflow_delta.core.statements import (
     OperationResult,
     RestoreStatement,
 )
-from airflow_delta.core.statements.columns import columns_text
-from airflow_delta.core.table_changes import NewTable
-from airflow_delta.core.table_changes.ddl import parse_struct
-from airflow_delta.core.table_changes.statement_steps import step_of
+from airflow_delta.core.table_changes.statement_steps import new_table, partition_types, step_of
 from airflow_delta.core.table_changes.verification import RowsCheck, check_rows
 from airflow_delta.jobs.outcome import of_transaction, of_version, without_commit
 
@@ -34,14 +31,7 @@ def create_table(log: DeltaLog, statement: CreateStatement, *, origin: Origin) -
     Raises:
         As ``DeltaLog.create``.
     """
-    new = NewTable(
-        schema=parse_struct(columns_text("CREATE", statement.columns)),
-        partition_columns=statement.partition_by,
-        clustering_columns=statement.cluster_by,
-        properties=statement.properties,
-        constraints=statement.constraints,
-        description=statement.comment,
-    )
+    new = new_table(statement)
     if not statement.dry_run:
         return of_transaction(log, "CREATE TABLE", log.create(new, mode=statement.mode, origin=origin))
     plan = log.plan_create(new, mode=statement.mode)
@@ -110,7 +100,7 @@ def convert_table(log: DeltaLog, statement: ConvertStatement, *, origin: Origin)
     """
     done = convert(
         log,
-        partition_schema=_partition_types(statement),
+        partition_schema=partition_types(statement),
         infer_partitions=statement.infer_partitions,
         statistics=statement.statistics,
         properties=statement.properties,
@@ -139,13 +129,6 @@ def restore_table(log: DeltaLog, statement: RestoreStatement, *, origin: Origin)
     if statement.dry_run:
         return without_commit(log, "RESTORE", done.version, metrics=done.metrics(), details=details)
     return of_version(log, done.version, origin, details)
-
-
-def _partition_types(statement: ConvertStatement) -> dict[str, str] | None:
-    if statement.partition_by is None:
-        return None
-    columns = parse_struct(columns_text("CONVERT", statement.partition_by))
-    return {field.name: str(field.type) for field in columns.fields}
 
 
 def _described(metadata: Metadata, protocol: Protocol) -> Mapping[str, Any]:

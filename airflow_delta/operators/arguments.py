@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields, replace
 
 from airflow_delta.core.errors import InvalidStatementError
@@ -10,9 +10,9 @@ from airflow_delta.core.statements import FileSource, Source, Statement, TableSo
 from airflow_delta.core.statements.fields import is_template
 
 
-def argument_names(statement_type: type[Statement], *, but: str = "") -> list[str]:
+def argument_names(statement_type: type[Statement], *, but: Collection[str] = ()) -> list[str]:
     """The fields of a statement, which are arguments of its operator; not ``table``, which every operator takes."""
-    return [field.name for field in fields(statement_type) if field.name not in {"table", but}]
+    return [field.name for field in fields(statement_type) if field.name not in {"table", *but}]
 
 
 def source_of(source: str | Source, version: int | str | None) -> Source:

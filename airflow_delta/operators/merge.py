@@ -123,7 +123,7 @@ class DeltaMergeOperator(DeltaJobOperator):
 
     def _from_sql(self, sql: str, source: Source | None) -> MergeStatement:
         """The statement of a ``MERGE INTO`` text."""
-        statement: MergeStatement = import_module("airflow_delta.core.merge_text").merge_statement(
+        statement: MergeStatement = import_module("airflow_delta.core.sql_text").merge_statement(
             sql,
             table=self.table,
             source=source,

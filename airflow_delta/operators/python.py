@@ -11,22 +11,10 @@ from airflow_delta.core.statements import UPSERT, Clause, MergeStatement, Python
 from airflow_delta.core.statements.fields import is_template
 from airflow_delta.core.statements.function_text import check_call
 from airflow_delta.core.statements.publish import STAGED_KEY
-from airflow_delta.operators.written_rows import DeltaWrittenRowsOperator
+from airflow_delta.operators.written_rows import DeltaWrittenRowsOperator, given_for_writes
 
 _OF_RUN = frozenset({"ds", "ds_nodash", "run_id", "ts", "ts_nodash", "ts_nodash_with_tz"})
 """Names of parameters that are filled from the run, as in other TaskFlow functions: texts of Airflow's context."""
-
-_OF_WRITES = (
-    "mode",
-    "replace_where",
-    "partition_by",
-    "cluster_by",
-    "merge_schema",
-    "overwrite_schema",
-    "properties",
-    "txn",
-    "user_metadata",
-)
 
 _RESULT = frozenset({"table", "version", "read_version", "operation", "committed"})
 """Keys that the return value of each of our tasks has."""
@@ -57,8 +45,9 @@ class DeltaPythonOperator(DeltaWrittenRowsOperator):
     refused when the DAG is parsed. It may be called again after a conflict, and is so in each retry that finds no commit: what
     it does beside returning rows should do no harm twice. An error in it fails the task at once, with file and line.
 
-    Takes ``mode``, ``replace_where``, ``partition_by``, ``cluster_by``, ``merge_schema``, ``overwrite_schema``, ``expect``,
-    ``properties``, ``txn``, ``user_metadata``, ``dry_run`` and ``publish`` too, as ``DeltaWrittenRowsOperator`` describes them.
+    Takes ``mode``, ``replace_where``, ``partition_by``, ``cluster_by``, ``merge_schema``, ``overwrite_schema``,
+    ``by_position``, ``expect``, ``properties``, ``txn``, ``user_metadata``, ``dry_run`` and ``publish`` too, as
+    ``DeltaWrittenRowsOperator`` describes them.
     With ``on`` the rows are merged, and only ``expect``, ``dry_run`` and ``publish`` of these apply.
 
     Args:
@@ -118,7 +107,7 @@ class DeltaPythonOperator(DeltaWrittenRowsOperator):
                     "clauses and schema_evolution are those of a merge, which needs on; a write takes merge_schema"
                 )
             return super().statement()
-        if of_write := [name for name in _OF_WRITES if getattr(self, name) not in (None, False, "append", (), {})]:
+        if of_write := given_for_writes(self):
             raise self.invalid(f"with on the rows are merged, and a merge does not take {', '.join(of_write)}")
         return MergeStatement(
             table=self.table,

@@ -1,36 +1,108 @@
-"""The result of a query as a task."""
+"""SQL as a task: the result of a query, written into a table, or one of Delta's statements."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from importlib import import_module
 from typing import Any, ClassVar
 
-from airflow_delta.core.statements import FileSource, Source, SqlSource, TableSource
+from airflow.sdk import Context
+
+from airflow_delta.core.statements import FileSource, Source, SqlSource, Statement, TableSource
+from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.operators.arguments import views_of
-from airflow_delta.operators.written_rows import DeltaWrittenRowsOperator
+from airflow_delta.operators.attempt import Attempt
+from airflow_delta.operators.core import release_ended_pins
+from airflow_delta.operators.written_rows import DeltaWrittenRowsOperator, given_for_writes
+
+_OF_ANY = ("expect", "dry_run", "publish")
+"""Arguments that go with a statement's text, where the statement takes them."""
 
 
 class DeltaSqlOperator(DeltaWrittenRowsOperator):
-    """Write the result of a Spark SQL query into a Delta table, as one commit; the first write makes the table.
+    """Write the result of a Spark SQL query into a Delta table, or run one of Delta's statements; as one commit.
 
-    Takes ``mode``, ``replace_where``, ``partition_by``, ``cluster_by``, ``merge_schema``, ``overwrite_schema``, ``expect``,
-    ``properties``, ``txn``, ``user_metadata``, ``dry_run`` and ``publish`` too, as ``DeltaWrittenRowsOperator`` describes them.
+    With ``query`` the first write makes the table::
+
+        DeltaSqlOperator(
+            task_id="daily",
+            table="/lake/daily",
+            query="SELECT day, avg(delay) AS delay FROM flights WHERE day = DATE'{{ ds }}' GROUP BY day",
+            views={"flights": "/lake/flights"},
+            mode="replace_where",
+            replace_where="day = DATE'{{ ds }}'",
+        )
+
+    With ``sql`` the text says it all, and token, result, XComs and errors are those of the statement's own operator::
+
+        DeltaSqlOperator(task_id="purge", sql="DELETE FROM delta.`/lake/flights` WHERE day < DATE'{{ ds }}' - INTERVAL 1 YEAR")
+        DeltaSqlOperator(task_id="compact", sql="OPTIMIZE delta.`/lake/flights` WHERE day = DATE'{{ ds }}' ZORDER BY (carrier)")
+
+    Takes ``mode``, ``replace_where``, ``partition_by``, ``cluster_by``, ``merge_schema``, ``overwrite_schema``,
+    ``by_position``, ``expect``, ``properties``, ``txn``, ``user_metadata``, ``dry_run`` and ``publish`` too, as
+    ``DeltaWrittenRowsOperator`` describes them. With ``sql`` only ``expect``, ``dry_run`` and ``publish`` of these apply, where
+    the statement takes them.
 
     Args:
-        table: URI of the table's root (templated).
+        table: URI of the table's root (templated). Beside ``sql`` it may be left out where the text names the table, as
+            ``delta.`uri```; where it is given, the text's name for the table only serves as its alias.
         query: One SELECT over the views; a path that ends in ``.sql`` is read from the DAG's folder (templated).
-        views: View name to a source value, or to the URI of a Delta table (templated).
+        sql: One statement: MERGE, DELETE, UPDATE, INSERT, COPY INTO, CREATE, ALTER, OPTIMIZE, VACUUM, REORG, RESTORE, CONVERT
+            or GENERATE (templated); a path that ends in ``.sql`` likewise. Not beside ``query``.
+        views: Names that the query, or that of the statement, may use: each a source value, or the URI of a Delta table
+            (templated).
     """
 
-    template_fields: Sequence[str] = (*DeltaWrittenRowsOperator.template_fields, "query", "views")
+    template_fields: Sequence[str] = (*DeltaWrittenRowsOperator.template_fields, "query", "sql", "views")
     template_ext: Sequence[str] = (".sql",)
-    template_fields_renderers: ClassVar[dict[str, str]] = {"query": "sql"}
+    template_fields_renderers: ClassVar[dict[str, str]] = {"query": "sql", "sql": "sql"}
 
-    def __init__(self, *, query: str, views: Mapping[str, str | TableSource | FileSource], **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+    def __init__(
+        self,
+        *,
+        table: str = "",
+        query: str | None = None,
+        sql: str | None = None,
+        views: Mapping[str, str | TableSource | FileSource] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(table=table, **kwargs)
         self.query = query
+        self.sql = sql
         self.views = views
+
+    def check_arguments(self) -> None:
+        """As of every operator; ``sql`` is parsed when the task runs, because DAG files do not wait for its parser."""
+        if (self.query is None) == (self.sql is None):
+            raise self.invalid("give either query, whose rows are written, or sql, a statement")
+        if self.sql is None:
+            super().check_arguments()
+        elif given := given_for_writes(self):
+            raise self.invalid(f"{', '.join(given)} is part of the text of sql; do not pass it beside it")
 
     def rows(self) -> Source:
         """The query over its views; a text among these is a Delta table."""
-        return SqlSource(self.query, views=views_of(self.views))
+        return SqlSource(self.query or "", views=views_of(self.views or {}))
+
+    def statement(self) -> Statement:
+        """What the job is to do, made from the rendered arguments."""
+        return super().statement() if self.sql is None else self._from_sql(self.sql)
+
+    def _from_sql(self, sql: str) -> Statement:
+        """The statement of the text."""
+        texts = import_module("airflow_delta.core.sql_text")
+        found = texts.parse_statement(sql, texts.TextContext(table=self.table or None, views=views_of(self.views or {})))
+        if isinstance(found, texts.Question):
+            detail = f"{found.type_name} changes nothing; ask in a script, by airflow_delta.spark.sql, or with `airflow-delta`"
+            raise self.invalid(detail)
+        taken = {field.name for field in fields(found)}
+        given = {name: getattr(self, name) for name in _OF_ANY if getattr(self, name) not in (False, (), "now")}
+        if refused := sorted(given.keys() - taken):
+            raise self.invalid(f"{found.type_name.replace('_', ' ').upper()} does not take {', '.join(refused)}")
+        statement: Statement = replace(found, **given)
+        return statement
+
+    def _perform(self, attempt: Attempt, context: Context) -> ResultDocument:
+        release_ended_pins(self, attempt.statement, attempt, context)
+        return super()._perform(attempt, context)

@@ -10,6 +10,9 @@ from airflow_delta.core.statements import Expectation, Source, Statement, WriteS
 from airflow_delta.operators.arguments import argument_names
 from airflow_delta.operators.job import DeltaJobOperator
 
+_OF_WRITES = argument_names(WriteStatement, but=("source", "expect", "dry_run", "publish"))
+"""What only a write takes."""
+
 
 class DeltaWrittenRowsOperator(DeltaJobOperator):
     """Write rows into a Delta table, as one commit; the first write makes the table.
@@ -25,6 +28,8 @@ class DeltaWrittenRowsOperator(DeltaJobOperator):
         merge_schema: Add the columns that only the rows have to the table, at any depth (templated).
         overwrite_schema: Give the table the columns and the partitioning of the rows (templated). Only with the mode
             ``overwrite``.
+        by_position: The first column of the rows is the table's first, and so on, whatever they are called (templated). There
+            must be a table, and as many columns as it has.
         expect: Data-quality checks on the rows to be written, as Spark SQL (templated); if one fails, nothing is committed.
         properties: Table properties when the table is made (templated).
         txn: Name of an application and a number that grows with each of its writes (templated): a write whose number is not
@@ -36,7 +41,7 @@ class DeltaWrittenRowsOperator(DeltaJobOperator):
     """
 
     statement_type = WriteStatement
-    template_fields: Sequence[str] = (*DeltaJobOperator.template_fields, *argument_names(statement_type, but="source"))
+    template_fields: Sequence[str] = (*DeltaJobOperator.template_fields, *argument_names(statement_type, but=("source",)))
 
     def __init__(
         self,
@@ -47,6 +52,7 @@ class DeltaWrittenRowsOperator(DeltaJobOperator):
         cluster_by: Sequence[str] = (),
         merge_schema: bool | str = False,
         overwrite_schema: bool | str = False,
+        by_position: bool | str = False,
         expect: Sequence[Expectation | str] | Expectation | str = (),
         properties: Mapping[str, str] = {},
         txn: tuple[str, int | str] | None = None,
@@ -66,6 +72,7 @@ class DeltaWrittenRowsOperator(DeltaJobOperator):
         self.user_metadata = user_metadata
         self.merge_schema = merge_schema
         self.overwrite_schema = overwrite_schema
+        self.by_position = by_position
         self.dry_run = dry_run
         self.publish: Any = publish
 
@@ -76,3 +83,8 @@ class DeltaWrittenRowsOperator(DeltaJobOperator):
     def statement(self) -> Statement:
         """What the job is to do, made from the rendered arguments."""
         return self._statement(source=self.rows())
+
+
+def given_for_writes(operator: DeltaWrittenRowsOperator) -> list[str]:
+    """The names of the arguments that say how rows are written, and that are given."""
+    return [name for name in _OF_WRITES if getattr(operator, name) not in (None, False, "append", (), {})]

@@ -32,6 +32,7 @@
     ├── PathOutsideTableError          a file outside of the table that names it
     ├── StorageUnavailableError        a storage that does not answer                (retryable)
     ├── InvalidStatementError          an invalid statement
+    │   └── SqlTextError               a text outside of the grammar
     ├── InvalidPredicateError          SQL text that is not a predicate on this table, or not decidable here
     ├── AmbiguousColumnError           a name that differs in case from several columns
     ├── InvalidSchemaError             a schema that cannot be read
@@ -136,6 +137,7 @@ from airflow_delta.core.errors.statement import (
     RelativePathError,
     RetentionTooShortError,
     SchemaMismatchError,
+    SqlTextError,
 )
 from airflow_delta.core.errors.storage import (
     AccessDeniedError,
@@ -236,6 +238,7 @@ __all__ = [
     "RetentionTooShortError",
     "RunCommitNotFoundError",
     "SchemaMismatchError",
+    "SqlTextError",
     "StagedCommitDamagedError",
     "StagedCommitDiscardedError",
     "StagedCommitExpiredError",

@@ -19,6 +19,24 @@ class InvalidStatementError(DeltaError):
 
 
 @dataclass(kw_only=True, eq=False)
+class SqlTextError(InvalidStatementError):
+    """The text of a statement is not in the grammar that is known here; nothing ran.
+
+    Attributes:
+        line: Where in the text, from 1.
+        column: Likewise, in characters.
+        instead: What the user can do.
+    """
+
+    code = "DELTA_INVALID_SQL_TEXT"
+    message = "the text of {statement} is not valid at line {line}, column {column}: {detail}"
+    remedy = "{instead}"
+    line: int
+    column: int
+    instead: str
+
+
+@dataclass(kw_only=True, eq=False)
 class RelativePathError(DeltaError):
     """A table or another place is named by a relative path, which would depend on the machine and its working directory.
 

@@ -7,9 +7,10 @@ double the work at every level, whatever their number of characters: 22 levels t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from sqlglot import Dialect, Token, TokenType
+from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, SqlglotError, TokenError
 
 SPARK = Dialect.get_or_raise("spark")
@@ -32,17 +33,39 @@ UNPARSABLE = (SqlglotError, RecursionError)
 """What parsing and writing a syntax tree may raise."""
 
 
+class _StatementTexts(Spark):
+    """Spark SQL whose statements are words too: the dialect itself takes OPTIMIZE, SHOW and the like for one text each."""
+
+    class Tokenizer(Spark.Tokenizer):
+        """With no word that ends the words."""
+
+        COMMANDS: ClassVar[set[TokenType]] = set()
+
+
+_STATEMENT_TEXTS = _StatementTexts()
+
+
 def tokens_of(sql: str, *, max_work: int = MAX_WORK) -> list[Token]:
     """The words of an SQL text.
 
     Raises:
         TokenError: It has unclosed quotes or the like, is too long, or holds half of a character.
     """
+    _check_length(sql, max_work)
+    return SPARK.tokenize(sql)
+
+
+def words_of(sql: str) -> list[Token]:
+    """Likewise, of any statement. Raises as ``tokens_of``."""
+    _check_length(sql, MAX_WORK)
+    return _STATEMENT_TEXTS.tokenize(sql)
+
+
+def _check_length(sql: str, max_work: int) -> None:
     if not sql.isascii() and any("\ud800" <= character <= "\udfff" for character in sql):
         raise TokenError("it holds a lone surrogate, which is not a character")
     if len(sql) > max_work * _CHARACTERS_A_TOKEN:
         raise TokenError(f"its {len(sql):,} characters are too many")
-    return SPARK.tokenize(sql)
 
 
 def parsed(sql: str, into: Any = None, *, max_work: int = MAX_WORK) -> Any:

@@ -49,6 +49,8 @@ class WriteStatement:
         merge_schema: Whether columns that only the rows have are added to the table, at any depth; types get wider where the
             table lets them.
         overwrite_schema: Whether the table gets the columns and the partitioning of the rows; only with the mode ``overwrite``.
+        by_position: Whether the first column of the rows is the table's first, and so on, whatever they are called: as INSERT
+            INTO of SQL has it. There must be a table, and as many columns as it has.
         expect: Checks on the rows to be written.
         properties: Table properties when the table is made.
         txn: Name of an application and a number of its own that grows with each of its writes: a write whose number is not
@@ -67,6 +69,7 @@ class WriteStatement:
     cluster_by: tuple[str, ...] = ()
     merge_schema: bool = False
     overwrite_schema: bool = False
+    by_position: bool = False
     expect: tuple[Expectation, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
     txn: tuple[str, int] | None = None
@@ -83,11 +86,13 @@ class WriteStatement:
         for name in ("partition_by", "cluster_by"):
             object.__setattr__(self, name, texts("WRITE", name, getattr(self, name), may_be_empty=True))
         exclude_each_other(self, "merge_schema", "overwrite_schema")
+        exclude_each_other(self, "by_position", "overwrite_schema")
         exclude_each_other(self, "partition_by", "cluster_by")
         for name, is_wrong in (
             ("replace_where", self.mode is not WriteMode.REPLACE_WHERE and self.replace_where is not None),
             ("overwrite_schema", self.mode is not WriteMode.OVERWRITE and self.overwrite_schema),
             ("merge_schema", self.mode in _MADE_ANEW and self.merge_schema),
+            ("by_position", self.mode in _MADE_ANEW and self.by_position),
         ):
             if is_wrong and is_settled(self, "mode", name):
                 raise InvalidStatementError(statement="WRITE", detail=f"{name} cannot be combined with the mode {self.mode}")

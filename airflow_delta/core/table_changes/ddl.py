@@ -242,7 +242,7 @@ class _Parser:
         if token is None or token.lastgroup != "text":
             raise self._unexpected("a text in quotes")
         self._next += 1
-        return replace(field, metadata={**field.metadata, COMMENT: _unquoted(token["text"])})
+        return replace(field, metadata={**field.metadata, COMMENT: string_value(token["text"])})
 
     def _expression(self) -> str:
         """The text up to the next clause or column."""
@@ -329,8 +329,8 @@ class _Parser:
         return InvalidStatementError(statement="columns", detail=f"expected {wanted}, found {found}, in {self._text!r}")
 
 
-def _unquoted(text: str) -> str:
-    """What a text in quotes says."""
+def string_value(text: str) -> str:
+    """What a text in quotes says in Spark SQL."""
     if text[0] in "rR":
         return text[2:-1]
     quote = text[0]

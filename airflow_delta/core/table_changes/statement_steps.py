@@ -1,4 +1,4 @@
-"""The changes of an ALTER statement as steps."""
+"""What statements say of a table's definition: new tables, and changes as steps."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from airflow_delta.core.statements import (
     AllowNull,
     ClusterBy,
     CommentColumn,
+    ConvertStatement,
+    CreateStatement,
     DropColumns,
     DropConstraint,
     DropFeature,
@@ -29,12 +31,33 @@ from airflow_delta.core.statements.columns import columns_text
 from airflow_delta.core.table_changes import column_changes, property_changes
 from airflow_delta.core.table_changes.column_path import parse_path, path_text
 from airflow_delta.core.table_changes.columns import COMMENT, FIRST, NewColumn, Position
-from airflow_delta.core.table_changes.ddl import ColumnText, parse_columns, parse_type
+from airflow_delta.core.table_changes.create import NewTable
+from airflow_delta.core.table_changes.ddl import ColumnText, parse_columns, parse_struct, parse_type
 from airflow_delta.core.table_changes.refusal import Refusal
 from airflow_delta.core.table_changes.schema_edit import find_column
 from airflow_delta.core.table_changes.steps import Step, constraint, properties_set
 from airflow_delta.core.table_changes.table_state import Change, Decision, TableState
 from airflow_delta.core.table_changes.verification import RowsCheck, check_rows
+
+
+def new_table(statement: CreateStatement) -> NewTable:
+    """The table that a CREATE describes. Raises ``InvalidStatementError`` where its columns are none."""
+    return NewTable(
+        schema=parse_struct(columns_text("CREATE", statement.columns)),
+        partition_columns=statement.partition_by,
+        clustering_columns=statement.cluster_by,
+        properties=statement.properties,
+        constraints=statement.constraints,
+        description=statement.comment,
+    )
+
+
+def partition_types(statement: ConvertStatement) -> dict[str, str] | None:
+    """Names and types of the partition columns that a CONVERT names; None for none. Raises likewise."""
+    if statement.partition_by is None:
+        return None
+    columns = parse_struct(columns_text("CONVERT", statement.partition_by))
+    return {field.name: str(field.type) for field in columns.fields}
 
 
 def step_of(change: TableChange, rows_check: RowsCheck = check_rows) -> Step:

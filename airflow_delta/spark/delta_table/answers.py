@@ -11,7 +11,9 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_delta.core.log.history import HistoryEntry
+from airflow_delta.core.operations.clone import CloneResult
 from airflow_delta.core.operations.restore import RestoreResult
+from airflow_delta.core.operations.vacuum import VacuumResult
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OperationResult
 from airflow_delta.core.table_changes.clustering import clustering_columns
@@ -39,6 +41,12 @@ _MERGE = "num_affected_rows BIGINT, num_updated_rows BIGINT, num_deleted_rows BI
 
 _RESTORE = """table_size_after_restore BIGINT, num_of_files_after_restore BIGINT, num_removed_files BIGINT,
 num_restored_files BIGINT, removed_files_size BIGINT, restored_files_size BIGINT"""
+
+_CLONE = """source_table_size BIGINT, source_num_of_files BIGINT, num_removed_files BIGINT, num_copied_files BIGINT,
+removed_files_size BIGINT, copied_files_size BIGINT"""
+
+_SHOWN_FILES = 1_000
+"""Most files that a dry run of VACUUM lists, as in delta-spark."""
 
 
 def history_rows(spark: SparkSession, entries: Sequence[HistoryEntry]) -> DataFrame:
@@ -107,6 +115,11 @@ def merge_row(spark: SparkSession, result: OperationResult) -> DataFrame:
     return spark.createDataFrame([(updated + deleted + inserted, updated, deleted, inserted)], _MERGE)
 
 
+def affected_row(spark: SparkSession, result: OperationResult, counter: str) -> DataFrame:
+    """How many rows a delete or update changed, which is what the metric of this name counts."""
+    return spark.createDataFrame([(int(result.metrics.get(counter, 0)),)], "num_affected_rows BIGINT")
+
+
 def optimize_row(spark: SparkSession, result: OperationResult) -> DataFrame:
     """Which files an optimize wrote and removed: those of delta-spark's metrics that are known here."""
     number = {name: int(value) for name, value in result.metrics.items() if str(value).lstrip("-").isdecimal()}
@@ -128,6 +141,28 @@ def restore_row(spark: SparkSession, result: RestoreResult) -> DataFrame:
         result.restored_files_size,
     )
     return spark.createDataFrame([row], _RESTORE)
+
+
+def clone_row(spark: SparkSession, result: CloneResult) -> DataFrame:
+    """The size of the table that was cloned; no file is copied, and none was there before."""
+    return spark.createDataFrame([(result.bytes, result.files, 0, 0, 0, 0)], _CLONE)
+
+
+def vacuum_rows(spark: SparkSession, table: str, result: VacuumResult) -> DataFrame:
+    """The table that was vacuumed; of a dry run the first files that would be deleted."""
+    root = hadoop_uri(table)
+    found = [f"{root}/{path}" for path in result.paths.slice(0, _SHOWN_FILES).to_pylist()] if result.dry_run else [root]
+    return named_rows(spark, "path", found)
+
+
+def named_rows(spark: SparkSession, column: str, values: Sequence[str]) -> DataFrame:
+    """One row for each text, under one name."""
+    return spark.createDataFrame([(value,) for value in values], f"{column} STRING")
+
+
+def property_rows(spark: SparkSession, properties: Mapping[str, str]) -> DataFrame:
+    """One row for each table property."""
+    return spark.createDataFrame(list(properties.items()), "key STRING, value STRING")
 
 
 def _mean(total: int, number: int) -> float:

@@ -30,8 +30,9 @@ class DeltaOptimizeBuilder:
     partition_filter: str | None = None
 
     def where(self, partitionFilter: str) -> DeltaOptimizeBuilder:  # noqa: N803
-        """Only these partitions."""
-        return replace(self, partition_filter=partitionFilter)
+        """Only these partitions; of several filters, those that all of them let through."""
+        both = partitionFilter if self.partition_filter is None else f"({self.partition_filter}) AND ({partitionFilter})"
+        return replace(self, partition_filter=both)
 
     def executeCompaction(self) -> DataFrame:
         """Write small files together. Raises as ``optimize``."""

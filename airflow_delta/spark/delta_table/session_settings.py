@@ -13,3 +13,8 @@ def grows_schemas(spark: SparkSession) -> bool:
 def checks_retention(spark: SparkSession) -> bool:
     """Whether a vacuum refuses a retention below the table's."""
     return str(spark.conf.get("spark.databricks.delta.retentionDurationCheck.enabled", "true")).lower() != "false"
+
+
+def overwrites_partitions(spark: SparkSession) -> bool:
+    """Whether an overwrite by SQL replaces only the partitions that rows come into."""
+    return str(spark.conf.get("spark.sql.sources.partitionOverwriteMode", "static")).lower() == "dynamic"

@@ -1,24 +1,24 @@
-"""Queries of scripts over tables by their paths: ``SELECT … FROM delta.`/lake/events```."""
+"""SQL of scripts over tables by their paths: ``SELECT … FROM delta.`/lake/events```, ``MERGE INTO delta.`/lake/events` …``."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from sqlglot import Token, TokenType
 
-from airflow_delta.core.errors import InvalidStatementError
-from airflow_delta.core.storage.table_uri import is_relative
-from airflow_delta.spark.constraints.column_references import tokens_of
+from airflow_delta.core.delta_log import DeltaLog
+from airflow_delta.core.errors import InvalidStatementError, SqlTextError
+from airflow_delta.core.sql_text import QueriedTable, Question, TextContext, is_statement, parse_statement, tables_of_text
+from airflow_delta.core.statements import SqlSource, TableSource, TableStatement
+from airflow_delta.spark.delta_table.sql_statements import run_text
 from airflow_delta.spark.delta_table.times import milliseconds
 from airflow_delta.spark.hadoop.table_log import table_log
 from airflow_delta.spark.statement.query import QueryViews, TableAtVersion, query_rows
 
-_QUERIES = ("SELECT", "WITH", "FROM", "TABLE", "VALUES", "(")
-_VERSION, _TIME = ("VERSION", "SYSTEM_VERSION"), ("TIMESTAMP", "SYSTEM_TIME")
+OpenTable = partial[DeltaLog]
 
 
 def sql(
@@ -35,87 +35,71 @@ def sql(
     none. Of large tables the columns and files are read that the query needs. The rows are those of the versions that are the
     newest ones now, as those of ``DeltaTable.toDF``.
 
+    A statement (``MERGE INTO``, ``OPTIMIZE`` and so on, see ``core.sql_text``) is run at once, as one commit; the DataFrame has
+    the columns of delta-spark's: how many rows changed, which files were rewritten. What names no table by its path, and is
+    none of Delta's own statements, is Spark's.
+
     Args:
         spark: The session.
-        query: One query, in Spark SQL.
-        args: Values of the query's parameters; with them, all files are read.
-        storage_options: As fsspec names them, for all of the tables.
+        query: One query or statement, in Spark SQL.
+        args: Values of the query's parameters; with them, all files are read. Not of statements.
+        storage_options: As fsspec names them, for all of the tables; of a statement for its one table.
         allowed_prefixes: As of ``DeltaLog.for_table``.
 
     Raises:
-        InvalidStatementError: The text is no query but a statement, or names a version or time otherwise.
+        SqlTextError: A statement on a table here is outside of the grammar, or one of several in the text.
+        InvalidStatementError: The statement is invalid, or the text names a version or time otherwise.
         TableNotFoundError: There is no table at a path.
-        DeltaError: As ``DeltaLog.snapshot`` and ``read_table`` raise it.
+        DeltaError: As ``DeltaLog.snapshot`` and ``read_table`` raise it; of a statement as its operation does.
         AnalysisException: Spark refuses the query; likewise ``ParseException``.
     """
-    tokens = tokens_of(query) or []
-    named = [table for position in range(len(tokens)) if (table := _table_at(spark, tokens, position)) is not None]
-    if named and tokens[0].text.upper() not in _QUERIES:
-        detail = f"it answers queries; {tokens[0].text} on delta.`path` is done by DeltaTable, delta_writer or a statement"
-        raise InvalidStatementError(statement="sql", detail=detail)
-    opened: dict[tuple[str, int | None, int | None], str] = {}
+    open_table = partial(table_log, spark, storage_options=storage_options, allowed_prefixes=allowed_prefixes)
+    try:
+        named = tables_of_text(query)
+        is_ours = is_statement(query)
+    except SqlTextError:  # unclosed quotes and the like: Spark says what is wrong
+        return spark.sql(query, args=args)
+    if is_ours:
+        if args:
+            raise InvalidStatementError(statement="sql", detail="args are those of a query; write values into a statement")
+        statement = parse_statement(query, TextContext(time=partial(_time, spark)))
+        if storage_options or allowed_prefixes:
+            _check_one_table(statement)
+        return run_text(spark, open_table, statement)
+    return _queried(spark, query, named, open_table, args)
+
+
+def _queried(
+    spark: SparkSession,
+    query: str,
+    named: Sequence[QueriedTable],
+    open_table: OpenTable,
+    args: Mapping[str, Any] | Sequence[Any] | None,
+) -> DataFrame:
+    """The rows of a query; each version of a table is opened once."""
+    opened: dict[tuple[str, int | None, str | None], str] = {}
     tables = {}
     for table in named:
         if table.key not in opened:
-            log = table_log(spark, table.path, storage_options, allowed_prefixes)
             name = opened[table.key] = f"delta_{uuid.uuid4().hex}"
             is_newest = table.version is None and table.time is None
-            tables[name] = TableAtVersion(snapshot=log.snapshot(table.version, table.time), is_newest=is_newest)
+            at = milliseconds(spark, table.time, statement="sql")
+            tables[name] = TableAtVersion(snapshot=open_table(table.path).snapshot(table.version, at), is_newest=is_newest)
     for table in reversed(named):
         query = f"{query[: table.start]}{opened[table.key]}{query[table.end :]}"
     return query_rows(query, QueryViews(spark=spark, tables=tables), args)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _NamedTable:
-    """A table in a text, from one position to another."""
-
-    path: str
-    version: int | None
-    time: int | None
-    start: int
-    end: int
-
-    @property
-    def key(self) -> tuple[str, int | None, int | None]:
-        return self.path, self.version, self.time
+def _time(spark: SparkSession, text: str) -> int:
+    found = milliseconds(spark, text, statement="sql")
+    assert found is not None  # noqa: S101 - only None is none
+    return found
 
 
-def _table_at(spark: SparkSession, tokens: Sequence[Token], position: int) -> _NamedTable | None:
-    """The table whose name begins at a token; None where none does: an alias may be ``delta``, but no column is like a path."""
-    first, path = tokens[position], tokens[position + 2] if position + 2 < len(tokens) else None
-    if path is None or first.text.lower() != "delta" or tokens[position + 1].token_type != TokenType.DOT:
-        return None
-    is_member = position > 0 and tokens[position - 1].token_type == TokenType.DOT
-    if is_member or first.token_type == TokenType.STRING:
-        return None
-    if path.token_type != TokenType.IDENTIFIER or is_relative(path.text):
-        return None
-    version, time, end = _at_version(spark, tokens, position + 3)
-    return _NamedTable(path=path.text, version=version, time=time, start=first.start, end=tokens[end - 1].end + 1)
-
-
-def _at_version(spark: SparkSession, tokens: Sequence[Token], position: int) -> tuple[int | None, int | None, int]:
-    """The version or the time (milliseconds) that stands behind a name, and the position of the token behind it."""
-    start = position
-    position += _word(tokens, position) == "FOR"
-    kind = _word(tokens, position)
-    if kind not in (*_VERSION, *_TIME) or (_word(tokens, position + 1), _word(tokens, position + 2)) != ("AS", "OF"):
-        return None, None, start
-    position += 3
-    if kind in _TIME:
-        position += _word(tokens, position) in ("TIMESTAMP", "DATE")
-    literal = tokens[position] if position < len(tokens) else None
-    if literal is not None and kind in _VERSION and literal.text.isdecimal():
-        return int(literal.text), None, position + 1
-    if literal is not None and kind in _TIME and literal.token_type == TokenType.STRING:
-        return None, milliseconds(spark, literal.text, statement="sql"), position + 1
-    wanted = "a number" if kind in _VERSION else "a time as text"
-    found = "nothing" if literal is None else literal.text
-    raise InvalidStatementError(statement="sql", detail=f"expected {wanted} behind {kind} AS OF, found {found}")
-
-
-def _word(tokens: Sequence[Token], position: int) -> str:
-    if position >= len(tokens) or tokens[position].token_type in (TokenType.STRING, TokenType.IDENTIFIER):
-        return ""
-    return tokens[position].text.upper()
+def _check_one_table(statement: TableStatement | Question) -> None:
+    """Return unless a statement reads other tables, which options of this call do not reach."""
+    source = getattr(statement, "source", None)
+    others = source.views.values() if isinstance(source, SqlSource) else (source,)
+    if any(isinstance(other, TableSource) for other in others):
+        detail = "storage_options and allowed_prefixes reach the statement's own table only, and it reads others"
+        raise InvalidStatementError(statement="sql", detail=f"{detail}; give these by the session's or the process's settings")

@@ -31,6 +31,20 @@ def repeated_names(schema: StructType) -> Iterator[str]:
             yield f"{name}: {count} columns of this name"
 
 
+def named_by_position(frame: DataFrame, schema: StructType, *, table: str) -> DataFrame:
+    """The rows, whose columns get the names of the table's, one after the other.
+
+    Raises:
+        SchemaMismatchError: The rows have more columns, or fewer.
+    """
+    if len(frame.columns) != len(schema.names):
+        found = (
+            f"the rows have {len(frame.columns)} columns, and the table has {len(schema.names)}: ({', '.join(schema.names)})"
+        )
+        raise SchemaMismatchError(table=table, differences=(found,))
+    return frame.toDF(*schema.names)
+
+
 def conform_to_schema(frame: DataFrame, schema: StructType, *, table: str, cache: RowCache) -> NumberedRows:
     """The rows with exactly the columns of the table, by name and at any depth.
 

@@ -21,6 +21,7 @@ from airflow_delta.core.errors import (
     InvalidSchemaError,
     SchemaMismatchError,
     TableExistsError,
+    TableNotFoundError,
 )
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.snapshot.snapshot import Snapshot
@@ -36,7 +37,7 @@ from airflow_delta.spark.io.table_files import TableFiles
 from airflow_delta.spark.schema_conversion import from_spark
 from airflow_delta.spark.statement.application_progress import progress
 from airflow_delta.spark.statement.conflict_retry import Conflicts, Steps, WriteConflict, retry_on_conflict
-from airflow_delta.spark.statement.conform import conform_to_schema
+from airflow_delta.spark.statement.conform import conform_to_schema, named_by_position
 from airflow_delta.spark.statement.expectations import check_expectations
 from airflow_delta.spark.statement.outcome import result_of, with_sources
 from airflow_delta.spark.statement.sources import OpenSource, Pin, open_source
@@ -177,6 +178,8 @@ def _stage(run: WriteRun, snapshot: Snapshot | None, conflicts: Conflicts) -> St
     log, statement = run.log, run.statement
     reads = TargetReads(spark=run.spark, snapshot=snapshot, is_retry=bool(conflicts))
     source = open_source(run.spark, statement.source, target=snapshot) if run.load is None else run.load.open(run.spark)
+    if statement.by_position:
+        source = replace(source, frame=_in_position(source.frame, snapshot, log.table_uri))
     reads.look_into(source.frame)
     target = Target.of(log, statement, snapshot, _columns(source.frame, log.table_uri))
     _check_range(run, target)
@@ -187,6 +190,13 @@ def _stage(run: WriteRun, snapshot: Snapshot | None, conflicts: Conflicts) -> St
         staged = _write_rows(run, target, rows.frame, staging)
     _check_expectations(run, target, staged, source, reads)
     return StagedWrite(target=target, rows=staged, staging=staging, reads=reads, pins=source.pins)
+
+
+def _in_position(frame: DataFrame, snapshot: Snapshot | None, table: str) -> DataFrame:
+    """The rows, with the names that the table has."""
+    if snapshot is None:
+        raise TableNotFoundError(table=table)
+    return named_by_position(frame, snapshot.schema, table=table)
 
 
 def _after_conflict(

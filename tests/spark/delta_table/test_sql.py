@@ -65,8 +65,10 @@ def test_a_version_or_time_may_stand_behind_a_table(spark, versions, table):
 
 
 def test_statements_and_tables_that_are_not_there_are_refused_and_no_view_stays(spark, versions, table):
-    with pytest.raises(InvalidStatementError, match="DELETE on delta"):
-        sql(spark, f"DELETE FROM delta.`{table}`")
+    with pytest.raises(InvalidStatementError, match=r"expected one of MERGE, .* found 'EXPLAIN SELECT"):
+        sql(spark, f"EXPLAIN SELECT * FROM delta.`{table}`")
+    with pytest.raises(InvalidStatementError, match="args are those of a query"):
+        sql(spark, f"DELETE FROM delta.`{table}` WHERE id = :id", {"id": 1})
     with pytest.raises(TableNotFoundError):
         sql(spark, f"SELECT * FROM delta.`{table}` JOIN delta.`{table}/no`")
     sql(spark, f"SELECT * FROM delta.`{table}`")

@@ -4,7 +4,7 @@ import pyarrow as pa
 from deltalake import write_deltalake
 
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.merge_text import merge_statement
+from airflow_delta.core.sql_text import merge_statement
 from airflow_delta.spark.dml.merge.merge import merge
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from airflow_delta.core.errors import InvalidStatementError
-from airflow_delta.core.merge_text import merge_statement
+from airflow_delta.core.sql_text import merge_statement
 from airflow_delta.core.statements import (
     UPSERT,
     Expectation,
@@ -126,32 +126,32 @@ def test_sides_may_bear_each_others_names():
 @pytest.mark.parametrize(
     ("text", "detail"),
     [
-        ("DELETE FROM t", "MERGE is missing"),
-        ("MERGE INTO t USING s WHEN MATCHED THEN DELETE", "ON is missing"),
+        ("DELETE FROM t", "expected MERGE, found"),
+        ("MERGE INTO t USING s WHEN MATCHED THEN DELETE", "expected ON, found"),
         ("MERGE INTO t USING s ON t.id = s.id", "one clause or more"),
-        ("MERGE INTO t USING s ON WHEN MATCHED THEN DELETE", "expression is missing"),
-        ("MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN", "UPDATE is missing"),
-        ("MERGE INTO t USING s ON t.id = s.id WHEN MATCHED DELETE", "THEN is missing"),
-        ("MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN INSERT *", "UPDATE is missing"),
-        ("MERGE INTO t USING s ON t.id = s.id WHEN NOT MATCHED THEN DELETE", "INSERT is missing"),
+        ("MERGE INTO t USING s ON WHEN MATCHED THEN DELETE", "expected an expression behind ON"),
+        ("MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN", "expected UPDATE, found the end of the text"),
+        ("MERGE INTO t USING s ON t.id = s.id WHEN MATCHED DELETE", "expected THEN"),
+        ("MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN INSERT *", "expected UPDATE, found 'INSERT *'"),
+        ("MERGE INTO t USING s ON t.id = s.id WHEN NOT MATCHED THEN DELETE", "expected INSERT, found 'DELETE'"),
         ("MERGE INTO t USING s ON t.id = s.id WHEN NOT MATCHED BY SOURCE THEN UPDATE SET *", "has no source row"),
-        ("MERGE INTO t USING s ON t.id = s.id WHEN NOT MATCHED BY THEN DELETE", "TARGET is missing"),
-        ("MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN UPDATE SET a", "is not an assignment"),
+        ("MERGE INTO t USING s ON t.id = s.id WHEN NOT MATCHED BY THEN DELETE", "expected TARGET"),
+        ("MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN UPDATE SET a", "expected column = expression, found 'a'"),
         ("MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN UPDATE SET a = 1, t.A = 2", "assigned twice"),
-        ("MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN UPDATE SET = 1", "a column is missing"),
+        ("MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN UPDATE SET = 1", "expected a column"),
         ("MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN UPDATE SET a.b = 1, t.A.B = 2", "A.B is assigned twice"),
         ("MERGE INTO t USING s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (a, b) VALUES (1)", "2 columns and 1 values"),
-        ("MERGE INTO t USING s ON t.id = s.id WHEN NOT MATCHED THEN INSERT VALUES (1)", "needs a column list"),
+        ("MERGE INTO t USING s ON t.id = s.id WHEN NOT MATCHED THEN INSERT VALUES (1)", "expected a column list, or *"),
         ("MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN DELETE WHEN MATCHED THEN DELETE", "last clause"),
-        ("MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN DELETE; SELECT 1", "WHEN is missing"),
-        ("MERGE INTO t USING s VERSION AS OF 3 ON t.id = s.id WHEN MATCHED THEN DELETE", "ON is missing"),
+        ("MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN DELETE; SELECT 1", "expected WHEN, found 'SELECT 1'"),
+        ("MERGE INTO t USING s VERSION AS OF 3 ON t.id = s.id WHEN MATCHED THEN DELETE", "stands behind delta"),
         ("MERGE INTO t USING t ON t.id = 1 WHEN MATCHED THEN DELETE", "same alias"),
         ("MERGE INTO t USING s ON target.id = s.id WHEN MATCHED THEN DELETE", "neither the target"),
         ("MERGE INTO t USING s ON t.id = (SELECT max(t.id) FROM u t) WHEN MATCHED THEN DELETE", "an alias is ambiguous"),
         ("MERGE INTO t USING s ON exists(s.l, t -> t.id = 1) WHEN MATCHED THEN DELETE", "an alias is ambiguous"),
         ("MERGE INTO t USING s ON t.id = 'x", "not valid SQL"),
-        ("MERGE INTO t USING (SELECT 1", "ends too early"),
-        ("", "MERGE is missing"),
+        ("MERGE INTO t USING (SELECT 1", "expected ), found the end of the text"),
+        ("", "expected MERGE, found the end of the text"),
     ],
 )
 def test_what_cannot_be_split_is_refused_with_its_place(text, detail):

@@ -1,0 +1,26 @@
+"""Delta's statements as SQL text, read into the values of ``core.statements``.
+
+sqlglot makes words of a text; the grammar of each statement is read here, strictly: what is outside of it is refused, with the
+place, what was expected and what was found. Expressions and queries stay the user's own text.
+"""
+
+from airflow_delta.core.sql_text.merge import merge_statement
+from airflow_delta.core.sql_text.names import TableName, TextContext
+from airflow_delta.core.sql_text.queries import QueriedTable
+from airflow_delta.core.sql_text.questions import DescribeDetail, DescribeHistory, Question, ShowColumns, ShowProperties
+from airflow_delta.core.sql_text.statement import is_statement, parse_statement, tables_of_text
+
+__all__ = [
+    "DescribeDetail",
+    "DescribeHistory",
+    "QueriedTable",
+    "Question",
+    "ShowColumns",
+    "ShowProperties",
+    "TableName",
+    "TextContext",
+    "is_statement",
+    "merge_statement",
+    "parse_statement",
+    "tables_of_text",
+]

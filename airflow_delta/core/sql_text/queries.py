@@ -1,0 +1,111 @@
+"""Queries over tables by their paths: ``SELECT … FROM delta.`/lake/events` VERSION AS OF 3``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot import Token, TokenType
+
+from airflow_delta.core.errors import InvalidStatementError
+from airflow_delta.core.schema.column_names import name_key
+from airflow_delta.core.sql_text.names import PATH_FORMAT, TextContext, View
+from airflow_delta.core.sql_text.words import Words, word_of
+from airflow_delta.core.statements import SqlSource, TableSource
+from airflow_delta.core.storage.table_uri import is_relative
+from airflow_delta.core.table_changes.ddl import string_value
+
+_VERSION, _TIME = ("VERSION", "SYSTEM_VERSION"), ("TIMESTAMP", "SYSTEM_TIME")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueriedTable:
+    """A table in a query, from one position of the text to another.
+
+    Attributes:
+        version: As of the text; None where it names none.
+        time: Likewise, as a text.
+    """
+
+    path: str
+    version: int | None
+    time: str | None
+    start: int
+    end: int
+
+    @property
+    def key(self) -> tuple[str, int | None, str | None]:
+        """Equal for names of the same rows."""
+        return self.path, self.version, self.time
+
+
+def queried_tables(tokens: Sequence[Token], text: str) -> list[QueriedTable]:
+    """The tables that are named by path, in order.
+
+    Raises:
+        InvalidStatementError: A version or time is given otherwise than as a number or text.
+    """
+    return [table for position in range(len(tokens)) if (table := _table_at(tokens, position, text)) is not None]
+
+
+def query_source(
+    words: Words, tokens: Sequence[Token], context: TextContext, more: Mapping[str, View] | None = None
+) -> SqlSource:
+    """A query of a statement, as its source: each table that it names by path becomes a view.
+
+    Args:
+        words: The text.
+        tokens: Those of the query.
+        context: Has the views.
+        more: Views beside them.
+    """
+    found = queried_tables(tokens, words.text)
+    taken = {name_key(token.text) for token in tokens} | set(map(name_key, context.views))
+    free = (name for number in range(len(tokens) + len(context.views) + 1) if (name := f"delta_{number}") not in taken)
+    names: dict[tuple[str, int | None, str | None], str] = {}
+    tables: dict[str, View] = {}
+    for table in found:
+        if table.key not in names:
+            name = names[table.key] = next(free)
+            time = None if table.time is None else context.time(table.time)
+            tables[name] = TableSource(table.path, version=table.version, timestamp=time)
+    replaced = {(table.start, table.end): names[table.key] for table in found}
+    return SqlSource(words.replaced(tokens, replaced), views={**context.views, **(more or {}), **tables})
+
+
+def _table_at(tokens: Sequence[Token], position: int, text: str) -> QueriedTable | None:
+    """The table whose name begins at a token; None where none does: an alias may be ``delta``, but no column is like a path."""
+    first, path = tokens[position], tokens[position + 2] if position + 2 < len(tokens) else None
+    if path is None or first.text.lower() != PATH_FORMAT or tokens[position + 1].token_type != TokenType.DOT:
+        return None
+    is_member = position > 0 and tokens[position - 1].token_type == TokenType.DOT
+    if is_member or first.token_type == TokenType.STRING:
+        return None
+    if path.token_type != TokenType.IDENTIFIER or is_relative(path.text):
+        return None
+    version, time, end = _at_version(tokens, position + 3, text)
+    return QueriedTable(path=path.text, version=version, time=time, start=first.start, end=tokens[end - 1].end + 1)
+
+
+def _at_version(tokens: Sequence[Token], position: int, text: str) -> tuple[int | None, str | None, int]:
+    """The version or the time that stands behind a name, and the position of the token behind it."""
+    start = position
+    position += _word(tokens, position) == "FOR"
+    kind = _word(tokens, position)
+    if kind not in (*_VERSION, *_TIME) or (_word(tokens, position + 1), _word(tokens, position + 2)) != ("AS", "OF"):
+        return None, None, start
+    position += 3
+    if kind in _TIME:
+        position += _word(tokens, position) in ("TIMESTAMP", "DATE")
+    literal = tokens[position] if position < len(tokens) else None
+    if literal is not None and kind in _VERSION and literal.text.isdecimal():
+        return int(literal.text), None, position + 1
+    if literal is not None and kind in _TIME and literal.token_type == TokenType.STRING:
+        return None, string_value(text[literal.start : literal.end + 1]), position + 1
+    wanted = "a number" if kind in _VERSION else "a time as text"
+    found = "nothing" if literal is None else literal.text
+    raise InvalidStatementError(statement="sql", detail=f"expected {wanted} behind {kind} AS OF, found {found}")
+
+
+def _word(tokens: Sequence[Token], position: int) -> str:
+    return (position < len(tokens) and word_of(tokens[position])) or ""

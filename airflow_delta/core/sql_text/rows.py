@@ -1,0 +1,86 @@
+"""DELETE, UPDATE and INSERT as texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import TokenType
+
+from airflow_delta.core.sql_text.expressions import Sides
+from airflow_delta.core.sql_text.names import TextContext, table_alias, table_name
+from airflow_delta.core.sql_text.queries import query_source
+from airflow_delta.core.sql_text.words import QUERIES, Words
+from airflow_delta.core.statements import DeleteStatement, SqlSource, UpdateStatement, WriteMode, WriteStatement
+
+_INSERTED = "inserted"
+_BEHIND_RANGE = tuple(word for word in QUERIES if word not in {"FROM", "("})
+"""What ends the condition of REPLACE WHERE: FROM may be part of one (IS DISTINCT FROM), and so may a parenthesis."""
+
+
+def read_delete(words: Words, context: TextContext) -> DeleteStatement:
+    """DELETE FROM table [alias] [WHERE condition]."""
+    words.expect("DELETE", "FROM")
+    name = table_name(words)
+    alias = table_alias(words, "WHERE") or name.alias
+    where = _condition(words, Sides.of_target(words, alias))
+    words.end()
+    return DeleteStatement(table=context.target_uri(words, name), where=where)
+
+
+def read_update(words: Words, context: TextContext) -> UpdateStatement:
+    """UPDATE table [alias] SET column = value, … [WHERE condition]."""
+    words.expect("UPDATE")
+    name = table_name(words)
+    sides = Sides.of_target(words, table_alias(words, "SET") or name.alias)
+    words.expect("SET")
+    assignments = sides.assignments(words.until("WHERE"))
+    where = _condition(words, sides)
+    words.end()
+    return UpdateStatement(table=context.target_uri(words, name), assignments=assignments, where=where)
+
+
+def read_insert(words: Words, context: TextContext) -> WriteStatement:
+    """INSERT [WITH SCHEMA EVOLUTION] INTO|OVERWRITE [TABLE] table [(columns) | BY NAME] [REPLACE WHERE condition] query."""
+    words.expect("INSERT")
+    evolves = words.skip("WITH", "SCHEMA", "EVOLUTION")
+    mode = WriteMode.OVERWRITE if words.skip("OVERWRITE") else WriteMode.APPEND
+    if mode is WriteMode.APPEND:
+        words.expect("INTO")
+    words.skip("TABLE")
+    name = table_name(words)
+    by_name = words.skip("BY", "NAME")
+    columns = () if by_name or not _lists_columns(words) else words.listed(lambda: words.name("a column"))
+    where = None
+    if words.next_is("PARTITION"):
+        raise words.error("PARTITION is not taken", "write REPLACE WHERE and a condition on the partition columns")
+    if mode is WriteMode.APPEND and words.skip("REPLACE", "WHERE"):
+        mode = WriteMode.REPLACE_WHERE
+        where = Sides.of_target(words, name.alias).expression(words.until(*_BEHIND_RANGE), "REPLACE WHERE")
+    query = words.query()
+    words.end()
+    return WriteStatement(
+        table=context.target_uri(words, name),
+        source=_named(query_source(words, query, context), columns),
+        mode=mode,
+        replace_where=where,
+        merge_schema=evolves,
+        by_position=not by_name and not columns,
+    )
+
+
+def _condition(words: Words, sides: Sides) -> str | None:
+    return sides.expression(words.rest(), "WHERE") if words.skip("WHERE") else None
+
+
+def _lists_columns(words: Words) -> bool:
+    """Whether a list of columns comes next, rather than a query in parentheses."""
+    return words.is_at(TokenType.L_PAREN) and not words.is_behind(TokenType.L_PAREN, *QUERIES)
+
+
+def _named(source: SqlSource, columns: Sequence[str]) -> SqlSource:
+    """The rows of a query with these names for its columns; Spark counts them."""
+    if not columns:
+        return source
+    names = ", ".join(f"`{column.replace('`', '``')}`" for column in columns)
+    query = f"SELECT * FROM (\n{source.query}\n) AS {_INSERTED} ({names})"  # noqa: S608 - it is the user's own SQL
+    return SqlSource(query, views=source.views)

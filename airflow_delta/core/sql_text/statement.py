@@ -1,0 +1,96 @@
+"""The one door: a text becomes a statement, or a question about a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from airflow_delta.core.sql_text.alter import read_alter, read_comment
+from airflow_delta.core.sql_text.copy_into import read_copy_into
+from airflow_delta.core.sql_text.create import read_create
+from airflow_delta.core.sql_text.maintenance import (
+    read_convert,
+    read_generate,
+    read_optimize,
+    read_reorg,
+    read_restore,
+    read_vacuum,
+)
+from airflow_delta.core.sql_text.merge import read_merge
+from airflow_delta.core.sql_text.names import TextContext
+from airflow_delta.core.sql_text.queries import QueriedTable, queried_tables
+from airflow_delta.core.sql_text.questions import Question, read_describe, read_show
+from airflow_delta.core.sql_text.rows import read_delete, read_insert, read_update
+from airflow_delta.core.sql_text.words import CORRECT, QUERIES, Words
+from airflow_delta.core.statements import TableStatement
+
+Reader = Callable[[Words, TextContext], TableStatement | Question]
+
+READERS: Mapping[str, Reader] = {
+    "MERGE": read_merge,
+    "DELETE": read_delete,
+    "UPDATE": read_update,
+    "INSERT": read_insert,
+    "OPTIMIZE": read_optimize,
+    "VACUUM": read_vacuum,
+    "REORG": read_reorg,
+    "RESTORE": read_restore,
+    "GENERATE": read_generate,
+    "CONVERT": read_convert,
+    "CREATE": read_create,
+    "ALTER": read_alter,
+    "COMMENT": read_comment,
+    "COPY": read_copy_into,
+    "DESCRIBE": read_describe,
+    "DESC": read_describe,
+    "SHOW": read_show,
+}
+"""What reads a statement, by the first word of its text."""
+
+_INSTEAD = {
+    "TRUNCATE": "write DELETE FROM without a condition",
+    "LOAD": "write COPY INTO",
+    "REPLACE": "write CREATE OR REPLACE TABLE",
+}
+
+
+_OF_SPARK = frozenset({"MERGE", "DELETE", "UPDATE", "INSERT", "CREATE", "ALTER", "COMMENT", "DESCRIBE", "DESC", "SHOW"})
+"""Statements that Spark has too, for tables of its catalog."""
+
+
+def is_statement(text: str) -> bool:
+    """Whether a text is to be read here: it is no query, and names a table by its path, or Spark has no such statement.
+
+    Raises:
+        SqlTextError: It has unclosed quotes or the like.
+    """
+    words = Words(text, "SQL")
+    if any(map(words.next_is, QUERIES)):
+        return False
+    asks = any(words.next_is(verb, noun) for verb in ("DESCRIBE", "DESC") for noun in ("HISTORY", "DETAIL"))
+    return asks or words.peek() in READERS.keys() - _OF_SPARK or bool(queried_tables(words.all, text))
+
+
+def tables_of_text(text: str) -> list[QueriedTable]:
+    """The tables that a text names by their paths. Raises likewise, and as ``queried_tables``."""
+    return queried_tables(Words(text, "SQL").all, text)
+
+
+def parse_statement(text: str, context: TextContext = TextContext()) -> TableStatement | Question:  # noqa: B008 - it is frozen
+    """The one statement that a text holds.
+
+    Args:
+        text: In the grammar of Delta's statements; the expressions in it are Spark SQL, which only Spark analyzes.
+        context: What the text leaves open.
+
+    Raises:
+        SqlTextError: It is outside of the grammar, names a table that is not known, or holds several statements.
+        InvalidStatementError: The statement is invalid.
+    """
+    words = Words(text, "SQL")
+    words.check_single()
+    first = words.peek()
+    if first is None or first not in READERS:
+        known = ", ".join(READERS)
+        raise words.expected(f"one of {known}", _INSTEAD.get(first or "", CORRECT))
+    words.statement = first
+    return READERS[first](words, context)

@@ -1,0 +1,390 @@
+"""Delta's statements as texts: each becomes the value that its operator makes, and nothing is half understood."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from airflow_delta.core.errors import DeltaError, InvalidStatementError, SqlTextError
+from airflow_delta.core.sql_text import (
+    DescribeDetail,
+    DescribeHistory,
+    ShowColumns,
+    ShowProperties,
+    TextContext,
+    is_statement,
+    parse_statement,
+    tables_of_text,
+)
+from airflow_delta.core.statements import (
+    AddColumns,
+    AddConstraint,
+    AllowNull,
+    AlterStatement,
+    CloneStatement,
+    ClusterBy,
+    CommentColumn,
+    ConvertStatement,
+    CopyIntoStatement,
+    CreateStatement,
+    DeleteStatement,
+    DropColumns,
+    DropConstraint,
+    DropFeature,
+    ManifestStatement,
+    MatchedDelete,
+    MergeStatement,
+    MoveColumn,
+    OptimizeStatement,
+    RenameColumn,
+    ReorgStatement,
+    RestoreStatement,
+    SetDefault,
+    SetProperties,
+    SqlSource,
+    TableSource,
+    UnsetProperties,
+    UpdateStatement,
+    VacuumStatement,
+    WidenColumn,
+    WriteMode,
+    WriteStatement,
+)
+
+T = "delta.`/t`"
+
+
+@pytest.mark.parametrize(
+    ("text", "statement"),
+    [
+        (f"DELETE FROM {T}", DeleteStatement(table="/t")),
+        (
+            f"delete from {T} AS x where x.day < DATE'2026-01-01' -- ;\n;",
+            DeleteStatement(table="/t", where="target.day < DATE'2026-01-01'"),
+        ),
+        (
+            f"UPDATE {T} x SET x.a = x.a + 1, s.`b.c` = concat('x.a, b = ', x.b) WHERE x.c",
+            UpdateStatement(
+                table="/t",
+                assignments={"a": "target.a + 1", "s.`b.c`": "concat('x.a, b = ', target.b)"},
+                where="target.c",
+            ),
+        ),
+        (f"UPDATE {T} SET a = DEFAULT", UpdateStatement(table="/t", assignments={"a": "DEFAULT"})),
+        (
+            f"MERGE INTO {T} t USING delta.`s3://lake/s` VERSION AS OF 3 AS s ON t.id = s.id WHEN MATCHED THEN DELETE",
+            MergeStatement(
+                table="/t",
+                source=TableSource("s3://lake/s", version=3),
+                on="target.id = source.id",
+                clauses=(MatchedDelete(),),
+            ),
+        ),
+        (f"OPTIMIZE {T}", OptimizeStatement(table="/t")),
+        (f"OPTIMIZE {T} FULL", OptimizeStatement(table="/t", full=True)),
+        (
+            f"OPTIMIZE {T} WHERE day IN (1, 2) ZORDER BY (a, `b.c`.d)",
+            OptimizeStatement(table="/t", where="day IN (1, 2)", z_order_by=("a", "`b.c`.d")),
+        ),
+        (f"VACUUM {T}", VacuumStatement(table="/t", dry_run=False)),
+        (
+            f"VACUUM {T} LITE RETAIN 168.5 HOURS DRY RUN",
+            VacuumStatement(table="/t", lite=True, retention_hours=168.5, dry_run=True),
+        ),
+        (
+            f"VACUUM {T} FULL USING INVENTORY parquet.`/list` DRY RUN RETAIN 0 HOURS",
+            VacuumStatement(table="/t", inventory="/list", retention_hours=0, dry_run=True),
+        ),
+        (f"REORG TABLE {T} WHERE p = 1 APPLY (PURGE)", ReorgStatement(table="/t", where="p = 1")),
+        (f"RESTORE TABLE {T} TO VERSION AS OF 3", RestoreStatement(table="/t", version=3)),
+        (f"RESTORE {T} TIMESTAMP AS OF '2026-01-01'", RestoreStatement(table="/t", timestamp="2026-01-01")),
+        (f"GENERATE symlink_format_manifest FOR TABLE {T}", ManifestStatement(table="/t")),
+        (
+            "CONVERT TO DELTA parquet.`/t` NO STATISTICS PARTITIONED BY (day DATE, n INT)",
+            ConvertStatement(table="/t", statistics=False, partition_by="day DATE, n INT"),
+        ),
+        (f"DESCRIBE HISTORY {T} LIMIT 2", DescribeHistory(table="/t", limit=2)),
+        (f"DESC DETAIL {T}", DescribeDetail(table="/t")),
+        (f"SHOW COLUMNS FROM {T}", ShowColumns(table="/t")),
+        (f"SHOW TBLPROPERTIES {T} (delta.appendOnly)", ShowProperties(table="/t", key="delta.appendOnly")),
+        (
+            (
+                f"COPY INTO {T} FROM (SELECT *, f(a, b) AS c FROM '/in') FILEFORMAT = CSV PATTERN = '*.csv' "
+                "FORMAT_OPTIONS ('header' = 'true', sep = '|') COPY_OPTIONS ('mergeSchema' = 'true')"
+            ),
+            CopyIntoStatement(
+                table="/t",
+                path="/in",
+                format="csv",
+                pattern="*.csv",
+                options={"header": "true", "sep": "|"},
+                select=("*", "f(a, b) AS c"),
+                merge_schema=True,
+            ),
+        ),
+    ],
+)
+def test_a_text_becomes_the_statement_of_its_operator(text, statement):
+    assert parse_statement(text) == statement
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"INSERT INTO {T} VALUES (1, 'a')", {"source": SqlSource("VALUES (1, 'a')"), "by_position": True}),
+        (f"INSERT INTO TABLE {T} BY NAME (SELECT 1 AS a)", {"source": SqlSource("(SELECT 1 AS a)")}),
+        (
+            f"INSERT WITH SCHEMA EVOLUTION INTO {T} (a, `b c`) WITH x AS (SELECT 1, 2) TABLE x",
+            {
+                "source": SqlSource("SELECT * FROM (\nWITH x AS (SELECT 1, 2) TABLE x\n) AS inserted (`a`, `b c`)"),
+                "merge_schema": True,
+            },
+        ),
+        (
+            f"INSERT OVERWRITE {T} (SELECT 1)",
+            {"source": SqlSource("(SELECT 1)"), "mode": WriteMode.OVERWRITE, "by_position": True},
+        ),
+        (
+            f"INSERT INTO {T} BY NAME REPLACE WHERE a IS DISTINCT FROM (3) SELECT 1 AS a FROM delta.`/s` VERSION AS OF 2 s",
+            {
+                "source": SqlSource("SELECT 1 AS a FROM delta_0 s", views={"delta_0": TableSource("/s", version=2)}),
+                "mode": WriteMode.REPLACE_WHERE,
+                "replace_where": "a IS DISTINCT FROM (3)",
+            },
+        ),
+        (
+            (
+                f"CREATE OR REPLACE TABLE {T} USING delta PARTITIONED BY (p) TBLPROPERTIES (delta.appendOnly = TRUE, n = 1) "
+                "AS SELECT * FROM delta.`/s` JOIN delta.`/s` JOIN delta.`/u` FOR SYSTEM_TIME AS OF '2026-01-01' JOIN delta_0"
+            ),
+            {
+                "source": SqlSource(
+                    "SELECT * FROM delta_1 JOIN delta_1 JOIN delta_2 JOIN delta_0",
+                    views={"delta_1": TableSource("/s"), "delta_2": TableSource("/u", timestamp="2026-01-01")},
+                ),
+                "mode": WriteMode.CREATE_OR_REPLACE,
+                "partition_by": ("p",),
+                "properties": {"delta.appendOnly": "true", "n": "1"},
+            },
+        ),
+        (f"CREATE TABLE {T} USING delta AS VALUES (1)", {"source": SqlSource("VALUES (1)"), "mode": WriteMode.CREATE}),
+    ],
+)
+def test_rows_of_a_query_are_written(text, expected):
+    assert parse_statement(text) == WriteStatement(table="/t", **expected)
+
+
+def test_a_table_is_created_as_the_text_says():
+    text = f"""CREATE TABLE IF NOT EXISTS {T} (
+        id BIGINT GENERATED BY DEFAULT AS IDENTITY (START WITH 5), -- numbered
+        m MAP<STRING, ARRAY<INT>> NOT NULL COMMENT 'it\\'s, a map',
+        at TIMESTAMP DEFAULT now(), day DATE GENERATED ALWAYS AS (CAST(at AS DATE))
+    ) USING delta COMMENT 'a\\tb' CLUSTER   BY (id, s.x) LOCATION '/t/' TBLPROPERTIES ('delta.x' = r'\\d')"""
+    made = parse_statement(text)
+    assert made == CreateStatement(
+        table="/t",
+        columns=made.columns,
+        cluster_by=("id", "s.x"),
+        properties={"delta.x": "\\d"},
+        comment="a\tb",
+        mode="ignore",
+    )
+    assert made.columns.startswith("id BIGINT GENERATED BY DEFAULT")
+    assert made.columns.endswith("AS (CAST(at AS DATE))")
+
+
+def test_a_table_is_cloned_as_the_text_says():
+    text = f"CREATE OR REPLACE TABLE {T} SHALLOW CLONE delta.`/s` TIMESTAMP AS OF '2026-01-01' TBLPROPERTIES (a = 'b')"
+    assert parse_statement(text) == CloneStatement(
+        table="/t", source=TableSource("/s", timestamp="2026-01-01"), mode="replace", properties={"a": "b"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "changes"),
+    [
+        ("ADD COLUMNS (a INT, m MAP<INT, STRING>)", [AddColumns("a INT, m MAP<INT, STRING>")]),
+        ("ADD COLUMN s.a DECIMAL(5, 2) COMMENT 'x, y' FIRST", [AddColumns("s.a DECIMAL(5, 2) COMMENT 'x, y'", first=True)]),
+        (
+            "ADD COLUMNS (first INT AFTER b, m MAP<INT, STRING>)",
+            [AddColumns("first INT", after="b"), AddColumns("m MAP<INT, STRING>")],
+        ),
+        ("DROP COLUMNS IF EXISTS (a, `b.c`.d)", [DropColumns(("a", "`b.c`.d"), if_exists=True)]),
+        ("DROP COLUMN a, b", [DropColumns(("a", "b"))]),
+        ("RENAME COLUMN a.b TO c", [RenameColumn("a.b", "c")]),
+        ("ALTER COLUMN a TYPE DECIMAL(10, 2)", [WidenColumn("a", "DECIMAL(10, 2)")]),
+        ("CHANGE a.element COMMENT 'x'", [CommentColumn("a.element", "x")]),
+        ("ALTER a AFTER b", [MoveColumn("a", after="b")]),
+        ("ALTER COLUMN a FIRST", [MoveColumn("a", first=True)]),
+        ("ALTER COLUMN a SET DEFAULT 3 + f(4)", [SetDefault("a", "3 + f(4)")]),
+        ("ALTER COLUMN a DROP DEFAULT", [SetDefault("a", None)]),
+        ("ALTER COLUMN a DROP NOT NULL", [AllowNull("a")]),
+        ("SET TBLPROPERTIES ('a' = 'b', delta.x = 3)", [SetProperties({"a": "b", "delta.x": "3"})]),
+        ("UNSET TBLPROPERTIES IF EXISTS ('a', b.c)", [UnsetProperties(("a", "b.c"), if_exists=True)]),
+        ("ADD CONSTRAINT c CHECK (a > (3) OR b IS NULL)", [AddConstraint("c", "a > (3) OR b IS NULL")]),
+        ("DROP CONSTRAINT IF EXISTS c", [DropConstraint("c", if_exists=True)]),
+        ("CLUSTER BY (a, b.c)", [ClusterBy(("a", "b.c"))]),
+        ("CLUSTER BY NONE", [ClusterBy(())]),
+        ("DROP FEATURE 'deletionVectors' TRUNCATE HISTORY", [DropFeature("deletionVectors", truncate_history=True)]),
+    ],
+)
+def test_a_table_is_altered_as_the_text_says(change, changes):
+    assert parse_statement(f"ALTER TABLE {T} {change}") == AlterStatement(table="/t", changes=tuple(changes))
+
+
+def test_the_comment_of_a_table_is_a_property():
+    assert parse_statement(f"COMMENT ON TABLE {T} IS 'x'") == AlterStatement(
+        table="/t", changes=(SetProperties({"comment": "x"}),)
+    )
+
+
+REFUSED = {
+    "": "expected one of MERGE, DELETE",
+    "SELECT 1": "expected one of MERGE, DELETE",
+    f"TRUNCATE TABLE {T}": "expected one of MERGE, DELETE",
+    f"DELETE FROM {T}; DELETE FROM {T}": "expected one statement, found another one",
+    f"DELETE FROM {T} WHERE": "expected an expression behind WHERE",
+    f"DELETE FROM {T} t x": "expected the end of the statement, found 'x'",
+    f"DELETE FROM {T} WHERE id IN (SELECT id FROM delta.`/s`)": "reads another table",
+    f"DELETE FROM {T} VERSION AS OF 3": "expected the end of the statement",
+    "DELETE FROM lake.flights": "is the name of a catalog",
+    "DELETE FROM 'x'": "expected a table",
+    f"UPDATE {T} SET a": "expected column = expression, found 'a'",
+    f"UPDATE {T} SET a = 1, A = 2": "A is assigned twice",
+    f"UPDATE {T} SET a = ": "expected an expression behind SET",
+    f"UPDATE {T} SET f(a) = 1": "expected a column, found 'f(a)'",
+    f"INSERT INTO {T}": "expected a query",
+    f"INSERT INTO {T} PARTITION (a = 1) SELECT 2": "PARTITION is not taken",
+    f"INSERT INTO {T} REPLACE WHERE a = 1": "expected a query",
+    f"INSERT OVERWRITE {T} REPLACE WHERE a = 1 SELECT 1": "expected a query",
+    f"INSERT INTO {T} (a, b c) SELECT 1, 2": "expected a comma or )",
+    f"OPTIMIZE {T} ZORDER BY a": "expected a list in parentheses",
+    f"OPTIMIZE {T} ZORDER BY (a) WHERE x = 1": "expected the end of the statement, found 'WHERE x = 1'",
+    f"OPTIMIZE {T} FULL ZORDER BY (a)": "cannot be combined with z_order_by",
+    f"VACUUM {T} RETAIN 3 DAYS": "expected HOURS, found 'DAYS'",
+    f"VACUUM {T} RETAIN -1 HOURS": "expected a number of hours, found '-1 HOURS'",
+    f"VACUUM {T} LITE FULL": "expected the end of the statement",
+    f"VACUUM {T} USING INVENTORY (SELECT 1)": "expected a table",
+    f"REORG TABLE {T} APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = 2))": "expected PURGE",
+    f"RESTORE TABLE {T} TO VERSION AS OF -1": "expected a version",
+    f"RESTORE TABLE {T} TO TIMESTAMP AS OF current_date()": "expected a time as text",
+    f"RESTORE TABLE {T}": "expected VERSION AS OF or TIMESTAMP AS OF",
+    f"GENERATE something FOR TABLE {T}": "expected SYMLINK_FORMAT_MANIFEST",
+    f"DESCRIBE TABLE {T}": "expected HISTORY or DETAIL",
+    f"SHOW TABLES IN {T}": "expected COLUMNS or TBLPROPERTIES",
+    f"SHOW TBLPROPERTIES {T} (a, b)": "expected one key, found 2",
+    f"CREATE TABLE {T} (a INT)": "expected USING, found the end of the text",
+    f"CREATE TABLE {T} (a INT) USING parquet": "expected DELTA, found 'parquet'",
+    f"CREATE TABLE {T} USING delta": "expected AS and a query",
+    f"CREATE TABLE {T} (a INT) USING delta AS SELECT 1": "are those of its query",
+    f"CREATE TABLE IF NOT EXISTS {T} USING delta AS SELECT 1": "IF NOT EXISTS does not go with AS",
+    f"CREATE OR REPLACE TABLE IF NOT EXISTS {T} (a INT) USING delta": "exclude each other",
+    f"CREATE TABLE {T} (a INT) USING delta COMMENT 'a' COMMENT 'a'": "stands there twice",
+    f"CREATE TABLE {T} (a INT) USING delta LOCATION '/u'": "LOCATION is /u, and the name means /t",
+    f"CREATE TABLE {T} (a INT) USING delta PARTITIONED BY (days(a))": "expected a comma or )",
+    f"CREATE TABLE {T} (a INT) USING delta PARTITIONED BY (a) CLUSTER BY (a)": "exclude each other",
+    f"CREATE TABLE {T} (a INT) USING delta TBLPROPERTIES (a = 1, a = 2)": "a property is set twice",
+    f"CREATE TABLE {T} (a INT) USING delta TBLPROPERTIES (a = b)": "expected a text in quotes, a number, true or false",
+    f"CREATE TABLE {T} (a INT) USING delta OPTIONS (a = 1)": "expected a clause, AS or the end",
+    f"CREATE TABLE {T} LIKE delta.`/s`": "expected columns, USING DELTA or SHALLOW CLONE",
+    f"CREATE TABLE {T} DEEP CLONE delta.`/s`": "expected SHALLOW CLONE",
+    f"CREATE VIEW v AS SELECT * FROM {T}": "expected TABLE, found 'VIEW v",
+    f"ALTER TABLE {T} RENAME TO delta.`/u`": "expected COLUMN, found 'TO",
+    f"ALTER TABLE {T} REPLACE COLUMNS (a INT)": "REPLACE COLUMNS is not taken",
+    f"ALTER TABLE {T} ALTER COLUMN a SET NOT NULL": "expected DEFAULT, found 'NOT NULL'",
+    f"ALTER TABLE {T} CHANGE a a BIGINT": "expected TYPE, COMMENT, FIRST, AFTER, SET or DROP",
+    f"ALTER TABLE {T} ALTER COLUMN a COMMENT 'x' FIRST": "expected the end of the statement",
+    f"ALTER TABLE {T} ADD COLUMN a INT AFTER b c": "expected one name behind AFTER",
+    f"ALTER TABLE {T} ADD CONSTRAINT c CHECK a > 3": "expected a condition in parentheses",
+    f"ALTER TABLE {T} CLUSTER BY AUTO": "expected a list in parentheses",
+    f"COPY INTO {T} FROM '/in' FILEFORMAT = CSV FILES = ('a')": "expected the end of the statement",
+    f"COPY INTO {T} FROM '/in' FILEFORMAT = CSV COPY_OPTIONS ('validate' = 'true')": "is not an option of COPY INTO",
+}
+
+
+@pytest.mark.parametrize(("text", "detail"), REFUSED.items(), ids=range(len(REFUSED)))
+def test_a_text_outside_of_the_grammar_is_refused(text, detail):
+    with pytest.raises(InvalidStatementError) as raised:
+        parse_statement(text)
+    assert detail in raised.value.detail
+
+
+def test_an_error_says_where_what_and_what_to_do_and_survives_json():
+    with pytest.raises(SqlTextError) as raised:
+        parse_statement(f"-- nightly\nVACUUM {T}\n  RETAIN 3 DAYS")
+    error = raised.value
+    assert (error.statement, error.line, error.column) == ("VACUUM", 3, 12)
+    assert str(error) == (
+        "[DELTA_INVALID_SQL_TEXT] the text of VACUUM is not valid at line 3, column 12: expected HOURS, found 'DAYS'. "
+        "Remedy: correct the text."
+    )
+    rebuilt = DeltaError.from_json(error.to_json())
+    assert isinstance(rebuilt, SqlTextError)
+    assert rebuilt.attributes() == error.attributes()
+
+
+def test_the_place_of_a_name_that_is_not_known_is_that_of_the_name():
+    with pytest.raises(SqlTextError) as raised:
+        parse_statement("DELETE FROM a.b WHERE x = 1")
+    assert (raised.value.line, raised.value.column) == (1, 13)
+
+
+def test_a_given_table_stands_for_the_name_in_the_text():
+    given = TextContext(table="/t")
+    assert parse_statement("DELETE FROM flights WHERE flights.day = 1", given) == DeleteStatement(
+        table="/t", where="target.day = 1"
+    )
+    assert parse_statement(f"OPTIMIZE {T}", given) == OptimizeStatement(table="/t")
+    with pytest.raises(SqlTextError, match="the text is about /u, and the table that was given is /t"):
+        parse_statement("OPTIMIZE delta.`/u`", given)
+
+
+def test_a_catalog_resolves_names_and_a_reader_of_times_times():
+    context = TextContext(
+        resolve=lambda parts: "/lake/" + "/".join(parts),
+        time=lambda text: int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000),
+    )
+    assert parse_statement("RESTORE TABLE sales.`the orders` TO TIMESTAMP AS OF '1970-01-02'", context) == RestoreStatement(
+        table="/lake/sales/the orders", timestamp=86_400_000
+    )
+    merged = parse_statement("MERGE INTO sales.o USING sales.n ON o.id = n.id WHEN MATCHED THEN DELETE", context)
+    assert (merged.table, merged.source, merged.on) == (
+        "/lake/sales/o",
+        TableSource("/lake/sales/n"),
+        "target.id = source.id",
+    )
+
+
+def test_a_format_named_delta_is_no_path_unless_its_second_part_is_quoted_and_has_a_slash():
+    for name in ("delta.events", "delta.`events`", "x.delta.`/t`", "parquet.`/t`"):
+        with pytest.raises(SqlTextError, match="is the name of a catalog"):
+            parse_statement(f"OPTIMIZE {name}")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_ours"),
+    [
+        (f"SELECT * FROM {T}", False),
+        (f"(SELECT * FROM {T})", False),
+        (f"WITH x AS (SELECT 1) SELECT * FROM {T}", False),
+        ("SHOW TABLES", False),
+        ("DESCRIBE TABLE x", False),
+        ("INSERT INTO hive_table SELECT 1", False),
+        ("CREATE TEMPORARY VIEW v AS SELECT 1", False),
+        ("SET x = 1", False),
+        (f"CREATE TEMPORARY VIEW v AS SELECT * FROM {T}", True),
+        (f"INSERT INTO hive_table SELECT * FROM {T}", True),
+        ("OPTIMIZE x", True),
+        ("DESC HISTORY x", True),
+        ("CONVERT TO DELTA parquet.`/t`", True),
+        (f"EXPLAIN SELECT * FROM {T}", True),
+    ],
+)
+def test_what_names_no_table_here_and_is_spark_s_own_is_left_to_spark(text, is_ours):
+    assert is_statement(text) is is_ours
+
+
+def test_tables_of_a_text_are_those_of_absolute_paths_outside_of_texts_and_comments():
+    text = (
+        "SELECT delta.`id`, 'delta.`/a`' FROM Delta . `/b` delta, x.delta.`/c` -- delta.`/d`\n, delta.`s3://e` VERSION AS OF 2"
+    )
+    assert [(table.path, table.version) for table in tables_of_text(text)] == [("/b", None), ("s3://e", 2)]

@@ -1,0 +1,135 @@
+"""SQL as a task: a statement's text becomes that statement, and is run as its own operator would run it."""
+
+import pytest
+
+from airflow_delta.core.errors import InvalidStatementError, SqlTextError
+from airflow_delta.core.statements import (
+    AlterStatement,
+    DeleteStatement,
+    Expectation,
+    MatchedDelete,
+    MergeStatement,
+    OptimizeStatement,
+    RenameColumn,
+    SqlSource,
+    TableSource,
+    VacuumStatement,
+    WriteMode,
+    WriteStatement,
+)
+from airflow_delta.operators import DeltaSqlOperator
+from tests.operators.test_job import COMMIT
+
+
+def statement(**arguments):
+    return DeltaSqlOperator(task_id="sql", **arguments).statement()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"sql": "DELETE FROM delta.`/t` WHERE a = 1"}, DeleteStatement(table="/t", where="a = 1")),
+        (
+            {"table": "flights", "sql": "DELETE FROM f WHERE f.a = 1", "dry_run": True, "publish": "later"},
+            DeleteStatement(table="flights", where="target.a = 1", dry_run=True, publish="later"),
+        ),
+        ({"sql": "VACUUM delta.`/t`"}, VacuumStatement(table="/t", dry_run=False)),
+        ({"sql": "VACUUM delta.`/t` DRY RUN"}, VacuumStatement(table="/t", dry_run=True)),
+        ({"sql": "VACUUM delta.`/t`", "dry_run": True}, VacuumStatement(table="/t", dry_run=True)),
+        ({"sql": "OPTIMIZE delta.`lake/t`"}, OptimizeStatement(table="lake/t")),
+        (
+            {"sql": "ALTER TABLE delta.`/t` RENAME COLUMN a TO b"},
+            AlterStatement(table="/t", changes=(RenameColumn("a", "b"),)),
+        ),
+        (
+            {
+                "sql": "INSERT OVERWRITE delta.`/t` SELECT * FROM feed JOIN delta.`/u`",
+                "views": {"feed": "/feed"},
+                "expect": "a > 0",
+            },
+            WriteStatement(
+                table="/t",
+                source=SqlSource(
+                    "SELECT * FROM feed JOIN delta_0", views={"feed": TableSource("/feed"), "delta_0": TableSource("/u")}
+                ),
+                mode=WriteMode.OVERWRITE,
+                by_position=True,
+                expect=(Expectation("a > 0"),),
+            ),
+        ),
+        (
+            {"sql": "MERGE INTO delta.`/t` t USING feed ON t.a = feed.a WHEN MATCHED THEN DELETE", "views": {"feed": "/feed"}},
+            MergeStatement(table="/t", source=TableSource("/feed"), on="target.a = source.a", clauses=(MatchedDelete(),)),
+        ),
+    ],
+)
+def test_the_statement_is_that_of_its_own_operator(arguments, expected):
+    assert statement(**arguments) == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({}, "give either query, whose rows are written, or sql"),
+        ({"query": "SELECT 1", "sql": "OPTIMIZE delta.`/t`"}, "give either query"),
+        (
+            {"sql": "INSERT INTO delta.`/t` SELECT 1", "mode": "overwrite", "partition_by": ["a"]},
+            "mode, partition_by is part of the text of sql",
+        ),
+        ({"query": "SELECT 1"}, "table must be a string"),
+    ],
+)
+def test_arguments_that_contradict_each_other_are_refused_where_the_dag_is_written(arguments, text):
+    with pytest.raises(InvalidStatementError, match=text):
+        DeltaSqlOperator(task_id="sql", **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"sql": "DESCRIBE HISTORY delta.`/t`"}, "DESCRIBE HISTORY changes nothing"),
+        ({"sql": "OPTIMIZE delta.`/t`", "expect": "a > 0", "publish": "later"}, "OPTIMIZE does not take expect, publish"),
+        ({"sql": "CONVERT TO DELTA parquet.`/t`", "expect": "a > 0"}, "CONVERT does not take expect"),
+    ],
+)
+def test_what_the_statement_does_not_take_is_refused(arguments, text):
+    with pytest.raises(InvalidStatementError, match=text):
+        statement(**arguments)
+
+
+@pytest.mark.parametrize("text", ["OPTIMIZE flights", "SELECT 1", "OPTIMIZE delta.`/t`; OPTIMIZE delta.`/t`"])
+def test_a_text_outside_of_the_grammar_is_an_error_with_its_place(text):
+    with pytest.raises(SqlTextError, match="line 1, column"):
+        statement(sql=text)
+
+
+def test_a_statement_is_submitted_as_that_statement_with_its_token_and_its_result(empty_table, recording_submit, run_task):
+    submit = recording_submit(COMMIT + "write_commit()")
+
+    def purge():
+        return DeltaSqlOperator(
+            task_id="purge",
+            sql=f"DELETE FROM delta.`{empty_table}` AS t WHERE t.day < '{{{{ ds }}}}'",
+            conn_id="spark_local",
+            spark_binary=str(submit.path),
+        )
+
+    run = run_task(purge)
+    (call,) = submit.calls
+    assert any("delta_delete" in argument for argument in call["argv"])
+    assert call["spec"]["statement"]["$type"] == "delete"
+    assert call["spec"]["statement"]["table"] == str(empty_table)
+    assert call["spec"]["statement"]["where"] == "target.day < '2013-01-02'"
+    assert call["spec"]["start_version"] == 0
+    assert (run.state, run.version) == ("success", 1)
+
+
+def test_a_text_that_is_wrong_fails_the_task_before_anything_is_submitted(recording_submit, run_task):
+    submit = recording_submit()
+    run = run_task(
+        lambda: DeltaSqlOperator(
+            task_id="sql", sql="VACUUM delta.`/t` RETAIN 3 DAYS", conn_id="spark_local", spark_binary=str(submit.path)
+        )
+    )
+    assert isinstance(run.errors[0], SqlTextError)
+    assert submit.calls == []
