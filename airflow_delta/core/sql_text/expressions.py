@@ -41,8 +41,8 @@ class Sides:
         shown, at = self._words.slice(tokens), tokens[0].start
         if queried_tables(tokens, self._words.text):
             raise self._words.error(f"{shown!r} reads another table", "take MERGE, whose source may be any query", at=at)
-        if foreign := self._both.intersection(qualifiers.values()) - self._names.keys():
-            raise self._words.error(f"{foreign.pop()!r} is neither the target's nor the source's alias in {shown!r}", at=at)
+        if foreign := sorted(self._both.intersection(qualifiers.values()) - self._names.keys()):
+            raise self._words.error(f"{foreign[0]!r} is neither the target's nor the source's alias in {shown!r}", at=at)
         if renamed and _may_shadow(tokens, self._names.keys()):
             raise self._words.error(f"an alias is ambiguous inside {shown!r}", "use the aliases target and source", at=at)
         return self._words.replaced(tokens, renamed)

@@ -20,6 +20,7 @@ def operations(table):
     return [entry.commit_info.operation for entry in reversed(DeltaLog.for_table(table).history())]
 
 
+@pytest.mark.slow
 def test_rows_are_inserted_updated_deleted_merged_and_restored(spark, run, table, reference_rows):
     t = f"delta.`{table}`"
     assert run(f"CREATE TABLE {t} (id BIGINT, name STRING, n INT) USING delta TBLPROPERTIES (delta.appendOnly = false)") == []
@@ -56,7 +57,7 @@ def test_rows_are_inserted_updated_deleted_merged_and_restored(spark, run, table
         run(f"INSERT INTO delta.`{table}/no` BY NAME SELECT 1 AS id")
 
 
-def test_a_table_is_defined_altered_and_described(run, table, reference_rows):
+def test_a_table_is_defined_altered_and_described(run, table):
     t = f"delta.`{table}`"
     run(
         f"""
@@ -82,7 +83,7 @@ def test_a_table_is_defined_altered_and_described(run, table, reference_rows):
     ):
         assert run(f"ALTER TABLE {t} {change}") == []
     run(f"INSERT INTO {t} (id, at) VALUES (1, TIMESTAMP'2026-01-02 03:00:00')")
-    assert reference_rows(columns="id, n, remark, CAST(day AS TEXT)") == [(1, 4, None, "2026-01-02")]
+    assert run(f"SELECT id, n, remark, string(day) AS day FROM {t}") == [{"id": 1, "n": 4, "remark": None, "day": "2026-01-02"}]
     assert run(f"SHOW COLUMNS IN {t}") == [{"col_name": name} for name in ("id", "n", "remark", "at", "day")]
     shown = {row["key"]: row["value"] for row in run(f"SHOW TBLPROPERTIES {t}")}
     assert shown["delta.checkpointInterval"] == "5"
@@ -100,8 +101,9 @@ def test_files_are_compacted_purged_vacuumed_listed_and_cloned(spark, run, table
     t = f"delta.`{table}`"
     run(
         f"CREATE TABLE {t} USING delta PARTITIONED BY (p) TBLPROPERTIES (delta.enableDeletionVectors = true) "
-        "AS SELECT /*+ REPARTITION(3) */ id, id % 2 AS p, id AS z FROM range(40)"
+        "AS SELECT id, id % 2 AS p, id AS z FROM range(20)"
     )
+    run(f"INSERT INTO {t} SELECT id, id % 2, id FROM range(20, 40)")
     before = set(Path(table).rglob("*.parquet"))
     [optimized] = run(f"OPTIMIZE {t} WHERE p = 1")
     assert optimized["metrics"]["numFilesAdded"] == 1
