@@ -108,7 +108,7 @@ def test_files_are_compacted_purged_vacuumed_listed_and_cloned(spark, run, table
     [optimized] = run(f"OPTIMIZE {t} WHERE p = 1")
     assert optimized["metrics"]["numFilesAdded"] == 1
     assert optimized["metrics"]["numFilesRemoved"] > 1
-    assert run(f"OPTIMIZE {t} ZORDER BY (z, id)")[0]["metrics"]["numFilesAdded"] == 2
+    assert run(f"OPTIMIZE {t} ZORDER BY (z, id)")[0]["metrics"]["numFilesAdded"] == 1  # of the other partition
     assert run(f"DELETE FROM {t} WHERE id < 10") == [{"num_affected_rows": 10}]
     assert run(f"REORG TABLE {t} APPLY (PURGE)")[0]["metrics"]["numFilesRemoved"] == 2
     assert [row["id"] for row in run(f"SELECT id FROM {t} WHERE id < 12 ORDER BY id")] == [10, 11]
