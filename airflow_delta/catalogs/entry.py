@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
 
 from airflow_delta.catalogs.errors import InvalidTableNameError
 from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.core.errors import DeltaError
+from airflow_delta.core.foreign_values import json_value
 from airflow_delta.core.schema import StructType, parse_schema, without_column_mapping
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.storage.table_uri import is_relative, local_path, scheme_of
@@ -72,6 +73,26 @@ class TableDescription:
             reader_features=tuple(sorted(reader_features(protocol))) if protocol.reader_features is not None else (),
             writer_features=tuple(sorted(writer_features(protocol))) if protocol.writer_features is not None else (),
         )
+
+    def to_json(self) -> dict[str, Any]:
+        """The description less its schema, which a job's result holds as the log has it."""
+        return {member.name: json_value(getattr(self, member.name)) for member in fields(self) if member.name != "schema"}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any], schema_string: str | None) -> TableDescription:
+        """The description that ``to_json`` gave.
+
+        Raises:
+            ValueError: It is not one.
+            InvalidSchemaError: The schema cannot be read.
+        """
+        known = {member.name for member in fields(cls)}
+        given: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in document.items() if name in known
+        }
+        if schema_string is None or not {"location", "table_id", "version"} <= given.keys():
+            raise ValueError("the result does not describe its table")
+        return cls(**given, schema=without_column_mapping(parse_schema(schema_string)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

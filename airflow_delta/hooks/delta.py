@@ -125,6 +125,11 @@ class DeltaHook(BaseHook):
             mask_secret(secret)
         return open_catalog(settings)
 
+    @property
+    def catalog_label(self) -> str:
+        """What results call the catalog; empty without one."""
+        return "" if self.catalog is None else self.catalog.label
+
     def table_name(self, table: str) -> TableName | None:
         """The name that a text is in the catalog of the connection; None for a path, or without a catalog.
 

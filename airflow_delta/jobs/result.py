@@ -53,6 +53,7 @@ class ResultDocument:
             the epoch), ``operation``, ``operationMetrics``, ``engineInfo``, ``job``, ``airflowDelta`` (the task run).
         table_facts: Of the latest version: ``version``, ``files``, ``bytes``, ``small_files``; empty where it is not known.
         table_detail: What the table's page shows of that version beside, as of ``jobs.table_detail``.
+        description: The latest version as a catalog takes it, of ``catalogs.entry.TableDescription``; empty where not known.
         schema_string: The latest version's schema as its metadata has it; None where it is not known.
         application_id: Spark's id of the application; None where there was none.
     """
@@ -64,6 +65,7 @@ class ResultDocument:
     history: tuple[Mapping[str, Any], ...] = ()
     table_facts: Mapping[str, int] = field(default_factory=dict)
     table_detail: Mapping[str, Any] = field(default_factory=dict)
+    description: Mapping[str, Any] = field(default_factory=dict)
     schema_string: str | None = None
     application_id: str | None = None
 
@@ -115,6 +117,7 @@ class ResultDocument:
             "history": list(self.history),
             "table_facts": dict(self.table_facts),
             "table_detail": dict(self.table_detail),
+            "description": dict(self.description),
             "schema_string": self.schema_string,
             "application_id": self.application_id,
         }
@@ -138,6 +141,7 @@ class ResultDocument:
                 history=tuple(entry for entry in document.get("history", ()) if isinstance(entry, dict)),
                 table_facts=known_facts(document.get("table_facts")),
                 table_detail=found if isinstance(found := document.get("table_detail"), dict) else {},
+                description=found if isinstance(found := document.get("description"), dict) else {},
                 schema_string=_text(document.get("schema_string")),
                 application_id=_text(document.get("application_id")),
             )

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from airflow_delta.catalogs.entry import TableDescription
 from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import TableNotFoundError
 from airflow_delta.core.errors.conflict import RECORD_KEY
@@ -36,6 +37,8 @@ def attach_table_stats(document: ResultDocument, log: DeltaLog) -> ResultDocumen
     with best_effort.attempt("reading the table after the work"), suppress(TableNotFoundError):  # a dry run may have none
         snapshot = log.refresh()
         document = replace(document, schema_string=snapshot.schema_string)
+        with best_effort.attempt("describing the table for a catalog"):
+            document = replace(document, description=TableDescription.of(snapshot).to_json())
         with best_effort.attempt("reading the table's history"):
             document = replace(document, history=tuple(map(_serialized, log.history(HISTORY))))
         with best_effort.attempt("counting the table's files"):

@@ -21,6 +21,7 @@ from airflow_delta.core.statements.fields import is_template
 from airflow_delta.core.statements.json_form import is_statement_value, map_texts
 from airflow_delta.core.statements.publish import STAGED_KEY
 from airflow_delta.hooks.airflow_features import HAS_PARTITION_KEYS, check_feature
+from airflow_delta.hooks.catalog_publication import with_publication
 from airflow_delta.hooks.checked_arguments import CheckedArguments, without_run
 from airflow_delta.hooks.conflict_report import report_conflicts
 from airflow_delta.hooks.connect_driver import ConnectDriver
@@ -367,7 +368,11 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
         raise error or failure or ResultMissingError(table=table, result_uri=location.uri(context["ti"].try_number))
 
     def _deliver(self, document: ResultDocument, context: Context) -> dict[str, Any]:
-        """Report the outcome to Airflow: log, XComs, asset event. Every outcome passes through here."""
+        """Publish the table where it has a name, and report the outcome to Airflow: log, XComs, asset event.
+
+        Every outcome passes through here.
+        """
+        document = with_publication(self.hook, self.table, document)
         result = document.outcome
         assert result is not None  # noqa: S101 - documents of errors are raised before
         for warning in result.warnings:

@@ -1,0 +1,118 @@
+"""Tables by name in DAG runs: published behind the commit; what cannot be published is mended by the next task."""
+
+import json
+
+import pytest
+
+from airflow_delta.catalogs.catalog import resolve
+from airflow_delta.catalogs.entry import TableDescription, differences
+from airflow_delta.catalogs.errors import TableNameNotFoundError
+from airflow_delta.catalogs.table_name import TableName
+from airflow_delta.catalogs.unity import UnityCatalog
+from airflow_delta.core import DeltaLog
+from airflow_delta.operators import (
+    AddColumns,
+    DeltaAlterOperator,
+    DeltaCloneOperator,
+    DeltaCreateOperator,
+    SetProperties,
+    TableSource,
+)
+from tests.catalogs.unity_server import Unity, serve
+
+COLUMNS = {"id": "BIGINT NOT NULL COMMENT 'of the order'", "day": "DATE"}
+ORDERS = TableName("orders", "sales")
+
+
+@pytest.fixture
+def unity(tmp_path, monkeypatch):
+    unity = Unity()
+    url, stop = serve(unity)
+    server = {"conn_type": "http", "host": url, "login": "alice", "password": "secret-token"}
+    catalog = {"type": "unity", "name": "main", "conn_id": "unity_server"}
+    lake = {"conn_type": "delta", "host": str(tmp_path), "extra": {"catalog": catalog}}
+    monkeypatch.setenv("AIRFLOW_CONN_UNITY_SERVER", json.dumps(server))
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps(lake))
+    unity.client = UnityCatalog(url, token="secret-token", catalog="main")
+    yield unity
+    stop()
+
+
+def create(**arguments):
+    given = {"table": "sales.orders", "columns": COLUMNS, "partition_by": ["day"], "comment": "all of them"} | arguments
+    return DeltaCreateOperator(task_id="create", delta_conn_id="lake", engine="worker", **given)
+
+
+def alter(*changes):
+    return DeltaAlterOperator(task_id="alter", table="sales.orders", delta_conn_id="lake", engine="worker", changes=changes)
+
+
+def drift(unity, table, name=ORDERS):
+    return differences(unity.client.find(name), TableDescription.of(DeltaLog.for_table(str(table)).snapshot()))
+
+
+def test_a_table_is_made_changed_and_cloned_by_name_and_found_in_the_catalog(unity, tmp_path, run_task):
+    root = tmp_path / "sales" / "orders"
+    made = run_task(create, dag_id="made")
+    assert (made.state, made.errors, made.result["table"]) == ("success", [], str(root))
+    assert made.result["details"]["catalog"] == {"catalog": "unity", "name": "sales.orders", "published": ["missing"]}
+    entry = resolve(unity.client, ORDERS)
+    assert (entry.location, entry.comment, entry.partition_columns) == (str(root), "all of them", ("day",))
+    assert [column.name for column in entry.schema.fields] == ["id", "day"]
+    changed = run_task(lambda: alter(AddColumns({"note": "STRING"}), SetProperties({"team": "sales"})), dag_id="changed")
+    assert changed.result["details"]["catalog"]["published"] == ["schema", "properties"]
+    assert drift(unity, root) == ()
+    source = TableSource("sales.orders")
+    cloned = run_task(
+        lambda: DeltaCloneOperator(task_id="clone", table="sales.copy", source=source, delta_conn_id="lake", engine="worker"),
+        dag_id="cloned",
+    )
+    assert (cloned.state, cloned.errors) == ("success", [])
+    assert drift(unity, tmp_path / "sales" / "copy", TableName("copy", "sales")) == ()
+
+
+def test_a_commit_that_cannot_be_published_stands_and_the_next_task_mends_it(unity, tmp_path, run_task):
+    run_task(create, dag_id="made")
+    unity.tokens["secret-token"] = ("GET",)
+    denied = run_task(lambda: alter(AddColumns({"note": "STRING"})), dag_id="denied")
+    assert (denied.state, denied.version, denied.errors) == ("success", 1, [])
+    error = denied.result["details"]["catalog"]["error"]
+    assert (error["code"], error["attributes"]["principal"], error["attributes"]["privilege"]) == (
+        "DELTA_CATALOG_ACCESS_DENIED", "alice", "MODIFY",
+    )  # fmt: skip
+    assert [warning for warning in denied.result["warnings"] if "sales.orders" in warning]
+    assert "secret-token" not in json.dumps(denied.result)
+    assert drift(unity, tmp_path / "sales" / "orders") == ("schema",)
+    unity.tokens["secret-token"] = None
+    mended = run_task(lambda: alter(SetProperties({"team": "sales"})), dag_id="mended")
+    assert (mended.version, mended.result["details"]["catalog"]["published"]) == (2, ["schema", "properties"])
+    assert drift(unity, tmp_path / "sales" / "orders") == ()
+
+
+def test_a_name_that_is_not_there_fails_the_task_before_it_does_anything(unity, tmp_path, run_task):
+    run = run_task(lambda: alter(AddColumns({"note": "STRING"})))
+    (error,) = run.errors
+    assert isinstance(error, TableNameNotFoundError)
+    assert not (tmp_path / "sales").exists()
+
+
+def test_a_table_named_by_its_path_is_published_nowhere(unity, tmp_path, run_task):
+    run = run_task(lambda: create(table=str(tmp_path / "by_path")))
+    assert (run.state, "catalog" in run.result["details"], unity.tables) == ("success", False, {})
+
+
+def test_a_dry_run_is_published_nowhere(unity, run_task):
+    run = run_task(lambda: create(dry_run=True))
+    assert (run.state, unity.tables) == ("success", {})
+
+
+def test_a_table_that_was_dropped_and_made_anew_elsewhere_is_followed(unity, tmp_path, run_task):
+    run_task(create, dag_id="made")
+    unity.client.drop(ORDERS)
+    again = DeltaLog.for_table(str(tmp_path / "sales" / "orders")).snapshot().metadata.id
+    run_task(lambda: create(table=str(tmp_path / "elsewhere")), dag_id="elsewhere")
+    anew = TableDescription.of(DeltaLog.for_table(str(tmp_path / "elsewhere")).snapshot())
+    unity.client.create(ORDERS, anew)
+    changed = run_task(lambda: alter(AddColumns({"note": "STRING"})), dag_id="changed")
+    assert changed.result["table"] == str(tmp_path / "elsewhere")
+    assert resolve(unity.client, ORDERS).table_id == anew.table_id != again
