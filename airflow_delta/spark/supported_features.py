@@ -1,9 +1,11 @@
-"""What the data plane on Spark does not do yet although the core knows it: such tables are refused before anything runs."""
+"""Which tables the data plane on Spark reads and writes: all others are refused before anything runs."""
 
 from __future__ import annotations
 
 from airflow_delta.core.actions import Metadata, Protocol
-from airflow_delta.core.table_features.support import ROW_FEATURES, check_readable, check_writable
+from airflow_delta.core.schema import parse_schema
+from airflow_delta.core.schema.void_columns import check_storable
+from airflow_delta.core.table_features.support import PARTLY_READABLE, ROW_FEATURES, check_readable, check_writable
 from airflow_delta.core.transaction.row_tracking import ROW_TRACKING
 
 SUPPORTED = frozenset(
@@ -14,6 +16,8 @@ SUPPORTED = frozenset(
         "checkConstraints",
         "checkpointProtection",
         "clustering",
+        "collations",
+        "collations-preview",
         "columnMapping",
         "deletionVectors",  # files are written anew without them
         "domainMetadata",
@@ -21,14 +25,19 @@ SUPPORTED = frozenset(
         "identityColumns",
         "inCommitTimestamp",
         "invariants",
+        "materializePartitionColumns",
         ROW_TRACKING,
         "timestampNtz",
         "typeWidening",
+        "typeWidening-preview",
         "v2Checkpoint",
         "vacuumProtocolCheck",
     }
 )
 """Features of tables that are read and written on Spark. What the core learns is refused here until it is added."""
+
+SCANNABLE = SUPPORTED | PARTLY_READABLE
+"""Features of tables that are read on Spark; of some of them without the columns of types that are not known here."""
 
 ENFORCED = (ROW_FEATURES | {ROW_TRACKING}) & SUPPORTED
 """Of what a table may require of its rows: what every write by Spark enforces, and so declares to its transaction."""
@@ -36,7 +45,7 @@ ENFORCED = (ROW_FEATURES | {ROW_TRACKING}) & SUPPORTED
 
 def check_scannable(table: str, protocol: Protocol, metadata: Metadata) -> None:
     """Return if Spark reads the table's rows right here. Raises ``UnsupportedReaderFeatureError``."""
-    check_readable(table, protocol, metadata, known=SUPPORTED)
+    check_readable(table, protocol, metadata, known=SCANNABLE)
 
 
 def check_rows_writable(table: str, protocol: Protocol, metadata: Metadata) -> None:
@@ -45,6 +54,8 @@ def check_rows_writable(table: str, protocol: Protocol, metadata: Metadata) -> N
     Raises:
         UnsupportedReaderFeatureError: Its rows cannot be read.
         UnsupportedWriterFeatureError: A constraint could not be enforced.
+        UnsupportedTypeError: No file can hold rows of such columns, of which only NULL is known.
     """
     check_scannable(table, protocol, metadata)
     check_writable(table, protocol, metadata, known=SUPPORTED)
+    check_storable(parse_schema(metadata.schema_string).without(metadata.partition_columns))

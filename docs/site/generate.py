@@ -9,7 +9,8 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterator
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -18,14 +19,15 @@ from airflow.sdk import BaseOperator
 
 from airflow_delta import notifications, operators, sensors
 from airflow_delta.core.table_features.feature import FEATURES
-from airflow_delta.core.table_features.support import READABLE, WRITABLE
+from airflow_delta.core.table_features.support import PARTLY_READABLE, READABLE, WRITABLE
 from airflow_delta.get_provider_info import get_provider_info
 from airflow_delta.hooks import delta as hooks
 from airflow_delta.operators import DeltaJobOperator
-from airflow_delta.spark.supported_features import SUPPORTED
+from airflow_delta.spark.supported_features import SCANNABLE, SUPPORTED
 from airflow_delta.triggers import commit_event
 
 PAGES = Path(__file__).parents[1]
+FEATURE_TESTS = Path(__file__).with_name("feature_tests.toml")
 REGISTRY_FILE = PAGES.parent / ".airflow-registry.yaml"
 REGISTRY_MODULES = {
     "operators": (operators, [name for name in operators.__all__ if name.endswith("Operator")]),
@@ -40,14 +42,34 @@ EXAMPLE = re.compile(r"::\n\n((?: {4}.*\n|\n)+)")
 
 
 def feature_table() -> Iterator[str]:
-    """One row for each feature that the core knows of."""
-    yield "| feature | core reads | core writes | Spark reads | Spark writes |"
-    yield "|---|---|---|---|---|"
-    for name, feature in sorted(FEATURES.items()):
-        sets = (READABLE, WRITABLE, SUPPORTED, SUPPORTED)
-        free = (not feature.for_readers, False, not feature.for_readers, False)
-        cells = ["yes" if name in known or is_free else "no" for known, is_free in zip(sets, free, strict=True)]
-        yield f"| `{name}` | {' | '.join(cells)} |"
+    """Two rows for each feature that the core knows of: what the core does with it, and what Spark does."""
+    tests = feature_tests()
+    yield "| feature | in | reads | test | writes | test |"
+    yield "|---|---|---|---|---|---|"
+    for name in sorted(FEATURES, key=str.lower):
+        held_by = [f"`{test}`" for test in tests[name]]
+        for place, cells, held in zip(("core", "Spark"), batched(feature_cells(name)), batched(held_by), strict=True):
+            yield f"| `{name}` | {place} | {cells[0]} | {held[0]} | {cells[1]} | {held[1]} |"
+
+
+def feature_cells(name: str) -> list[str]:
+    """Whether the core reads and writes tables with a feature, and whether Spark reads and writes them."""
+    sets = (READABLE, WRITABLE, SCANNABLE, SUPPORTED)
+    partly = "without its columns" if name in PARTLY_READABLE else "yes"
+    free = (not FEATURES[name].for_readers, False) * 2
+    words = (partly, "yes") * 2
+    return [word if name in known or is_free else "no" for known, is_free, word in zip(sets, free, words, strict=True)]
+
+
+def feature_tests() -> dict[str, list[str]]:
+    """The test that holds each of these cells, by feature: a file below tests/ and a function in it."""
+    held = tomllib.loads(FEATURE_TESTS.read_text())
+    return {feature: [held["tests"][test] for test in tests] for feature, tests in held["features"].items()}
+
+
+def batched(cells: Sequence[str]) -> list[Sequence[str]]:
+    """The cells in pairs."""
+    return [cells[:2], cells[2:]]
 
 
 def argument_guide() -> Iterator[str]:

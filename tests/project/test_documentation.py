@@ -21,7 +21,7 @@ from airflow_delta.cli.main import app
 from airflow_delta.core.errors import DeltaError
 from airflow_delta.get_provider_info import get_provider_info
 from airflow_delta.jobs.spec import JobSpec
-from docs.site.generate import REGISTRY_FILE, airflow_registry, argument_guide, benchmark_chart, generated, parameters
+from docs.site.generate import REGISTRY_FILE, airflow_registry, argument_guide, benchmark_chart, parameters
 from tests.airflow_versions import AssetOrTimeSchedule, CronTriggerTimetable
 
 ROOT = Path(__file__).parents[2]
@@ -209,12 +209,6 @@ def test_the_floors_of_the_architecture_are_those_of_the_contract():
 
 def test_the_architecture_names_many_places():
     assert len(re.findall(r"`airflow_delta/[\w/.]*`", PAGES["docs/architecture.md"])) > 30
-
-
-def test_the_table_of_features_is_that_of_the_code():
-    page = PAGES["docs/support-matrix.md"]
-    assert generated(page) == page, "run python docs/site/generate.py"
-    assert page.count("\n| `") > 20
 
 
 def test_the_chart_shows_the_figures_of_the_benchmarks():

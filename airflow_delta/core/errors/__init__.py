@@ -24,6 +24,7 @@
     ├── UnsupportedFeatureError
     │   ├── UnsupportedReaderFeatureError
     │   └── UnsupportedWriterFeatureError
+    ├── TableRedirectedError           a table in whose place another one is to be used
     ├── UnsupportedStorageError        a filesystem without the guarantees that a log needs
     ├── StorageAccessError             a storage that refused: no bucket, no permission
     │   ├── CredentialsExpiredError    credentials that were valid once              (retryable)
@@ -177,6 +178,7 @@ from airflow_delta.core.errors.table_change import (
 )
 from airflow_delta.core.errors.unsupported import (
     PackageTooOldError,
+    TableRedirectedError,
     UnsupportedFeatureError,
     UnsupportedReaderFeatureError,
     UnsupportedStorageError,
@@ -251,6 +253,7 @@ __all__ = [
     "StorageUnavailableError",
     "TableExistsError",
     "TableNotFoundError",
+    "TableRedirectedError",
     "TableReplacedError",
     "TablesInMotionError",
     "TimestampOutOfRangeError",

@@ -35,6 +35,25 @@ class UnsupportedWriterFeatureError(UnsupportedFeatureError):
 
 
 @dataclass(kw_only=True, eq=False)
+class TableRedirectedError(DeltaError):
+    """The table says that another one is to be used in its place.
+
+    Attributes:
+        target: The other table, as this one names it.
+        state: How far the redirection is set up; empty where the table does not say it.
+        feature: The table feature that requires it.
+    """
+
+    code = "DELTA_TABLE_REDIRECTED"
+    message = "{table} is redirected to {target} ({feature}, state {state!r})"
+    remedy = "use {target} instead, if you trust those who can write to {table}"
+    table: str
+    target: str
+    state: str
+    feature: str
+
+
+@dataclass(kw_only=True, eq=False)
 class UnsupportedStorageError(DeltaError):
     """The filesystem cannot hold a log safely, or its package is not installed."""
 

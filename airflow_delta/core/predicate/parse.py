@@ -32,6 +32,7 @@ from airflow_delta.core.predicate.expression import (
 from airflow_delta.core.predicate.literals import ESCAPED, Node, among, beside, written_literal
 from airflow_delta.core.predicate.syntax import UNPARSABLE, parsed, tokens_of
 from airflow_delta.core.schema.char_columns import has_char
+from airflow_delta.core.schema.collations import has_collation
 from airflow_delta.core.schema.data_types import BOOLEAN, INTEGER, LONG, STRING, StructField, StructType
 
 _OPERATORS: dict[type[Any], Operator] = {
@@ -230,7 +231,7 @@ class _Parser:
     def _compares_bytes(self, column: Column, field: StructField) -> bool:
         """Whether equal means equal bytes, those of statistics too: not with a collation, and not where readers pad (CHAR)."""
         outermost = self.schema.find(column.name) or field  # which keeps the declared type of all that lies inside
-        return "__COLLATIONS" not in field.metadata and not (field.type == STRING and has_char(outermost))
+        return not has_collation(field) and not (field.type == STRING and has_char(outermost))
 
     def _error(self, detail: str) -> InvalidPredicateError:
         return InvalidPredicateError(table=self.table, predicate=self.sql, detail=detail)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import cached_property
+from warnings import warn
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,13 +30,15 @@ from airflow_delta.core.predicate import (
     partition_part,
 )
 from airflow_delta.core.schema import MappingMode, StructType, mapping_mode, parse_schema, without_column_mapping
+from airflow_delta.core.schema.unknown_types import columns_of_unknown_types
 from airflow_delta.core.snapshot.bloom_filter_pruning import without_skippable
 from airflow_delta.core.snapshot.lookups import lookups_of
 from airflow_delta.core.snapshot.rows import READ_COLUMNS, read_rows, refuse_deletion_vectors
+from airflow_delta.core.snapshot.unreadable_columns import UnreadableColumnsWarning
 from airflow_delta.core.storage.file_locator import FileLocator
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.table_features.feature import COLUMN_MAPPING, DELETION_VECTORS, reader_features
-from airflow_delta.core.table_features.support import check_readable
+from airflow_delta.core.table_features.support import PARTLY_READABLE, check_readable
 
 
 class Snapshot:
@@ -113,12 +116,23 @@ class Snapshot:
 
     @cached_property
     def schema(self) -> StructType:
-        """The columns, partition columns included, in the table's order.
+        """The columns that can be read, partition columns included, in the table's order.
 
-        Their metadata names physical names and ids only where the table's column mapping is on.
+        Their metadata names physical names and ids only where the table's column mapping is on. Columns that are left out, the
+        ``unreadable_columns``, are named in a warning.
         """
         schema = parse_schema(self.schema_string)
+        if unreadable := self.unreadable_columns:
+            warn(UnreadableColumnsWarning(self.table_uri, unreadable), stacklevel=2)
+            schema = schema.without(unreadable)
         return without_column_mapping(schema) if self.column_mapping is MappingMode.NONE else schema
+
+    @cached_property
+    def unreadable_columns(self) -> tuple[str, ...]:
+        """Names of the columns of types that only a feature explains which is not known here (a geometry)."""
+        if PARTLY_READABLE.isdisjoint(reader_features(self.protocol)):
+            return ()
+        return columns_of_unknown_types(parse_schema(self.schema_string))
 
     @property
     def column_mapping(self) -> MappingMode:
@@ -151,7 +165,8 @@ class Snapshot:
         """The same files as a commit that gives the table this definition will have them read."""
         other = copy(self)
         other.metadata, other.protocol = metadata, protocol
-        other.__dict__.pop("schema", None)  # what the other definition made of it
+        for made in ("schema", "unreadable_columns"):  # what the other definition made of it
+            other.__dict__.pop(made, None)
         return other
 
     def files(

@@ -13,6 +13,7 @@ from typing import TypeVar
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.schema import ArrayType, DataType, DecimalType, MapType, PrimitiveType, StructField, StructType
 from airflow_delta.core.schema.char_columns import CHAR_VARCHAR
+from airflow_delta.core.schema.collations import declared_string, with_collations, without_collations
 from airflow_delta.core.schema.data_types import STRING
 from airflow_delta.core.table_changes.column_path import ColumnPath, path_text
 from airflow_delta.core.table_changes.columns import COMMENT, generated, identity, with_default
@@ -94,7 +95,12 @@ def parse_type(text: str) -> DataType:
         InvalidStatementError: There is none.
     """
     parser = _Parser(text)
-    return _with_strings(parser.all(parser.type))
+    declared = parser.all(parser.type)
+    if without_collations(declared) != declared:
+        raise InvalidStatementError(
+            statement="columns", detail=f"{text.strip()}: only a column that is declared has a collation"
+        )
+    return _with_strings(declared)
 
 
 def _with_strings(data_type: DataType) -> DataType:
@@ -158,9 +164,11 @@ class _Parser:
         path = [self._name()]
         while self._take("."):
             path.append(self._name())
-        declared = self.type()
+        collated = with_collations(StructField(path[-1], self.type()))
+        declared = collated.type
         kind = _with_strings(declared)
-        field = StructField(path[-1], kind, metadata={} if kind == declared else {CHAR_VARCHAR: _declared(declared)})
+        sized = {} if kind == declared else {CHAR_VARCHAR: _declared(declared)}
+        field = replace(collated, type=kind, metadata={**sized, **collated.metadata})
         while more := self._clause(field):
             field = more
         return ColumnText(path=tuple(path), field=field)
@@ -181,6 +189,8 @@ class _Parser:
                 if length < 1:
                     raise InvalidStatementError(statement="columns", detail=f"{word}({length}) is not a valid type")
                 return PrimitiveType(f"{'varchar' if word == 'varchar' else 'char'}({length})")
+            case "string" if self._take("COLLATE"):
+                return declared_string(self._name())
             case _ if word in _DECIMAL:
                 return self._decimal()
             case _ if word in _NAMES:
@@ -196,7 +206,7 @@ class _Parser:
     def _member(self) -> StructField:
         name = self._name()
         self._take(":")
-        field = StructField(name, self.type())
+        field = with_collations(StructField(name, self.type()))
         if self._take("NOT", "NULL"):
             field = replace(field, nullable=False)
         return self._commented(field) or field

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from airflow_delta.core.schema import ArrayType, DataType, MapType, StructField, StructType
+from airflow_delta.core.schema.collations import renamed
 from airflow_delta.core.schema.type_widening import is_widening
 from airflow_delta.core.table_changes.column_path import ColumnPath, parse_path, path_text
 from airflow_delta.core.table_changes.columns import COMMENT, NewColumn, Position, type_name
@@ -65,7 +66,7 @@ def rename_column(schema: StructType, path: ColumnPath, name: str) -> StructType
         taken = struct.find(name)
         if taken is not None and taken is not field:
             raise Refusal(f"the column {path_text((*path[:-1], name))} already exists")
-        return _exchanged(struct, field, replace(field, name=name))
+        return _exchanged(struct, field, renamed(field, name))
 
     return _with_struct(schema, path[:-1], rename)
 

@@ -10,11 +10,15 @@ from dataclasses import dataclass
 
 from airflow_delta.core.actions import Metadata, Protocol
 from airflow_delta.core.schema import ArrayType, DataType, MapType, PrimitiveType, StructField, all_fields, parse_schema
+from airflow_delta.core.schema.collations import COLLATIONS
+from airflow_delta.core.schema.unknown_types import columns_of_unknown_types
 
 FEATURES_READER_VERSION, FEATURES_WRITER_VERSION = 3, 7
 """From these versions on a protocol lists its features; below them the version implies the features."""
 
 COLUMN_MAPPING = "columnMapping"
+REDIRECTS = ("redirectReaderWriter", "redirectReaderWriter-preview", "redirectWriterOnly", "redirectWriterOnly-preview")
+"""Features whose property, which has the name of the feature, points to another table."""
 DELETION_VECTORS = "deletionVectors"
 
 Use = Callable[[Metadata], bool]
@@ -69,6 +73,10 @@ def _has_property(prefix: str) -> Use:
     return lambda metadata: any(key.startswith(prefix) for key in metadata.configuration)
 
 
+def _sets(key: str) -> Use:
+    return lambda metadata: key in metadata.configuration
+
+
 def _is_enabled(key: str) -> Use:
     return lambda metadata: metadata.configuration.get(key, "").lower() == "true"
 
@@ -93,6 +101,11 @@ def _items(data_type: DataType) -> Iterator[DataType]:
             yield data_type
 
 
+def _holds_unknown_type(metadata: Metadata) -> bool:
+    """Whether a column, or something inside of it, is of a type that only its feature explains."""
+    return bool(columns_of_unknown_types(parse_schema(metadata.schema_string)))
+
+
 def _has_column_mapping(metadata: Metadata) -> bool:
     return metadata.configuration.get("delta.columnMapping.mode", "none").lower() != "none"
 
@@ -110,6 +123,7 @@ _CHANGED_TYPES = _has_field("delta.typeChanges")
 _WIDENING = _is_enabled("delta.enableTypeWidening")
 _VARIANT = _holds_type("variant")
 _SHREDDED = _is_enabled("delta.enableVariantShredding")
+_COLLATED = _has_field(COLLATIONS)
 
 FEATURES = {
     feature.name: feature
@@ -136,9 +150,19 @@ FEATURES = {
         Feature(name="rowTracking", needed_by=_is_enabled("delta.enableRowTracking"), requires=("domainMetadata",)),
         Feature(name="clustering", needed_by=_never, requires=("domainMetadata",)),
         Feature(name="checkpointProtection", needed_by=_never),
+        Feature(name="collations", in_use=_COLLATED, requires=("domainMetadata",)),
+        Feature(name="collations-preview", in_use=_COLLATED, needed_by=_never),
         Feature(name="materializePartitionColumns", needed_by=_never),
         Feature(name="timestampNtz", for_readers=True, needed_by=_holds_type("timestamp_ntz")),
         Feature(name="vacuumProtocolCheck", for_readers=True, needed_by=_never),
+        *(
+            Feature(name=name, for_readers=True, in_use=_holds_unknown_type, needed_by=_never)
+            for name in ("geospatial", "geospatial-preview", "timestampNanos")
+        ),
+        *(
+            Feature(name=name, for_readers="Reader" in name, in_use=_sets(f"delta.{name}"), needed_by=_never)
+            for name in REDIRECTS
+        ),
         Feature(name="icebergCompatV1", in_use=_is_enabled("delta.enableIcebergCompatV1"), requires=("columnMapping",)),
         Feature(name="icebergCompatV2", in_use=_is_enabled("delta.enableIcebergCompatV2"), requires=("columnMapping",)),
         Feature(

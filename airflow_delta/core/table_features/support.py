@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from airflow_delta.core.actions import Metadata, Protocol
-from airflow_delta.core.errors import InvalidProtocolError, UnsupportedReaderFeatureError, UnsupportedWriterFeatureError
+from airflow_delta.core.errors import (
+    InvalidProtocolError,
+    TableRedirectedError,
+    UnsupportedReaderFeatureError,
+    UnsupportedWriterFeatureError,
+)
 from airflow_delta.core.table_features.feature import (
     FEATURES,
     FEATURES_READER_VERSION,
@@ -14,6 +19,7 @@ from airflow_delta.core.table_features.feature import (
     writer_features,
 )
 from airflow_delta.core.table_features.protocol import contradictions_in
+from airflow_delta.core.table_features.redirect import Redirect
 
 ROW_FEATURES = frozenset(
     {
@@ -49,6 +55,8 @@ WRITABLE = ROW_FEATURES | {
     "appendOnly",
     "checkpointProtection",
     "clustering",
+    "collations",
+    "collations-preview",
     "deletionVectors",
     "domainMetadata",
     "inCommitTimestamp",
@@ -59,7 +67,10 @@ WRITABLE = ROW_FEATURES | {
 }
 """Features that transactions and log operations enforce, ``ROW_FEATURES`` as far as the rows' writer does."""
 
-READABLE = WRITABLE - {"materializePartitionColumns"}  # which concerns writers only
+PARTLY_READABLE = frozenset({"geospatial", "geospatial-preview", "timestampNanos"})
+"""Features that bring types which are not known here: their tables are read without the columns of such types."""
+
+READABLE = PARTLY_READABLE | WRITABLE - {"materializePartitionColumns"}  # which concerns writers only
 """Features of tables that the core reads right."""
 
 
@@ -75,8 +86,10 @@ def check_readable(
         known: Features that the caller can read.
 
     Raises:
+        TableRedirectedError: Another table is to be read in its place.
         UnsupportedReaderFeatureError: It names every feature that is missing here.
     """
+    _check_not_redirected(table, metadata, reader_features(protocol))
     missing = tuple(sorted(_unreadable(protocol, metadata, known)))
     if missing:
         raise UnsupportedReaderFeatureError(table=table, features=missing)
@@ -93,15 +106,23 @@ def check_writable(table: str, protocol: Protocol, metadata: Metadata, *, known:
 
     Raises:
         InvalidProtocolError: The protocol contradicts itself: writers would disagree about what it requires.
+        TableRedirectedError: Another table is to be written in its place.
         UnsupportedReaderFeatureError: Reading would give wrong rows.
         UnsupportedWriterFeatureError: It names every feature that is missing here.
     """
     check_readable(table, protocol, metadata)
+    _check_not_redirected(table, metadata, writer_features(protocol))
     missing = tuple(sorted(_unwritable(protocol, metadata, known)))
     if missing:
         raise UnsupportedWriterFeatureError(table=table, features=missing)
     if contradictions := tuple(contradictions_in(protocol)):
         raise InvalidProtocolError(table=table, contradictions=contradictions)
+
+
+def _check_not_redirected(table: str, metadata: Metadata | None, features: Collection[str]) -> None:
+    redirect = Redirect.of(metadata, features) if metadata else None
+    if redirect:
+        raise TableRedirectedError(table=table, target=redirect.target, state=redirect.state, feature=redirect.feature)
 
 
 def _unreadable(protocol: Protocol, metadata: Metadata | None, known: Collection[str]) -> Iterator[str]:

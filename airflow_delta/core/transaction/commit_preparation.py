@@ -12,7 +12,7 @@ from airflow_delta.core.schema.partition_values import partition_keys, with_exac
 from airflow_delta.core.transaction.commit_attempt import CommitAttempt
 from airflow_delta.core.transaction.commit_checks import rewrites
 from airflow_delta.core.transaction.in_commit_timestamps import with_time
-from airflow_delta.core.transaction.metadata_changes import still_protecting
+from airflow_delta.core.transaction.metadata_changes import still_protecting, with_versions_of_type_changes
 from airflow_delta.core.transaction.row_tracking import (
     PRESERVED_TAG,
     high_water_mark,
@@ -37,6 +37,7 @@ def prepared(attempt: CommitAttempt, *, after: int, keeps_row_ids: bool) -> Comm
     actions = attempt.actions
     if actions.metadata:
         metadata = still_protecting(actions.metadata, attempt.metadata, attempt.protocol_after)
+        metadata = with_versions_of_type_changes(metadata, attempt.protocol_after, version)
         actions = replace(actions, metadata=metadata)
     actions = _with_partition_columns(actions, attempt)
     actions = with_time(actions, attempt.metadata, version=version, after=after)

@@ -59,6 +59,17 @@ def moved(metadata: Metadata, *, lost_version: int) -> Metadata:
     return replace(metadata, schema_string=schema, configuration=configuration)
 
 
+def with_versions_of_type_changes(metadata: Metadata, protocol: Protocol, version: int) -> Metadata:
+    """The metadata whose new type changes name the version that makes them, as the preview of type widening has it.
+
+    RFC: delta-io/delta, protocol_rfcs/type-widening.md, ``tableVersion``.
+    """
+    if "typeWidening-preview" not in writer_features(protocol) or '"fromType"' not in metadata.schema_string:
+        return metadata
+    schema = _with_versions(json.loads(metadata.schema_string), version)
+    return replace(metadata, schema_string=json.dumps(schema, ensure_ascii=False, separators=(",", ":")))
+
+
 def still_protecting(metadata: Metadata, before: Metadata, protocol: Protocol) -> Metadata:
     """The metadata, which protects the checkpoints that ``before`` protects as long as the table has the feature for it.
 
@@ -82,6 +93,18 @@ def _with_moved_changes(document: Any, lost_version: int) -> Any:
     if document.get("tableVersion") == lost_version and "fromType" in document:
         return {**document, "tableVersion": lost_version + 1}
     return {key: _with_moved_changes(value, lost_version) for key, value in document.items()}
+
+
+def _with_versions(document: Any, version: int) -> Any:
+    if isinstance(document, list):
+        return [_with_versions(item, version) for item in document]
+    if not isinstance(document, dict):
+        return document
+    changes = document.get("delta.typeChanges")
+    if isinstance(changes, list):
+        named = [{"tableVersion": version, **change} if isinstance(change, dict) else change for change in changes]
+        return {**document, "delta.typeChanges": named}
+    return {key: _with_versions(value, version) for key, value in document.items()}
 
 
 def _without_marks(metadata: Metadata, other: Metadata) -> StructType:

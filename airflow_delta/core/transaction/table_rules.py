@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import pyarrow as pa
@@ -14,9 +15,11 @@ from airflow_delta.core.errors import (
     ConcurrentWriteError,
     MetadataChangedError,
     ProtocolChangedError,
+    UnsupportedWriterFeatureError,
 )
 from airflow_delta.core.log.action_reconciliation import canonical_paths
 from airflow_delta.core.schema import parse_schema
+from airflow_delta.core.table_features.feature import FEATURES
 from airflow_delta.core.table_features.support import check_writable
 from airflow_delta.core.transaction.commit_attempt import CommitAttempt, all_features
 from airflow_delta.core.transaction.commit_checks import check_rows
@@ -60,8 +63,10 @@ def protocol_changed(attempt: CommitAttempt, winner: WinningCommit) -> CommitAtt
     protocol = winner.actions.protocol
     if protocol is None:
         return attempt
-    _check_still_writable(attempt, protocol, winner.actions.metadata or attempt.metadata)
-    if attempt.actions.protocol or all_features(attempt.protocol) - all_features(protocol):
+    metadata = winner.actions.metadata or attempt.metadata
+    _check_still_writable(attempt, protocol, metadata)
+    ours, theirs = all_features(attempt.protocol), all_features(protocol)
+    if attempt.actions.protocol or ours - theirs or not _could_follow(attempt, theirs - ours, protocol, metadata):
         raise conflict(ProtocolChangedError, attempt, winner)
     return replace(attempt, protocol=protocol)
 
@@ -180,6 +185,16 @@ def time_taken(attempt: CommitAttempt, winner: WinningCommit) -> CommitAttempt:
     """In-commit timestamps are moved after the winner's. Never a conflict."""
     actions = with_time(attempt.actions, attempt.metadata, version=winner.version + 1, after=winner.timestamp)
     return attempt if actions is attempt.actions else replace(attempt, actions=actions)
+
+
+def _could_follow(attempt: CommitAttempt, came: Collection[str], protocol: Protocol, metadata: Metadata) -> bool:
+    """Whether the files of the attempt need nothing of features that came; of those with a property, the metadata decides."""
+    unforeseen = {name for name in came if name in FEATURES and not FEATURES[name].shows_in_metadata}
+    try:
+        check_rows(attempt.table, attempt.actions, protocol, metadata, enforces=frozenset(attempt.enforces) - unforeseen)
+    except UnsupportedWriterFeatureError:
+        return False
+    return True
 
 
 def _check_still_writable(attempt: CommitAttempt, protocol: Protocol, metadata: Metadata) -> None:

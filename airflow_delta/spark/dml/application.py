@@ -17,6 +17,7 @@ from airflow_delta.core.data_files.row_ids import ROW_ID
 from airflow_delta.core.log.record_counts import NUM_RECORDS
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.statements import Expectation
+from airflow_delta.core.table_features.partition_columns import materialized_columns
 from airflow_delta.spark.change_feed.recording import keep_rows, records_changes
 from airflow_delta.spark.dml.clauses import ClauseKind
 from airflow_delta.spark.dml.deletion_vectors import marked_files, uses_deletion_vectors, write_deletion_vectors
@@ -249,8 +250,10 @@ def _write(staged: StagedChanges, new: DataFrame, staging: StagingArea, size: in
     metadata = staged.snapshot.metadata
     carried = row_id_column(metadata) if ROW_ID in new.columns else StructType(())
     ids = (F.col(ROW_ID).alias(name) for name in carried.names)
+    partitions = materialized_columns(staged.snapshot.schema, staged.snapshot.protocol, metadata)
+    extra = StructType((*partitions.fields, *carried.fields))
     rows = new.select(*map(quoted, staged.snapshot.schema.names), *ids)
-    return write_rows(rows, staging, metadata, folder="inserted", extra=carried, size=size)
+    return write_rows(rows, staging, metadata, folder="inserted", extra=extra, size=size)
 
 
 def _write_new_row_changes(staged: StagedChanges, new: DataFrame, staging: StagingArea, size: int) -> pa.Table:

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that everybody g
 from airflow_delta.core.actions.file_actions import STRING_MAP
 from airflow_delta.core.errors import UnwritablePartitionValueError
 from airflow_delta.core.schema import DataType, StructField, physical_name, serialize
+from airflow_delta.core.schema.collations import has_collation
 from airflow_delta.core.schema.data_types import DATE, DOUBLE, FLOAT, TIMESTAMP, TIMESTAMP_NTZ
 from airflow_delta.spark.errors import StagedFilesError
 from airflow_delta.spark.schema_conversion import quoted
@@ -68,6 +69,8 @@ def partition_maps(values: Iterable[Mapping[str, str | None]]) -> pa.Array:
 
 def _comparable(field: StructField) -> Column:
     column = F.col(quoted(field.name))
+    if has_collation(field):  # the log tells texts apart by their bytes
+        return F.collate(column, "UTF8_BINARY")
     # -0.0 equals 0.0 and must not become a second partition.
     return column + F.lit(0.0).cast(str(field.type)) if field.type in (FLOAT, DOUBLE) else column
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import Column, DataFrame
 
+from airflow_delta.core.schema.void_columns import holds_void
 from airflow_delta.spark.io.arrow_sink import write_in_workers
 from airflow_delta.spark.io.engines import Engine, engine_for
 from airflow_delta.spark.io.file_sink import FileSink
@@ -39,6 +40,8 @@ def write_files(
     if size is not None and is_done_here(spark, sink.columns, size):
         return write_in_workers(frame, sink, aggregates, here=True)
     engine = engine_for(spark, [staging.table_uri], staging.store.storage_options)
+    if holds_void(sink.columns):  # Spark's writer refuses such columns, which files leave out
+        engine = Engine.ARROW
     fit = fit_for_jvm(frame) if engine is Engine.JVM else None
     if fit is None:
         return write_in_workers(frame, sink, aggregates)

@@ -4,7 +4,8 @@ Two readers share the work. Spark's own prunes columns and filters in the JVM, a
 choice. Python workers read with Arrow what it does not: files that ``engines`` leaves to them, files whose rows a deletion
 vector hides, files whose columns are found by id, and very many files. They read for sessions whose names are case-sensitive,
 too: there Spark's reader finds columns only by the table's spelling, and shows NULL for those of another one; and for those
-whose Parquet reader is of Spark's second kind (``spark.sql.sources.useV1SourceList``), which does not show the file of a row.
+whose Parquet reader is of Spark's second kind (``spark.sql.sources.useV1SourceList``), which does not show the file of a row;
+and columns of type void, which Spark's reader refuses.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from airflow_delta.core.predicate import TRUE, conjunction, referenced_columns
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.schema.column_mapping import MappingMode, without_column_mapping
 from airflow_delta.core.schema.column_names import name_key
+from airflow_delta.core.schema.void_columns import holds_void
 from airflow_delta.core.snapshot.rows import refuse_deletion_vectors
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.table_features.feature import DELETION_VECTORS, reader_features
@@ -116,6 +118,7 @@ def read_files(
     table.locate.check(files["path"])
     uris = [file_uri(table.table_uri, path) for path in files["path"].to_pylist()]
     is_native = table.mapping is not MappingMode.ID and not is_case_sensitive(spark) and reads_files_by_relation(spark)
+    is_native = is_native and not holds_void(read)
     is_for_workers = not is_native or not suits_jvm(uris, over_connect=is_connect(spark))
     if is_for_workers or engine_for(spark, uris, table.storage_options) is Engine.ARROW:
         is_masked = pc.or_(is_masked, pa.scalar(True))

@@ -13,6 +13,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from airflow_delta.core.schema import DecimalType, StructType
+from airflow_delta.core.schema.char_columns import CHAR_VARCHAR
+from airflow_delta.core.schema.collations import COLLATIONS
 from airflow_delta.core.schema.data_types import (
     BINARY,
     BOOLEAN,
@@ -33,7 +35,7 @@ MOST_BYTES = 8 << 20
 """In memory; they are sent to the server, or come from it, more than once."""
 
 _PLAIN = frozenset({BINARY, BOOLEAN, DATE, DOUBLE, FLOAT, *INTEGERS, STRING, TIMESTAMP, TIMESTAMP_NTZ})
-_NOT_PLAIN = frozenset({"__CHAR_VARCHAR_TYPE_STRING", "__COLLATIONS"})
+_NOT_PLAIN = frozenset({CHAR_VARCHAR, COLLATIONS})
 
 
 def is_done_here(spark: SparkSession, columns: StructType, size: int) -> bool:

@@ -24,6 +24,7 @@ from airflow_delta.core.data_files.row_ids import RowIds
 from airflow_delta.core.log.record_counts import NUM_RECORDS, with_record_counts
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.table_features.partition_columns import materialized_columns
 from airflow_delta.spark.errors import StagedFilesError
 from airflow_delta.spark.io.file_tasks import tasks_of_files
 from airflow_delta.spark.io.map_files import map_files
@@ -84,7 +85,8 @@ class ClusteredRewrite:
         outputs = sum(-(-placement.tree.buckets // placement.buckets_per_file) for placement in placements.values())
         schema = self.snapshot.schema.without(self.snapshot.partition_columns)
         configuration = self.snapshot.metadata.configuration
-        columns = CopiedColumns(schema=schema, row_ids=RowIds.from_configuration(configuration))
+        partitions = materialized_columns(self.snapshot.schema, self.snapshot.protocol, self.snapshot.metadata)
+        columns = CopiedColumns(schema=schema, partitions=partitions, row_ids=RowIds.from_configuration(configuration))
         writer = partial(
             ShuffleWriter, table=TableFiles.of(self.snapshot), columns=columns, paths=self.paths, placements=placements
         )

@@ -16,6 +16,7 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.schema import MappingMode, StructType, reading_schema
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OperationResult, ReorgStatement
+from airflow_delta.core.table_features.partition_columns import materialized_columns
 from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.spark.io.predicates import predicate_of
 from airflow_delta.spark.io.staging import StagingArea
@@ -91,7 +92,8 @@ def reorg(
 def _columns(snapshot: Snapshot) -> DroppedColumns:
     row_ids = RowIds.from_configuration(snapshot.metadata.configuration)
     stored = snapshot.schema.without(snapshot.partition_columns)
-    known = StructType((*stored.fields, *(row_ids.fields if row_ids else ())))
+    partitions = materialized_columns(snapshot.schema, snapshot.protocol, snapshot.metadata)
+    known = StructType((*stored.fields, *partitions.fields, *(row_ids.fields if row_ids else ())))
     return DroppedColumns(
         table=TableFiles.of(snapshot), known=reading_schema(known), by_id=snapshot.column_mapping is MappingMode.ID
     )

@@ -45,6 +45,7 @@ WRITTEN_DDL = "output int, path string, size bigint, stats string, rows_read big
 _MESSAGE_NAMES = ("output", "bucket", "rows", "content")
 _PIECE_BYTES = 64 << 20  # of rows that are sorted at once
 _WRITE_BYTES = 8 << 20
+_NO_COLUMNS = StructType(())
 _FEW_BUCKETS = 1 << 16  # numpy sorts numbers of two bytes in linear time
 
 
@@ -78,16 +79,18 @@ class CopiedColumns:
 
     Attributes:
         schema: The table's columns that data files hold.
+        partitions: The partition columns that they hold, too.
         row_ids: How rows carry their ids; None where they carry none.
     """
 
     schema: StructType
+    partitions: StructType = _NO_COLUMNS
     row_ids: RowIds | None
 
     @property
     def stored(self) -> StructType:
         """All columns of a file."""
-        return StructType((*self.schema.fields, *(self.row_ids.fields if self.row_ids else ())))
+        return StructType((*self.schema.fields, *self.partitions.fields, *(self.row_ids.fields if self.row_ids else ())))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +195,7 @@ class OutputWriter:
         filesystem, location = self.table.locate(path)
         if isinstance(filesystem, pafs.LocalFileSystem):  # object stores have no directories, HDFS makes them
             filesystem.create_dir(PurePosixPath(location).parent.as_posix())
-        # Ids have no statistics.
+        # Neither ids nor partition columns have statistics.
         selection = replace(self.selection, indexed_columns=len(self.selection.leaves(self.columns.schema)))
         options: dict[str, Any] = {"compression": self.codec, "selection": selection, "table": self.table.table_uri}
         with DataFileWriter(filesystem, location, self.columns.stored, **options) as writer:

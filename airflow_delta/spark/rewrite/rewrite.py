@@ -25,6 +25,7 @@ from airflow_delta.core.data_files import StatisticsSelection
 from airflow_delta.core.data_files.compression import codec_for_arrow
 from airflow_delta.core.data_files.row_ids import RowIds
 from airflow_delta.core.snapshot.snapshot import Snapshot
+from airflow_delta.core.table_features.partition_columns import materialized_columns
 from airflow_delta.spark.io.arrow_scan import estimated_size
 from airflow_delta.spark.io.file_tasks import spread_by_file
 from airflow_delta.spark.io.map_files import map_files
@@ -143,6 +144,7 @@ class FileRewrite:
             directory=self.directory,
             change_directory=self.change_directory,
             schema=self.snapshot.schema.without(self.snapshot.partition_columns),
+            partitions=materialized_columns(self.snapshot.schema, self.snapshot.protocol, self.snapshot.metadata),
             selection=StatisticsSelection.from_properties(self.snapshot.metadata.configuration),
             codec=codec_for_arrow(self.snapshot.metadata.configuration),
             row_ids=self._row_ids,

@@ -42,7 +42,7 @@ RESULT_DDL = (
     "change_path string, change_size bigint, change_rows bigint"
 )
 
-INPUT_COLUMNS = ("path", "deletion_vector", "base_row_id", "default_row_commit_version")
+INPUT_COLUMNS = ("path", "partition_values", "deletion_vector", "base_row_id", "default_row_commit_version")
 """The columns of ``ADD_FILE`` that a worker needs of inputs."""
 
 _NO_STATISTICS = StatisticsSelection(indexed_columns=0)
@@ -57,6 +57,7 @@ class RewriteWorker:
         directory: Where the new ones go, below the root; None writes none.
         change_directory: Where files go that say what changed; None writes none.
         schema: The table's columns that data files hold.
+        partitions: The partition columns that the new ones hold, too.
         selection: Which columns get statistics.
         codec: How the files are compressed, as Arrow names it.
         row_ids: How rows carry their ids; None where they carry none.
@@ -66,6 +67,7 @@ class RewriteWorker:
     directory: str | None
     change_directory: str | None
     schema: StructType
+    partitions: StructType
     selection: StatisticsSelection
     codec: str
     row_ids: RowIds | None
@@ -90,7 +92,7 @@ class RewriteWorker:
         if not takes_all or self.directory is None or self.change_directory is not None:
             return None
         filesystem, path = self.table.locate(inputs["path"][0].as_py())
-        return KeptColumns.of(filesystem, path, self.schema, changed, compression=self.codec, table=self.table.table_uri)
+        return KeptColumns.of(filesystem, path, self._stored, changed, compression=self.codec, table=self.table.table_uri)
 
     def _write(
         self, output: int, inputs: pa.Table, changes: RowChanges, kept_columns: KeptColumns | None
@@ -123,7 +125,7 @@ class RewriteWorker:
 
     @property
     def _stored(self) -> StructType:
-        return StructType((*self.schema.fields, *(self.row_ids.fields if self.row_ids else ())))
+        return StructType((*self.schema.fields, *self.partitions.fields, *(self.row_ids.fields if self.row_ids else ())))
 
     @property
     def _recorded(self) -> StructType:
@@ -131,7 +133,7 @@ class RewriteWorker:
 
     @property
     def _selection(self) -> StatisticsSelection:
-        """Of the table's columns alone: ids have no statistics."""
+        """Of the table's own columns alone: neither ids nor partition columns have statistics."""
         return replace(self.selection, indexed_columns=len(self.selection.leaves(self.schema)))
 
     def _new_file(
@@ -219,8 +221,10 @@ def copied_rows(
         inputs: ``INPUT_COLUMNS`` of the files.
     """
     rows = table.rows(stored, with_row_index=row_ids is not None)
-    for path, descriptor, base_row_id, version in zip(*(inputs[name].to_pylist() for name in INPUT_COLUMNS), strict=True):
-        for batch, kept in rows.masked(path, {}, hidden_by=descriptor):
+    for path, values, descriptor, base_row_id, version in zip(
+        *(inputs[name].to_pylist() for name in INPUT_COLUMNS), strict=True
+    ):
+        for batch, kept in rows.masked(path, dict(values), hidden_by=descriptor):
             yield _carrying(row_ids, batch, base_row_id, version) if row_ids else batch, kept
 
 

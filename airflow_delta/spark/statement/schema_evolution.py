@@ -21,6 +21,7 @@ from airflow_delta.core.schema import (
     schema_json,
 )
 from airflow_delta.core.schema.char_columns import CHAR_VARCHAR
+from airflow_delta.core.schema.collations import COLLATIONS
 from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.schema.data_types import DOUBLE, INTEGERS, VOID
 from airflow_delta.core.schema.type_widening import is_widening
@@ -32,7 +33,7 @@ from airflow_delta.core.table_changes.refusal import refusals
 from airflow_delta.spark.io.all_nullable import all_nullable, nullable_field
 
 _TYPE_WIDENING = "delta.enableTypeWidening"
-_KEPT_COLUMN_METADATA = ("comment", CHAR_VARCHAR)
+_KEPT_COLUMN_METADATA = ("comment", CHAR_VARCHAR, COLLATIONS)
 
 
 def evolved(table: StructType, rows: StructType, *, widen: bool, table_uri: str) -> StructType:

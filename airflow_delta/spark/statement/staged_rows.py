@@ -76,8 +76,8 @@ def write_rows(
         folder: Name of a directory below ``staging`` that no other write uses.
         observed: Aggregates to be taken over the rows in the same pass, by name.
         data_change: Whether the commit adds data, rather than rearranges it.
-        extra: Columns that files hold beside the table's; they have no statistics. Rows that had an id before carry it so, see
-            ``row_tracking.row_id_column``.
+        extra: Columns that files hold beside the table's own; they have no statistics. Rows that had an id before carry it so,
+            see ``row_tracking.row_id_column``, and some tables require their partition columns, see ``materialized_columns``.
         rows_per_file: As of ``write_files``.
         size: As of ``write_files``.
 

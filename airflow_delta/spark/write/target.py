@@ -17,6 +17,7 @@ from airflow_delta.core.table_changes.clustering import CLUSTERING, clustering_c
 from airflow_delta.core.table_changes.column_path import path_text
 from airflow_delta.core.table_changes.definition import Definition
 from airflow_delta.core.table_changes.expressions import check_constraints
+from airflow_delta.core.table_features.partition_columns import materialized_columns
 from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
 from airflow_delta.spark.constraints.identity import with_marks
 from airflow_delta.spark.io.table_files import schema_of
@@ -86,7 +87,7 @@ class Target:
         if self.snapshot is not None and self.definition != definition_of(self.snapshot):
             return None
         made = {domain.domain: domain for domain in self.domains}
-        fits = _required_of_rows(self.metadata) == _required_of_rows(newest.metadata) and (
+        fits = _required_of_rows(self.definition) == _required_of_rows(definition_of(newest)) and (
             self.snapshot is not None or made.get(CLUSTERING) == newest.domains.get(CLUSTERING)
         )
         return replace(self, snapshot=newest, definition=definition_of(newest), domains=()) if fits else None
@@ -128,9 +129,11 @@ def _described(definition: Definition, domains: Mapping[str, DomainMetadata]) ->
     return definition, domains.get(CLUSTERING)
 
 
-def _required_of_rows(metadata: Metadata) -> tuple[object, ...]:
+def _required_of_rows(definition: Definition) -> tuple[object, ...]:
     """What the table requires of rows that are written already: other properties may change meanwhile."""
-    return metadata.schema_string, metadata.partition_columns, check_constraints(metadata.configuration)
+    metadata = definition.metadata
+    partitions = materialized_columns(definition.schema, definition.protocol, metadata)
+    return metadata.schema_string, metadata.partition_columns, check_constraints(metadata.configuration), partitions
 
 
 def _check_layout(statement: WriteStatement, snapshot: Snapshot) -> None:

@@ -26,6 +26,7 @@ from airflow_delta.core.errors import (
 from airflow_delta.core.schema import StructType
 from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.statements import OperationResult, WriteMode, WriteStatement
+from airflow_delta.core.table_features.partition_columns import materialized_columns
 from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
 from airflow_delta.spark.constraints.identity import identity_tags, only_numbers_differ
@@ -250,7 +251,8 @@ def _write_rows(run: WriteRun, target: Target, frame: DataFrame, staging: Stagin
         observed = {_OUTSIDE: F.count_if(is_outside), _OUTSIDER: example_of([is_outside], target.schema.names)}
     observed |= dict(run.load.observed) if run.load else {}
     most_rows = rows_per_file(metadata, target.snapshot)
-    staged = write_rows(rows, staging, metadata, observed=observed, rows_per_file=most_rows)
+    partitions = materialized_columns(target.schema, target.definition.protocol, metadata)
+    staged = write_rows(rows, staging, metadata, observed=observed, extra=partitions, rows_per_file=most_rows)
     log_step("Wrote %s rows into %s files (%s)", staged.rows, len(staged.adds), size_of(staged.adds))
     if outsiders := staged.observed.get(_OUTSIDE):
         shown = staged.observed[_OUTSIDER]

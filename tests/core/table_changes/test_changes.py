@@ -441,6 +441,10 @@ def test_a_table_with_the_preview_of_a_feature_does_not_get_the_feature_too(tabl
     table.alter.set_properties({"delta.enableTypeWidening": "true"})
     assert table.snapshot.protocol.reader_features == {"typeWidening-preview"}
     table.alter.widen_column("a", LONG)
+    change = {"toType": "long", "fromType": "integer", "tableVersion": 2}
+    assert table.snapshot.schema.find("a").metadata["delta.typeChanges"] == [change]
+    table.alter.set_properties({"owner": "me"})
+    assert table.snapshot.schema.find("a").metadata["delta.typeChanges"] == [change]
 
 
 def test_a_protocol_that_contradicts_itself_is_repaired_by_the_feature_that_it_lacks():

@@ -62,6 +62,23 @@ def column(text):
             ),
         ),
         ("a VARCHAR(10)", StructField("a", STRING, metadata={LIMITED: "varchar(10)"})),
+        (
+            "a STRING COLLATE utf8_lcase COMMENT 'x'",
+            StructField("a", STRING, metadata={"__COLLATIONS": {"a": "spark.UTF8_LCASE"}, "comment": "x"}),
+        ),
+        ("a STRING COLLATE utf8_binary", StructField("a", STRING)),
+        (
+            "a MAP<STRING COLLATE de_AI, ARRAY<STRING COLLATE unicode_ci>>",
+            StructField(
+                "a",
+                MapType(STRING, ArrayType(STRING)),
+                metadata={"__COLLATIONS": {"a.key": "icu.de_AI", "a.value.element": "icu.UNICODE_CI"}},
+            ),
+        ),
+        (
+            "a STRUCT<b: STRING COLLATE UTF8_LCASE>",
+            StructField("a", StructType((StructField("b", STRING, metadata={"__COLLATIONS": {"b": "spark.UTF8_LCASE"}}),))),
+        ),
     ],
 )
 def test_a_column_is_what_its_text_says(text, field):
@@ -90,6 +107,11 @@ def test_a_column_is_what_its_text_says(text, field):
 )
 def test_a_type_is_what_its_name_says(text, data_type):
     assert parse_type(text) == data_type
+
+
+def test_a_type_by_itself_has_no_collation_that_could_be_lost():
+    with pytest.raises(InvalidStatementError, match="only a column that is declared has a collation"):
+        parse_type("ARRAY<STRING COLLATE UTF8_LCASE>")
 
 
 simple = st.sampled_from(["byte", "short", "integer", "long", "float", "double", "boolean", "string", "binary", "date"]).map(

@@ -225,8 +225,11 @@ def test_rows_that_do_not_keep_what_a_new_feature_asks_of_them_do_not_follow_it(
         replace(careless, enforces=frozenset({requested})),
         replace(careless, actions=make_attempt().actions),
     )
-    for passes in (careful, without_rows):
-        assert requested in check_conflicts(passes, theirs).protocol.writer_features
+    with pytest.raises(ProtocolChangedError):  # these files were written before the table had the feature
+        check_conflicts(careful, theirs)
+    assert requested in check_conflicts(without_rows, theirs).protocol.writer_features
+    seen_in_metadata = won(protocol=replace(MODERN, writer_features=FEATURES | {"checkConstraints"}))
+    assert check_conflicts(careful, seen_in_metadata).protocol == seen_in_metadata.actions.protocol
 
 
 def test_files_that_are_only_rearranged_do_not_follow_a_feature_that_asks_for_other_files(added, removed):
@@ -238,8 +241,9 @@ def test_files_that_are_only_rearranged_do_not_follow_a_feature_that_asks_for_ot
         check_conflicts(careless, theirs)
     assert caught.value.features == (requested,)
     described = CommitActions(adds=added(("a", "1", (0, 1)), data_change=False))
-    for passes in (replace(careless, enforces=frozenset({requested})), make_attempt(actions=described)):
-        assert requested in check_conflicts(passes, theirs).protocol.writer_features
+    with pytest.raises(ProtocolChangedError):
+        check_conflicts(replace(careless, enforces=frozenset({requested})), theirs)
+    assert requested in check_conflicts(make_attempt(actions=described), theirs).protocol.writer_features
 
 
 @pytest.mark.parametrize("version", ["V1", "V2", "V3"])

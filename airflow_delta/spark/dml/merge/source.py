@@ -16,6 +16,7 @@ from airflow_delta.core.log.record_counts import NUM_RECORDS, live_rows, with_re
 from airflow_delta.core.predicate.expression import Column, Expression, In, Literal, conjunction, range_predicate
 from airflow_delta.core.schema import DecimalType, StructField, StructType, arrow_schema, arrow_type
 from airflow_delta.core.schema.char_columns import has_char
+from airflow_delta.core.schema.collations import has_collation
 from airflow_delta.core.schema.column_names import name_key
 from airflow_delta.core.schema.data_types import (
     BINARY,
@@ -47,7 +48,6 @@ _ROW_BYTES, _VALUE_BYTES = 16, 8
 """What Spark's rows take at least, and each of their values, however short it is."""
 _SIZED = (*_SIMPLE, BOOLEAN, FLOAT, DOUBLE)
 _MAX_TEXTS = 64
-_COLLATIONS = "__COLLATIONS"
 _KEY = "__airflow_delta_key_"
 IN_SOURCE = "__airflow_delta_in_source"
 """Column of the source's rows that is never NULL."""
@@ -184,7 +184,7 @@ def _joinable(key: KeyEquality, source: DataFrame, schema: StructType) -> Struct
         found = from_spark(source.alias(SOURCE).select(sql_expression(key.other).alias(_KEY)).schema).fields[0]
     except AnalysisException:
         return None
-    if field is None or has_char(field) or _COLLATIONS in field.metadata or found.metadata:
+    if field is None or has_char(field) or has_collation(field) or found.metadata:
         return None
     if field.type in INTEGERS and found.type in INTEGERS:
         return replace(field, type=LONG)  # a key of the source may be too large for the column

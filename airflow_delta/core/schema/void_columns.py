@@ -1,0 +1,52 @@
+"""Columns of type void, which hold nothing but NULL: data files leave them out, and readers put them in again.
+
+Protocol: PROTOCOL.md, "Primitive Types"; what cannot be left out: protocol_rfcs/void-type.md.
+"""
+
+from __future__ import annotations
+
+from airflow_delta.core.errors import UnsupportedTypeError
+from airflow_delta.core.schema.data_types import VOID, ArrayType, DataType, MapType, StructType
+
+
+def holds_void(data_type: DataType) -> bool:
+    """Whether values of the type are, or hold, void."""
+    match data_type:
+        case StructType(fields):
+            return any(holds_void(field.type) for field in fields)
+        case ArrayType(element):
+            return holds_void(element)
+        case MapType(key, value):
+            return holds_void(key) or holds_void(value)
+        case _:
+            return data_type == VOID
+
+
+def check_storable(columns: StructType) -> None:
+    """Return if data files hold something of each of these columns (those of the table less partition columns).
+
+    Raises:
+        UnsupportedTypeError: Nothing would be left of a list, a map, a struct or the table.
+    """
+    if columns.fields and all(field.type == VOID for field in columns.fields):
+        raise UnsupportedTypeError(type=str(columns))
+    for field in columns.fields:
+        if field.type != VOID:
+            _check_inside(field.type)
+
+
+def _check_inside(data_type: DataType) -> None:
+    match data_type:
+        case StructType():
+            check_storable(data_type)
+        case ArrayType(element):
+            _check_item(element, data_type)
+        case MapType(key, value):
+            _check_item(key, data_type)
+            _check_item(value, data_type)
+
+
+def _check_item(item: DataType, container: DataType) -> None:
+    if item == VOID:
+        raise UnsupportedTypeError(type=str(container))
+    _check_inside(item)
