@@ -32,6 +32,10 @@ SUPPORTED = frozenset(
         "typeWidening-preview",
         "v2Checkpoint",
         "vacuumProtocolCheck",
+        "variantShredding",
+        "variantShredding-preview",
+        "variantType",
+        "variantType-preview",
     }
 )
 """Features of tables that are read and written on Spark. What the core learns is refused here until it is added."""

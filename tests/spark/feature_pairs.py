@@ -83,7 +83,7 @@ FEATURES = {
         seen={"letters": lambda _: "abc", "text": lambda _: "de"},
     ),
 }
-"""The features that Spark writes here. Variant, IcebergCompat and materialized partition columns it refuses."""
+"""The features that Spark writes here, but for those of ``test_table_features.py`` and ``test_variants.py`` in ``write``."""
 
 EXCLUSIVE = (frozenset({"mappingByName", "mappingById"}),)
 

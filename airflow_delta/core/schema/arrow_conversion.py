@@ -44,7 +44,12 @@ FIELD_ID: Final = b"PARQUET:field_id"
 FOUND_BY: Final = b"airflow_delta.found_by"
 """Where ``reading_schema`` and ``writing_schema`` keep the name that a mapped column has on the other side."""
 
-VARIANT_TYPE: Final = pa.struct([pa.field(name, pa.binary(), nullable=False) for name in ("value", "metadata")])
+VARIANT_TYPE: Final = pa.struct(
+    [
+        pa.field("value", pa.binary(), nullable=False),
+        pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"}),  # by which Spark knows a variant
+    ]
+)
 
 _MakeField: TypeAlias = Callable[[StructField], pa.Field]
 

@@ -5,7 +5,7 @@ All are values: equal when they mean the same, metadata included. ``str(type)`` 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -131,6 +131,21 @@ class UnknownType:
 
 
 DataType: TypeAlias = PrimitiveType | DecimalType | StructType | ArrayType | MapType | UnknownType
+
+
+def all_types(data_type: DataType) -> Iterator[DataType]:
+    """The type and all types inside of it, each before what is inside of it."""
+    yield data_type
+    match data_type:
+        case StructType(fields):
+            for member in fields:
+                yield from all_types(member.type)
+        case ArrayType(element):
+            yield from all_types(element)
+        case MapType(key, value):
+            yield from all_types(key)
+            yield from all_types(value)
+
 
 BYTE = PrimitiveType("byte")
 SHORT = PrimitiveType("short")

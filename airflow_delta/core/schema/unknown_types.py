@@ -14,11 +14,10 @@ from airflow_delta.core.schema.data_types import (
     TIMESTAMP_NTZ,
     VARIANT,
     VOID,
-    ArrayType,
     DataType,
-    MapType,
     PrimitiveType,
     StructType,
+    all_types,
 )
 
 _KNOWN = frozenset({*INTEGERS, FLOAT, DOUBLE, BOOLEAN, STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ, VARIANT, VOID})
@@ -26,18 +25,8 @@ _KNOWN = frozenset({*INTEGERS, FLOAT, DOUBLE, BOOLEAN, STRING, BINARY, DATE, TIM
 
 def columns_of_unknown_types(schema: StructType) -> tuple[str, ...]:
     """Names of the columns that are of such a type (a geometry), or hold one, in the table's order."""
-    return tuple(field.name for field in schema.fields if _is_unknown(field.type))
+    return tuple(field.name for field in schema.fields if any(map(_is_unknown, all_types(field.type))))
 
 
 def _is_unknown(data_type: DataType) -> bool:
-    match data_type:
-        case StructType(fields):
-            return any(_is_unknown(field.type) for field in fields)
-        case ArrayType(element):
-            return _is_unknown(element)
-        case MapType(key, value):
-            return _is_unknown(key) or _is_unknown(value)
-        case PrimitiveType():
-            return data_type not in _KNOWN
-        case _:
-            return False
+    return isinstance(data_type, PrimitiveType) and data_type not in _KNOWN

@@ -6,20 +6,12 @@ Protocol: PROTOCOL.md, "Primitive Types"; what cannot be left out: protocol_rfcs
 from __future__ import annotations
 
 from airflow_delta.core.errors import UnsupportedTypeError
-from airflow_delta.core.schema.data_types import VOID, ArrayType, DataType, MapType, StructType
+from airflow_delta.core.schema.data_types import VOID, ArrayType, DataType, MapType, StructType, all_types
 
 
 def holds_void(data_type: DataType) -> bool:
     """Whether values of the type are, or hold, void."""
-    match data_type:
-        case StructType(fields):
-            return any(holds_void(field.type) for field in fields)
-        case ArrayType(element):
-            return holds_void(element)
-        case MapType(key, value):
-            return holds_void(key) or holds_void(value)
-        case _:
-            return data_type == VOID
+    return VOID in all_types(data_type)
 
 
 def check_storable(columns: StructType) -> None:

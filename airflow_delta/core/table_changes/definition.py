@@ -107,10 +107,10 @@ def with_row_tracking_columns(configuration: Mapping[str, str]) -> dict[str, str
 def _protocol(
     table: str, protocol: Protocol, metadata: Metadata, wanted: RequestedProperties, features: Iterable[str]
 ) -> Protocol:
-    supported = writer_features(protocol)
+    supported = writer_features(protocol) | wanted.features
     by_metadata = (name for name in needed_features(metadata) if f"{name}-preview" not in supported)
     needed = with_required({*by_metadata, *wanted.features, *features})
-    if unknown := needed - supported - WRITABLE:
+    if unknown := needed - writer_features(protocol) - WRITABLE:
         raise UnsupportedWriterFeatureError(table=table, features=tuple(sorted(unknown)))
     return at_least(upgraded(protocol, needed), reader_version=wanted.reader_version, writer_version=wanted.writer_version)
 

@@ -16,6 +16,7 @@ from airflow_delta.core.data_files.indexed_columns import IndexedColumns
 from airflow_delta.core.parquet.bloom_filter import MOST_FILTER_BYTES
 from airflow_delta.core.schema import ArrayType, MapType, StructField, StructType, physical_name
 from airflow_delta.core.schema.column_mapping import PHYSICAL_NAME_KEY
+from airflow_delta.core.schema.data_types import VARIANT, all_types
 from airflow_delta.spark.io.committers import committed_directories, committer_options
 from airflow_delta.spark.io.file_sink import FileSink
 from airflow_delta.spark.io.footers import read_footers
@@ -31,14 +32,32 @@ _LAYOUT = {
 }
 _FILTER_SIZES = 10
 """Sizes of Bloom filters, each half of the next, that are tried where the number of values is unknown: from 16 KiB to 8 MiB."""
+_NO_SETTINGS: Mapping[str, str] = {}
+_SHREDDING = ("spark.sql.variant.writeShredding.enabled", "spark.sql.variant.inferShreddingSchema")
 _SETTINGS = {"spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED"}  # the one that no option of a write reaches
 
 
-def fit_for_jvm(rows: DataFrame) -> DataFrame | None:
-    """The rows in a session whose settings suit Spark's writer; None where they cannot be computed in another than theirs."""
+def variant_settings(columns: StructType, configuration: Mapping[str, str]) -> Mapping[str, str]:
+    """Whether Spark takes parts of variants into columns of their own, as the table allows it; nothing where there are none.
+
+    Protocol: PROTOCOL.md, "Writer Requirements for Variant Shredding".
+    """
+    if not any(kind == VARIANT for kind in all_types(columns)):
+        return _NO_SETTINGS
+    shredded = configuration.get("delta.enableVariantShredding", "").lower()
+    return dict.fromkeys(_SHREDDING, "true" if shredded == "true" else "false")
+
+
+def fit_for_jvm(rows: DataFrame, *, variants: Mapping[str, str] = _NO_SETTINGS) -> DataFrame | None:
+    """The rows in a session whose settings suit Spark's writer; None where they cannot be computed in another than theirs.
+
+    Args:
+        rows: The rows.
+        variants: What ``variant_settings`` says of the files that they go to.
+    """
     spark = rows.sparkSession
     # The types in files are chosen by options, which Spark before 4.2 does not look at.
-    settings = _SETTINGS if takes_layout_as_option(spark) else {**_LAYOUT, **_SETTINGS}
+    settings = {**({} if takes_layout_as_option(spark) else _LAYOUT), **_SETTINGS, **variants}
     if holds(spark, settings):
         return rows
     return in_session(rows, session_with(spark, settings)) if is_movable(rows) else None

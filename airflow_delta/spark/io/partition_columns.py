@@ -129,7 +129,10 @@ def _value(values: pa.Array, number: Column, kind: spark_types.DataType) -> Colu
     if pa.types.is_binary(values.type):
         return F.unhex(F.get(_texts([value.hex() for value in values.to_pylist()]), number))
     texts = _texts(values.cast(pa.string()).to_pylist())
-    return F.get(texts if isinstance(kind, spark_types.StringType) else texts.cast(spark_types.ArrayType(kind)), number)
+    if not isinstance(kind, spark_types.StringType):
+        return F.get(texts.cast(spark_types.ArrayType(kind)), number)
+    text = F.get(texts, number)
+    return text if kind == spark_types.StringType() else F.collate(text, kind.collation)
 
 
 def _texts(texts: Sequence[str]) -> Column:

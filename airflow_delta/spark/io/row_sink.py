@@ -10,7 +10,7 @@ from airflow_delta.core.schema.void_columns import holds_void
 from airflow_delta.spark.io.arrow_sink import write_in_workers
 from airflow_delta.spark.io.engines import Engine, engine_for
 from airflow_delta.spark.io.file_sink import FileSink
-from airflow_delta.spark.io.jvm_sink import fit_for_jvm, write_in_jvm
+from airflow_delta.spark.io.jvm_sink import fit_for_jvm, variant_settings, write_in_jvm
 from airflow_delta.spark.io.small_work import is_done_here
 from airflow_delta.spark.io.written_files import WrittenFiles
 
@@ -42,7 +42,8 @@ def write_files(
     engine = engine_for(spark, [staging.table_uri], staging.store.storage_options)
     if holds_void(sink.columns):  # Spark's writer refuses such columns, which files leave out
         engine = Engine.ARROW
-    fit = fit_for_jvm(frame) if engine is Engine.JVM else None
+    variants = variant_settings(sink.columns, sink.configuration)
+    fit = fit_for_jvm(frame, variants=variants) if engine is Engine.JVM else None
     if fit is None:
         return write_in_workers(frame, sink, aggregates)
     return write_in_jvm(fit, sink, aggregates, rows_per_file=rows_per_file)

@@ -29,7 +29,7 @@ def test_a_table_that_is_made_keeps_its_collations_and_lists_their_feature():
     assert snapshot.schema.find("title").metadata["__COLLATIONS"] == {"title": LCASE}
     assert {"collations", "domainMetadata"} <= snapshot.protocol.writer_features
     assert snapshot.protocol.reader_features is None
-    log.alter().add_columns([NewColumn(path="alias", type=STRING)])
+    log.alter().add_columns(NewColumn(path="alias", type=STRING))
     assert has_collation(log.refresh().schema.find("title"))
 
 

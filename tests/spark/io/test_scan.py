@@ -60,6 +60,7 @@ NAMES = [
     "type_widening",
     "v2_checkpoint_parquet",
     "vacuum_protocol_check",
+    "variant",
 ]
 
 
@@ -95,8 +96,11 @@ def test_a_table_is_read_equal(spark, reader, name):
     snapshot = latest(TABLES / name / "table")
     expected = json.loads((TABLES / name / "expected.json").read_text())["versions"][str(snapshot.version)]
     frame = read_table(spark, snapshot)
-    columns = [column.to_pylist(maps_as_pydicts=None) for column in frame.toArrow().columns]
-    found = canon["encode_rows"](zip(*columns, strict=True), expected["schema"])
+    if name == "variant":  # PySpark's own toArrow fails where one is NULL
+        rows = frame.collect()
+    else:
+        rows = zip(*(column.to_pylist(maps_as_pydicts=None) for column in frame.toArrow().columns), strict=True)
+    found = canon["encode_rows"](rows, expected["schema"])
 
     shown, stored = from_spark(frame.schema), without_column_mapping(snapshot.schema)
     # Spark's own reader declares no column NOT NULL, which makes no difference to what is read. Defaults are left out: Spark

@@ -1,6 +1,7 @@
 """Rows that a write replaces: by any condition, by partition, with concurrent writers."""
 
 import datetime as dt
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from airflow_delta.core.statements import DeleteStatement
 from airflow_delta.spark.dml.delete import delete
 from airflow_delta.spark.write import write as write_module
 from airflow_delta.spark.write.replaced_files import plan_replacement
+from tests.core.builders import metadata, protocol
 
 ROWS = "SELECT id, IF(id = 4, NULL, id * 10) AS v, CAST(id % 2 AS STRING) AS p FROM range({}, {}, 1, 1)"
 
@@ -101,7 +103,7 @@ def test_rows_that_went_from_a_touched_file_meanwhile_stay_gone(spark, write_row
     assert [row[0] for row in reference_rows()] == [2, 44]
 
 
-@pytest.mark.parametrize("feature", ["variantShredding-preview"])
+@pytest.mark.parametrize("feature", ["novelty", "icebergCompatV1"])
 def test_a_feature_unsupported_here_that_came_meanwhile_ends_the_write_before_more_is_written(
     write_rows, table, during_staging, monkeypatch, feature
 ):
@@ -109,7 +111,12 @@ def test_a_feature_unsupported_here_that_came_meanwhile_ends_the_write_before_mo
     replacements = []
 
     def change_table():
-        DeltaLog.for_table(table).alter().set_properties({f"delta.feature.{feature}": "supported", "owner": "me"})
+        snapshot = DeltaLog.for_table(table).snapshot()
+        listed = protocol(2, 7, writerFeatures=["appendOnly", "invariants", "columnMapping", feature])
+        changed = metadata(snapshot.schema_string, **{f"delta.enable{feature[0].upper()}{feature[1:]}": "true"})
+        changed["metaData"]["id"] = snapshot.metadata.id
+        commit = Path(table, "_delta_log", f"{snapshot.version + 1:020d}.json")
+        commit.write_text("\n".join(map(json.dumps, (listed, changed))))
         monkeypatch.setattr(
             write_module,
             "plan_replacement",
