@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from threading import RLock
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_delta.spark.errors import SparkConnectUnsupportedError
@@ -47,7 +48,10 @@ def session_with(spark: SparkSession, settings: Mapping[str, str]) -> SparkSessi
 
 def holds(spark: SparkSession, settings: Mapping[str, str]) -> bool:
     """Whether these settings hold in a session, be it by Spark's default."""
-    return all(spark.conf.get(key) == value for key, value in settings.items())
+    try:
+        return all(spark.conf.get(key) == value for key, value in settings.items())
+    except PySparkException:  # this version of Spark does not know one of them
+        return False
 
 
 @contextmanager
