@@ -3,8 +3,11 @@
 import pytest
 
 from airflow_delta.core.log.file_names import commit_file
+from airflow_delta.core.storage.caching_log_store import CachingLogStore
+from airflow_delta.core.storage.disk_cache import DiskCache
 from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
-from airflow_delta.watch.commit_watch import NO_TABLE, head_version, reached_version
+from airflow_delta.watch.commit_watch import NO_TABLE, CommitWait, CommitWatch, head_version, reached_version
+from tests.core.storage.versioned_memory_store import VersionedMemoryStore
 
 
 def store_of(*names):
@@ -65,3 +68,17 @@ def test_once_looked_a_poll_is_one_probe():
     store = Counting("memory://table")
     assert reached_version(store, 5, thorough=False) is None
     assert calls == [f"exists _delta_log/{commit_file(5)}"]
+
+
+def test_a_look_behind_a_cache_is_one_request_and_sees_a_new_commit_at_once(tmp_path):
+    server = VersionedMemoryStore()
+    store = CachingLogStore(server, DiskCache(folder=str(tmp_path / "cache"), most_bytes=1_000_000))
+    for version in range(3):
+        server.write(f"_delta_log/{commit_file(version)}", b"{}")
+    watch = CommitWatch(store, CommitWait(after=2), thorough=False)
+    for _ in range(2):
+        server.requests.clear()
+        assert watch.poll() is None
+        assert server.requests.total() == 1
+    server.write(f"_delta_log/{commit_file(3)}", b"{}")
+    assert watch.poll() is not None

@@ -30,6 +30,10 @@ class VersionedMemoryStore(InMemoryLogStore):
         self.requests["read"] += 1
         return super().read(path)
 
+    def exists(self, path):
+        self.requests["exists"] += 1
+        return super().exists(path)
+
     def fetch(self, path):
         self.requests["fetch"] += 1
         content = super().read(path)
