@@ -46,7 +46,8 @@ class DeltaSqlOperator(DeltaWrittenRowsOperator):
 
     Args:
         table: URI of the table's root (templated). Beside ``sql`` it may be left out where the text names the table, as
-            ``delta.`uri```; where it is given, the text's name for the table only serves as its alias.
+            ``delta.`uri```, or by its name in the connection's catalog; where it is given, the text's name for the table only
+            serves as its alias.
         query: One SELECT over the views; a path that ends in ``.sql`` is read from the DAG's folder (templated).
         sql: One statement: MERGE, DELETE, UPDATE, INSERT, COPY INTO, CREATE, ALTER, OPTIMIZE, VACUUM, REORG, RESTORE, CONVERT
             or GENERATE (templated); a path that ends in ``.sql`` likewise. Not beside ``query``.
@@ -92,7 +93,9 @@ class DeltaSqlOperator(DeltaWrittenRowsOperator):
     def _from_sql(self, sql: str) -> Statement:
         """The statement of the text."""
         texts = import_module("airflow_delta.core.sql_text")
-        found = texts.parse_statement(sql, texts.TextContext(table=self.table or None, views=views_of(self.views or {})))
+        views = views_of(self.views or {})
+        context = texts.TextContext(table=self.table or None, views=views, resolve=self._in_catalog)
+        found = texts.parse_statement(sql, context)
         if isinstance(found, texts.Question):
             detail = f"{found.type_name} changes nothing; ask in a script, by airflow_delta.spark.sql, or with `airflow-delta`"
             raise self.invalid(detail)
@@ -102,6 +105,12 @@ class DeltaSqlOperator(DeltaWrittenRowsOperator):
             raise self.invalid(f"{found.type_name.replace('_', ' ').upper()} does not take {', '.join(refused)}")
         statement: Statement = replace(found, **given)
         return statement
+
+    def _in_catalog(self, parts: tuple[str, ...]) -> str | None:
+        """The name as statements have it, where the connection has a catalog: it is resolved with the statement's others."""
+        if len(parts) == 1 or self.hook.catalog is None:
+            return None
+        return ".".join(f"`{part.replace('`', '``')}`" for part in parts)
 
     def _perform(self, attempt: Attempt, context: Context) -> ResultDocument:
         release_ended_pins(self, attempt.statement, attempt, context)

@@ -1,7 +1,10 @@
 """SQL as a task: a statement's text becomes that statement, and is run as its own operator would run it."""
 
+import json
+
 import pytest
 
+from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.core.errors import InvalidStatementError, SqlTextError
 from airflow_delta.core.statements import (
     AlterStatement,
@@ -101,6 +104,23 @@ def test_what_the_statement_does_not_take_is_refused(arguments, text):
 def test_a_text_outside_of_the_grammar_is_an_error_with_its_place(text):
     with pytest.raises(SqlTextError, match="line 1, column"):
         statement(sql=text)
+
+
+def test_names_are_those_of_the_connection_s_catalog_and_are_refused_without_one(monkeypatch):
+    catalog = {"type": "glue", "region": "eu-west-1"}
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps({"conn_type": "delta", "extra": {"catalog": catalog}}))
+    text = "MERGE INTO sales.orders o USING sales.`new orders` n ON o.id = n.id WHEN MATCHED THEN DELETE"
+    operator = DeltaSqlOperator(task_id="sql", delta_conn_id="lake", sql=text)
+    found = operator.statement()
+    assert [operator.hook.table_name(named.table) for named in (found, found.source)] == [
+        TableName("orders", "sales"),
+        TableName("new orders", "sales"),
+    ]
+    assert found.on == "target.id = source.id"
+    with pytest.raises(SqlTextError, match="is the name of a catalog, and there is none"):
+        statement(sql=text)
+    with pytest.raises(SqlTextError, match="is the name of a catalog, and there is none"):
+        statement(delta_conn_id="lake", sql="OPTIMIZE orders")
 
 
 def test_a_statement_is_submitted_as_that_statement_with_its_token_and_its_result(empty_table, recording_submit, run_task):

@@ -109,8 +109,8 @@ def _source(words: Words, source: Source | None, context: TextContext) -> tuple[
         return source, alias
     if view is not None:
         return view, alias
-    if context.resolve is not None:
-        return TableSource(context.table_uri(words, name)), alias
+    if (table := context.known(name)) is not None:
+        return TableSource(table), alias
     return SqlSource(f"SELECT * FROM {name.quoted}", views=context.views), alias  # noqa: S608 - a name of the user's own SQL
 
 

@@ -53,13 +53,13 @@ class TextContext:
         table: URI of the table that the statement is about; the text's name for it then only serves as its alias. None where
             the text names it.
         views: Names that queries in the text may use.
-        resolve: URI of the table that a catalog knows by the parts of a name; None where there is no catalog.
+        resolve: What a name of a catalog, given by its parts, stands for in a statement; None where there is no catalog.
         time: What the text of a time means, as statements take it.
     """
 
     table: str | None = None
     views: Mapping[str, View] = field(default_factory=dict)
-    resolve: Callable[[tuple[str, ...]], str] | None = None
+    resolve: Callable[[tuple[str, ...]], str | None] | None = None
     time: Callable[[str], int | str] = str
 
     def target_uri(self, words: Words, name: TableName) -> str:
@@ -73,12 +73,17 @@ class TextContext:
 
     def table_uri(self, words: Words, name: TableName) -> str:
         """URI of a table: the one place where a name is resolved. Raises ``SqlTextError`` for one that means no table."""
-        if name.path is not None:
-            return name.path
-        if self.resolve is None:
+        found = self.known(name)
+        if found is None:
             detail = f"the table's URI is not known: {name.quoted} is the name of a catalog, and there is none"
             raise words.error(detail, _BY_PATH, at=name.position)
-        return self.resolve(name.parts)
+        return found
+
+    def known(self, name: TableName) -> str | None:
+        """Likewise; None for a name that means no table here."""
+        if name.path is not None:
+            return name.path
+        return None if self.resolve is None else self.resolve(name.parts)
 
 
 def table_name(words: Words, format_name: str = PATH_FORMAT) -> TableName:
