@@ -67,3 +67,28 @@ def _published(hook: DeltaHook, name: TableName, document: ResultDocument) -> tu
     if found:
         publish(hook.catalog, name, table)
     return found
+
+
+def with_drift(hook: DeltaHook, table: str, document: ResultDocument) -> ResultDocument:
+    """The document of a health check, with a finding where the catalog says something else of the table than its log."""
+    outcome = document.outcome
+    if outcome is None or not document.description or (name := hook.table_name(table)) is None:
+        return document
+    from airflow_delta.catalogs.catalog import resolve
+    from airflow_delta.catalogs.entry import TableDescription, differences
+
+    assert hook.catalog is not None  # noqa: S101 - or there would be no names
+    described = TableDescription.from_json(document.description, document.schema_string)
+    found = differences(resolve(hook.catalog, name), described)
+    if not found:
+        return document
+    finding = {
+        "severity": "warning",
+        "code": "CATALOG_DRIFT",
+        "text": f"the catalog {hook.catalog_label} says of {name} something else than its log: {', '.join(found)}",
+        "remedy": "commit to the table by its name: each commit publishes the whole table",
+        "files": [],
+    }
+    findings = [*outcome.details.get("findings", ()), finding]
+    findings.sort(key=lambda finding: ["error", "warning", "hint"].index(finding["severity"]))
+    return replace(document, outcome=replace(outcome, details={**outcome.details, "findings": findings}))

@@ -9,7 +9,9 @@ from airflow.sdk import Context
 
 from airflow_delta.core.foreign_values import printable
 from airflow_delta.core.statements import HealthStatement
+from airflow_delta.hooks.catalog_publication import with_drift
 from airflow_delta.hooks.xcoms import push_xcom
+from airflow_delta.jobs.best_effort import BestEffort
 from airflow_delta.jobs.errors import TableUnhealthyError
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.operators.arguments import argument_names
@@ -27,6 +29,8 @@ class DeltaTableHealthOperator(DeltaCoreOperator):
     The result's ``details`` hold ``findings`` (``severity``, ``code``, ``text``, ``remedy``, ``files``; the worst first) and
     ``figures``: ``files``, ``bytes``, ``small_files``, ``deletion_vectors``, ``commits_since_checkpoint``, ``unneeded_files``,
     ``unneeded_bytes``. The XCom is pushed also when the task fails.
+
+    Where the table is named in a catalog, a finding ``CATALOG_DRIFT`` says in what the catalog differs from the table.
 
     Args:
         table: URI of the table's root (templated).
@@ -49,6 +53,8 @@ class DeltaTableHealthOperator(DeltaCoreOperator):
         self.fail_on = fail_on
 
     def _deliver(self, document: ResultDocument, context: Context) -> dict[str, Any]:
+        with BestEffort().attempt("comparing the catalog with the table"):
+            document = with_drift(self.hook, self.table, document)
         for finding in document.outcome.details["findings"] if document.outcome else ():
             files = f" ({', '.join(finding['files'])})" if finding["files"] else ""
             line = f"{finding['severity']} {finding['code']}: {finding['text']}{files}. Remedy: {finding['remedy']}"

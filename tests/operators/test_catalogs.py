@@ -15,6 +15,7 @@ from airflow_delta.operators import (
     DeltaAlterOperator,
     DeltaCloneOperator,
     DeltaCreateOperator,
+    DeltaTableHealthOperator,
     SetProperties,
     TableSource,
 )
@@ -45,6 +46,12 @@ def create(**arguments):
 
 def alter(*changes):
     return DeltaAlterOperator(task_id="alter", table="sales.orders", delta_conn_id="lake", engine="worker", changes=changes)
+
+
+def findings(run_task):
+    """What the health check finds wrong between table and catalog."""
+    run = run_task(lambda: DeltaTableHealthOperator(task_id="check", table="sales.orders", delta_conn_id="lake"))
+    return [finding for finding in run.result["details"]["findings"] if finding["code"] == "CATALOG_DRIFT"]
 
 
 def drift(unity, table, name=ORDERS):
@@ -84,7 +91,11 @@ def test_a_commit_that_cannot_be_published_stands_and_the_next_task_mends_it(uni
     assert "secret-token" not in json.dumps(denied.result)
     assert drift(unity, tmp_path / "sales" / "orders") == ("schema",)
     unity.tokens["secret-token"] = None
+    (finding,) = findings(run_task)
+    assert (finding["severity"], finding["code"]) == ("warning", "CATALOG_DRIFT")
+    assert finding["text"].endswith(": schema")
     mended = run_task(lambda: alter(SetProperties({"team": "sales"})), dag_id="mended")
+    assert findings(run_task) == []
     assert (mended.version, mended.result["details"]["catalog"]["published"]) == (2, ["schema", "properties"])
     assert drift(unity, tmp_path / "sales" / "orders") == ()
 
