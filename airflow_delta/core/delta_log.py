@@ -27,6 +27,8 @@ from airflow_delta.core.log.history import (
 from airflow_delta.core.log.latest_replay import LatestReplay
 from airflow_delta.core.log.log_replay import LogReplay
 from airflow_delta.core.log.log_segment import holds_table
+from airflow_delta.core.log.managed_commits import ManagedCommits
+from airflow_delta.core.log.managed_log_store import ManagedLogStore
 from airflow_delta.core.operations.after_commit import AfterCommit
 from airflow_delta.core.operations.checkpoints import CheckpointKind, CheckpointResult, checkpoint
 from airflow_delta.core.operations.clone import CloneResult, shallow_clone
@@ -78,6 +80,7 @@ class DeltaLog:
         allowed_prefixes: Iterable[str] = (),
         clock: Clock = system_clock,
         store: LogStore | None = None,
+        commits: ManagedCommits | None = None,
     ) -> DeltaLog:
         """The log of the table at ``uri``; nothing is read yet.
 
@@ -89,12 +92,14 @@ class DeltaLog:
             clock: Where the time of commits comes from.
             store: Instead of the store that the URI's scheme says: any object that meets the contract of ``LogStore``, such as
                 one over the JVM's Hadoop filesystem for HDFS. ``tests/core/storage/log_store_contract.py`` tests them.
+            commits: The commits of a catalog-managed table, at its catalog.
 
         Raises:
             InvalidStatementError: The URI is blank, or names no bucket.
             UnsupportedStorageError: The filesystem cannot hold a log safely.
         """
-        return cls(store or log_store_for(uri, storage_options, allowed_prefixes), clock=clock)
+        store = store or log_store_for(uri, storage_options, allowed_prefixes)
+        return cls(store if commits is None else ManagedLogStore(store, commits), clock=clock)
 
     @property
     def table_uri(self) -> str:
@@ -132,11 +137,7 @@ class DeltaLog:
         return Snapshot(self.store, LogReplay.from_store(self.store, version))
 
     def refresh(self) -> Snapshot:
-        """The latest version: from the second call on only later commits are listed and read.
-
-        Raises:
-            As ``snapshot``.
-        """
+        """The latest version: from the second call on only later commits are listed and read. Raises as ``snapshot``."""
         replay = self._replay.refresh()
         if self._latest is None or self._latest.replay is not replay:
             self._latest = Snapshot(self.store, replay)
@@ -211,14 +212,11 @@ class DeltaLog:
         return find_commit(self.store, token, after)
 
     def start_transaction(self, snapshot: Snapshot | None = None, *, enforces: Iterable[str] = ()) -> OptimisticTransaction:
-        """A transaction on ``snapshot``; on the latest one when None. A commit writes the checkpoint that is due with it.
+        """A transaction on ``snapshot``; on the latest one when None, which raises as ``snapshot`` does.
 
         Args:
             snapshot: What it is computed from.
             enforces: Features whose constraints the writer of its rows enforces; see ``table_features.support.ROW_FEATURES``.
-
-        Raises:
-            As ``snapshot``.
         """
         return self._transaction(snapshot or self.refresh(), enforces)
 

@@ -23,6 +23,7 @@
     ├── LegacyCalendarError            a data file with ancient dates of the Julian calendar
     ├── UnsupportedFeatureError
     │   ├── UnsupportedReaderFeatureError
+    │   │   └── CatalogRequiredError   a catalog-managed table opened by its path
     │   └── UnsupportedWriterFeatureError
     ├── TableRedirectedError           a table in whose place another one is to be used
     ├── UnsupportedStorageError        a filesystem without the guarantees that a log needs
@@ -30,6 +31,10 @@
     │   ├── CredentialsExpiredError    credentials that were valid once              (retryable)
     │   └── StorageFullError           no space is left, nothing was written
     ├── AccessDeniedError              a storage that refused a job
+    ├── NotCatalogManagedError         a table opened through a catalog that does not manage it
+    ├── MaintenanceNotPermittedError   work on a catalog-managed table that is its catalog's
+    ├── CatalogAnswerError             a catalog that answers what cannot be
+    ├── CommitRefusedError             a commit that the catalog never takes
     ├── PathOutsideTableError          a file outside of the table that names it
     ├── StorageUnavailableError        a storage that does not answer                (retryable)
     ├── InvalidStatementError          an invalid statement
@@ -103,6 +108,13 @@ from airflow_delta.core.errors.conflict import (
     ConcurrentWriteError,
     MetadataChangedError,
     ProtocolChangedError,
+)
+from airflow_delta.core.errors.managed import (
+    CatalogAnswerError,
+    CatalogRequiredError,
+    CommitRefusedError,
+    MaintenanceNotPermittedError,
+    NotCatalogManagedError,
 )
 from airflow_delta.core.errors.operations import (
     CloneTargetNotEmptyError,
@@ -190,11 +202,14 @@ __all__ = [
     "AccessDeniedError",
     "AmbiguousColumnError",
     "AppendOnlyTableError",
+    "CatalogAnswerError",
+    "CatalogRequiredError",
     "ChangeDataNotRecordedError",
     "ChangeSchemaError",
     "CloneTargetNotEmptyError",
     "CommitAttemptsExhaustedError",
     "CommitConflictError",
+    "CommitRefusedError",
     "CommitStateUnknownError",
     "ConcurrentAppendError",
     "ConcurrentDeleteDeleteError",
@@ -225,11 +240,13 @@ __all__ = [
     "LegacyCalendarError",
     "LoadedFilesLostError",
     "LogGapError",
+    "MaintenanceNotPermittedError",
     "ManifestUnsupportedError",
     "MetadataChangedError",
     "MissingDataFileError",
     "MissingRecordCountError",
     "MultipleSourceRowsMatchedError",
+    "NotCatalogManagedError",
     "NotConvertibleError",
     "PackageTooOldError",
     "PathOutsideTableError",

@@ -1,6 +1,7 @@
 """Names of the files in ``_delta_log``: made and understood here only, with no I/O.
 
-Protocol: PROTOCOL.md, "Delta Log Entries", "Checkpoints", "Sidecar Files", "Log Compaction Files", "Version Checksum File".
+Protocol: PROTOCOL.md, "Delta Log Entries", "Checkpoints", "Sidecar Files", "Log Compaction Files", "Version Checksum File",
+"Catalog-managed tables".
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from urllib.parse import unquote
 
 LOG_DIRECTORY = "_delta_log"
 SIDECAR_DIRECTORY = f"{LOG_DIRECTORY}/_sidecars"
+STAGED_COMMITS_DIRECTORY = f"{LOG_DIRECTORY}/_staged_commits"
 LAST_CHECKPOINT = f"{LOG_DIRECTORY}/_last_checkpoint"
 
 _NAME = re.compile(
@@ -26,6 +28,8 @@ _NAME = re.compile(
     )""",
     re.VERBOSE,
 )
+
+_STAGED = re.compile(r"(?P<version>[0-9]{20})\.[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.json", re.IGNORECASE)
 
 MAX_VERSION = (1 << 63) - 1
 """Versions are longs; a file whose name says a greater one is not a file of the log."""
@@ -102,6 +106,23 @@ def commit_file(version: int) -> str:
 def commit_path(version: int) -> str:
     """``_delta_log/00000000000000000007.json`` for version 7."""
     return f"{LOG_DIRECTORY}/{version:020d}.json"
+
+
+def staged_commit_file(version: int, uuid: str) -> str:
+    """``00000000000000000007.<uuid>.json``: the name of a commit that is proposed to a catalog as version 7."""
+    return f"{version:020d}.{uuid}.json"
+
+
+def staged_commit_path(name: str) -> str:
+    """``_delta_log/_staged_commits/<name>``: where the staged commit of that name lies."""
+    return f"{STAGED_COMMITS_DIRECTORY}/{name}"
+
+
+def staged_version(name: str) -> int | None:
+    """The version that a staged commit of this name is proposed as; None when no staged commit is named so."""
+    match = _STAGED.fullmatch(name)
+    version = int(match["version"]) if match else MAX_VERSION + 1
+    return version if version <= MAX_VERSION else None
 
 
 def compacted_path(start: int, end: int) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from airflow_delta.core.errors import LogGapError
 from airflow_delta.core.log.log_replay import LogReplay
 from airflow_delta.core.log.log_segment import find_later_commits
+from airflow_delta.core.log.managed_commits import check_access
 from airflow_delta.core.storage.log_store import LogStore
 
 
@@ -25,8 +26,14 @@ class LatestReplay:
         self._known: LogReplay | None = None
 
     def refresh(self) -> LogReplay:
-        """The latest state, whether or not a table like that can be read. Raises as ``LogReplay.from_store``."""
+        """The latest state, whether or not a table like that can be read.
+
+        Raises:
+            CatalogRequiredError, NotCatalogManagedError: As ``check_access``: what is found may not be the latest state.
+            As ``LogReplay.from_store``.
+        """
         self._known = self._from_the_start() if self._known is None else self._carried_on(self._known)
+        check_access(self._store, self._known.protocol)
         return self._known
 
     def _from_the_start(self) -> LogReplay:

@@ -1,4 +1,4 @@
-"""What follows a commit of ours: the checkpoint that is due, the checksum of its version, log cleanup, and manifests.
+"""What follows a commit of ours: publication, the checkpoint that is due, the version's checksum, log cleanup, and manifests.
 
 Each is a hook of its own: a failure is reported in the commit's result, and never fails the commit nor the other hooks.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from airflow_delta.core.actions import CommitActions, Metadata
 from airflow_delta.core.log.log_replay import LogReplay
+from airflow_delta.core.log.managed_commits import Maintenance, is_permitted
+from airflow_delta.core.log.managed_log_store import publish_ratified
 from airflow_delta.core.log.version_checksum import VersionChecksum, read_checksum
 from airflow_delta.core.operations.checkpoints import CheckpointResult, write_checkpoint
 from airflow_delta.core.operations.checksum_writer import counted_checksum, next_checksum, write_checksum
@@ -30,7 +32,7 @@ class AfterCommit:
     @property
     def hooks(self) -> tuple[PostCommitHook, ...]:
         """In their order: the checkpoint counts the files, which the checksum then says."""
-        return self._write_checkpoint, self._write_checksum, self._clean_up, self._update_manifests
+        return self._publish, self._write_checkpoint, self._write_checksum, self._clean_up, self._update_manifests
 
     def forget_another_table(self, found: LogReplay) -> None:
         """The log was read from the start: what is remembered may be of a table that was there before."""
@@ -39,6 +41,9 @@ class AfterCommit:
             commit = found.commit_info
             if commit is None or commit.txn_id is None or (version, checksum.txn_id) != (found.segment.version, commit.txn_id):
                 self._checksum = None
+
+    def _publish(self, _result: CommitResult, _actions: CommitActions, _metadata: Metadata) -> None:
+        publish_ratified(self._log.store)
 
     def _write_checkpoint(self, result: CommitResult, _actions: CommitActions, metadata: Metadata) -> None:
         self._checkpoint = None
@@ -66,7 +71,11 @@ class AfterCommit:
         return read_checksum(self._log.store, version - 1)
 
     def _clean_up(self, _result: CommitResult, _actions: CommitActions, metadata: Metadata) -> None:
-        if self._checkpoint and cleans_up_log(metadata.configuration):
+        if (
+            self._checkpoint
+            and cleans_up_log(metadata.configuration)
+            and is_permitted(self._log.store, Maintenance.LOG_CLEANUP)
+        ):
             clean_up_log(self._log)
 
     def _update_manifests(self, _result: CommitResult, actions: CommitActions, metadata: Metadata) -> None:

@@ -36,7 +36,7 @@ from airflow_delta.core.snapshot.snapshot import Snapshot
 from airflow_delta.core.table_changes.properties import feature_named
 from airflow_delta.core.table_changes.refusal import Refusal
 from airflow_delta.core.table_changes.row_tracking import unbackfill
-from airflow_delta.core.table_features.feature import DELETION_VECTORS, FEATURES, writer_features
+from airflow_delta.core.table_features.feature import CATALOG_MANAGED, DELETION_VECTORS, FEATURES, writer_features
 from airflow_delta.core.table_features.protocol import dependents, upgraded, without
 from airflow_delta.core.transaction.commit_result import CommitResult
 from airflow_delta.core.transaction.operation import Operation
@@ -94,6 +94,10 @@ def _check_droppable(log: TableLog, feature: str, *, truncates: bool, may_trunca
     protocol = snapshot.protocol
     if feature not in writer_features(protocol):
         raise FeatureDropError(table=table, feature=feature, detail="the table does not have it", cure="drop another one")
+    if feature in CATALOG_MANAGED:
+        detail = "the catalog that manages the table knows its newest commits"
+        cure = "copy the rows into a table that no catalog manages"
+        raise FeatureDropError(table=table, feature=feature, detail=detail, cure=cure)
     if needing := dependents(protocol, feature):
         detail = f"{', '.join(needing)} require it"
         raise FeatureDependencyError(table=table, feature=feature, detail=detail, cure=f"drop {', '.join(needing)} first")

@@ -15,11 +15,20 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from airflow_delta.core.errors import DeltaError, TimestampOutOfRangeError
-from airflow_delta.core.log.file_names import LAST_CHECKPOINT, LOG_DIRECTORY, SIDECAR_DIRECTORY, LogFileKind, parse_name
+from airflow_delta.core.log.file_names import (
+    LAST_CHECKPOINT,
+    LOG_DIRECTORY,
+    SIDECAR_DIRECTORY,
+    STAGED_COMMITS_DIRECTORY,
+    LogFileKind,
+    parse_name,
+    staged_version,
+)
 from airflow_delta.core.log.history import CommitTimes, InCommitTimestamps
 from airflow_delta.core.log.last_checkpoint import hinted_version
 from airflow_delta.core.log.log_replay import LogReplay
 from airflow_delta.core.log.log_segment import list_log
+from airflow_delta.core.log.managed_commits import Maintenance, check_permitted, managing_catalog
 from airflow_delta.core.operations.checkpoints.sidecar_references import sidecars_of
 from airflow_delta.core.operations.pins import read_pin_folder, release_expired
 from airflow_delta.core.operations.table_log import TableLog
@@ -41,7 +50,7 @@ class CleanupResult:
     Attributes:
         barrier: Version of the checkpoint from which on everything is kept; None where there is none old enough, and nothing
             of the log was deleted.
-        log_files: Commits, checkpoints, checksums and compacted commits, paths below the table's root, in order.
+        log_files: Commits, checkpoints, checksums, compacted and staged commits, paths below the table's root, in order.
         sidecars: Sidecars that no checkpoint names any more, likewise.
         temporaries: What writers that were killed left of files on a local disk, likewise.
     """
@@ -61,11 +70,13 @@ def clean_up_log(log: TableLog, *, cutoff: int | None = None, dry_run: bool = Fa
         dry_run: Only say what would be deleted; of sidecars only those that no checkpoint names now.
 
     Raises:
+        MaintenanceNotPermittedError: A catalog manages the table, and does not leave this to its clients.
         UnsupportedWriterFeatureError: The table requires an unsupported writer feature.
         InvalidTablePropertyError: The table's retention is invalid.
         As ``DeltaLog.snapshot``.
     """
     snapshot, now = log.refresh(), log.clock()
+    check_permitted(log.store, Maintenance.LOG_CLEANUP)
     check_writable(snapshot.table_uri, snapshot.protocol, snapshot.metadata)
     if cutoff is None:
         check_interval(snapshot.metadata.configuration, LOG_RETENTION)
@@ -136,7 +147,12 @@ def _expired(store: LogStore, barrier: int) -> Iterator[str]:
         is_compacted = name is not None and name.kind is LogFileKind.COMPACTED_COMMITS
         if name and (name.version < barrier or (is_compacted and name.version == barrier)):
             found.append((not is_compacted, name.version, name.kind in _CHECKPOINTS, status.path))
-    return (path for *_, path in sorted(found))
+    yield from (path for *_, path in sorted(found))
+    if managing_catalog(store):
+        staged = (
+            (file.path, staged_version(file.path.rpartition("/")[2])) for file in store.list_from(STAGED_COMMITS_DIRECTORY)
+        )
+        yield from (path for path, version in staged if version is not None and version <= barrier)  # the barrier is published
 
 
 def _temporaries(store: LogStore, before: int) -> Iterator[str]:

@@ -14,6 +14,7 @@ from airflow_delta.core.log.action_reconciliation import file_changes
 from airflow_delta.core.log.commit_reader import CommitBatch, read_commits
 from airflow_delta.core.log.commit_writer import commit_json
 from airflow_delta.core.log.file_names import LOG_DIRECTORY, LogFileKind, compacted_path, parse_name
+from airflow_delta.core.log.managed_log_store import publish_ratified
 from airflow_delta.core.operations.table_log import TableLog
 from airflow_delta.core.storage.log_store import LogStore
 from airflow_delta.core.table_features.support import check_writable
@@ -49,6 +50,7 @@ def compact_log(log: TableLog, *, start: int | None = None, end: int | None = No
         VersionNotFoundError: The version does not exist, or its commit is gone.
         UnsupportedWriterFeatureError: The table requires an unsupported writer feature.
         CorruptLogError: A commit cannot be read.
+        As ``publish_ratified``.
     """
     latest = log.refresh()
     check_writable(latest.table_uri, latest.protocol, latest.metadata)
@@ -74,6 +76,7 @@ def _write_compacted(store: LogStore, start: int, end: int) -> CompactionResult:
     path = compacted_path(start, end)
     lines = None
     if not store.exists(path):
+        publish_ratified(store)  # only published commits may be compacted
         content = commit_json(reconciled(read_commits(store, range(start, end + 1))))
         with suppress(FileExistsError):
             store.write_if_absent(path, content)

@@ -10,6 +10,7 @@ import pyarrow.fs
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.log.file_names import LOG_DIRECTORY, commit_path, parse_name
+from airflow_delta.core.log.managed_commits import managing_catalog
 from airflow_delta.core.storage.log_store import FileStatus, LogStore
 
 _LOG = f"{LOG_DIRECTORY}/"
@@ -58,6 +59,11 @@ class StagedStore:
     def list_all(self, directory: str = "", start: str = "") -> Iterator[FileStatus]:
         """As of every store."""
         return (status for status in self._store.list_all(directory, start) if not self._is_later(status.path))
+
+    @property
+    def managed_by(self) -> str | None:
+        """Name of the catalog that ratifies the table's commits; None where there is none."""
+        return managing_catalog(self._store)
 
     @property
     def table_uri(self) -> str:

@@ -21,6 +21,7 @@ from airflow_delta.core.errors import (
     VersionNotFoundError,
 )
 from airflow_delta.core.log.history import InCommitTimestamps
+from airflow_delta.core.log.managed_commits import Maintenance, check_permitted
 from airflow_delta.core.operations.bulk_delete import LOCAL_SCHEMES
 from airflow_delta.core.operations.pins import Pin, PinFolder, read_pin_folder, release_expired
 from airflow_delta.core.operations.staged_folder import sweep, unexpired_files
@@ -144,6 +145,7 @@ def vacuum(
         VacuumLiteImpossibleError: Commits that a lite vacuum needs were cleaned up.
         VacuumIncompleteError: The storage did not delete all; a repeated vacuum continues.
         VersionNotFoundError: A version to protect is not in the log.
+        MaintenanceNotPermittedError: A catalog manages the table, and does not leave this to its clients.
         UnsupportedWriterFeatureError: The table requires an unsupported writer feature.
         CorruptLogError: A log file, or the place of a deletion vector, cannot be read.
         InvalidStatementError: The inventory is invalid, or given for a lite vacuum.
@@ -184,7 +186,11 @@ def vacuum(
 
 
 def _writable(snapshot: Snapshot) -> Snapshot:
-    """The snapshot, if its protocol lets us vacuum. Protocol: PROTOCOL.md, "Vacuum Protocol Check"."""
+    """The snapshot, if its protocol lets us vacuum, and its catalog where it has one.
+
+    Protocol: PROTOCOL.md, "Vacuum Protocol Check", "Maintenance Operations on Catalog-managed Tables".
+    """
+    check_permitted(snapshot.store, Maintenance.VACUUM)
     check_writable(snapshot.table_uri, snapshot.protocol, snapshot.metadata)
     return snapshot
 

@@ -18,6 +18,7 @@ from airflow_delta.core.log.file_names import LOG_DIRECTORY
 from airflow_delta.core.log.history import InCommitTimestamps, commit_timestamp
 from airflow_delta.core.log.log_replay import LogReplay
 from airflow_delta.core.log.log_segment import LogSegment
+from airflow_delta.core.log.managed_commits import check_access
 from airflow_delta.core.log.version_checksum import VersionChecksum, differences, read_checksum
 from airflow_delta.core.predicate import (
     NO,
@@ -47,6 +48,8 @@ class Snapshot:
     Raises:
         CorruptLogError: The log holds no protocol or no metadata.
         UnsupportedReaderFeatureError: The rows cannot be read right.
+        CatalogRequiredError: A catalog manages the table, and the store does not know it; or the other way round,
+            ``NotCatalogManagedError``.
     """
 
     def __init__(self, store: LogStore, replay: LogReplay) -> None:
@@ -54,6 +57,7 @@ class Snapshot:
         self.replay = replay
         self.protocol: Protocol = replay.protocol
         self.metadata: Metadata = replay.metadata
+        check_access(store, self.protocol)
         check_readable(store.table_uri, self.protocol, self.metadata)
 
     @property

@@ -21,6 +21,9 @@ REDIRECTS = ("redirectReaderWriter", "redirectReaderWriter-preview", "redirectWr
 """Features whose property, which has the name of the feature, points to another table."""
 DELETION_VECTORS = "deletionVectors"
 
+CATALOG_MANAGED = frozenset({"catalogManaged", "catalogOwned-preview"})
+"""The feature of tables whose commits a catalog ratifies, and its name before it was accepted."""
+
 Use = Callable[[Metadata], bool]
 
 
@@ -154,6 +157,10 @@ FEATURES = {
         Feature(name="collations-preview", in_use=_COLLATED, needed_by=_never),
         Feature(name="materializePartitionColumns", needed_by=_never),
         Feature(name="timestampNtz", for_readers=True, needed_by=_holds_type("timestamp_ntz")),
+        *(
+            Feature(name=name, for_readers=True, needed_by=_never, requires=("inCommitTimestamp",))
+            for name in sorted(CATALOG_MANAGED)
+        ),
         Feature(name="vacuumProtocolCheck", for_readers=True, needed_by=_never),
         *(
             Feature(name=name, for_readers=True, in_use=_holds_unknown_type, needed_by=_never)

@@ -53,6 +53,8 @@ FILE_FEATURES = ROW_FEATURES - {
 
 WRITABLE = ROW_FEATURES | {
     "appendOnly",
+    "catalogManaged",
+    "catalogOwned-preview",
     "checkpointProtection",
     "clustering",
     "collations",

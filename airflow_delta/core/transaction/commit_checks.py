@@ -17,8 +17,9 @@ from airflow_delta.core.errors import (
 )
 from airflow_delta.core.log.action_reconciliation import canonical_paths, file_keys
 from airflow_delta.core.log.record_counts import record_counts
-from airflow_delta.core.table_features.feature import DELETION_VECTORS, FEATURES, writer_features
+from airflow_delta.core.table_features.feature import CATALOG_MANAGED, DELETION_VECTORS, FEATURES, writer_features
 from airflow_delta.core.table_features.support import FILE_FEATURES, ROW_FEATURES, check_writable
+from airflow_delta.core.transaction.in_commit_timestamps import are_enabled
 from airflow_delta.core.transaction.table_properties import is_append_only
 
 
@@ -47,6 +48,8 @@ def check_commit(
     check_no_duplicates(table, actions)
     for detail in _broken_rules(actions, writer_features(protocol)):
         raise InvalidCommitError(table=table, detail=detail)
+    if CATALOG_MANAGED & writer_features(protocol) and not are_enabled(metadata.configuration):
+        raise InvalidCommitError(table=table, detail="a catalog-managed table must keep in-commit timestamps")
     if is_append_only(metadata.configuration) and _changes_data(actions.removes):
         raise AppendOnlyTableError(table=table)
     _check_record_counts(table, actions.adds)

@@ -30,6 +30,7 @@ from airflow_delta.core.actions import (
 from airflow_delta.core.backoff import Backoff
 from airflow_delta.core.clock import Clock
 from airflow_delta.core.errors import InvalidCommitError, TableNotFoundError
+from airflow_delta.core.log.managed_commits import Maintenance, check_access, check_permitted
 from airflow_delta.core.predicate import TRUE, Expression, parse_predicate
 from airflow_delta.core.schema import parse_schema
 from airflow_delta.core.snapshot.snapshot import Snapshot
@@ -274,8 +275,10 @@ class OptimisticTransaction:
 
         Raises:
             MetadataChangedError: Schema, partitioning or features have changed.
+            MaintenanceNotPermittedError: A catalog manages the table, and does not leave this to its clients.
             As ``commit``.
         """
+        check_permitted(self._store, Maintenance.DATA_LAYOUT)
         grouped, adds, removes = RewriteBins.from_bins(bins, metrics)
         if not grouped.rearranges(adds, removes):
             raise InvalidCommitError(table=self._store.table_uri, detail="a rewrite in bins must not change data")
@@ -305,6 +308,7 @@ class OptimisticTransaction:
         return CommitResult(version=self.read_version, timestamp=self._clock(), read_version=self.read_version, committed=False)
 
     def _commit(self, attempt: CommitAttempt, max_attempts: int) -> CommitResult:
+        check_access(self._store, attempt.protocol_after)
         check_commit(attempt.table, attempt.actions, attempt.protocol_after, attempt.metadata_after, enforces=attempt.enforces)
         check_log_is_the_one_read(self._store, self._snapshot)
         has_times = are_enabled(attempt.metadata_after.configuration)

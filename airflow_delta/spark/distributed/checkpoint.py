@@ -21,6 +21,7 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.errors import CorruptLogError, InvalidStatementError, UnsupportedStorageError
 from airflow_delta.core.log.commit_reader import CommitBatch
 from airflow_delta.core.log.log_replay import LogReplay
+from airflow_delta.core.log.managed_log_store import publish_ratified
 from airflow_delta.core.log.non_file_actions import DOMAIN, METADATA, PROTOCOL, TRANSACTION, LogText, NonFileActions
 from airflow_delta.core.operations.checkpoints import CheckpointKind, CheckpointResult
 from airflow_delta.core.operations.checkpoints.checkpoint_writer import CHECKPOINT_PROTECTION, V2_CHECKPOINT
@@ -95,6 +96,7 @@ def checkpoint(
     requested: CheckpointKind | None = converted_value("checkpoint", "kind", kind, CheckpointKind | None)
     if requested is CheckpointKind.CLASSIC or not _is_in_reach(log.store):
         return log.checkpoint(version, kind=kind)
+    publish_ratified(log.store)  # the workers read published commits
     start = LogStart.of(log.store, version)
     if not start.outgrows_one_process(_many(spark) if many is None else many):
         return log.checkpoint(version, kind=kind)

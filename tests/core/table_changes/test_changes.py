@@ -3,6 +3,7 @@ import json
 import pytest
 
 from airflow_delta.core.errors import (
+    CatalogRequiredError,
     ConcurrentAppendError,
     ConstraintViolatedError,
     InvalidProtocolError,
@@ -285,7 +286,14 @@ def test_features_are_added_by_name_and_versions_by_number(table):
         table.alter.upgrade_protocol(4, 7)
 
 
-@pytest.mark.parametrize("name", ["icebergCompatV1", "catalogManaged"])
+def test_a_table_does_not_become_catalog_managed_by_its_path(table):
+    table.create()
+    with pytest.raises(CatalogRequiredError):
+        table.alter.add_feature("catalogManaged")
+    assert table.versions == (1, 2)
+
+
+@pytest.mark.parametrize("name", ["icebergCompatV1", "novelty"])
 def test_features_that_are_not_known_here_are_not_added(table, name):
     table.create()
     with pytest.raises(UnsupportedWriterFeatureError) as caught:

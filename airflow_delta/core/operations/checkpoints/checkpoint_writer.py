@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from airflow_delta.core.actions import Metadata, Protocol
 from airflow_delta.core.errors import CorruptLogError, InvalidStatementError
+from airflow_delta.core.log.managed_log_store import publish_ratified
 from airflow_delta.core.operations.checkpoints.content import CheckpointContent
 from airflow_delta.core.operations.checkpoints.hint import point_to
 from airflow_delta.core.operations.checkpoints.layout import CheckpointKind, Written, write_classic, write_parts, write_v2
@@ -88,11 +89,13 @@ def write_checkpoint(
         UnsupportedWriterFeatureError: The table requires an unsupported writer feature.
         InvalidStatementError: The table does not allow this kind, or the kind is unknown.
         CorruptLogError: The log does not contain the files.
+        As ``publish_ratified``.
     """
     check_writable(snapshot.table_uri, snapshot.protocol, snapshot.metadata)
     requested: CheckpointKind | None = converted_value("checkpoint", "kind", kind, CheckpointKind | None)
     kind = requested or _kind_by_policy(snapshot.protocol, snapshot.metadata)
     _check_allowed(kind, snapshot.protocol)
+    publish_ratified(snapshot.store)  # only published versions may have a checkpoint
     content = CheckpointContent.from_snapshot(snapshot, now)
     try:
         written = _write(content, kind, rows_of_part)

@@ -1,0 +1,233 @@
+"""The commits of a managed table of Unity Catalog, by its REST API.
+
+The published definition: ``DeltaCommitsApi`` in the ``api`` folder of unitycatalog, with ``GET`` and ``POST`` of
+``/delta/preview/commits`` (``DeltaGetCommits``, ``DeltaGetCommitsResponse``, ``DeltaCommit``, ``DeltaCommitInfo``,
+``DeltaMetadata``), which it calls experimental. As Delta-Spark does, a commit shows the catalog the comment and the properties
+that it changes, not the columns.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from http.client import HTTPException
+from typing import Any, NoReturn
+from urllib.parse import urlsplit
+
+from airflow_delta.core.actions import Metadata
+from airflow_delta.core.errors import (
+    CatalogAnswerError,
+    CommitRefusedError,
+    InvalidStatementError,
+    StorageAccessError,
+    StorageUnavailableError,
+    TableNotFoundError,
+)
+from airflow_delta.core.foreign_values import natural_number, printable
+from airflow_delta.core.log.managed_commits import (
+    Maintenance,
+    ProposedCommit,
+    RatifiedCommit,
+    RatifiedCommits,
+    TooManyUnpublishedError,
+)
+
+TABLE_ID = "io.unitycatalog.tableId"
+"""The property of a managed table that names its id at the catalog."""
+
+_COMMITS = "/api/2.1/unity-catalog/delta/preview/commits"
+_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+_TAKEN = {"COMMIT_VERSION_CONFLICT", "ALREADY_EXISTS"}
+_MOST_BYTES = 16 << 20
+_MOST_PAGES = 1_000
+_LONGEST_TEXT = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnityCommits:
+    """``ManagedCommits`` of one table of Unity Catalog.
+
+    Attributes:
+        uri: The server, ``https://host``; without TLS only on this machine, as the token goes there.
+        table_id: The table's id at the catalog.
+        table_uri: Its storage location, as the catalog has registered it.
+        token: Gives the bearer token for each request, so that one that ends is replaced; None for a server without users.
+        permits: The maintenance that the operator of the catalog leaves to this client; the API does not say it.
+        timeout: Seconds that the server may take for an answer.
+
+    Raises:
+        InvalidStatementError: The server is no such URL, or the id is blank.
+    """
+
+    uri: str
+    table_id: str
+    table_uri: str
+    token: Callable[[], str] | None = field(default=None, repr=False)
+    permits: frozenset[Maintenance] = frozenset()
+    timeout: float = 60.0
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.uri)
+        is_safe = parts.scheme == "https" or (parts.scheme == "http" and (parts.hostname in _LOOPBACK or not self.token))
+        if not is_safe or not parts.hostname or parts.username:  # not shown: it may hold a secret
+            detail = "expected the server as https://host; http for this machine alone"
+            raise InvalidStatementError(statement="the commits of Unity Catalog", detail=detail)
+        if not self.table_id.strip():
+            raise InvalidStatementError(statement="the commits of Unity Catalog", detail="the id of the table is blank")
+
+    @property
+    def catalog(self) -> str:
+        """Its name: the server, without anything that could be a secret."""
+        return f"Unity Catalog at {urlsplit(self.uri).hostname}"
+
+    def ratified(self) -> RatifiedCommits:
+        """The commits that are not known to be published, and the latest version."""
+        commits: dict[int, RatifiedCommit] = {}
+        latest: int | None = None
+        start = 0
+        for _ in range(_MOST_PAGES):
+            answer = self._send("GET", {**self._table, "start_version": start})
+            page, latest = list(self._commits(answer)), self._latest(answer)
+            commits |= {commit.version: commit for commit in page}
+            newest = max((commit.version for commit in page), default=None)
+            if newest is None or latest is None or newest >= latest:
+                break
+            start = newest + 1  # an answer is limited to so many commits
+        try:
+            return RatifiedCommits(commits=tuple(commits[version] for version in sorted(commits)), latest=latest)
+        except ValueError as error:
+            self._refuse(str(error))
+
+    def ratify(self, commit: ProposedCommit) -> None:
+        """Make the staged commit its version."""
+        info = {
+            "version": commit.version,
+            "timestamp": commit.timestamp,
+            "file_name": commit.file_name,
+            "file_size": commit.size,
+            "file_modification_timestamp": commit.modification_time,
+        }
+        metadata = {} if commit.metadata is None else {"metadata": self._described(commit.metadata)}
+        self._send("POST", {**self._table, "commit_info": info, **metadata})
+
+    def published(self, version: int) -> None:
+        """Let the catalog forget the commits up to this version."""
+        self._send("POST", {**self._table, "latest_backfilled_version": version})
+
+    @property
+    def _table(self) -> Mapping[str, Any]:
+        return {"table_id": self.table_id, "table_uri": self.table_uri}
+
+    def _described(self, metadata: Metadata) -> Mapping[str, Any]:
+        """The catalog replaces all properties by these."""
+        comment = {"description": metadata.description} if metadata.description is not None else {}
+        return {**comment, "properties": {"properties": {**metadata.configuration, TABLE_ID: self.table_id}}}
+
+    def _commits(self, answer: Mapping[str, Any]) -> Iterator[RatifiedCommit]:
+        infos = answer.get("commits") or []
+        if not isinstance(infos, list):
+            self._refuse("commits is not a list")
+        for info in infos:
+            document = info if isinstance(info, Mapping) else {}
+            numbers = [natural_number(document.get(key)) for key in ("version", "file_size", "file_modification_timestamp")]
+            version, size, time = numbers
+            if version is None or size is None or time is None:
+                self._refuse("a commit has no version, file_size or file_modification_timestamp")
+            try:
+                name = str(document.get("file_name"))
+                yield RatifiedCommit(version=version, file_name=name, size=size, modification_time=time)
+            except ValueError as error:
+                self._refuse(str(error))
+
+    def _latest(self, answer: Mapping[str, Any]) -> int | None:
+        """The latest version; None where it has ratified none, for which its versions answer -1, 0 or nothing."""
+        latest = answer.get("latest_table_version")
+        if latest is None or latest == -1:
+            return None
+        number = natural_number(latest)
+        if number is None:
+            self._refuse(f"expected a version as latest_table_version, found {latest!r:.40}")
+        return number or None
+
+    def _refuse(self, detail: str) -> NoReturn:
+        raise CatalogAnswerError(table=self.table_uri, catalog=self.catalog, detail=_shown(detail))
+
+    def _send(self, method: str, document: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The answer to a request.
+
+        Raises:
+            As ``ManagedCommits``.
+        """
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        if self.token is not None:
+            headers["Authorization"] = f"Bearer {self.token()}"
+        request = urllib.request.Request(  # noqa: S310 - the scheme was checked
+            self.uri.rstrip("/") + _COMMITS, json.dumps(document).encode(), headers, method=method
+        )
+        try:
+            with _OPENER.open(request, timeout=self.timeout) as response:
+                data = response.read(_MOST_BYTES + 1)
+        except urllib.error.HTTPError as error:
+            with error:
+                self._raise(error.code, _document(_read(error)))
+        except (OSError, HTTPException) as error:  # without the error's text, which may repeat headers
+            self._unavailable(type(error).__name__)
+        if len(data) > _MOST_BYTES:
+            self._refuse(f"it is longer than {_MOST_BYTES} bytes")
+        answer = _document(data)
+        if answer is None:
+            self._refuse("it is not a JSON object")
+        return answer
+
+    def _raise(self, status: int, document: Mapping[str, Any] | None) -> NoReturn:
+        """What a refusal means; a status that may come from something in between leaves the outcome unknown."""
+        code = str((document or {}).get("error_code", ""))
+        detail = _shown(f"{code or status}: {(document or {}).get('message', '')}")
+        if status == HTTPStatus.CONFLICT and code in _TAKEN:
+            raise FileExistsError(detail)
+        if status == HTTPStatus.TOO_MANY_REQUESTS and code == "RESOURCE_EXHAUSTED":
+            raise TooManyUnpublishedError(detail)
+        if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+            raise StorageAccessError(uri=self.table_uri, detail=f"{self.catalog}: {detail}")
+        if status == HTTPStatus.NOT_FOUND and code:
+            raise TableNotFoundError(table=self.table_uri)
+        if status == HTTPStatus.BAD_REQUEST and code:
+            raise CommitRefusedError(table=self.table_uri, catalog=self.catalog, detail=detail)
+        self._unavailable(detail)
+
+    def _unavailable(self, detail: str) -> NoReturn:
+        raise StorageUnavailableError(uri=self.table_uri, detail=f"{self.catalog}: {detail}") from None
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Sends the token nowhere else."""
+
+    def redirect_request(self, *_arguments: Any) -> None:
+        """Follow none: it becomes an ``HTTPError``."""
+
+
+_OPENER = urllib.request.build_opener(_NoRedirect)
+
+
+def _read(error: urllib.error.HTTPError) -> bytes:
+    try:
+        return error.read(_MOST_BYTES)
+    except (OSError, HTTPException):
+        return b""
+
+
+def _document(data: bytes) -> Mapping[str, Any] | None:
+    """The JSON object; an empty one for no content, None for anything else."""
+    try:
+        document = json.loads(data) if data.strip() else {}
+    except (ValueError, RecursionError):
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def _shown(text: str) -> str:
+    return printable(text)[:_LONGEST_TEXT]
