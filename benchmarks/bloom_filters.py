@@ -75,36 +75,35 @@ def run(spark: SparkSession, directory: Path, size: Size, *, warm_up_rounds: int
     """Measure in ``directory``; see ``main``."""
     print(f"{size}; load {os.getloadavg()}, Spark {spark.version}")
     base = directory / "with"
-    _report_price(spark, base, directory / "without", size, warm_up_rounds)
+    _report_price(spark, base, directory / "without", size)
     _report_lookups(spark, base, size)
     differing = _report_merge(spark, directory, base, size, warm_up_rounds)
     print(f"rows that differ from what duckdb computes: {differing}; load {os.getloadavg()}")
     return 1 if differing else 0
 
 
-def _report_price(spark: SparkSession, indexed: Path, plain: Path, size: Size, warm_up_rounds: int) -> None:
-    """Write the table with and without filters, in turns; the last ones stay."""
+def _report_price(spark: SparkSession, indexed: Path, plain: Path, size: Size) -> None:
+    """Write the table with and without filters, in turns, half as often as rounds are; the last ones stay."""
     query = f"SELECT {COLUMNS.format(key=KEYS['uuid'], seed=0)} FROM range(0, {size.rows}, 1, {size.files})"
     properties = {"airflow_delta.bloomFilter.columns": "key"}
     properties |= {"airflow_delta.bloomFilter.fpp": size.fpp} if size.fpp else {}
     properties |= {"airflow_delta.bloomFilter.numItems": size.items} if size.items else {}
-    seconds: dict[Path, list[float]] = {indexed: [], plain: []}
-    for number in range(min(1, warm_up_rounds) + min(3, size.rounds)):
+    warm_up = WriteStatement(table=str(plain), source=SqlSource(f"{query} LIMIT {size.rows // 10}"), mode="append")
+    write(spark, DeltaLog.for_table(str(plain)), warm_up)
+    meters: dict[Path, list[Meter]] = {indexed: [], plain: []}
+    for number in range(max(1, size.rounds // 2)):
         for table in (indexed, plain) if number % 2 else (plain, indexed):
             shutil.rmtree(table, ignore_errors=True)
             chosen = properties if table is indexed else {}
             statement = WriteStatement(table=str(table), source=SqlSource(query), mode="append", properties=chosen)
-            started = time.monotonic()
-            write(spark, DeltaLog.for_table(str(table)), statement)
-            if number >= min(1, warm_up_rounds):
-                seconds[table].append(time.monotonic() - started)
-    took = {table: statistics.median(measured) for table, measured in seconds.items()}
-    bytes_of = {table: sum(Path(file).stat().st_size for file in data_files(table)) for table in took}
-    print(
-        f"price: {bytes_of[indexed] / 2**20:.0f} MiB instead of {bytes_of[plain] / 2**20:.0f} MiB "
-        f"({bytes_of[indexed] / bytes_of[plain] - 1:+.1%}), written in {took[indexed]:.2f} s instead of {took[plain]:.2f} s "
-        f"({took[indexed] / took[plain] - 1:+.1%})"
-    )
+            with Meter() as meter:
+                write(spark, DeltaLog.for_table(str(table)), statement)
+            meters[table].append(meter)
+    larger = _bytes(indexed) / _bytes(plain) - 1
+    print(f"price: {_bytes(indexed) / 2**20:.0f} MiB instead of {_bytes(plain) / 2**20:.0f} MiB ({larger:+.1%})")
+    ratio = report("written with filters", meters[indexed]) / report("written without", meters[plain])
+    cpu = statistics.median(meter.cpu for meter in meters[indexed]) / statistics.median(meter.cpu for meter in meters[plain])
+    print(f"ratio of the medians: {ratio:.2f}, of CPU seconds {cpu:.2f}")
 
 
 def _report_lookups(spark: SparkSession, table: Path, size: Size) -> None:
@@ -152,8 +151,13 @@ def _report_merge(spark: SparkSession, directory: Path, base: Path, size: Size, 
                 (ours if is_ours else theirs).append(meter)
     print(f"metrics of the last merge: {metrics}")
     ratio = report(f"merge of {size.keys}", ours) / report("plain read and write", theirs)
-    print(f"ratio of the medians: {ratio:.2f}")
+    cpu = statistics.median(meter.cpu for meter in ours) / statistics.median(meter.cpu for meter in theirs)
+    print(f"ratio of the medians: {ratio:.2f}, of CPU seconds {cpu:.2f}")
     return differing_rows(copy, base, source)
+
+
+def _bytes(table: Path) -> int:
+    return sum(Path(file).stat().st_size for file in data_files(table))
 
 
 def _listed(keys: Iterable[str]) -> str:
