@@ -128,11 +128,10 @@ def _report_lookups(spark: SparkSession, table: Path, size: Size) -> None:
 
 def _report_merge(spark: SparkSession, directory: Path, base: Path, size: Size, warm_up_rounds: int) -> int:
     source, copy, plain = (directory / name for name in ("source", "copy", "plain"))
-    of_file = size.rows // size.files
-    each = size.keys // TOUCHED_FILES
-    starts = [size.files * part // TOUCHED_FILES * of_file for part in range(TOUCHED_FILES)]
-    step = max(1, of_file // (each + 2))
-    ids = " UNION ALL ".join(f"SELECT {start} + id * {step} AS id FROM range({each})" for start in starts)
+    parts = [(size.files * part // TOUCHED_FILES, (size.keys + part) // TOUCHED_FILES) for part in range(TOUCHED_FILES)]
+    step = max(1, size.rows // size.files // (size.keys // TOUCHED_FILES + 4))
+    starts = [(-(-size.rows * file // size.files), keys) for file, keys in parts]  # the ids of a file are a range
+    ids = " UNION ALL ".join(f"SELECT {start} + id * {step} AS id FROM range({keys})" for start, keys in starts)
     spark.sql(f"SELECT {COLUMNS.format(key=KEYS['uuid'], seed=1)} FROM ({ids})").coalesce(1).write.parquet(str(source))
     spark.conf.set("spark.sql.files.maxPartitionBytes", max(Path(file).stat().st_size for file in data_files(base)))
     statement = MergeStatement(table=str(copy), source=FileSource(str(source), format="parquet"), on="target.key = source.key")
