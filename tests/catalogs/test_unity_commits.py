@@ -133,7 +133,16 @@ def test_another_token_is_refused_and_each_request_asks_for_the_token(server, ta
         {"commits": [], "latest_table_version": "many"},
         ["no object"],
     ],
-    ids=json.dumps,
+    ids=[
+        "no list",
+        "no object in the list",
+        "no file",
+        "a file elsewhere",
+        "the file of another version",
+        "beyond the latest version",
+        "no latest version",
+        "no object",
+    ],
 )
 def test_what_cannot_be_an_answer_is_refused(commits, server, answer):
     server.faults = [(200, answer)] * 2
