@@ -97,11 +97,18 @@ class DeltaHook(BaseHook):
             return f"{self.table_root}/{table}"
         return absolute(table, f"the connection {self.delta_conn_id!r} has no table root")
 
-    def resolve_table_uris(self, statement: Value) -> Value:
-        """The statement with each table name in it replaced by its URI; what it creates need not be in the catalog yet."""
+    def resolve_table_uris(self, statement: Value, known: Mapping[str, str] | None = None) -> Value:
+        """The statement with each table name in it replaced by its URI; what it creates need not be in the catalog yet.
+
+        Args:
+            statement: Whose tables.
+            known: URIs that names in it were replaced by before, which they keep.
+        """
         new = _tables_made_by(statement)
 
         def uri(table: str) -> str:
+            if known and table in known:
+                return known[table]
             name = self.table_name(table)
             return self.table_uri(table) if name is None else self._location(name, may_be_new=table in new)
 

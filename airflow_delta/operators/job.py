@@ -18,7 +18,7 @@ from airflow.sdk import Asset, BaseOperatorLink, Context
 from airflow_delta.core.foreign_values import printable, printable_lines
 from airflow_delta.core.statements import OperationResult, Statement
 from airflow_delta.core.statements.fields import is_template
-from airflow_delta.core.statements.json_form import is_statement_value, map_texts
+from airflow_delta.core.statements.json_form import is_statement_value, map_texts, table_names
 from airflow_delta.core.statements.publish import STAGED_KEY
 from airflow_delta.hooks.airflow_features import HAS_PARTITION_KEYS, check_feature
 from airflow_delta.hooks.catalog_publication import with_publication
@@ -246,7 +246,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
             else:
                 failure = self._driver.run(spec, Path(private))
             if failure is None and self._defers and (self._job_id is not None or not target.reports_drivers):
-                self._wait_in_triggerer(location, token.start_version)
+                self._wait_in_triggerer(location, token.start_version, attempt.statement)
             return self._final_document(attempt, location, failure, context)
 
     def _connect_driver(self, target: SparkTarget) -> AbstractContextManager[ConnectDriver | None]:
@@ -310,7 +310,8 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
         else:
             super().poll_until_complete(external_id, context)
 
-    def _wait_in_triggerer(self, location: ResultLocation, start_version: int | None) -> NoReturn:
+    def _wait_in_triggerer(self, location: ResultLocation, start_version: int | None, statement: Statement) -> NoReturn:
+        names, uris = table_names(self.statement()), table_names(statement)
         seconds = None if self.execution_timeout is None else self.execution_timeout.total_seconds()
         trigger = DeltaResultTrigger(
             delta_conn_id=self.delta_conn_id,
@@ -318,6 +319,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
             token=location.token,
             start_version=start_version,
             before=sorted(location.before),
+            tables=dict(zip(names, uris, strict=True)),
             spark_conn_id=self.spark_conn_id,
             job_id=self._job_id,
             until=None if seconds is None else time.time() + seconds,
@@ -337,7 +339,8 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
         """
         hook, base, state = self.hook, event["base"], event["state"]
         location = ResultLocation(hook=hook, base=base, token=event["token"], before=frozenset(event["before"]))
-        statement = hook.resolve_table_uris(self.statement())
+        # A name may be dropped, or another table's by now: the task is about the tables that it began with.
+        statement = hook.resolve_table_uris(self.statement(), event.get("tables"))
         attempt = Attempt(
             statement=statement,
             token=TaskToken(token=event["token"], start_version=event["start_version"], is_new=False),

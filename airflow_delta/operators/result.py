@@ -79,7 +79,7 @@ class DeltaResultOperator(StatementResultsOperator):
         attempt = Attempt(statement=statement, token=token, head=None, scratch=location.base)
         if self.waits and not location.written():
             if self.deferrable:
-                self._wait_in_triggerer(location, None)
+                self._wait_in_triggerer(location, None, statement)
             while not location.written():
                 time.sleep(self.poll_interval)
         self._submitted_run = run

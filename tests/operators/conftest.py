@@ -16,7 +16,9 @@ from airflow.sdk import DAG
 from airflow.sdk import task as task_decorator
 from airflow.utils.session import create_session
 
+from airflow_delta.catalogs.unity import UnityCatalog
 from tests.airflow_versions import as_raised, errors_of_tries
+from tests.catalogs.unity_server import Unity, serve
 
 SUBMIT = """#!{python}
 import json, os, sys
@@ -205,3 +207,18 @@ def resource_manager(monkeypatch):
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_YARN", json.dumps({"conn_type": "spark", "host": "yarn", "extra": extra}))
     yield manager
     server.shutdown()
+
+
+@pytest.fixture
+def unity(tmp_path, monkeypatch):
+    """The server behind the connection ``lake``, which gives tables names; ``client`` is a client of it."""
+    unity = Unity()
+    url, stop = serve(unity)
+    server = {"conn_type": "http", "host": url, "login": "alice", "password": "secret-token"}
+    catalog = {"type": "unity", "name": "main", "conn_id": "unity_server"}
+    lake = {"conn_type": "delta", "host": str(tmp_path), "extra": {"catalog": catalog}}
+    monkeypatch.setenv("AIRFLOW_CONN_UNITY_SERVER", json.dumps(server))
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps(lake))
+    unity.client = UnityCatalog(url, token="secret-token", catalog="main")
+    yield unity
+    stop()

@@ -2,13 +2,10 @@
 
 import json
 
-import pytest
-
 from airflow_delta.catalogs.catalog import resolve
 from airflow_delta.catalogs.entry import TableDescription, differences
 from airflow_delta.catalogs.errors import TableNameNotFoundError
 from airflow_delta.catalogs.table_name import TableName
-from airflow_delta.catalogs.unity import UnityCatalog
 from airflow_delta.core import DeltaLog
 from airflow_delta.operators import (
     AddColumns,
@@ -19,24 +16,9 @@ from airflow_delta.operators import (
     SetProperties,
     TableSource,
 )
-from tests.catalogs.unity_server import Unity, serve
 
 COLUMNS = {"id": "BIGINT NOT NULL COMMENT 'of the order'", "day": "DATE"}
 ORDERS = TableName("orders", "sales")
-
-
-@pytest.fixture
-def unity(tmp_path, monkeypatch):
-    unity = Unity()
-    url, stop = serve(unity)
-    server = {"conn_type": "http", "host": url, "login": "alice", "password": "secret-token"}
-    catalog = {"type": "unity", "name": "main", "conn_id": "unity_server"}
-    lake = {"conn_type": "delta", "host": str(tmp_path), "extra": {"catalog": catalog}}
-    monkeypatch.setenv("AIRFLOW_CONN_UNITY_SERVER", json.dumps(server))
-    monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps(lake))
-    unity.client = UnityCatalog(url, token="secret-token", catalog="main")
-    yield unity
-    stop()
 
 
 def create(**arguments):

@@ -8,6 +8,9 @@ from typing import ClassVar
 
 import pytest
 
+from airflow_delta.catalogs.entry import TableDescription
+from airflow_delta.catalogs.table_name import TableName
+from airflow_delta.core import DeltaLog
 from airflow_delta.core.errors import ConcurrentAppendError
 from airflow_delta.core.statements import OperationResult
 from airflow_delta.hooks.errors import DriverLostError, SparkTargetError
@@ -194,6 +197,24 @@ def test_a_retry_follows_the_driver_that_is_still_at_work(empty_table, recording
     assert events == ["the worker is lost", "document"]
 
 
+def test_a_name_that_is_dropped_while_the_triggerer_waits_does_not_undo_the_commit(
+    unity, empty_table, recording_submit, run_task, resource_manager
+):
+    orders, here = TableName("orders", "sales"), DeltaLog.for_table(str(empty_table)).snapshot()
+    unity.client.create(orders, TableDescription.of(here))
+
+    class Dropped(Watched):
+        def execute_complete(self, context, event):
+            assert unity.client.drop(orders)
+            return super().execute_complete(context, event)
+
+    resource_manager.state, resource_manager.final_status = "FINISHED", "SUCCEEDED"
+    submit = recording_submit(COMMIT + DETACHED.format(delay=0) + "os._exit(1)")
+    run = run_task(lambda: merge("sales.orders", submit, Dropped, delta_conn_id="lake"))
+    assert (run.errors, run.state, run.version, len(submit.calls)) == ([], "success", 1, 1)
+    assert run.result["table"] == str(empty_table)
+
+
 def test_beside_the_worker_a_deferrable_task_waits(empty_table, recording_submit, run_task, events):
     run = run_task(lambda: merge(empty_table, recording_submit(), conn_id="spark_local"))
     assert (run.state, run.version, events) == ("success", 1, [])
@@ -227,7 +248,9 @@ def leave(base, attempt):
 
 
 def test_a_trigger_is_built_again_from_json_without_a_secret(airflow_database, tmp_path):
-    path, arguments = trigger(tmp_path, job_id="application_1_0001", until=7.5).serialize()
+    path, arguments = trigger(
+        tmp_path, job_id="application_1_0001", until=7.5, tables={"sales.orders": "/lake/orders"}
+    ).serialize()
     module, name = path.rsplit(".", 1)
     assert (module, name) == (DeltaResultTrigger.__module__, "DeltaResultTrigger")
     assert DeltaResultTrigger(**json.loads(json.dumps(arguments))).serialize() == (path, arguments)

@@ -72,6 +72,18 @@ def map_tables(value: Any, change: Callable[[str], str]) -> Any:
     return _rebuilt(value, changed)
 
 
+def table_names(value: Any) -> list[str]:
+    """The names of Delta tables in a value, in the order in which ``map_tables`` meets them."""
+    found: list[str] = []
+
+    def noted(name: str) -> str:
+        found.append(name)
+        return name
+
+    map_tables(value, noted)
+    return found
+
+
 def _rebuilt(value: Any, changed: Callable[[str, Any], Any]) -> Any:
     """The value built again of its parts, each as ``changed`` makes it of the field's name ("" elsewhere) and the part."""
     if is_statement_value(value):

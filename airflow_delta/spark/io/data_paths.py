@@ -6,12 +6,14 @@ unless it has a scheme or starts with a slash.
 
 from __future__ import annotations
 
+import re
 from urllib.parse import quote, unquote
 
 from airflow_delta.core.storage.table_uri import is_relative, local_path, scheme_of
 
 # What Hadoop's Path leaves as it is in a URI, so that logs of Delta-Spark and ours spell a path alike.
 _LITERAL = "/-_.!~*'():@&=+$,;"
+_PATTERN_SIGN = re.compile(r"[\\*?\[\]{}]")
 
 
 def log_path(relative: str) -> str:
@@ -22,6 +24,11 @@ def log_path(relative: str) -> str:
 def file_uri(table_uri: str, path: str) -> str:
     """The file behind a path of the log: absolute, not percent-encoded, as ``data_filesystem`` and Hadoop take it."""
     return hadoop_uri(f"{table_uri.rstrip('/')}/{unquote(path)}" if is_relative(path) else unquote(path))
+
+
+def literal_pattern(uri: str) -> str:
+    """The pattern of Hadoop that stands for this URI alone, whatever signs it holds."""
+    return _PATTERN_SIGN.sub(r"\\\g<0>", uri)
 
 
 def hadoop_uri(uri: str) -> str:

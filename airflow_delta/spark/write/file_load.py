@@ -25,9 +25,9 @@ from airflow_delta.core.storage.table_uri import scheme_of
 from airflow_delta.core.transaction.operation import Operation
 from airflow_delta.core.transaction.optimistic_transaction import OptimisticTransaction
 from airflow_delta.spark.errors import SourceUnreadableError
-from airflow_delta.spark.io.data_paths import hadoop_uri
+from airflow_delta.spark.io.data_paths import hadoop_uri, literal_pattern
 from airflow_delta.spark.io.jvm_scan import listing_session
-from airflow_delta.spark.jvm import Py4JJavaError, analyzed, in_session
+from airflow_delta.spark.jvm import Py4JJavaError, analyzed, in_session, is_connect
 from airflow_delta.spark.schema_conversion import quoted
 from airflow_delta.spark.statement.sources import OpenSource, readable
 
@@ -141,6 +141,8 @@ def typed_content_errors() -> Iterator[None]:
 def _read(spark: SparkSession, statement: CopyIntoStatement, new: NewFiles) -> DataFrame:
     root, paths = hadoop_uri(statement.path).rstrip("/"), new.files["path"]
     uris = [f"{root}/{path}" for path in paths.to_pylist()]
+    if is_connect(spark):  # whose server takes no option against patterns
+        uris = list(map(literal_pattern, uris))
     with readable(statement.path):
         reader = listing_session(spark, len(uris)).read.format(statement.format).options(**_options(statement, new))
         if scheme_of(statement.path) == "file" and pc.any(pc.match_substring_regex(paths, _COLON_IN_NAME)).as_py():
