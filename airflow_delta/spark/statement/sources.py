@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_delta.core.delta_log import DeltaLog
@@ -136,7 +136,7 @@ def readable(source: str) -> Iterator[None]:
         yield
     except (AnalysisException, ParseException) as error:
         raise SourceUnreadableError(source=source, detail=first_line(error)) from error
-    except Py4JJavaError as error:
+    except (Py4JJavaError, PySparkException) as error:
         if "DATA_SOURCE_NOT_FOUND" not in str(error):
             raise
         raise SourceUnreadableError(source=source, detail="Spark does not have its format") from error

@@ -142,7 +142,7 @@ def _read(spark: SparkSession, statement: CopyIntoStatement, new: NewFiles) -> D
     root, paths = hadoop_uri(statement.path).rstrip("/"), new.files["path"]
     uris = [f"{root}/{path}" for path in paths.to_pylist()]
     if is_connect(spark):  # whose server takes no option against patterns
-        uris = list(map(literal_pattern, uris))
+        uris = [_as_pattern(uri, statement) for uri in uris]
     with readable(statement.path):
         reader = listing_session(spark, len(uris)).read.format(statement.format).options(**_options(statement, new))
         if scheme_of(statement.path) == "file" and pc.any(pc.match_substring_regex(paths, _COLON_IN_NAME)).as_py():
@@ -156,6 +156,14 @@ def _read(spark: SparkSession, statement: CopyIntoStatement, new: NewFiles) -> D
         if rescued is not None and rescued.lower() not in map(str.lower, rows.columns):
             raise InvalidStatementError(statement=OPERATION, detail=f"select leaves out the rescued_column {rescued!r}")
         return in_session(analyzed(rows), spark)
+
+
+def _as_pattern(uri: str, statement: CopyIntoStatement) -> str:
+    pattern = literal_pattern(uri)
+    if pattern != uri and ":" in uri[len(hadoop_uri(statement.path).rstrip("/")) :]:
+        detail = f"Hadoop reads no pattern with a colon, and over Spark Connect a path with one of *?[]{{}} is a pattern: {uri}"
+        raise SourceUnreadableError(source=statement.path, detail=f"{detail}; rename it, or use a classic session")
+    return pattern
 
 
 def _options(statement: CopyIntoStatement, new: NewFiles) -> dict[str, str]:

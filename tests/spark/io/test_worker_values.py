@@ -6,6 +6,7 @@ import gc
 from collections.abc import Iterator
 
 import pyarrow as pa
+import pytest
 from pyspark.sql import SparkSession
 
 from airflow_delta.spark.io.worker_values import with_typed_errors
@@ -17,6 +18,7 @@ def _frozen_objects(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatc
     yield pa.record_batch({"frozen": [gc.get_freeze_count()]})
 
 
+@pytest.mark.classic(reason="the workers import this module, which a server does not have")
 def test_a_worker_collects_garbage_among_modules_no_more_after_its_first_task(spark: SparkSession) -> None:
     [row] = spark.range(0, 1, 1, 1).mapInArrow(_frozen_objects, "frozen long").collect()
     assert row.frozen > 10_000
