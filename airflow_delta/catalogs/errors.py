@@ -75,7 +75,7 @@ class TableNameTakenError(DeltaError):
 
     code = "DELTA_TABLE_NAME_TAKEN"
     message = "{table} cannot be published as {name}: in the catalog {catalog} the name is of another table, at {location}"
-    remedy = "drop the name from the catalog (DeltaDropOperator), or publish under another one"
+    remedy = "drop the name from the catalog, or publish under another one"
     catalog: str
     name: str
     table: str

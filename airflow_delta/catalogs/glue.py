@@ -37,6 +37,8 @@ _TABLE_INPUT = {
 }  # fmt: skip
 _LONGEST_COMMENT, _LONGEST_DESCRIPTION, _LONGEST_NAME, _LONGEST_TYPE = 255, 2_048, 255, 131_072
 _NO_TYPES = re.compile(r"void|variant|geo|interval|\{")
+_NAMES = ("awsdatacatalog", "glue_catalog", "spark_catalog")
+"""What Athena, EMR and Spark call it."""
 _Answer = TypeVar("_Answer")
 
 
@@ -61,6 +63,7 @@ class GlueCatalog:
         credentials: Mapping[str, str] | None = None,
     ) -> None:
         self._scope = {"CatalogId": catalog_id} if catalog_id else {}
+        self._names = (*_NAMES, *self._scope.values())
         config = Config(connect_timeout=10, read_timeout=60, retries={"mode": "standard", "max_attempts": 5})
         try:
             self._client = boto3.Session(**(credentials or {}), region_name=region).client(
@@ -139,6 +142,7 @@ class GlueCatalog:
 
     def _request(self, name: TableName, privilege: str, send: Callable[[], _Answer]) -> _Answer | None:
         """The answer; None for what is not there. ``AlreadyExistsException`` is the caller's."""
+        name.check_in(*self._names)
         try:
             return send()
         except self._client.exceptions.EntityNotFoundException:

@@ -42,6 +42,8 @@ _DENIED = re.compile(
     re.IGNORECASE,
 )
 _IS_DENIED = re.compile(r"permission denied|AccessControlException|not authorized|does not have .*privilege", re.IGNORECASE)
+_NAMES = ("spark_catalog", "hive_metastore", "hive")
+"""What Spark, Databricks and Trino call it."""
 _Answer = TypeVar("_Answer")
 
 
@@ -126,6 +128,7 @@ class HiveCatalog:
 
     def _request(self, name: TableName, privilege: str, send: Callable[[Any], _Answer]) -> _Answer | None:
         """The answer; None for what is not there. ``AlreadyExistsException`` is the caller's."""
+        name.check_in(*_NAMES)
         transport = self._connected(name)
         try:
             return send(ThriftHiveMetastore.Client(TBinaryProtocol(transport)))

@@ -50,6 +50,19 @@ class TableName:
             raise InvalidTableNameError(name=text[:_LONGEST], detail="it has to have two or three parts")
         return cls(parts[-1], parts[-2], parts[0] if len(parts) == _MOST_PARTS else None)
 
+    def check_in(self, *catalogs: str) -> None:
+        """Refuse the name of another catalog, whose table of this schema and name would be taken for it.
+
+        Args:
+            catalogs: What the catalog that is asked is called, in small letters.
+
+        Raises:
+            InvalidTableNameError: It begins with another name.
+        """
+        if self.catalog is not None and self.catalog.lower() not in catalogs:
+            detail = f"the catalog of the connection is not {self.catalog}; it is called {' or '.join(catalogs)}, or left out"
+            raise InvalidTableNameError(name=str(self), detail=detail)
+
     def __str__(self) -> str:
         parts = (self.catalog, self.schema, self.table)
         return ".".join(part if _PLAIN.fullmatch(part) else f"`{part.replace('`', '``')}`" for part in parts if part)

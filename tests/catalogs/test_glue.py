@@ -10,6 +10,7 @@ from airflow_delta.catalogs.errors import (
     CatalogAccessDeniedError,
     CatalogUnavailableError,
     InvalidCatalogError,
+    InvalidTableNameError,
     NotADeltaTableError,
 )
 from airflow_delta.catalogs.glue import GlueCatalog
@@ -49,6 +50,13 @@ def root():
 
 class TestGlue(CatalogContract):
     pass
+
+
+def test_a_table_of_another_catalog_is_not_taken_for_this_ones(catalog, root):
+    publish(catalog, ORDERS, described(f"{root}/orders"))
+    assert catalog.find(TableName("orders", "sales", "AwsDataCatalog")).location == f"{root}/orders"
+    with pytest.raises(InvalidTableNameError):
+        catalog.find(TableName("orders", "sales", "prod"))
 
 
 def test_the_table_is_what_spark_and_athena_look_for(catalog, glue, root):

@@ -8,6 +8,7 @@ from airflow_delta.catalogs.errors import (
     CatalogRequestError,
     CatalogUnavailableError,
     InvalidCatalogError,
+    InvalidTableNameError,
 )
 from airflow_delta.catalogs.hive import HiveCatalog, ttypes
 from airflow_delta.catalogs.table_name import TableName
@@ -83,6 +84,11 @@ def test_a_metastore_that_is_not_there_can_be_tried_again():
     with pytest.raises(CatalogUnavailableError) as unavailable:
         HiveCatalog(f"thrift://127.0.0.1:{free_port()}").find(ORDERS)
     assert unavailable.value.retryable
+
+
+def test_a_table_of_another_catalog_is_not_taken_for_this_ones():
+    with pytest.raises(InvalidTableNameError):
+        HiveCatalog("thrift://127.0.0.1:1").find(TableName("orders", "sales", "prod"))
 
 
 @pytest.mark.parametrize("uri", ["metastore:9083", "http://metastore", "thrift://", "thrift://user:pw@metastore:1"])

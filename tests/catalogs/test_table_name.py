@@ -69,3 +69,10 @@ def test_every_name_is_read_back_from_its_text(table, schema, catalog):
 )
 def test_a_word_with_a_scheme_or_a_slash_is_a_path(text, path):
     assert is_path(text) is path
+
+
+def test_a_name_of_another_catalog_is_refused():
+    TableName("orders", "sales", "Spark_Catalog").check_in("glue_catalog", "spark_catalog")
+    TableName("orders", "sales").check_in("glue_catalog")
+    with pytest.raises(InvalidTableNameError, match=r"prod\.sales\.orders.*called glue_catalog or spark_catalog, or left out"):
+        TableName("orders", "sales", "prod").check_in("glue_catalog", "spark_catalog")
