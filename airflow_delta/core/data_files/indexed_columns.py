@@ -73,12 +73,12 @@ NO_COLUMNS: Final = IndexedColumns()
 
 
 def false_positives(text: str) -> float | None:
-    """A rate as a property says it; None where it is none, or none that makes sense."""
+    """A rate as a property says it; None where the text is no number, or makes no sense as a rate."""
     rate = float(text) if _RATE.fullmatch(text.strip()) else 0.0
     return rate if LEAST_FALSE_POSITIVES <= rate <= MOST_FALSE_POSITIVES else None
 
 
 def number_of_items(text: str) -> int | None:
-    """A number of values as a property says it; None where it is none."""
+    """A number of values as a property says it; None where the text is no such number."""
     number = int(text) if _NUMBER.fullmatch(text.strip()) else 0
     return number if 0 < number <= MOST_ITEMS else None

@@ -192,7 +192,7 @@ class ManagedLogStore:
         self._known = known.followed_by([*map(known.commits.__getitem__, known.kept), proposed.ratified], name.version)
 
     def _stage(self, version: int, content: bytes) -> ProposedCommit:
-        """Write the commit where nobody looks until it is ratified."""
+        """Write the commit where no reader looks until it is ratified."""
         actions = NonFileActions(
             self.table_uri, [LogText.from_content(commit_path(version), version, content)], (COMMIT_INFO, PROTOCOL, METADATA)
         )
