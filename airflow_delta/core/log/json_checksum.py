@@ -31,8 +31,8 @@ def canonical_form(document: Mapping[str, Any]) -> str:
         ValueError: The paths take more than ``_LONGEST`` bytes.
     """
     leaves, length = [], 0
-    for path, value in _leaves((), document):
-        leaves.append(("+".join(path).encode(), value))
+    for path, value in _leaves(document):
+        leaves.append((path.encode(), value))
         length += len(leaves[-1][0])
         if length > _LONGEST:
             raise ValueError(f"the paths of its members take more than {_LONGEST} bytes")
@@ -40,15 +40,23 @@ def canonical_form(document: Mapping[str, Any]) -> str:
     return ",".join(f"{path.decode()}={value}" for path, value in leaves)
 
 
-def _leaves(path: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...], str]]:
-    if isinstance(value, Mapping):
-        for key, child in value.items():
-            yield from _leaves((*path, _quoted(key)), child)
-    elif isinstance(value, list):
-        for number, child in enumerate(value):
-            yield from _leaves((*path, str(number)), child)
-    else:
-        yield path, _quoted(value) if isinstance(value, str) else json.dumps(value)
+def _leaves(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    open_values = [("", _members(document))]  # a loop: a generator within generators costs each leaf its depth
+    while open_values:
+        prefix, members = open_values[-1]
+        for name, value in members:
+            if isinstance(value, Mapping | list):
+                open_values.append((f"{prefix}{name}+", _members(value)))
+                break
+            yield prefix + name, _quoted(value) if isinstance(value, str) else json.dumps(value)
+        else:
+            open_values.pop()
+
+
+def _members(value: Mapping[str, Any] | list[Any]) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, list):
+        return ((str(number), child) for number, child in enumerate(value))
+    return ((_quoted(key), child) for key, child in value.items())
 
 
 def _quoted(text: str) -> str:
