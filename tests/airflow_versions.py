@@ -14,9 +14,11 @@ from airflow_delta.core.errors import DeltaError
 
 AIRFLOW = tuple(int(part) for part in version("apache-airflow-core").split(".")[:2])
 
-try:
+if AIRFLOW >= (3, 2):
     from airflow.dag_processing.dagbag import BundleDagBag, DagBag, sync_bag_to_db
-except ImportError:
+elif AIRFLOW >= (3, 1):
+    from airflow.models.dagbag import BundleDagBag, DagBag, sync_bag_to_db
+else:
     from airflow.models.dagbag import DagBag
 
     def sync_bag_to_db(bag, bundle_name, bundle_version):
