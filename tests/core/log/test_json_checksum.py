@@ -1,6 +1,7 @@
 """The checksum of ``_last_checkpoint``: the protocol's own example, and what Delta-Spark wrote."""
 
 import json
+import sys
 
 import pytest
 
@@ -25,3 +26,22 @@ def test_paths_are_joined_escaped_and_sorted_by_their_bytes():
 def test_hints_of_delta_spark_carry_the_same_checksum(hint):
     document = json.loads(hint.read_text())
     assert json_checksum(document) == document["checksum"]
+
+
+def calls_of(work, *arguments):
+    """How many functions are called, and generators resumed."""
+    events = []
+    sys.setprofile(lambda frame, event, argument: events.append(event))
+    try:
+        work(*arguments)
+    finally:
+        sys.setprofile(None)
+    return events.count("call")
+
+
+def test_a_leaf_takes_no_more_calls_for_lying_deep():
+    leaves = [1] * 1_000
+    deep = leaves
+    for _ in range(100):
+        deep = [deep]
+    assert calls_of(canonical_form, {"a": deep}) - calls_of(canonical_form, {"a": leaves}) < len(leaves)
