@@ -7,9 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BytesIO
-from typing import Any, BinaryIO
-
-import pyarrow.fs
+from typing import BinaryIO
 
 from airflow_delta.core.actions import CommitInfo, Metadata, Protocol
 from airflow_delta.core.errors import CommitRefusedError
@@ -31,6 +29,7 @@ from airflow_delta.core.log.managed_commits import (
 )
 from airflow_delta.core.log.non_file_actions import COMMIT_INFO, METADATA, PROTOCOL, LogText, NonFileActions
 from airflow_delta.core.storage.log_store import FileStatus, LogStore
+from airflow_delta.core.storage.log_store_layer import LogStoreLayer
 
 _LOG = f"{LOG_DIRECTORY}/"
 _REMEMBERED = 1_000  # Ratified commits, the newest: a reader's last version keeps its status when it is published.
@@ -58,7 +57,7 @@ class _Known:
         return _Known(kept=tuple(sorted(kept)), commits=newest, latest=max(latest, self.latest))
 
 
-class ManagedLogStore:
+class ManagedLogStore(LogStoreLayer):
     """A ``LogStore`` whose commits are ratified by a catalog.
 
     Creating the commit of a version stages it and has it ratified: the guarantee that of racing writers one wins is the
@@ -74,7 +73,7 @@ class ManagedLogStore:
             store: The table's files.
             commits: The table at its catalog.
         """
-        self._store = store
+        super().__init__(store)
         self._commits = commits
         self._known = _Known()
 
@@ -89,10 +88,6 @@ class ManagedLogStore:
         """As of every store."""
         commit = self._ratified(path)
         return self._store.open_input(path) if commit is None else BytesIO(self._content(commit))
-
-    def exists(self, path: str) -> bool:
-        """As of every store."""
-        return self.status(path) is not None
 
     def status(self, path: str) -> FileStatus | None:
         """As of every store."""
@@ -260,25 +255,6 @@ class ManagedLogStore:
     def permits(self) -> Collection[Maintenance]:
         """The maintenance that the catalog leaves to its clients."""
         return self._commits.permits
-
-    @property
-    def table_uri(self) -> str:
-        """As of every store."""
-        return self._store.table_uri
-
-    @property
-    def allowed_prefixes(self) -> tuple[str, ...]:
-        """As of every store."""
-        return self._store.allowed_prefixes
-
-    @property
-    def storage_options(self) -> Mapping[str, Any]:
-        """As of every store."""
-        return self._store.storage_options
-
-    def data_filesystem(self, uri: str | None = None) -> tuple[pyarrow.fs.FileSystem, str]:
-        """As of every store."""
-        return self._store.data_filesystem(uri)
 
 
 def publish_ratified(store: LogStore) -> int:

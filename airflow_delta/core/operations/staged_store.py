@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from io import BytesIO
-from typing import Any, BinaryIO, NoReturn
-
-import pyarrow.fs
+from typing import BinaryIO, NoReturn
 
 from airflow_delta.core.errors import InvalidStatementError
 from airflow_delta.core.log.file_names import LOG_DIRECTORY, commit_path, parse_name
 from airflow_delta.core.log.managed_commits import managing_catalog
 from airflow_delta.core.storage.log_store import FileStatus, LogStore
+from airflow_delta.core.storage.log_store_layer import LogStoreLayer
 
 _LOG = f"{LOG_DIRECTORY}/"
 
 
-class StagedStore:
+class StagedStore(LogStoreLayer):
     """A ``LogStore`` to read from: the log ends at the base version, behind which the staged commit stands."""
 
     def __init__(self, store: LogStore, document: FileStatus, content: bytes, base_version: int) -> None:
         """Put ``content``, that of the staged ``document``, behind the base version (-1 for no table)."""
-        self._store = store
+        super().__init__(store)
         self._content = content
         self._version = base_version + 1
         self._commit = FileStatus(commit_path(self._version), len(content), document.modification_time)
@@ -35,10 +34,6 @@ class StagedStore:
         """As of every store."""
         self._check(path)
         return BytesIO(self._content) if path == self._commit.path else self._store.open_input(path)
-
-    def exists(self, path: str) -> bool:
-        """As of every store."""
-        return self.status(path) is not None
 
     def status(self, path: str) -> FileStatus | None:
         """As of every store."""
@@ -64,25 +59,6 @@ class StagedStore:
     def managed_by(self) -> str | None:
         """Name of the catalog that ratifies the table's commits; None where there is none."""
         return managing_catalog(self._store)
-
-    @property
-    def table_uri(self) -> str:
-        """As of every store."""
-        return self._store.table_uri
-
-    @property
-    def allowed_prefixes(self) -> tuple[str, ...]:
-        """As of every store."""
-        return self._store.allowed_prefixes
-
-    @property
-    def storage_options(self) -> Mapping[str, Any]:
-        """As of every store."""
-        return self._store.storage_options
-
-    def data_filesystem(self, uri: str | None = None) -> tuple[pyarrow.fs.FileSystem, str]:
-        """As of every store."""
-        return self._store.data_filesystem(uri)
 
     def write_if_absent(self, path: str, content: bytes) -> NoReturn:
         """Refuse: nothing can follow what is not published."""

@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, BinaryIO, Protocol, TypeAlias, cast
-
-import pyarrow.fs
+from typing import BinaryIO, Protocol, TypeAlias, cast
 
 from airflow_delta.core.storage.cached_object import CachedObject, version_key
 from airflow_delta.core.storage.disk_cache import DiskCache
 from airflow_delta.core.storage.fsspec_log_store import END_BYTES
 from airflow_delta.core.storage.log_store import FileStatus, LogStore
+from airflow_delta.core.storage.log_store_layer import LogStoreLayer
 from airflow_delta.core.storage.object_answers import ObjectContent
 from airflow_delta.core.storage.object_streams import RangeReader
 
@@ -59,21 +58,18 @@ class _Listing:
     files: dict[str, FileStatus] = field(default_factory=dict)
 
 
-class CachingLogStore:
+class CachingLogStore(LogStoreLayer):
     """A ``LogStore`` before another one: see the module. Safe between threads, as the other one is."""
+
+    _store: VersionedLogStore
 
     def __init__(self, store: VersionedLogStore, cache: DiskCache, *, now: Callable[[], float] = time.monotonic) -> None:
         """``now``: seconds from any start."""
-        self._store = store
+        super().__init__(store)
         self._cache = cache
         self._now = now
         self._listing = _Listing(now())
         self._changed_here: set[str] = set()  # of these, an earlier listing must not be believed
-
-    @property
-    def table_uri(self) -> str:
-        """The table's root as the user wrote it, without a trailing slash."""
-        return self._store.table_uri
 
     def read(self, path: str) -> bytes:
         """The whole content."""
@@ -110,10 +106,6 @@ class CachingLogStore:
         """Whether the file is there now."""
         return self._store.exists(path)
 
-    def status(self, path: str) -> FileStatus | None:
-        """The file exactly as a listing would show it now."""
-        return self._store.status(path)
-
     def write_if_absent(self, path: str, content: bytes) -> None:
         """Create the file in one step, or leave the storage as it was."""
         self._will_change(path)
@@ -137,10 +129,6 @@ class CachingLogStore:
                 listing.files[status.path] = status
             yield status
 
-    def list_all(self, directory: str = "", start: str = "") -> Iterator[FileStatus]:
-        """Every file below ``directory`` from ``start`` on."""
-        return self._store.list_all(directory, start)
-
     def delete(self, paths: Iterable[str]) -> None:
         """Delete the files."""
 
@@ -150,20 +138,6 @@ class CachingLogStore:
                 yield path
 
         self._store.delete(noted())
-
-    @property
-    def allowed_prefixes(self) -> tuple[str, ...]:
-        """The places outside of the root from which the table's files may be read."""
-        return self._store.allowed_prefixes
-
-    @property
-    def storage_options(self) -> Mapping[str, Any]:
-        """As of the other store."""
-        return self._store.storage_options
-
-    def data_filesystem(self, uri: str | None = None) -> tuple[pyarrow.fs.FileSystem, str]:
-        """As of the other store: see ``cached_data_files``."""
-        return self._store.data_filesystem(uri)
 
     def _listed(self, path: str) -> FileStatus | None:
         """The file as the latest listing showed it a moment ago."""
