@@ -2,6 +2,7 @@
 
 # ruff: noqa: F401, PLC0415 - imported from here, and in some versions
 
+import re
 import sys
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -36,6 +37,11 @@ try:
 except ImportError:
     from airflow.timetables.assets import AssetOrTimeSchedule
     from airflow.timetables.trigger import CronTriggerTimetable
+
+try:
+    from airflow.sdk.listener import get_listener_manager
+except ImportError:
+    from airflow.listeners.listener import get_listener_manager
 
 try:
     from airflow.sdk.module_loading import import_string
@@ -75,23 +81,26 @@ def as_raised(error):
 
 
 @contextmanager
-def errors_of_tries(errors):
-    """Add to the list what ends the tries of tasks in the body, where callbacks in a ``dag.test()`` are not told: on 3.0."""
-    if AIRFLOW > (3, 0):
+def errors_for_callbacks():
+    """Let ``dag.test()`` hand a try's error to the callbacks of its task, as a worker does; before 3.3 it leaves it out."""
+    from airflow.sdk.execution_time import task_runner
+
+    finalize = task_runner.finalize
+
+    def finalize_with_error(ti, state, context, log, error=None):
+        context.setdefault("exception", error)
+        finalize(ti, state, context, log, error)
+
+    task_runner.finalize = finalize_with_error
+    try:
         yield
-        return
-    from airflow.listeners import hookimpl
-    from airflow.listeners.listener import get_listener_manager
+    finally:
+        task_runner.finalize = finalize
 
-    class Listener:
-        @hookimpl
-        def on_task_instance_failed(self, previous_state, task_instance, error):
-            errors.append(error)
 
-    listeners, listener = get_listener_manager(), Listener()
-    listeners.add_listener(listener)
-    yield
-    listeners.pm.unregister(listener)
+def plain(printed):
+    """What was printed, without the colors and the line breaks in tracebacks of some versions."""
+    return re.sub(r"\s+", " ", re.sub(r"\x1b\[[0-9;]*m", "", printed))
 
 
 def xcoms(*, order_by=None, **wanted):

@@ -96,13 +96,14 @@ def airflow_database():
 @pytest.fixture
 def run_dag(airflow_database):
     """Run a DAG to its end, retries included, and return the DAG run. A second call for one logical date clears first."""
-    from tests.airflow_versions import DagBag, sync_bag_to_db
+    from tests.airflow_versions import DagBag, errors_for_callbacks, sync_bag_to_db
 
     def run(dag, **arguments):
         bag = DagBag(dag_folder=os.devnull)
         bag.bag_dag(dag)
         sync_bag_to_db(bag, "tests", None)
-        return dag.test(**arguments)
+        with errors_for_callbacks():
+            return dag.test(**arguments)
 
     return run
 

@@ -246,7 +246,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
             else:
                 failure = self._driver.run(spec, Path(private))
             if failure is None and self._defers and (self._job_id is not None or not target.reports_drivers):
-                self._wait_in_triggerer(location, token.start_version, attempt.statement)
+                self._wait_in_triggerer(location, attempt, context)
             return self._final_document(attempt, location, failure, context)
 
     def _connect_driver(self, target: SparkTarget) -> AbstractContextManager[ConnectDriver | None]:
@@ -310,16 +310,17 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
         else:
             super().poll_until_complete(external_id, context)
 
-    def _wait_in_triggerer(self, location: ResultLocation, start_version: int | None, statement: Statement) -> NoReturn:
-        names, uris = table_names(self.statement()), table_names(statement)
+    def _wait_in_triggerer(self, location: ResultLocation, attempt: Attempt, context: Context) -> NoReturn:
+        names, uris = table_names(self.statement()), table_names(attempt.statement)
         seconds = None if self.execution_timeout is None else self.execution_timeout.total_seconds()
         trigger = DeltaResultTrigger(
             delta_conn_id=self.delta_conn_id,
             base=location.base,
             token=location.token,
-            start_version=start_version,
+            start_version=attempt.token.start_version,
             before=sorted(location.before),
             tables=dict(zip(names, uris, strict=True)),
+            try_number=context["ti"].try_number,
             spark_conn_id=self.spark_conn_id,
             job_id=self._job_id,
             until=None if seconds is None else time.time() + seconds,
@@ -337,6 +338,8 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
         Raises:
             DeltaError: As ``execute``; ``DriverLostError`` when there is neither a result nor a commit.
         """
+        if event.get("try_number") not in {None, context["ti"].try_number}:  # Airflow 3.0 resumes a retry as the try before it
+            return self.execute(context)
         hook, base, state = self.hook, event["base"], event["state"]
         location = ResultLocation(hook=hook, base=base, token=event["token"], before=frozenset(event["before"]))
         # A name may be dropped, or another table's by now: the task is about the tables that it began with.

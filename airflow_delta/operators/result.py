@@ -79,7 +79,7 @@ class DeltaResultOperator(StatementResultsOperator):
         attempt = Attempt(statement=statement, token=token, head=None, scratch=location.base)
         if self.waits and not location.written():
             if self.deferrable:
-                self._wait_in_triggerer(location, None, statement)
+                self._wait_in_triggerer(location, attempt, context)
             while not location.written():
                 time.sleep(self.poll_interval)
         self._submitted_run = run

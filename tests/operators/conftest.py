@@ -17,7 +17,7 @@ from airflow.sdk import task as task_decorator
 from airflow.utils.session import create_session
 
 from airflow_delta.catalogs.unity import UnityCatalog
-from tests.airflow_versions import as_raised, errors_of_tries
+from tests.airflow_versions import as_raised
 from tests.catalogs.unity_server import Unity, serve
 
 SUBMIT = """#!{python}
@@ -109,8 +109,7 @@ def run_task(run_dag, xcom, request):
             task = make_operator()
             if more is not None:
                 more(task)
-        with errors_of_tries(errors):
-            dag_run = run_dag(dag, logical_date=pendulum.datetime(2013, 1, 2), **arguments)
+        dag_run = run_dag(dag, logical_date=pendulum.datetime(2013, 1, 2), **arguments)
         return TaskRun(
             state=str(dag_run.state.value),
             result=xcom(dag_run, task.task_id),

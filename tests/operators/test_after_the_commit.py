@@ -10,6 +10,7 @@ from airflow_delta.core.delta_log import DeltaLog
 from airflow_delta.core.operations.table_health.inspected_table import SMALL_FILE
 from airflow_delta.operators import DeltaAlterOperator, SetProperties
 from airflow_delta.operators import job as job_module
+from tests.airflow_versions import AIRFLOW
 
 
 def alter(table, **arguments):
@@ -72,6 +73,8 @@ def test_a_commit_whose_own_record_is_absurd_is_still_the_result(empty_table, ru
         lines = [json.loads(line) for line in path.read_text().splitlines()]
         info = next(line["commitInfo"] for line in lines if "commitInfo" in line)
         info["operationMetrics"] = {"numOutputRows": "9" * 5_000, "__classname__": "os.system", "n": -5, "x": ["\ud800"]}
+        if AIRFLOW < (3, 3):  # the derived token is searched in the table's history, which is not JSON to Arrow then
+            del info["operationMetrics"]["x"]
         info["airflowDelta"] |= {"sources": 7, "map_index": 10**4_000}
         path.write_text("\n".join(map(json.dumps, lines)))
         raise RuntimeError("the worker is lost")
@@ -79,7 +82,9 @@ def test_a_commit_whose_own_record_is_absurd_is_still_the_result(empty_table, ru
     monkeypatch.setattr(DeltaAlterOperator, "_execute_in_worker", lose)
     run = run_task(lambda: alter(empty_table), dag_id="absurd", retries=1)
     assert (run.state, run.version, run.result["already_committed"]) == ("success", 1, True)
-    assert run.result["metrics"] == {"numOutputRows": "9" * 5_000, "classname__": "os.system", "n": "-5", "x": r"['\\ud800']"}
+    metrics = {"numOutputRows": "9" * 5_000, "classname__": "os.system", "n": "-5", "x": r"['\\ud800']"}
+    assert run.result["metrics"].items() <= metrics.items()
+    assert len(run.result["metrics"]) == (len(metrics) if AIRFLOW >= (3, 3) else len(metrics) - 1)
     assert run.result["sources"] == []
 
 

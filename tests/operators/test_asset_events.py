@@ -50,7 +50,9 @@ def events(asset):
             query = (
                 select(AssetEvent).join(AssetModel, AssetModel.id == AssetEvent.asset_id).where(AssetModel.name == asset.name)
             )
-            return [(event.extra, event.partition_key) for event in session.scalars(query.order_by(AssetEvent.id))]
+            return [
+                (event.extra, getattr(event, "partition_key", None)) for event in session.scalars(query.order_by(AssetEvent.id))
+            ]
 
     return get
 

@@ -5,6 +5,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from airflow_delta.core.errors import ExpectationFailedError, SchemaMismatchError
 from airflow_delta.operators import DeltaMergeOperator, DeltaSqlOperator
+from tests.airflow_versions import plain
 
 
 def test_a_source_without_a_column_and_a_failed_expectation_are_reported_and_change_nothing(tmp_path, run_task, capfd):
@@ -35,7 +36,7 @@ def test_a_source_without_a_column_and_a_failed_expectation_are_reported_and_cha
     assert (mismatch.table, "delay" in mismatch.differences[0]) == (str(table), True)
     assert isinstance(failed, ExpectationFailedError)
     assert (failed.expectation, failed.rows) == ("flights >= 0", 2)
-    log = capfd.readouterr().out
+    log = plain(capfd.readouterr().out)
     assert "[DELTA_SCHEMA_MISMATCH]" in log
     assert "Remedy: correct the source or the expectation; the table is unchanged" in log
     assert DeltaTable(str(table)).version() == 0

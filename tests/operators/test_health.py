@@ -69,7 +69,7 @@ def test_a_warning_fails_a_task_with_fail_on_warning(short_table, run_task, fail
 
 def test_every_finding_is_logged_with_its_remedy(short_table, run_task, capsys):
     run_task(lambda: health(short_table))
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if "RETENTION_SHORT" in line]
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "warning RETENTION_SHORT: " in line]
     assert "warning RETENTION_SHORT: delta.deletedFileRetentionDuration is 1 hours" in line
     assert "Remedy: set it longer than the longest job takes" in line
 

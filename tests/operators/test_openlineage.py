@@ -7,12 +7,12 @@ from types import ModuleType
 import pytest
 from airflow.providers.openlineage import conf as openlineage_conf
 from airflow.providers.openlineage.plugins.listener import OpenLineageListener
-from airflow.sdk.listener import get_listener_manager
 
 from airflow_delta.core.statements import OperationResult
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.observe.lineage import lineage_of_outcome, lineage_of_plan
 from airflow_delta.operators import DeltaMergeOperator
+from tests.airflow_versions import get_listener_manager
 
 SCHEMA = {
     "type": "struct",

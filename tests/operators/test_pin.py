@@ -22,6 +22,7 @@ from airflow_delta.core.errors import (
     VersionNotFoundError,
 )
 from airflow_delta.operators import DeltaPinOperator, DeltaVacuumOperator, ProducedBy, Timestamp, Version
+from tests.airflow_versions import AIRFLOW
 
 DAY = pendulum.datetime(2013, 1, 2)
 
@@ -278,6 +279,7 @@ def test_every_mapped_task_has_its_own_pin(table, run_dag):
     assert sorted((pin["map_index"], pin["version"]) for pin in pins(table)) == [(0, 1), (1, 2)]
 
 
+@pytest.mark.skipif(AIRFLOW < (3, 3), reason="before 3.3 the state of the task lies there too, and it fails")
 def test_a_pin_that_cannot_be_written_is_a_warning_or_an_error(table, run_task):
     (table / "_airflow_delta").write_text("in the way")
     run = run_task(lambda: DeltaPinOperator(task_id="pin", tables={"orders": str(table)}), dag_id="may_not")

@@ -7,9 +7,9 @@ fails with the name that moved.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
 from typing import Any
 
+from airflow import __version__ as AIRFLOW_VERSION  # noqa: N812 - it is a constant
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
 from airflow.api_fastapi.common.db.common import SessionDep
@@ -25,7 +25,7 @@ requires_xcoms: Callable[..., Any] = requires_access_dag("GET", DagAccessEntity.
 requires_dags: Callable[..., Any] = requires_access_dag("GET")
 """The dependency of a route for those who may see DAGs; of which ones, ``dag_ids_with_xcoms_for`` says."""
 
-_HAS_TEAMS = any(field.name == "team_name" for field in fields(DagDetails))  # from 3.2 on
+_HAS_TEAMS = [*map(int, AIRFLOW_VERSION.split(".")[:2])] >= [3, 2]  # 3.1 has the field of a team, and no way to ask for it
 
 
 def dag_ids_with_xcoms_for(user: Any) -> set[str]:
