@@ -61,11 +61,13 @@ def packed(work: npt.NDArray[np.float64], tasks: int) -> npt.NDArray[np.int64]:
     No task has more to do than its equal share and its largest unit beside that.
 
     Args:
-        work: Of each unit; more than 0.
+        work: Of each unit; at least 0.
         tasks: At least 1.
     """
     if not len(work):
         return np.array([], np.int64)
+    if not work.any():
+        work = np.ones_like(work)
     middles = np.cumsum(work) - work / 2
     placed = np.minimum((middles * (tasks / work.sum())).astype(np.int64), tasks - 1)
     return np.unique(placed, return_inverse=True)[1]

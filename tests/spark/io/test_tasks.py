@@ -63,6 +63,10 @@ def test_files_of_one_size_are_dealt_out_evenly():
     assert list(map(len, in_tasks(range(16), file_work([MIB] * 16), 6))) == [3, 2, 3, 3, 2, 3]
 
 
+def test_units_that_cost_nothing_are_dealt_out_by_their_number():
+    assert packed(np.zeros(4), 2).tolist() == [0, 0, 1, 1]
+
+
 def test_a_large_file_has_a_task_of_its_own_and_small_ones_share_one():
     dealt = in_tasks(["large", "a", "b", "c"], file_work([GIB, MIB, MIB, MIB]), 4)
     assert dealt == [["large"], ["a", "b", "c"]]
