@@ -80,8 +80,11 @@ def _token(hook: DeltaHook, statement: Statement, context: Context, head: int | 
 
     def version_at(time: int) -> int | None:
         from airflow_delta.core.committed import version_before
+        from airflow_delta.jobs.core_statements import commits_of
 
-        return head if head in {None, NO_TABLE} else version_before(hook.delta_log(statement.table), time)
+        if head in {None, NO_TABLE} or commits_of(statement) == "never":  # such as a health check of a log that cannot be read
+            return head
+        return version_before(hook.delta_log(statement.table), time)
 
     return derived_token(context, digest=digest, on_clear=on_clear, head=lambda: head, version_before=version_at)
 

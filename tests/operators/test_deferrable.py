@@ -52,7 +52,8 @@ class Watched(DeltaMergeOperator):
     events: ClassVar = []
 
     def execute_complete(self, context, event):
-        self.events.append(event["state"])
+        if event["try_number"] == context["ti"].try_number:
+            self.events.append(event["state"])
         return super().execute_complete(context, event)
 
 
@@ -180,6 +181,31 @@ os._exit(0)
     tokens = {call["spec"]["origin"]["token"] for call in submit.calls}
     assert (run.state, run.version, run.result["already_committed"]) == ("success", 1, True)
     assert (events, len(submit.calls), len(tokens)) == (["late", "document"], 2, 1)
+
+
+def test_a_try_that_is_resumed_with_the_event_of_the_one_before_begins_anew(
+    empty_table, recording_submit, run_task, resource_manager, events
+):
+    """Airflow 3.0 does so with a retry of a task that was deferred."""
+    resource_manager.state, resource_manager.final_status = "FINISHED", "FAILED"
+    submit = recording_submit(f"{DETACHED.format(delay=0)}if number == 1:\n    os._exit(1)\n")
+    of_the_one_before = []
+
+    class Resumed(Watched):
+        def execute_complete(self, context, event):
+            if not of_the_one_before:
+                of_the_one_before.append(event["state"])
+                event |= {"try_number": 0}
+            return super().execute_complete(context, event)
+
+        def _wait_in_triggerer(self, *arguments):
+            if of_the_one_before:
+                resource_manager.state, resource_manager.final_status = "RUNNING", "UNDEFINED"
+            super()._wait_in_triggerer(*arguments)
+
+    run = run_task(lambda: merge(empty_table, submit, Resumed))
+    assert (run.errors, run.state, len(submit.calls)) == ([], "success", 2)
+    assert (of_the_one_before, events) == (["failed"], ["document"])
 
 
 @pytest.mark.skipif(AIRFLOW < (3, 3), reason="before 3.3 a retry submits again, and only one of both commits")
