@@ -10,6 +10,7 @@ from urllib.parse import quote, urlsplit
 
 import urllib3
 
+from airflow_delta.catalogs.bearer_token import authorization
 from airflow_delta.catalogs.entry import DELTA, CatalogEntry, TableDescription, same_location, schema_or_none
 from airflow_delta.catalogs.errors import (
     CatalogAccessDeniedError,
@@ -56,7 +57,10 @@ class UnityCatalog:
             raise InvalidCatalogError(detail="expected the host of Unity Catalog as https://host; http for this machine alone")
         self._host, self._catalog = f"{parts.scheme}://{parts.netloc}", catalog
         self._principal = principal or "the owner of the token"
-        self._headers = {"Accept": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
+        try:
+            self._headers = {"Accept": "application/json", **({"Authorization": authorization(token)} if token else {})}
+        except ValueError as error:
+            raise InvalidCatalogError(detail=str(error)) from None
         retry = urllib3.Retry(total=4, backoff_factor=0.3, status_forcelist=[429, 503], raise_on_status=False, redirect=0)
         self._pool = urllib3.PoolManager(timeout=urllib3.Timeout(connect=10, read=60), retries=retry)
 

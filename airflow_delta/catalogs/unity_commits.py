@@ -18,6 +18,7 @@ from http.client import HTTPException
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
+from airflow_delta.catalogs.bearer_token import authorization
 from airflow_delta.core.actions import Metadata
 from airflow_delta.core.errors import (
     CatalogAnswerError,
@@ -43,7 +44,7 @@ _COMMITS = "/api/2.1/unity-catalog/delta/preview/commits"
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 _TAKEN = {"COMMIT_VERSION_CONFLICT", "ALREADY_EXISTS"}
 _MOST_BYTES = 16 << 20
-_MOST_PAGES = 1_000
+_MOST_COMMITS = 1_000  # catalogs keep some tens before they insist on publication
 _LONGEST_TEXT = 500
 
 
@@ -89,13 +90,15 @@ class UnityCommits:
         commits: dict[int, RatifiedCommit] = {}
         latest: int | None = None
         start = 0
-        for _ in range(_MOST_PAGES):
+        while True:
             answer = self._send("GET", {**self._table, "start_version": start})
             page, latest = list(self._commits(answer)), self._latest(answer)
             commits |= {commit.version: commit for commit in page}
             newest = max((commit.version for commit in page), default=None)
             if newest is None or latest is None or newest >= latest:
                 break
+            if newest < start or len(commits) > _MOST_COMMITS:
+                self._refuse(f"expected at most {_MOST_COMMITS} commits in ascending pages, found {newest} from {start} on")
             start = newest + 1  # an answer is limited to so many commits
         try:
             return RatifiedCommits(commits=tuple(commits[version] for version in sorted(commits)), latest=latest)
@@ -164,7 +167,10 @@ class UnityCommits:
         """
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if self.token is not None:
-            headers["Authorization"] = f"Bearer {self.token()}"
+            try:
+                headers["Authorization"] = authorization(self.token())
+            except ValueError as error:
+                raise StorageAccessError(uri=self.table_uri, detail=f"{self.catalog}: {error}") from None
         request = urllib.request.Request(  # noqa: S310 - the scheme was checked
             self.uri.rstrip("/") + _COMMITS, json.dumps(document).encode(), headers, method=method
         )
@@ -176,11 +182,12 @@ class UnityCommits:
                 self._raise(error.code, _document(_read(error)))
         except (OSError, HTTPException) as error:  # without the error's text, which may repeat headers
             self._unavailable(type(error).__name__)
-        if len(data) > _MOST_BYTES:
-            self._refuse(f"it is longer than {_MOST_BYTES} bytes")
-        answer = _document(data)
+        answer = _document(data) if len(data) <= _MOST_BYTES else None
         if answer is None:
-            self._refuse("it is not a JSON object")
+            detail = f"its answer is not a JSON object of at most {_MOST_BYTES} bytes"
+            if method == "POST":  # what was requested may have been done
+                self._unavailable(detail)
+            self._refuse(detail)
         return answer
 
     def _raise(self, status: int, document: Mapping[str, Any] | None) -> NoReturn:

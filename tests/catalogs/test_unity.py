@@ -91,6 +91,12 @@ def test_a_server_that_is_not_there_can_be_tried_again():
     assert "secret-token" not in str(unavailable.value)
 
 
+def test_a_token_with_a_line_end_is_refused_and_not_shown(host):
+    with pytest.raises(InvalidCatalogError, match="visible ASCII") as refused:
+        UnityCatalog(host, token="secret-token\n")
+    assert "secret-token" not in str(refused.value)
+
+
 @pytest.mark.parametrize("host", ["http://unity.example", "https://user:pw@unity.example", "unity.example", "file:///x"])
 def test_a_token_goes_to_no_host_without_tls(host):
     with pytest.raises(InvalidCatalogError) as refused:

@@ -149,6 +149,33 @@ def test_what_cannot_be_an_answer_is_refused(commits, server, answer):
         commits.ratified()
 
 
+@pytest.mark.parametrize("again", [1, 0], ids=["the same page", "an earlier one"])
+def test_pages_that_do_not_ascend_are_refused(commits, server, again):
+    server.faults = [(200, {"commits": [vars_of(proposed(version))], "latest_table_version": 9}) for version in (1, again)]
+    with pytest.raises(CatalogAnswerError, match="ascending pages"):
+        commits.ratified()
+
+
+def test_more_commits_than_a_catalog_keeps_are_refused(commits, server):
+    page = [vars_of(proposed(version)) for version in range(1, 1_002)]
+    server.faults = [(200, {"commits": page, "latest_table_version": 5_000})]
+    with pytest.raises(CatalogAnswerError, match="at most 1000 commits"):
+        commits.ratified()
+
+
+def test_whether_a_commit_was_ratified_is_unknown_when_the_answer_cannot_be_read(commits, server):
+    server.faults = [(200, ["no object"])]
+    with pytest.raises(StorageUnavailableError):
+        commits.ratify(proposed(1))
+
+
+def test_a_token_with_a_line_end_is_refused_and_not_shown(table, server):
+    commits = UnityCommits(uri=server.uri, table_id=ID, table_uri=table.uri, token=lambda: "s3cret\n")
+    with pytest.raises(StorageAccessError, match="visible ASCII") as refused:
+        commits.ratified()
+    assert "s3cret" not in str(refused.value)
+
+
 @pytest.mark.parametrize("latest", [None, -1, 0])
 def test_a_catalog_that_has_ratified_nothing_leaves_it_to_the_published_files(commits, server, latest):
     server.faults = [(200, {"commits": [], "latest_table_version": latest})]

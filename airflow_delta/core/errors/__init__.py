@@ -35,6 +35,7 @@
     ├── MaintenanceNotPermittedError   work on a catalog-managed table that is its catalog's
     ├── CatalogAnswerError             a catalog that answers what cannot be
     ├── CommitRefusedError             a commit that the catalog never takes
+    ├── PublishedCommitError           another file lies where a ratified commit is published
     ├── PathOutsideTableError          a file outside of the table that names it
     ├── StorageUnavailableError        a storage that does not answer                (retryable)
     ├── InvalidStatementError          an invalid statement
@@ -115,6 +116,7 @@ from airflow_delta.core.errors.managed import (
     CommitRefusedError,
     MaintenanceNotPermittedError,
     NotCatalogManagedError,
+    PublishedCommitError,
 )
 from airflow_delta.core.errors.operations import (
     CloneTargetNotEmptyError,
@@ -253,6 +255,7 @@ __all__ = [
     "PinNotRegisteredError",
     "ProtocolChangedError",
     "PublishIncompleteError",
+    "PublishedCommitError",
     "RelativePathError",
     "RetentionTooShortError",
     "RunCommitNotFoundError",

@@ -83,3 +83,20 @@ class CommitRefusedError(DeltaError):
     table: str
     catalog: str
     detail: str
+
+
+@dataclass(kw_only=True, eq=False)
+class PublishedCommitError(DeltaError):
+    """In the place of a ratified commit lies a file with another content: a writer goes around the catalog.
+
+    Attributes:
+        file: Path of the file below the table's root.
+        catalog: The catalog that manages the table, and keeps the commit.
+    """
+
+    code = "DELTA_PUBLISHED_COMMIT"
+    message = "expected in {file} of {table} the commit that {catalog} ratified, found another one"
+    remedy = "delete the file, and keep writers from the table's path; the next commit publishes the ratified one"
+    table: str
+    file: str
+    catalog: str

@@ -118,8 +118,8 @@ class TooManyUnpublishedError(Exception):
 class ManagedCommits(Port):
     """The commits of one table at the catalog that manages it.
 
-    Each implementation passes ``tests/core/log/managed_commits_contract.py``. Safe between threads. A request without an answer
-    is an ``OSError``, as of a ``LogStore``: whether it was served is unknown then.
+    Each implementation passes ``tests/core/managed/managed_commits_contract.py``. Safe between threads. A request without an
+    answer is an ``OSError``, as of a ``LogStore``: whether it was served is unknown then.
     """
 
     @property

@@ -10,7 +10,7 @@ from io import BytesIO
 from typing import BinaryIO
 
 from airflow_delta.core.actions import CommitInfo, Metadata, Protocol
-from airflow_delta.core.errors import CommitRefusedError
+from airflow_delta.core.errors import CatalogAnswerError, CommitRefusedError, PublishedCommitError
 from airflow_delta.core.log.file_names import (
     LOG_DIRECTORY,
     LogFileKind,
@@ -32,6 +32,7 @@ from airflow_delta.core.storage.log_store import FileStatus, LogStore
 from airflow_delta.core.storage.log_store_layer import LogStoreLayer
 
 _LOG = f"{LOG_DIRECTORY}/"
+_HOLD_A_VERSION = {kind for kind in LogFileKind if kind not in (LogFileKind.CHECKSUM, LogFileKind.COMPACTED_COMMITS)}
 _REMEMBERED = 1_000  # Ratified commits, the newest: a reader's last version keeps its status when it is published.
 
 
@@ -43,18 +44,20 @@ class _Known:
         kept: The versions whose commits it kept when it was asked last: a commit that is not published is among them.
         commits: Those, and others that it kept before; without the oldest.
         latest: The latest ratified version; -1 until the catalog has said that there is any.
+        was_asked: Whether it has been asked yet.
     """
 
     kept: tuple[int, ...] = ()
     commits: Mapping[int, RatifiedCommit] = field(default_factory=dict)
     latest: int = -1
+    was_asked: bool = False
 
     def followed_by(self, commits: Iterable[RatifiedCommit], latest: int) -> _Known:
         """What is known after an answer with these commits."""
         kept = {commit.version: commit for commit in commits}
         merged = {**self.commits, **kept}
         newest = {version: merged[version] for version in sorted(merged)[-_REMEMBERED:]} | kept
-        return _Known(kept=tuple(sorted(kept)), commits=newest, latest=max(latest, self.latest))
+        return _Known(kept=tuple(sorted(kept)), commits=newest, latest=max(latest, self.latest), was_asked=True)
 
 
 class ManagedLogStore(LogStoreLayer):
@@ -114,21 +117,30 @@ class ManagedLogStore(LogStoreLayer):
         return self._store.list_all(directory, start)
 
     def _list_log(self, start: str) -> Iterator[FileStatus]:
-        """The catalog is asked first: what it no longer keeps by then is published, and so in the listing."""
+        """The catalog is asked first: what it no longer keeps by then is published, and so in the listing.
+
+        Raises:
+            CatalogAnswerError: The latest version is neither kept by the catalog nor in the listing.
+        """
         known, is_bounded = self._ask()
         ratified = {commit.status.path: commit.status for commit in known.commits.values()}
         waiting = [path for path in map(commit_path, known.kept) if path.removeprefix(_LOG) >= start]
         waiting.reverse()
+        is_found = known.latest in known.kept or not is_bounded or commit_path(known.latest).removeprefix(_LOG) < start
         for listed in self._store.list_from(LOG_DIRECTORY, start):
             name = _name(listed.path)
             if is_bounded and name is not None and max(name.version, name.end or 0) > known.latest:
                 continue
+            is_found = is_found or (name is not None and name.version == known.latest and name.kind in _HOLD_A_VERSION)
             while waiting and waiting[-1] < listed.path:
                 yield ratified[waiting.pop()]
             if waiting and waiting[-1] == listed.path:
                 waiting.pop()
             yield ratified.get(listed.path, listed)
         yield from (ratified[path] for path in reversed(waiting))
+        if not is_found:
+            detail = f"its latest version is {known.latest}, whose commit neither it nor the log has"
+            raise CatalogAnswerError(table=self.table_uri, catalog=self.managed_by, detail=detail)
 
     def _ask(self) -> tuple[_Known, bool]:
         """What is ratified now, and whether the catalog bounds the log at all."""
@@ -147,7 +159,7 @@ class ManagedLogStore(LogStoreLayer):
         if name is None or name.kind is not LogFileKind.COMMIT:
             return None
         known = self._known
-        if name.version > known.latest and not (known.latest < 0 and self._store.exists(path)):
+        if not known.was_asked or (name.version > known.latest and not (known.latest < 0 and self._store.exists(path))):
             known, is_bounded = self._ask()
             if is_bounded and name.version > known.latest:
                 raise FileNotFoundError(path)
@@ -219,18 +231,24 @@ class ManagedLogStore(LogStoreLayer):
         Raises:
             OSError: The storage or the catalog did not answer; those before it are published.
             StorageAccessError: The storage or the catalog refuses.
+            PublishedCommitError: In the place of a commit lies another file; those before it are published.
         """
         said = self._commits.ratified()
-        published = 0
-        for commit in said.commits:
-            path = commit_path(commit.version)
-            with suppress(FileExistsError):
-                if not self._store.exists(path):
-                    self._store.write_if_absent(path, self._content(commit))
-                    published += 1
+        published = sum(map(self._publish, said.commits))
         if said.commits:
             self._commits.published(said.commits[-1].version)
         return published
+
+    def _publish(self, commit: RatifiedCommit) -> bool:
+        """Whether the commit was published by this call: it lies in its place in any case, and no other file."""
+        path, content = commit_path(commit.version), self._content(commit)
+        if not self._store.exists(path):
+            with suppress(FileExistsError):
+                self._store.write_if_absent(path, content)
+                return True
+        if self._store.read(path) != content:
+            raise PublishedCommitError(table=self.table_uri, file=path, catalog=self.managed_by)
+        return False
 
     def write(self, path: str, content: bytes) -> None:
         """As of every store."""

@@ -14,6 +14,7 @@ from airflow_delta.core.errors import (
     CommitStateUnknownError,
     ConcurrentDeleteReadError,
     InvalidCommitError,
+    PublishedCommitError,
 )
 from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.log.managed_log_store import ManagedLogStore
@@ -134,6 +135,21 @@ def test_a_failed_publication_is_a_warning_and_the_next_writer_makes_up_for_it(m
     managed.append("b")
     assert managed.published_versions() == [0, 1, 2]
     assert managed.paths() == ["a", "b"]
+
+
+def test_a_foreign_file_in_the_place_of_a_ratified_commit_does_not_replace_it(managed):
+    managed.foreign_commit(1, "ratified")
+    managed.store.write_if_absent(commit_path(1), managed.text("foreign")[0])
+    with pytest.raises(PublishedCommitError, match=commit_path(1)):
+        managed.log().store.publish_ratified()
+    result = managed.append("a")
+    assert (result.version, len(result.hook_failures)) == (2, 1)
+    assert result.hook_failures[0].startswith("PublishedCommitError: ")
+    assert managed.paths() == ["a", "ratified"]
+    managed.store.delete([commit_path(1)])
+    assert managed.append("b").hook_failures == ()
+    assert managed.published_versions() == [0, 1, 2, 3]
+    assert managed.paths() == ["a", "b", "ratified"]
 
 
 def test_a_commit_without_time_is_refused_before_anything_is_staged(managed):

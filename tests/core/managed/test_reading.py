@@ -3,7 +3,7 @@
 import pytest
 
 from airflow_delta.core.delta_log import DeltaLog
-from airflow_delta.core.errors import CatalogRequiredError, NotCatalogManagedError, VersionNotFoundError
+from airflow_delta.core.errors import CatalogAnswerError, CatalogRequiredError, NotCatalogManagedError, VersionNotFoundError
 from airflow_delta.core.log.file_names import commit_path
 from airflow_delta.core.log.managed_commits import RatifiedCommit, RatifiedCommits
 from airflow_delta.core.storage.in_memory_log_store import InMemoryLogStore
@@ -39,6 +39,20 @@ def test_a_published_file_after_the_latest_ratified_version_is_ignored(managed):
     assert "stray" not in managed.paths(log=managed.log())
     with pytest.raises(VersionNotFoundError):
         managed.log().snapshot(10)
+
+
+def test_a_new_reader_is_not_given_a_file_after_the_latest_ratified_version(managed):
+    as_the_protocol_has_it(managed)
+    managed.store.write_if_absent(commit_path(10), managed.text("stray")[0])
+    with pytest.raises(FileNotFoundError):
+        managed.log().store.read(commit_path(10))
+
+
+def test_a_latest_version_whose_commit_is_nowhere_is_an_error_and_no_older_snapshot(managed, monkeypatch):
+    managed.append("a")
+    monkeypatch.setattr(managed.catalog, "ratified", lambda: RatifiedCommits(latest=9))
+    with pytest.raises(CatalogAnswerError, match="latest version is 9"):
+        managed.log().snapshot()
 
 
 def test_of_a_commit_that_is_published_too_the_catalogs_is_read(managed):
