@@ -18,7 +18,11 @@ AIRFLOW = tuple(int(part) for part in version("apache-airflow-core").split(".")[
 if AIRFLOW >= (3, 2):
     from airflow.dag_processing.dagbag import BundleDagBag, DagBag, sync_bag_to_db
 elif AIRFLOW >= (3, 1):
-    from airflow.models.dagbag import BundleDagBag, DagBag, sync_bag_to_db
+    from airflow.models import dagbag
+    from airflow.models.dagbag import DagBag, sync_bag_to_db
+
+    def BundleDagBag(*, dag_folder, bundle_path, bundle_name):  # noqa: N802
+        return dagbag.BundleDagBag(dag_folder=dag_folder, bundle_path=bundle_path)
 else:
     from airflow.models.dagbag import DagBag
 
