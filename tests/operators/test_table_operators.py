@@ -185,7 +185,7 @@ def test_an_older_version_comes_back(flights, run_task):
     def restore(**arguments):
         return DeltaRestoreOperator(task_id="restore", table=str(flights), version="{{ 2 - 2 }}", engine="worker", **arguments)
 
-    tried = run_task(lambda: restore(dry_run=True), dag_id="tried")
+    tried = run_task(lambda: restore(dry_run=True), dag_id="tried_restore")
     assert (tried.version, tried.result["committed"], tried.result["details"]) == (1, False, {"restored_version": 0})
     assert tried.result["metrics"]["numRemovedFiles"] == 1
     assert len(rows(flights)) == 3
@@ -206,7 +206,7 @@ def test_a_table_is_cloned_at_a_version_which_the_history_names(flights, tmp_pat
             **arguments,
         )
 
-    tried = run_task(lambda: clone(dry_run=True), dag_id="tried")
+    tried = run_task(lambda: clone(dry_run=True), dag_id="tried_clone")
     assert (tried.version, tried.result["details"]["files"], (tmp_path / "clone").exists()) == (-1, 1, False)
     run = run_task(clone)
     assert (run.state, run.version, run.result["operation"]) == ("success", 0, "CLONE")
@@ -239,7 +239,7 @@ def test_parquet_files_become_a_table_and_stay_one(tmp_path, run_task):
             task_id="convert", table=str(tmp_path / "landing"), partition_by={"day": "DATE"}, engine="worker", **arguments
         )
 
-    tried = run_task(lambda: convert(dry_run=True), dag_id="tried")
+    tried = run_task(lambda: convert(dry_run=True), dag_id="tried_convert")
     assert (tried.version, tried.result["metrics"]) == (-1, {"numConvertedFiles": 2})
     assert not (tmp_path / "landing" / "_delta_log").exists()
     run, again = run_task(convert), run_task(convert, dag_id="again")
@@ -265,7 +265,7 @@ def test_statistics_are_computed_where_the_table_requires_others(flights, run_ta
     run_task(
         lambda: DeltaAlterOperator(task_id="alter", table=str(flights), changes=properties, engine="worker"), dag_id="fewer"
     )
-    tried = run_task(lambda: compute(dry_run=True), dag_id="tried")
+    tried = run_task(lambda: compute(dry_run=True), dag_id="tried_compute")
     assert (tried.version, tried.result["details"]) == (2, {"read": 2, "changed": 2, "skipped": 0})
     run, again = run_task(compute), run_task(compute, dag_id="again")
     assert (run.version, run.result["operation"], run.result["committed"]) == (3, "COMPUTE STATS", True)
