@@ -112,10 +112,6 @@ class ManagedLogStore(LogStoreLayer):
             return self._store.list_from(directory, start)
         return self._list_log(start)
 
-    def list_all(self, directory: str = "", start: str = "") -> Iterator[FileStatus]:
-        """As of every store; staged commits are among the hidden files, ratified or not."""
-        return self._store.list_all(directory, start)
-
     def _list_log(self, start: str) -> Iterator[FileStatus]:
         """The catalog is asked first: what it no longer keeps by then is published, and so in the listing.
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from airflow import __version__ as AIRFLOW_VERSION  # noqa: N812 - it is a constant
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
 from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag
 from airflow.models.dag import DagModel
 from airflow.models.xcom import XComModel
+
+from airflow_delta.hooks.airflow_features import AIRFLOW_VERSION
 
 __all__ = ["GetUserDep", "SessionDep", "XComModel", "dag_ids_with_xcoms_for", "requires_dags", "requires_xcoms"]
 
