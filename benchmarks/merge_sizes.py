@@ -6,6 +6,7 @@ smallest source. Printed as well is what a million more rows cost from one sourc
 the rows of the target are counted that Python workers hand to the JVM, and an independent engine checks every row.
 
     python -m benchmarks.merge_sizes [--rows 10000000] [--sources 1000000,2000000,10000000] [--rounds 3] [--keys shuffled]
+                                    [--memory 3g]
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from airflow_delta.spark.dml.merge.plan import plan_merge
 from airflow_delta.spark.dml.staged_changes import columns_needed, scan_positions
 from airflow_delta.spark.io.row_cache import RowCache
 from benchmarks.process_tree import Meter
-from benchmarks.spark_ops.__main__ import CONFS, session
+from benchmarks.spark_ops.__main__ import CONFS, MEMORY, session
 from benchmarks.spark_ops.inputs import KEYS, Size, generated_rows, make_base
 from benchmarks.spark_ops.row_check import differing_rows
 
@@ -47,12 +48,13 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--keys", choices=KEYS, default="shuffled")
     parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--memory", default=MEMORY, help="of the JVM")
     options = parser.parse_args()
     shape = {"data": "flights", "keys": options.keys, "timestamps": "micros"}
     size = Size(rows=options.rows, files=options.files, rounds=options.rounds, **shape)
     with tempfile.TemporaryDirectory(prefix="benchmark-merge-sizes-") as directory:
-        spark = session(options.cores, directory)
-        print(f"{size}; local[{options.cores}], Spark {spark.version}, {CONFS}", flush=True)
+        spark = session(options.cores, directory, options.memory)
+        print(f"{size}; local[{options.cores}], {options.memory}, Spark {spark.version}, {CONFS}", flush=True)
         try:
             make_base(spark, Path(directory) / "base", size, files=size.files, properties={})
             return 0 if _run(spark, Path(directory), size, [int(rows) for rows in options.sources.split(",")]) else 1

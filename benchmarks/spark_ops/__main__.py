@@ -7,6 +7,7 @@ columns that tell which rows go, in as many processes as there are cores.
 
     python -m benchmarks.spark_ops [--case merge-spread] [--data flights|unique-strings] [--rows 10000000] [--files 16]
                                    [--rounds 5] [--keys clustered|shuffled|uuid] [--timestamps int96|micros]
+                                   [--memory 3g]
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ from benchmarks.spark_ops.targets import targets
 CONFS = {
     **DEFAULTS,  # as in the session of a job
     "spark.ui.enabled": "false",
-    "spark.driver.memory": "3g",
     "spark.sql.shuffle.partitions": "16",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.compression.codec": "snappy",
 }
+MEMORY = "3g"
 _WARM_UP_ROUNDS = 2
 
 
@@ -52,12 +53,13 @@ def main() -> int:
     parser.add_argument("--keys", choices=KEYS, default="clustered")
     parser.add_argument("--timestamps", choices=TIMESTAMPS, default="int96")
     parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--memory", default=MEMORY, help="of the JVM")
     options = vars(parser.parse_args())
-    chosen, cores = options.pop("case") or list(cases), options.pop("cores")
+    chosen, cores, memory = options.pop("case") or list(cases), options.pop("cores"), options.pop("memory")
     size = Size(**options)
     with tempfile.TemporaryDirectory(prefix="benchmark-spark-") as directory:
-        spark = session(cores, directory)
-        print(f"{size}; local[{cores}], Spark {spark.version}, {CONFS}", flush=True)
+        spark = session(cores, directory, memory)
+        print(f"{size}; local[{cores}], {memory}, Spark {spark.version}, {CONFS}", flush=True)
         try:
             sources = {kind: Path(directory) / kind for kind in (SPREAD, RANGE)}
             for kind, path in sources.items():
@@ -125,12 +127,16 @@ def _line(name: str, meters: list[Meter]) -> str:
     return f"  {name:>5}: median {_median(meters):.2f} s ({rounds}), CPU {cpu:.2f} s, peak of the process tree {peak:.0f} MiB"
 
 
-def session(cores: int, directory: str) -> SparkSession:
+def session(cores: int, directory: str, memory: str = MEMORY) -> SparkSession:
     """A session for measuring, whose workers import this checkout."""
     root = str(Path(__file__).resolve().parents[2])
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
-    builder = SparkSession.builder.master(f"local[{cores}]").config("spark.local.dir", directory)
+    builder = (
+        SparkSession.builder.master(f"local[{cores}]")
+        .config("spark.local.dir", directory)
+        .config("spark.driver.memory", memory)
+    )
     for name, value in CONFS.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
