@@ -69,6 +69,7 @@ def get_provider_info() -> dict[str, Any]:
                     "airflow_delta.operators.copy_into",
                     "airflow_delta.operators.create",
                     "airflow_delta.operators.delete",
+                    "airflow_delta.operators.drop",
                     "airflow_delta.operators.expect",
                     "airflow_delta.operators.health",
                     "airflow_delta.operators.log_maintenance",

@@ -105,6 +105,7 @@ class CatalogEntry:
         table_id: Delta's id of the table that was published; None where the publisher did not write it.
         schema: None where the catalog does not hold it: other engines leave that to the log.
         version: The version that was published; None where it is not known.
+        is_managed: Whether the catalog owns the files, which go with the name.
 
     Raises:
         InvalidTableNameError: The location is not one.
@@ -119,6 +120,7 @@ class CatalogEntry:
     partition_columns: tuple[str, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
     comment: str | None = None
+    is_managed: bool = False
 
     def __post_init__(self) -> None:
         is_bad = len(self.location) > _LONGEST_LOCATION or _CONTROL.search(self.location)

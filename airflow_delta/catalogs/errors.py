@@ -8,6 +8,7 @@
     ├── TableNameNotFoundError       the catalog has no such table, or no such schema
     ├── NotADeltaTableError          the name is another kind of table's
     ├── TableNameTakenError          the name is another Delta table's
+    ├── ManagedTableError            the name of files that are the catalog's
     ├── CatalogAccessDeniedError     the catalog refused (an AccessDeniedError)
     ├── CatalogRequestError          the catalog did not take a request
     └── CatalogUnavailableError      the catalog does not answer                  (retryable)
@@ -80,6 +81,17 @@ class TableNameTakenError(DeltaError):
     name: str
     table: str
     location: str
+
+
+@dataclass(kw_only=True, eq=False)
+class ManagedTableError(DeltaError):
+    """The name cannot be dropped here: the catalog owns the files of the table, and deletes them with the name."""
+
+    code = "DELTA_MANAGED_TABLE"
+    message = "{name} of the catalog {catalog} is a managed table: its files go with its name"
+    remedy = "drop it by the catalog's own client, such as DROP TABLE {name} there, which may be able to bring it back"
+    catalog: str
+    name: str
 
 
 @dataclass(kw_only=True, eq=False)

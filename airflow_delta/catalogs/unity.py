@@ -82,6 +82,7 @@ class UnityCatalog:
             partition_columns=tuple(map(str, partitioning)) if isinstance(partitioning, list) else (),
             properties={key: value for key, value in properties.items() if not _is_apart(key)},
             comment=properties.get("comment") or found.get("comment"),
+            is_managed=found.get("table-type") == "MANAGED",
         )
 
     def default_location(self, name: TableName) -> str | None:

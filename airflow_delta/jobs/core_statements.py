@@ -18,6 +18,7 @@ from airflow_delta.core.statements import (
     ConvertStatement,
     CreateStatement,
     DiscardStatement,
+    DropStatement,
     ExpectStatement,
     HealthStatement,
     MaintenanceStatement,
@@ -46,7 +47,14 @@ from airflow_delta.jobs.maintenance_statements import (
 from airflow_delta.jobs.pin_statement import execute_pin
 from airflow_delta.jobs.publish_statements import execute_discard, execute_publish
 from airflow_delta.jobs.runner import Backend, Commits, Runner, StatementRun, runner
-from airflow_delta.jobs.table_statements import alter_table, clone_table, convert_table, create_table, restore_table
+from airflow_delta.jobs.table_statements import (
+    alter_table,
+    clone_table,
+    convert_table,
+    create_table,
+    drop_table,
+    restore_table,
+)
 
 
 def _maintain(run: StatementRun, statement: MaintenanceStatement) -> OperationResult:
@@ -86,6 +94,7 @@ RUNNERS: Mapping[type, Runner] = dict(
         ),
         runner(ConvertStatement, lambda run, statement: convert_table(run.log, statement, origin=run.origin)),
         runner(RestoreStatement, lambda run, statement: restore_table(run.log, statement, origin=run.origin)),
+        runner(DropStatement, lambda run, statement: drop_table(run.log, statement), commits="never"),
         runner(
             PinStatement,
             lambda run, statement: execute_pin(statement, run.backend.open_table, run.origin),

@@ -22,6 +22,7 @@ from airflow_delta.core.statements import (
     DropColumns,
     DropConstraint,
     DropFeature,
+    DropStatement,
     Expectation,
     ExpectStatement,
     FileSource,
@@ -64,6 +65,7 @@ from airflow_delta.operators.copy_into import DeltaCopyIntoOperator
 from airflow_delta.operators.create import DeltaCreateOperator
 from airflow_delta.operators.delete import DeltaDeleteOperator
 from airflow_delta.operators.delta_job import DeltaJob
+from airflow_delta.operators.drop import DeltaDropOperator
 from airflow_delta.operators.expect import DeltaExpectOperator
 from airflow_delta.operators.health import DeltaTableHealthOperator
 from airflow_delta.operators.job import DeltaJobOperator
@@ -114,6 +116,7 @@ __all__ = [
     "DeltaCreateOperator",
     "DeltaDeleteOperator",
     "DeltaDiscardOperator",
+    "DeltaDropOperator",
     "DeltaExpectOperator",
     "DeltaJob",
     "DeltaJobOperator",
@@ -140,6 +143,7 @@ __all__ = [
     "DropColumns",
     "DropConstraint",
     "DropFeature",
+    "DropStatement",
     "ExpectStatement",
     "Expectation",
     "FileSource",

@@ -14,6 +14,7 @@ from airflow_delta.core.errors import StorageAccessError, TableNotFoundError, Un
 from airflow_delta.core.statements import (
     CREATE_TABLES,
     DiscardStatement,
+    DropStatement,
     ExpectStatement,
     PublishStatement,
     SequenceStatement,
@@ -26,7 +27,7 @@ from airflow_delta.hooks.errors import ScratchUriNeededError
 from airflow_delta.hooks.task_token import OnClear, TaskToken, derived_token, task_token
 from airflow_delta.jobs.spec import statement_digest
 
-_NEED_NO_TABLE = (*CREATE_TABLES, PublishStatement, DiscardStatement)
+_NEED_NO_TABLE = (*CREATE_TABLES, PublishStatement, DiscardStatement, DropStatement)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from airflow_delta.core.actions.commit_info import Origin
 from airflow_delta.core.foreign_values import printable
 from airflow_delta.core.statements import (
     CleanUpLogStatement,
+    DropStatement,
     MaintenanceStatement,
     OperationResult,
     Statement,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 Engine = Literal["spark", "worker", "auto"]
 """Where a statement runs: in a job on Spark, in the Airflow worker itself, or in the cheaper of the two that can run it."""
 
-HONOR_PINS = (CleanUpLogStatement, MaintenanceStatement, VacuumStatement)
+HONOR_PINS = (CleanUpLogStatement, DropStatement, MaintenanceStatement, VacuumStatement)
 """Statements that delete files, but none that a run has pinned."""
 
 

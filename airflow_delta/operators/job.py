@@ -378,7 +378,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
 
         Every outcome passes through here.
         """
-        document = with_publication(self.hook, self.table, document)
+        document = self._published(document)
         result = document.outcome
         assert result is not None  # noqa: S101 - documents of errors are raised before
         for warning in result.warnings:
@@ -398,6 +398,10 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
             self.log.info("%s", summary(document, seconds=seconds_of_try(context)))
         returned: dict[str, Any] = xcom_value(replace(result, warnings=tuple(best_effort.warnings)).to_json())
         return returned
+
+    def _published(self, document: ResultDocument) -> ResultDocument:
+        """The document after the table was published where it has a name. Never raises: the commit stands."""
+        return with_publication(self.hook, self.table, document)
 
     def _announced(self, result: OperationResult) -> OperationResult:
         """The result that the asset's event describes."""

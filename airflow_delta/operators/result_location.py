@@ -47,7 +47,9 @@ class ResultLocation:
         is_private = target.remote is not None or (attempt.scratch is None and attempt.head == NO_TABLE)
         base = private if is_private else attempt.scratch or table
         if attempt.scratch is None and attempt.head == NO_TABLE and target.is_cluster_mode:
-            raise ScratchUriNeededError(table=table, detail="there is no table yet, and the driver runs on the cluster")
+            raise ScratchUriNeededError(
+                table=table, detail="it cannot lie beside the table, and the driver runs on the cluster"
+            )
         location = cls(hook=hook, base=base, token=token)
         return cls(hook=hook, base=base, token=token, before=location.written())
 

@@ -2,7 +2,9 @@
 
 import dataclasses
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 from airflow_delta.catalogs.catalog import publish, resolve
 from airflow_delta.catalogs.entry import TableDescription, differences
@@ -103,10 +105,19 @@ class CatalogContract:
             catalog.create(TableName("orders", "nowhere"), table)
 
     def test_a_dropped_name_is_gone_and_its_files_stay(self, catalog, table, tmp_path):
-        publish(catalog, ORDERS, table)
+        here = dataclasses.replace(table, location=str(tmp_path / "orders"))
+        write_deltalake(here.location, pa.table({"id": [1, 2]}))
+        publish(catalog, ORDERS, here)
         assert catalog.drop(ORDERS)
         assert catalog.find(ORDERS) is None
         assert not catalog.drop(ORDERS)
+        assert DeltaTable(here.location).to_pyarrow_table().num_rows == 2
+
+    def test_a_dropped_name_is_free_for_another_table(self, catalog, table, root):
+        publish(catalog, ORDERS, table)
+        catalog.drop(ORDERS)
+        other = dataclasses.replace(table, location=f"{root}/other", table_id="another", version=0)
+        assert differences(publish(catalog, ORDERS, other), other) == ()
 
     def test_two_that_create_one_name_end_with_one_table(self, catalog, table):
         catalog.create(ORDERS, table)

@@ -65,6 +65,8 @@
     ├── RetentionTooShortError         a vacuum that would break readers
     ├── VacuumLiteImpossibleError      commits that a lite vacuum needs were cleaned up
     ├── VacuumIncompleteError          the storage did not delete all files         (retryable)
+    ├── TableNotDeletedError           files of a dropped table that others may need
+    ├── DeletionIncompleteError        the storage did not delete a dropped table whole (retryable)
     ├── PinNotRegisteredError          a pin that could not be written beside its table
     ├── StagedCommitNotFoundError      nothing is staged under the id
     ├── StagedCommitExpiredError       a staged commit whose files may be gone
@@ -121,10 +123,12 @@ from airflow_delta.core.errors.managed import (
 from airflow_delta.core.errors.operations import (
     CloneTargetNotEmptyError,
     DataFilesMissingError,
+    DeletionIncompleteError,
     LoadedFilesLostError,
     ManifestUnsupportedError,
     NotConvertibleError,
     PinNotRegisteredError,
+    TableNotDeletedError,
     VacuumIncompleteError,
     VacuumLiteImpossibleError,
 )
@@ -224,6 +228,7 @@ __all__ = [
     "CorruptLogError",
     "CredentialsExpiredError",
     "DataFilesMissingError",
+    "DeletionIncompleteError",
     "DeltaError",
     "DuplicateActionError",
     "ExpectationFailedError",
@@ -272,6 +277,7 @@ __all__ = [
     "StorageFullError",
     "StorageUnavailableError",
     "TableExistsError",
+    "TableNotDeletedError",
     "TableNotFoundError",
     "TableRedirectedError",
     "TableReplacedError",

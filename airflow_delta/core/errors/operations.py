@@ -46,6 +46,43 @@ class VacuumIncompleteError(DeltaError):
 
 
 @dataclass(kw_only=True, eq=False)
+class TableNotDeletedError(DeltaError):
+    """The files of a table are not deleted, as it is not certain that nobody else needs them. Nothing was deleted.
+
+    Attributes:
+        cure: What to do about it.
+    """
+
+    code = "DELTA_TABLE_NOT_DELETED"
+    message = "the files of {table} were not deleted: {detail}"
+    remedy = "{cure}"
+    table: str
+    detail: str
+    cure: str
+
+
+@dataclass(kw_only=True, eq=False)
+class DeletionIncompleteError(DeltaError):
+    """The storage did not delete all files of a dropped table.
+
+    Attributes:
+        deleted: Files that are gone.
+        left: Files that are left; of those that were deleted together with them, some may be gone.
+        example: One of them.
+    """
+
+    code = "DELTA_DELETION_INCOMPLETE"
+    retryable = True
+    message = "of the files of {table}, {deleted} were deleted and {left} are left, for example {example!r}: {detail}"
+    remedy = "run it again: it continues with the remaining files"
+    table: str
+    deleted: int
+    left: int
+    example: str
+    detail: str
+
+
+@dataclass(kw_only=True, eq=False)
 class DataFilesMissingError(DeltaError):
     """A version cannot be restored: its files were deleted. Spark: ``DELTA_MISSING_FILES_UNEXPECTED_VERSION`` and the like.
 

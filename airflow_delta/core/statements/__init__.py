@@ -34,6 +34,7 @@ from airflow_delta.core.statements.clauses import (
     NotMatchedInsert,
 )
 from airflow_delta.core.statements.copy_into import CopyIntoStatement
+from airflow_delta.core.statements.drop import DropStatement
 from airflow_delta.core.statements.expect import ExpectStatement
 from airflow_delta.core.statements.expectation import Expectation
 from airflow_delta.core.statements.health import HealthStatement, MaintenanceStatement
@@ -61,7 +62,7 @@ from airflow_delta.core.statements.write import WriteMode, WriteStatement
 CREATE_TABLES = (WriteStatement, CopyIntoStatement, CreateStatement, CloneStatement, ConvertStatement)
 """Statements that may create the table."""
 
-Statement = TableStatement | PinStatement | SequenceStatement | PublishStatement | DiscardStatement
+Statement = TableStatement | PinStatement | SequenceStatement | PublishStatement | DiscardStatement | DropStatement
 
 __all__ = [
     "CREATE_TABLES",
@@ -88,6 +89,7 @@ __all__ = [
     "DropColumns",
     "DropConstraint",
     "DropFeature",
+    "DropStatement",
     "ExpectStatement",
     "Expectation",
     "FileSource",

@@ -1,0 +1,31 @@
+"""DROP TABLE: the files of a table whose name is gone from its catalog."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from airflow_delta.core.statements.fields import convert_fields
+from airflow_delta.core.statements.validation import require_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropStatement:
+    """Delete the files of a dropped table; the name itself is dropped where the catalog's credentials are, by the operator.
+
+    Attributes:
+        table: URI of the table's root.
+        table_id: Delta's id of the table to delete: another table at this place is refused. Needed with ``delete_files``.
+        delete_files: Whether every file below the root is deleted; else nothing is.
+        dry_run: Count the files, but delete nothing.
+    """
+
+    type_name: ClassVar[str] = "drop"
+    table: str
+    table_id: str | None = None
+    delete_files: bool = False
+    dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        convert_fields(self)
+        require_text("DROP TABLE", "table", self.table)

@@ -1,0 +1,90 @@
+"""What a task remembers of a name that it drops: behind the drop no catalog says any more where the table lay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, Self
+
+from airflow.providers.common.compat.sdk import conf
+from airflow.sdk import Context
+
+from airflow_delta.hooks.delta import DeltaHook
+from airflow_delta.hooks.state_file import StateFile
+from airflow_delta.hooks.task_token import OnClear, StateStore
+
+if TYPE_CHECKING:
+    from airflow_delta.catalogs.table_name import TableName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DroppedName:
+    """The table behind a name.
+
+    Attributes:
+        location: URI of its root.
+        table_id: Delta's id, as the catalog had it; None where it had none.
+        version: The version that the catalog had.
+    """
+
+    location: str
+    table_id: str | None
+    version: int | None
+
+    def is_same_table(self, other: DroppedName) -> bool:
+        """Whether it is the table that an earlier try meant, and not one that got the name since."""
+        return (self.location, self.table_id) == (other.location, other.table_id)
+
+    @classmethod
+    def from_json(cls, document: Any) -> Self | None:
+        """What was remembered; None where it is nothing."""
+        known = {member.name for member in fields(cls)}
+        return cls(**document) if isinstance(document, Mapping) and document.keys() == known else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DroppedNames:
+    """The memory of one task run, as far as it concerns one name.
+
+    Attributes:
+        store: None where nothing can be stored: before Airflow 3.3, with neither scratch location nor table root.
+        key: Of the name, and where a cleared task drops again, of the time between two clears.
+        is_retry: Whether this is not the first try.
+    """
+
+    store: StateStore | None
+    key: str
+    is_retry: bool
+
+    @classmethod
+    def of_task(cls, context: Context, hook: DeltaHook, name: TableName, *, scratch_uri: str | None, on_clear: OnClear) -> Self:
+        """The memory of this task: in Airflow's own store, or in a file of the scratch location or the table root."""
+        ti, store = context["ti"], context.get("task_state_store")
+        key = f"airflow_delta.drop.{name}" if on_clear == "reuse" else f"airflow_delta.drop.{name}.{ti.max_tries}"
+        return cls(store=store or _file(context, hook, scratch_uri), key=key, is_retry=ti.try_number > 1)
+
+    @property
+    def may_be_forgotten(self) -> bool:
+        """Whether an earlier try may have dropped the name, and nothing says so."""
+        return self.store is None and self.is_retry
+
+    def remember(self, dropped: DroppedName) -> None:
+        """Store what the name is of, before it is dropped."""
+        if self.store is not None:
+            self.store.set(self.key, asdict(dropped))
+
+    def earlier(self) -> DroppedName | None:
+        """What an earlier try was about to drop; None for nothing."""
+        return None if self.store is None else DroppedName.from_json(self.store.get(self.key))
+
+
+def _file(context: Context, hook: DeltaHook, scratch_uri: str | None) -> StateFile | None:
+    from airflow_delta.core.storage.resolve import log_store_for
+
+    root = hook.table_root if hook.workers_see_tables else None
+    place = scratch_uri or hook.scratch_uri or conf.get("delta", "scratch_uri", fallback=None) or root
+    if not place:
+        return None
+    ti, store = context["ti"], log_store_for(place, hook.storage_options(place))
+    owner = (ti.dag_id, ti.run_id, ti.task_id, ti.map_index)
+    return StateFile(store=store, owner=owner, is_beside_table=False, kept="year")

@@ -1,0 +1,189 @@
+"""DROP TABLE as a task: a name of the catalog, and the files behind it where that is wanted."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.providers.common.compat.sdk import conf
+from airflow.sdk import Context
+
+from airflow_delta.core.errors import TableNotDeletedError
+from airflow_delta.core.statements import DropStatement, OperationResult, Statement
+from airflow_delta.core.statements.fields import is_template
+from airflow_delta.core.statements.result import NO_TABLE
+from airflow_delta.hooks.catalog_publication import DETAIL
+from airflow_delta.hooks.dropped_names import DroppedName, DroppedNames
+from airflow_delta.hooks.task_token import TaskToken
+from airflow_delta.jobs.result import ResultDocument
+from airflow_delta.operators.arguments import argument_names
+from airflow_delta.operators.attempt import Attempt, visible_head
+from airflow_delta.operators.core import DeltaCoreOperator, Engine, release_ended_pins
+
+if TYPE_CHECKING:
+    from airflow_delta.catalogs.table_name import TableName
+
+OPERATION = "DROP TABLE"
+
+
+class DeltaDropOperator(DeltaCoreOperator):
+    """Drop a table's name from the catalog of the connection; with ``delete_files`` the files of the table, too.
+
+    The catalog says first whether this is permitted; nothing is deleted before the name is gone. Files are only deleted
+    where the catalog's entry holds the id of the very table that lies there, with no other table below it and no version
+    pinned by another run. A retry goes on where a killed try has ended.
+
+    The result's ``details["catalog"]`` has ``catalog``, ``name`` and ``dropped``; ``metrics`` count the deleted files.
+
+    Args:
+        table: The name, ``schema.table`` or ``catalog.schema.table``; a path is refused (templated).
+        delete_files: Delete every file below the table's location, its history included (templated). Default: they stay,
+            and the table can be published again.
+        if_exists: Do nothing where the name is not there, instead of failing (templated).
+        dry_run: Report what would be dropped and deleted, but do neither (templated).
+        engine: Where files are deleted. ``"auto"``, the default, is the worker where it can see the table, else Spark.
+    """
+
+    statement_type = DropStatement
+    template_fields: Sequence[str] = (
+        *DeltaCoreOperator.template_fields,
+        *argument_names(statement_type, but=("table_id",)),
+        "if_exists",
+    )
+    argument_types: ClassVar[Mapping[str, Any]] = {**DeltaCoreOperator.argument_types, "if_exists": bool}
+
+    def __init__(
+        self,
+        *,
+        delete_files: bool | str = False,
+        if_exists: bool | str = False,
+        dry_run: bool | str = False,
+        engine: Engine = "auto",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(engine=engine, **kwargs)
+        self.delete_files = delete_files
+        self.if_exists = if_exists
+        self.dry_run = dry_run
+
+    def check_arguments(self) -> None:
+        """As of every operator; a path is refused when the DAG is parsed."""
+        from airflow_delta.catalogs.table_name import is_path
+
+        super().check_arguments()
+        if isinstance(self.table, str) and not is_template(self.table) and is_path(self.table):
+            raise self.invalid(f"table must be a name of the catalog, such as sales.orders, found the path {self.table!r:.100}")
+
+    def statement(self) -> Statement:
+        """What is to be done, made from the rendered arguments; the table's id is the catalog's to say."""
+        return self._statement(table_id=None)
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Drop the name, and then delete the files.
+
+        Raises:
+            DeltaError: The name is not there, the catalog refused, or files cannot be deleted safely.
+        """
+        from airflow_delta.catalogs.errors import TableNameNotFoundError
+
+        name = self._name()
+        names = DroppedNames.of_task(context, self.hook, name, scratch_uri=self.scratch_uri, on_clear=self.on_clear)
+        found, earlier = self._found(name), names.earlier()
+        if found is not None and (earlier is None or found.is_same_table(earlier)):
+            return self._deliver(self._drop(name, found, names, context), context)
+        if earlier is None and not self.if_exists and not names.may_be_forgotten:
+            raise TableNameNotFoundError(catalog=self.hook.catalog_label, name=str(name), detail="the name is not there")
+        document = self._nothing() if earlier is None or not self.delete_files else self._delete_files(earlier, context)
+        if earlier is None and not self.if_exists and self.delete_files:
+            warning = "an earlier try may have dropped the name; where its files lay, and whether they are left, is not known"
+            document = document.with_warnings([warning])
+        return self._deliver(document, context)
+
+    def _name(self) -> TableName:
+        name = self.hook.table_name(self.table)
+        if name is None:
+            detail = "only names of a catalog can be dropped: name one, and a catalog in the connection"
+            raise self.invalid(f"{detail}; found {self.table!r:.100}")
+        return name
+
+    def _found(self, name: TableName) -> DroppedName | None:
+        """What the catalog has under the name, if this may be dropped; None for nothing."""
+        from airflow_delta.catalogs.catalog import resolve
+        from airflow_delta.catalogs.errors import ManagedTableError
+
+        catalog = self.hook.catalog
+        assert catalog is not None  # noqa: S101 - or there would be no names
+        if catalog.find(name) is None:
+            return None
+        entry = resolve(catalog, name)
+        if entry.is_managed:
+            raise ManagedTableError(catalog=catalog.label, name=str(name))
+        if self.delete_files and entry.table_id is None:
+            raise TableNotDeletedError(
+                table=entry.location,
+                detail=f"what the catalog {catalog.label} has as {name} does not hold the id of its table",
+                cure="publish the table once, by a commit to its name, or drop the name alone with delete_files=False",
+            )
+        return DroppedName(location=entry.location, table_id=entry.table_id, version=entry.version)
+
+    def _drop(self, name: TableName, found: DroppedName, names: DroppedNames, context: Context) -> ResultDocument:
+        catalog = self.hook.catalog
+        assert catalog is not None  # noqa: S101 - or there would be no names
+        if self.delete_files:
+            self._check_files(found, context)
+        if self.dry_run:
+            return self._delete_files(found, context) if self.delete_files else self._nothing(found)
+        names.remember(found)
+        self.log.info("Dropping %s from the catalog %s; its table lies at %s", name, catalog.label, found.location)
+        catalog.drop(name)
+        return self._delete_files(found, context) if self.delete_files else self._nothing(found)
+
+    def _check_files(self, found: DroppedName, context: Context) -> None:
+        """Refuse, before the name is gone, what the deletion of the files would refuse; where the worker sees the table."""
+        from airflow_delta.core.operations.delete_table import delete_table
+
+        attempt = self._attempt(found)
+        if attempt.head is not None:
+            release_ended_pins(self, attempt.statement, attempt, context)
+            delete_table(self.hook.delta_log(found.location), str(found.table_id), dry_run=True)
+
+    def _delete_files(self, found: DroppedName, context: Context) -> ResultDocument:
+        return self._perform(self._attempt(found), context)
+
+    def _attempt(self, found: DroppedName) -> Attempt:
+        statement = DropStatement(table=found.location, table_id=found.table_id, delete_files=True, dry_run=bool(self.dry_run))
+        scratch = self.scratch_uri or self.hook.scratch_uri or conf.get("delta", "scratch_uri", fallback=None) or None
+        head = visible_head(self.hook, found.location, scratch)
+        if scratch is None:
+            head = NO_TABLE  # a job leaves its result elsewhere than beside a table that goes
+        token = TaskToken(token=uuid.uuid4().hex, start_version=None, is_new=True)
+        return Attempt(statement=statement, token=token, head=head, scratch=scratch)
+
+    def _nothing(self, found: DroppedName | None = None) -> ResultDocument:
+        """The outcome where no file is touched."""
+        version = NO_TABLE if found is None or found.version is None else found.version
+        return ResultDocument(
+            outcome=OperationResult(
+                table=self.table if found is None else found.location,
+                version=version,
+                read_version=version,
+                operation=OPERATION,
+                committed=False,
+                dry_run=bool(self.dry_run),
+                details={DETAIL: {"dropped": False}} if found is None else {},
+            )
+        )
+
+    def _published(self, document: ResultDocument) -> ResultDocument:
+        """The document, which says what became of the name; nothing is published under it."""
+        outcome = document.outcome
+        assert outcome is not None  # noqa: S101 - documents of errors are raised before
+        entry = {
+            "catalog": self.hook.catalog_label,
+            "name": str(self._name()),
+            "dropped": not outcome.dry_run,
+            **outcome.details.get(DETAIL, {}),
+        }
+        return replace(document, outcome=replace(outcome, details={**outcome.details, DETAIL: entry}))

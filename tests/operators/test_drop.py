@@ -1,0 +1,147 @@
+"""Names dropped by tasks: the catalog decides, the files of exactly this table go, and a retry ends what was begun."""
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from airflow_delta.catalogs.catalog import publish
+from airflow_delta.catalogs.entry import TableDescription
+from airflow_delta.catalogs.errors import CatalogAccessDeniedError, ManagedTableError, TableNameNotFoundError
+from airflow_delta.catalogs.table_name import TableName
+from airflow_delta.core import DeltaLog
+from airflow_delta.core.errors import InvalidStatementError, TableNotDeletedError
+from airflow_delta.core.statements import DropStatement
+from airflow_delta.operators import DeltaDropOperator
+
+ORDERS = TableName("orders", "sales")
+KEY = ("main", "sales", "orders")
+
+
+@pytest.fixture
+def orders(unity, tmp_path):
+    """A table of two rows, published as ``sales.orders``."""
+    root = tmp_path / "sales" / "orders"
+    write_deltalake(str(root), pa.table({"id": [1, 2]}))
+    publish(unity.client, ORDERS, TableDescription.of(DeltaLog.for_table(str(root)).snapshot()))
+    return root
+
+
+def drop(kind=DeltaDropOperator, **arguments):
+    return kind(**{"task_id": "drop", "table": "sales.orders", "delta_conn_id": "lake", **arguments})
+
+
+def files(root):
+    return [path for path in root.rglob("*") if path.is_file()]
+
+
+def test_a_name_is_dropped_and_its_table_stays(unity, orders, run_task):
+    run = run_task(drop)
+    assert (run.state, run.errors, run.result["operation"], run.result["committed"]) == ("success", [], "DROP TABLE", False)
+    assert run.result["details"]["catalog"] == {"catalog": "unity", "name": "sales.orders", "dropped": True}
+    assert (unity.tables, run.result["table"], run.result["metrics"]) == ({}, str(orders), {})
+    assert DeltaTable(str(orders)).to_pyarrow_table().num_rows == 2
+
+
+def test_with_files_nothing_of_the_table_is_left(unity, orders, tmp_path, run_task):
+    write_deltalake(str(tmp_path / "sales" / "orders_of_today"), pa.table({"id": [7]}))
+    there = len(files(orders))
+    run = run_task(lambda: drop(delete_files=True))
+    assert (run.state, run.errors, run.result["metrics"]["numDeletedFiles"]) == ("success", [], there)
+    assert (unity.tables, files(orders)) == ({}, [])
+    assert DeltaTable(str(tmp_path / "sales" / "orders_of_today")).to_pyarrow_table().num_rows == 1
+
+
+def test_a_dry_run_says_what_would_go(unity, orders, run_task):
+    run = run_task(lambda: drop(delete_files=True, dry_run=True))
+    assert (run.state, run.result["dry_run"], run.result["metrics"]["numDeletedFiles"]) == ("success", True, len(files(orders)))
+    assert run.result["details"]["catalog"]["dropped"] is False
+    assert (list(unity.tables), DeltaTable(str(orders)).to_pyarrow_table().num_rows) == ([KEY], 2)
+
+
+def test_what_the_catalog_refuses_deletes_no_file(unity, orders, run_task):
+    unity.tokens["secret-token"] = ("GET",)
+    (error,) = run_task(lambda: drop(delete_files=True)).errors
+    assert isinstance(error, CatalogAccessDeniedError)
+    assert (error.principal, error.privilege) == ("alice", "MANAGE")
+    assert DeltaTable(str(orders)).to_pyarrow_table().num_rows == 2
+
+
+def test_files_of_another_table_at_the_place_keep_the_name_and_the_files(unity, orders, run_task):
+    unity.tables[KEY]["properties"]["airflow_delta.tableId"] = "another"
+    (error,) = run_task(lambda: drop(delete_files=True)).errors
+    assert isinstance(error, TableNotDeletedError)
+    assert (list(unity.tables), DeltaTable(str(orders)).to_pyarrow_table().num_rows) == ([KEY], 2)
+
+
+def test_an_entry_without_the_tables_id_deletes_no_file(unity, orders, run_task):
+    del unity.tables[KEY]["properties"]["airflow_delta.tableId"]
+    (error,) = run_task(lambda: drop(delete_files=True)).errors
+    assert isinstance(error, TableNotDeletedError)
+    assert "delete_files=False" in str(error)
+    assert list(unity.tables) == [KEY]
+
+
+def test_a_managed_table_is_refused_with_or_without_its_files(unity, orders, run_task):
+    unity.tables[KEY]["table-type"] = "MANAGED"
+    (error,) = run_task(drop).errors
+    assert isinstance(error, ManagedTableError)
+    assert "DROP TABLE sales.orders" in str(error)
+    assert list(unity.tables) == [KEY]
+
+
+def test_a_name_that_is_not_there_fails_unless_it_may_be_missing(unity, run_task):
+    missing = run_task(drop, retries=1, dag_id="missing")
+    assert [type(error) for error in missing.errors] == [TableNameNotFoundError] * 2
+    allowed = run_task(lambda: drop(if_exists=True, delete_files=True), dag_id="allowed")
+    assert (allowed.state, allowed.result["details"]["catalog"]["dropped"]) == ("success", False)
+
+
+class LostBehindTheName(DeltaDropOperator):
+    """The first try ends when the name is gone, before a file is."""
+
+    def _delete_files(self, found, context):
+        if context["ti"].try_number == 1 and not self.hook.catalog.find(ORDERS):
+            raise RuntimeError("the worker is lost")
+        return super()._delete_files(found, context)
+
+
+def test_a_try_that_is_lost_between_name_and_files_is_ended_by_the_next(unity, orders, run_task):
+    run = run_task(lambda: drop(LostBehindTheName, delete_files=True), retries=1)
+    assert (run.state, [type(error).__name__ for error in run.errors]) == ("success", ["RuntimeError"])
+    assert (run.result["details"]["catalog"]["dropped"], run.result["table"]) == (True, str(orders))
+    assert (unity.tables, files(orders)) == ({}, [])
+
+
+class LostBehindAll(DeltaDropOperator):
+    """The first try ends when all is done, before its result is known; then another table gets the name."""
+
+    def _deliver(self, document, context):
+        if context["ti"].try_number == 1:
+            other = self.hook.table_uri("other")
+            write_deltalake(other, pa.table({"id": [1]}))
+            publish(self.hook.catalog, ORDERS, TableDescription.of(DeltaLog.for_table(other).snapshot()))
+            raise RuntimeError("the worker is lost")
+        return super()._deliver(document, context)
+
+
+def test_a_retry_leaves_the_table_that_got_the_name_since(unity, orders, tmp_path, run_task):
+    run = run_task(lambda: drop(LostBehindAll, delete_files=True), retries=1)
+    assert (run.state, run.result["table"]) == ("success", str(orders))
+    assert unity.client.find(ORDERS).location == str(tmp_path / "other")
+    assert DeltaTable(str(tmp_path / "other")).to_pyarrow_table().num_rows == 1
+
+
+@pytest.mark.parametrize("table", ["/lake/orders", "s3://lake/orders", "orders"])
+def test_a_path_is_refused_where_the_dag_is_written(table):
+    with pytest.raises(InvalidStatementError, match="a name of the catalog"):
+        drop(table=table)
+
+
+def test_a_connection_without_a_catalog_has_no_names_to_drop(run_task):
+    (error,) = run_task(lambda: drop(delta_conn_id="delta_default")).errors
+    assert isinstance(error, InvalidStatementError)
+
+
+def test_arguments_become_a_statement():
+    statement = DropStatement(table="sales.orders", delete_files=True, dry_run=True)
+    assert drop(delete_files="true", dry_run=True).statement() == statement
