@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from airflow_delta.catalogs.entry import DELTA, CatalogEntry, TableDescription, same_location
+from airflow_delta.catalogs.entry import (
+    DELTA,
+    CatalogEntry,
+    Difference,
+    TableDescription,
+    differences,
+    same_location,
+)
 from airflow_delta.catalogs.errors import NotADeltaTableError, TableNameNotFoundError, TableNameTakenError
 from airflow_delta.catalogs.table_name import TableName
 
@@ -45,6 +52,18 @@ def resolve(catalog: Catalog, name: TableName) -> CatalogEntry:
     if entry.provider != DELTA:
         raise NotADeltaTableError(catalog=catalog.label, name=str(name), provider=entry.provider)
     return entry
+
+
+def drift(catalog: Catalog, name: TableName, table: TableDescription) -> tuple[Difference, ...]:
+    """In what the catalog differs from the table that the name is to be of.
+
+    Raises:
+        NotADeltaTableError: The name is that of a view, or of a table of another format.
+    """
+    entry = catalog.find(name)
+    if entry is not None and entry.provider != DELTA:
+        raise NotADeltaTableError(catalog=catalog.label, name=str(name), provider=entry.provider)
+    return differences(entry, table)
 
 
 def publish(catalog: Catalog, name: TableName, table: TableDescription, *, relocate: bool = False) -> CatalogEntry:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from airflow_delta.catalogs.errors import CatalogRequestError
 from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.core.errors import DeltaError
+from airflow_delta.core.statements import SequenceStatement
+from airflow_delta.core.statements.publish import STAGED_KEY, StagedHandle
+from airflow_delta.core.statements.sequence import STATEMENTS_KEY
 from airflow_delta.hooks.delta import DeltaHook
 from airflow_delta.jobs.redaction import redact
 from airflow_delta.jobs.result import ResultDocument
@@ -16,12 +20,15 @@ DETAIL = "catalog"
 """Of a result's details: ``catalog`` and ``name``; ``published``, in what the entry differed from the table before (empty: in
 nothing); and where it could not be published ``error``, as ``DeltaError.to_json`` has it."""
 
+PUBLISHED_KEY = "published"
+"""Of the details of what ``DeltaPublishOperator`` did: the tables, in the order of the handles."""
+
 
 def with_publication(hook: DeltaHook, table: str, document: ResultDocument) -> ResultDocument:
     """The document of a task that names its table in a catalog, after the table was published there as it is now.
 
     Each commit publishes the whole table where the catalog says anything else, so that what an earlier task could not write is
-    written by the next one. Never raises.
+    written by the next one. The handle of what was staged keeps the name, for the task that commits it. Never raises.
 
     Args:
         hook: Of the task's connection.
@@ -29,64 +36,178 @@ def with_publication(hook: DeltaHook, table: str, document: ResultDocument) -> R
         document: Of what the task did.
     """
     outcome = document.outcome
-    if outcome is None or outcome.dry_run or not isinstance(table, str):
+    if outcome is None or outcome.dry_run:
         return document
-    try:
-        name = hook.table_name(table)
-        if name is None:
-            return document
-        entry: dict[str, Any] = {"catalog": hook.catalog_label, "name": str(name)}
-    except Exception:  # noqa: BLE001 - the commit stands; the name was resolved before it
+    publications = _Publications(hook, document)
+    entry = publications.entry(table, outcome.table, is_committed=outcome.committed)
+    if entry is None:
         return document
-    error = None
-    if outcome.committed and document.description:
+    details = {**outcome.details, DETAIL: entry}
+    if isinstance(handle := details.get(STAGED_KEY), Mapping):
+        details[STAGED_KEY] = {**handle, "name": entry["name"]}
+    return publications.with_details(details)
+
+
+def with_publications_of_statements(hook: DeltaHook, sequence: SequenceStatement, document: ResultDocument) -> ResultDocument:
+    """The document of several statements, after the table of each that names it was published; see ``with_publication``.
+
+    Args:
+        hook: Of the task's connection.
+        sequence: The statements as the task gives them, with names of tables.
+        document: Of what the task did.
+    """
+    outcome = document.outcome
+    if outcome is None or STATEMENTS_KEY not in outcome.details:
+        return document
+    publications, results = _Publications(hook, document), dict(outcome.details[STATEMENTS_KEY])
+    changed = {result["table"] for result in results.values() if result["committed"] and not result["dry_run"]}
+    for name, statement in zip(sequence.names, sequence.statements, strict=True):
+        result = results[name]
+        entry = publications.entry(statement.table, result["table"], is_committed=result["table"] in changed)
+        if entry is not None and not result["dry_run"]:
+            results[name] = {**result, "details": {**result["details"], DETAIL: entry}}
+    return publications.with_details({**outcome.details, STATEMENTS_KEY: results})
+
+
+def with_publications_of_handles(hook: DeltaHook, handles: Sequence[StagedHandle], document: ResultDocument) -> ResultDocument:
+    """The document of a task that commits what others have staged, after each table that they named was published.
+
+    Args:
+        hook: Of the task's connection, whose catalog has to be that of the tasks that staged.
+        handles: Of what was staged.
+        document: Of what the task did.
+    """
+    outcome = document.outcome
+    if outcome is None or PUBLISHED_KEY not in outcome.details:
+        return document
+    publications, results = _Publications(hook, document), []
+    for handle, result in zip(handles, outcome.details[PUBLISHED_KEY], strict=True):
+        entry = publications.entry(handle.name, result["table"], is_committed=result["published"])
+        results.append(result if entry is None else {**result, DETAIL: entry})
+    return publications.with_details({**outcome.details, PUBLISHED_KEY: results})
+
+
+@dataclass(frozen=True, slots=True)
+class _Publications:
+    """The tables of one document, each published once.
+
+    Attributes:
+        relocates: Whether a name of another table becomes this one's.
+        entries: What became of each name.
+        warnings: Of those that could not be published.
+    """
+
+    hook: DeltaHook
+    document: ResultDocument
+    relocates: bool = False
+    entries: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+    def entry(self, table: str | None, uri: str, *, is_committed: bool) -> Mapping[str, Any] | None:
+        """What the result says of the table's name, after it was published; None for a table that is named by its path.
+
+        Args:
+            table: As the task names it.
+            uri: Of its root, as the result has it.
+            is_committed: Whether there is anything to publish.
+        """
         try:
-            entry["published"] = list(_published(hook, name, document))
+            name = self.hook.table_name(table) if isinstance(table, str) else None
+            if name is None:
+                return None
+            entry: dict[str, Any] = {"catalog": self.hook.catalog_label, "name": str(name)}
+        except Exception:  # noqa: BLE001 - the commit stands; the name was resolved before it
+            return None
+        if not is_committed or not self._described(uri):
+            return entry
+        if str(name) not in self.entries:
+            self.entries[str(name)] = self._publish(name, uri, entry)
+        return self.entries[str(name)]
+
+    def with_details(self, details: Mapping[str, Any]) -> ResultDocument:
+        """The document, with these details and the warnings."""
+        outcome = self.document.outcome
+        assert outcome is not None  # noqa: S101 - only tables of an outcome are published
+        warnings = (*outcome.warnings, *self.warnings)
+        return replace(self.document, outcome=replace(outcome, details=details, warnings=warnings))
+
+    def _described(self, uri: str) -> Mapping[str, Any]:
+        """What the document says of a table; empty for nothing."""
+        document = self.document
+        if document.outcome is not None and uri == document.outcome.table and document.description:
+            return {"description": document.description, "schema_string": document.schema_string}
+        found = document.other_tables.get(uri, {})
+        return found if isinstance(found.get("description"), dict) else {}
+
+    def _publish(self, name: TableName, uri: str, entry: Mapping[str, Any]) -> Mapping[str, Any]:
+        is_dry = self.document.outcome is not None and self.document.outcome.dry_run
+        try:
+            return {**entry, "drift" if is_dry else "published": list(self._published(name, uri, is_dry=is_dry))}
         except DeltaError as failure:
             error = failure
         except Exception as failure:  # noqa: BLE001 - the commit stands
             detail = redact(f"{type(failure).__name__}: {failure}")[:1_000]
             error = CatalogRequestError(catalog=entry["catalog"], name=str(name), detail=detail)
-    warnings = outcome.warnings
-    if error is not None:
-        entry["error"] = error.to_json()
-        warnings = (
-            *warnings,
-            f"publishing {name} in the catalog failed: {redact(str(error))}; the next task by the name does it",
-        )
-    return replace(document, outcome=replace(outcome, details={**outcome.details, DETAIL: entry}, warnings=warnings))
+        text = redact(str(error))
+        self.warnings.append(f"publishing {name} in the catalog failed: {text}; the next task by the name does it")
+        return {**entry, "error": error.to_json()}
+
+    def _published(self, name: TableName, uri: str, *, is_dry: bool) -> tuple[str, ...]:
+        from airflow_delta.catalogs.catalog import drift, publish
+        from airflow_delta.catalogs.entry import TableDescription
+
+        assert self.hook.catalog is not None  # noqa: S101 - or there would be no names
+        found = self._described(uri)
+        table = TableDescription.from_json(found["description"], found.get("schema_string"))
+        differs = drift(self.hook.catalog, name, table)
+        if differs and not is_dry:
+            publish(self.hook.catalog, name, table, relocate=self.relocates)
+        return differs
 
 
-def _published(hook: DeltaHook, name: TableName, document: ResultDocument) -> tuple[str, ...]:
-    from airflow_delta.catalogs.catalog import publish
-    from airflow_delta.catalogs.entry import TableDescription, differences
+def with_mended_entry(hook: DeltaHook, name: str, document: ResultDocument) -> ResultDocument:
+    """The document of a task that was told to mend what the catalog says of its table, after it did, commit or none.
 
-    assert hook.catalog is not None  # noqa: S101 - or there would be no names
-    table = TableDescription.from_json(document.description, document.schema_string)
-    found = differences(hook.catalog.find(name), table)
-    if found:
-        publish(hook.catalog, name, table)
-    return found
+    The name becomes this table's also where it is missing, or of another place. A dry run only says in what they differ, as
+    ``drift``. Never raises.
 
-
-def with_drift(hook: DeltaHook, table: str, document: ResultDocument) -> ResultDocument:
-    """The document of a health check, with a finding where the catalog says something else of the table than its log."""
+    Args:
+        hook: Of the task's connection.
+        name: Under which the table is to be published.
+        document: Of what the task did.
+    """
     outcome = document.outcome
-    if outcome is None or not document.description or (name := hook.table_name(table)) is None:
+    if outcome is None:
         return document
-    from airflow_delta.catalogs.catalog import resolve
-    from airflow_delta.catalogs.entry import TableDescription, differences
+    publications = _Publications(hook, document, relocates=True)
+    entry = publications.entry(name, outcome.table, is_committed=True)
+    return document if entry is None else publications.with_details({**outcome.details, DETAIL: entry})
+
+
+def with_drift(hook: DeltaHook, name: str, document: ResultDocument) -> ResultDocument:
+    """The document of a health check, with a finding where the catalog says something else of the table than its log.
+
+    Args:
+        hook: Of the task's connection.
+        name: Under which the table is to be in the catalog; a path is in none.
+        document: Of the check.
+    """
+    outcome = document.outcome
+    if outcome is None or not document.description or (table_name := hook.table_name(name)) is None:
+        return document
+    from airflow_delta.catalogs.catalog import drift
+    from airflow_delta.catalogs.entry import TableDescription
 
     assert hook.catalog is not None  # noqa: S101 - or there would be no names
     described = TableDescription.from_json(document.description, document.schema_string)
-    found = differences(resolve(hook.catalog, name), described)
+    found = drift(hook.catalog, table_name, described)
     if not found:
         return document
     finding = {
         "severity": "warning",
         "code": "CATALOG_DRIFT",
-        "text": f"the catalog {hook.catalog_label} says of {name} something else than its log: {', '.join(found)}",
-        "remedy": "commit to the table by its name: each commit publishes the whole table",
+        "text": f"the catalog {hook.catalog_label} says of {table_name} something else than its log: {', '.join(found)}",
+        "remedy": "commit to the table by its name, or run DeltaMaintenanceOperator with mend_catalog=True",
         "files": [],
     }
     findings = [*outcome.details.get("findings", ()), finding]

@@ -147,6 +147,19 @@ class DeltaHook(BaseHook):
 
         return TableName.parse(table) if self._extra.get("catalog") and not is_path(table) else None
 
+    def name_in_catalog(self, text: str) -> TableName:
+        """The name that a text has to be.
+
+        Raises:
+            DeltaConnectionError: It is a path, or the connection has no catalog.
+            InvalidTableNameError: It is neither.
+        """
+        name = self.table_name(text)
+        if name is None:
+            detail = f"expected the name of a table in a catalog, found {text[:100]!r}"
+            raise self._error(detail, "write it as schema.table, and name the catalog in the connection")
+        return name
+
     def _location(self, name: TableName, *, may_be_new: bool) -> str:
         """Where the table of a name lies, or will: below its schema's location, or else below the table root."""
         from airflow_delta.catalogs.catalog import resolve

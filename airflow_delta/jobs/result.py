@@ -55,6 +55,7 @@ class ResultDocument:
         table_detail: What the table's page shows of that version beside, as of ``jobs.table_detail``.
         description: The latest version as a catalog takes it, of ``catalogs.entry.TableDescription``; empty where not known.
         schema_string: The latest version's schema as its metadata has it; None where it is not known.
+        other_tables: By their URIs other tables that the statement has changed: ``description``, ``schema_string``.
         application_id: Spark's id of the application; None where there was none.
     """
 
@@ -67,6 +68,7 @@ class ResultDocument:
     table_detail: Mapping[str, Any] = field(default_factory=dict)
     description: Mapping[str, Any] = field(default_factory=dict)
     schema_string: str | None = None
+    other_tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     application_id: str | None = None
 
     @classmethod
@@ -119,6 +121,7 @@ class ResultDocument:
             "table_detail": dict(self.table_detail),
             "description": dict(self.description),
             "schema_string": self.schema_string,
+            "other_tables": dict(self.other_tables),
             "application_id": self.application_id,
         }
         return json.dumps(json_value(document), indent=1)
@@ -143,6 +146,7 @@ class ResultDocument:
                 table_detail=found if isinstance(found := document.get("table_detail"), dict) else {},
                 description=found if isinstance(found := document.get("description"), dict) else {},
                 schema_string=_text(document.get("schema_string")),
+                other_tables=_objects(document.get("other_tables")),
                 application_id=_text(document.get("application_id")),
             )
             str(found.typed_error())  # fails here if ever
@@ -159,6 +163,11 @@ def known_facts(facts: Any) -> Mapping[str, int]:
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
+
+
+def _objects(value: Any) -> Mapping[str, Mapping[str, Any]]:
+    found = value if isinstance(value, dict) else {}
+    return {name: member for name, member in found.items() if isinstance(member, dict)}
 
 
 def result_uri(base: str, token: str, attempt: int) -> str:

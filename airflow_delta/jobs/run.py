@@ -36,7 +36,7 @@ from airflow_delta.jobs.runner import Backend
 from airflow_delta.jobs.small_statement import suit_to_size
 from airflow_delta.jobs.spark_statements import RUNNERS
 from airflow_delta.jobs.spec import JobSpec
-from airflow_delta.jobs.table_stats import attach_table_stats
+from airflow_delta.jobs.table_stats import attach_table_stats, describe_tables
 from airflow_delta.spark.constraints.verification import check_rows
 from airflow_delta.spark.distributed.checkpoint import checkpoint
 from airflow_delta.spark.distributed.vacuum import SparkVacuumExecutor
@@ -63,7 +63,8 @@ def run(spark: SparkSession, spec: JobSpec) -> ResultDocument:
             outcome = with_dry_run_flag(execute(spark, log, spec), spec.statement)
     except Exception as error:  # noqa: BLE001 - a job ends in a document, whatever happened
         return ResultDocument.of_error(typed_error(error, spec.statement), redact(traceback.format_exc()))
-    return attach_table_stats(ResultDocument(outcome=outcome, duration_ms=round(1_000 * (time.monotonic() - began))), log)
+    document = ResultDocument(outcome=outcome, duration_ms=round(1_000 * (time.monotonic() - began)))
+    return describe_tables(attach_table_stats(document, log), spec.described_tables, partial(table_log, spark))
 
 
 def execute(spark: SparkSession, log: DeltaLog, spec: JobSpec) -> OperationResult:

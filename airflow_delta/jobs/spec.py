@@ -40,6 +40,7 @@ class JobSpec:
         allowed_prefixes: Places outside of their roots from which tables may read files, as the connection says.
         earliest_commit_time: Used for tables without a start version: no commit of the task is older, in milliseconds since the
             epoch; ``not_before`` in the JSON.
+        described_tables: Tables beside the statement's own that the result is to describe, as they have names in a catalog.
     """
 
     statement: Statement
@@ -48,6 +49,7 @@ class JobSpec:
     result_uri: str | None = None
     earliest_commit_time: int | None = None
     allowed_prefixes: tuple[str, ...] = ()
+    described_tables: tuple[str, ...] = ()
 
     def to_text(self) -> str:
         """The spec as JSON text."""
@@ -67,6 +69,8 @@ class JobSpec:
         }
         if self.allowed_prefixes:
             document["allowed_prefixes"] = list(self.allowed_prefixes)
+        if self.described_tables:
+            document["described_tables"] = list(self.described_tables)
         return json.dumps(document, separators=(",", ":"))
 
     @classmethod
@@ -98,6 +102,7 @@ class JobSpec:
                 earliest_commit_time=run.run_after,
             )
         document["allowed_prefixes"] = parsed_prefixes(document.get("allowed_prefixes", []), "allowed_prefixes")
+        document["described_tables"] = _tables(document.get("described_tables", []))
         try:
             spec = cls(
                 statement=statement,
@@ -118,6 +123,12 @@ def statement_digest(statement: Statement) -> str:
     """A hash that is equal for equal statements only, whichever version of the package takes it."""
     text = json.dumps(to_json(statement, with_defaults=False), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _tables(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(table, str) for table in value):
+        raise InvalidSpecError(detail="described_tables must be a list of URIs")
+    return tuple(absolute(table, "a job cannot resolve relative paths") for table in value)
 
 
 def _object(text: str) -> dict[str, Any]:

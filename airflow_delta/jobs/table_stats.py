@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import takewhile
@@ -45,6 +45,19 @@ def attach_table_stats(document: ResultDocument, log: DeltaLog) -> ResultDocumen
             document = replace(document, table_facts=_facts(snapshot))
         document = replace(document, table_detail=table_detail(snapshot, best_effort))
     return document.with_warnings(best_effort.warnings)
+
+
+def describe_tables(document: ResultDocument, tables: Iterable[str], open_table: Callable[[str], DeltaLog]) -> ResultDocument:
+    """The document with these tables as a catalog takes them; what cannot be read becomes a warning of its outcome."""
+    if document.outcome is None:
+        return document
+    best_effort, described = BestEffort(document.outcome.warnings), dict(document.other_tables)
+    for table in dict.fromkeys(tables):
+        with best_effort.attempt(f"describing {table} for a catalog"), suppress(TableNotFoundError):
+            snapshot = open_table(table).refresh()
+            found = TableDescription.of(snapshot).to_json()
+            described[snapshot.table_uri] = {"description": found, "schema_string": snapshot.schema_string}
+    return replace(document, other_tables=described).with_warnings(best_effort.warnings)
 
 
 def _serialized(entry: HistoryEntry) -> Mapping[str, Any]:

@@ -51,7 +51,7 @@ class DeltaCoreOperator(DeltaJobOperator):
 
     def _perform(self, attempt: Attempt, context: Context) -> ResultDocument:
         from airflow_delta.jobs.outcome import with_dry_run_flag
-        from airflow_delta.jobs.table_stats import attach_table_stats
+        from airflow_delta.jobs.table_stats import attach_table_stats, describe_tables
 
         release_ended_pins(self, attempt.statement, attempt, context)
         if not self._is_for_worker(attempt):
@@ -60,7 +60,9 @@ class DeltaCoreOperator(DeltaJobOperator):
         origin = origin_of(context, attempt.token.token)
         began = time.monotonic()
         outcome = with_dry_run_flag(self._execute_in_worker(log, attempt, origin), attempt.statement)
-        return attach_table_stats(ResultDocument(outcome=outcome, duration_ms=round(1_000 * (time.monotonic() - began))), log)
+        document = ResultDocument(outcome=outcome, duration_ms=round(1_000 * (time.monotonic() - began)))
+        described = self._described_tables(attempt.statement)
+        return describe_tables(attach_table_stats(document, log), described, self.hook.delta_log)
 
     def _is_for_worker(self, attempt: Attempt) -> bool:
         return self.engine == "worker" or (self.engine == "auto" and attempt.head is not None)

@@ -80,7 +80,7 @@ class DeltaDropOperator(DeltaCoreOperator):
         """What is to be done, made from the rendered arguments; the table's id is the catalog's to say."""
         return self._statement(table_id=None)
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # upstream returns nothing
         """Drop the name, and then delete the files.
 
         Raises:
@@ -88,7 +88,7 @@ class DeltaDropOperator(DeltaCoreOperator):
         """
         from airflow_delta.catalogs.errors import TableNameNotFoundError
 
-        name = self._name()
+        name = self.hook.name_in_catalog(self.table)
         names = DroppedNames.of_task(context, self.hook, name, scratch_uri=self.scratch_uri, on_clear=self.on_clear)
         found, earlier = self._found(name), names.earlier()
         if found is not None and (earlier is None or found.is_same_table(earlier)):
@@ -100,13 +100,6 @@ class DeltaDropOperator(DeltaCoreOperator):
             warning = "an earlier try may have dropped the name; where its files lay, and whether they are left, is not known"
             document = document.with_warnings([warning])
         return self._deliver(document, context)
-
-    def _name(self) -> TableName:
-        name = self.hook.table_name(self.table)
-        if name is None:
-            detail = "only names of a catalog can be dropped: name one, and a catalog in the connection"
-            raise self.invalid(f"{detail}; found {self.table!r:.100}")
-        return name
 
     def _found(self, name: TableName) -> DroppedName | None:
         """What the catalog has under the name, if this may be dropped; None for nothing."""
@@ -182,7 +175,7 @@ class DeltaDropOperator(DeltaCoreOperator):
         assert outcome is not None  # noqa: S101 - documents of errors are raised before
         entry = {
             "catalog": self.hook.catalog_label,
-            "name": str(self._name()),
+            "name": str(self.hook.name_in_catalog(self.table)),
             "dropped": not outcome.dry_run,
             **outcome.details.get(DETAIL, {}),
         }

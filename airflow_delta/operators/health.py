@@ -30,31 +30,54 @@ class DeltaTableHealthOperator(DeltaCoreOperator):
     ``figures``: ``files``, ``bytes``, ``small_files``, ``deletion_vectors``, ``commits_since_checkpoint``, ``unneeded_files``,
     ``unneeded_bytes``. The XCom is pushed also when the task fails.
 
-    Where the table is named in a catalog, a finding ``CATALOG_DRIFT`` says in what the catalog differs from the table.
+    Where the table has a name in a catalog, a finding ``CATALOG_DRIFT`` says in what the catalog differs from the table.
 
     Args:
         table: URI of the table's root (templated).
         list_files: Check the data files too: which are missing, which are unneeded? One flat listing of the table (templated).
         fail_on: The task fails on a finding that is as bad or worse: ``"error"`` (rows are wrong, missing or unreadable),
             ``"warning"`` (something is lost or will fail) or None, which never fails (templated).
+        catalog_name: The table's name in the catalog of the connection (templated). Default: ``table``, where that is a name.
+            With a path as ``table`` it is noticed too that the name is missing, or of another place.
         engine: Default: ``"auto"``. The check costs less than the start of a JVM, so Spark is only used where the worker cannot
             read the table.
     """
 
     statement_type = HealthStatement
-    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, *argument_names(statement_type), "fail_on")
+    template_fields: Sequence[str] = (
+        *DeltaCoreOperator.template_fields,
+        *argument_names(statement_type),
+        "fail_on",
+        "catalog_name",
+    )
     argument_types: ClassVar[Mapping[str, Any]] = {**DeltaCoreOperator.argument_types, "fail_on": Severity | None}
 
     def __init__(
-        self, *, list_files: bool | str = True, fail_on: Severity | None = "error", engine: Engine = "auto", **kwargs: Any
+        self,
+        *,
+        list_files: bool | str = True,
+        fail_on: Severity | None = "error",
+        catalog_name: str | None = None,
+        engine: Engine = "auto",
+        **kwargs: Any,
     ) -> None:
         super().__init__(engine=engine, **kwargs)
         self.list_files = list_files
         self.fail_on = fail_on
+        self.catalog_name = catalog_name
+
+    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # upstream returns nothing
+        """As every operator. Raises ``DeltaConnectionError`` where ``catalog_name`` is no name of a catalog."""
+        if self.catalog_name:
+            self.hook.name_in_catalog(self.catalog_name)
+        return super().execute(context)
+
+    def _name(self) -> str:
+        return self.catalog_name or self.table
 
     def _deliver(self, document: ResultDocument, context: Context) -> dict[str, Any]:
         with BestEffort().attempt("comparing the catalog with the table"):
-            document = with_drift(self.hook, self.table, document)
+            document = with_drift(self.hook, self._name(), document)
         for finding in document.outcome.details["findings"] if document.outcome else ():
             files = f" ({', '.join(finding['files'])})" if finding["files"] else ""
             line = f"{finding['severity']} {finding['code']}: {finding['text']}{files}. Remedy: {finding['remedy']}"

@@ -240,6 +240,7 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
                 result_uri=location.uri(context["ti"].try_number),
                 earliest_commit_time=round(1_000 * context["dag_run"].run_after.timestamp()),
                 allowed_prefixes=self.hook.allowed_prefixes,
+                described_tables=self._described_tables(attempt.statement),
             )
             if self._driver is None:
                 failure = self._submit(spec, target, Path(private), token, context)
@@ -399,9 +400,17 @@ class DeltaJobOperator(CheckedArguments, OpenLineageMethods, SubmitOperator):
         returned: dict[str, Any] = xcom_value(replace(result, warnings=tuple(best_effort.warnings)).to_json())
         return returned
 
+    def _described_tables(self, resolved: Statement) -> tuple[str, ...]:  # noqa: ARG002 - of operators with several tables
+        """The tables beside the statement's own that are published, by their URIs: the result is to describe them."""
+        return ()
+
     def _published(self, document: ResultDocument) -> ResultDocument:
         """The document after the table was published where it has a name. Never raises: the commit stands."""
-        return with_publication(self.hook, self.table, document)
+        return with_publication(self.hook, self._name(), document)
+
+    def _name(self) -> str:
+        """Under which the table is published, where it is a name of the catalog and no path."""
+        return self.table
 
     def _announced(self, result: OperationResult) -> OperationResult:
         """The result that the asset's event describes."""

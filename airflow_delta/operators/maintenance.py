@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, cast
 
 from airflow.sdk import Context
 
+from airflow_delta.catalogs.errors import CatalogRequestError
+from airflow_delta.core.errors import DeltaError
 from airflow_delta.core.foreign_values import printable
 from airflow_delta.core.statements import MaintenanceStatement
 from airflow_delta.core.statements.health import STEPS
+from airflow_delta.hooks.catalog_publication import DETAIL, with_mended_entry
+from airflow_delta.hooks.xcoms import push_xcom
 from airflow_delta.jobs.best_effort import BestEffort
 from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.operators.arguments import argument_names
@@ -25,6 +29,9 @@ class DeltaMaintenanceOperator(DeltaCoreOperator):
     The steps, in this order: ``optimize`` (small files), ``statistics`` (of files that have none), ``vacuum`` (files that no
     version within the retention and no pin needs), ``checkpoint``, ``compact_log``, ``clean_up_log``. What each found and
     did is in ``details["steps"]``: ``step``, ``due``, ``why``, ``done``, ``version``, ``metrics``.
+
+    With ``mend_catalog`` the catalog of the connection then says of the table what its log says, whether or not anything was
+    due: location, columns, partitioning, properties, comment. What it differed in is ``details["catalog"]["published"]``.
 
     The steps are independent. One that fails does not stop the others: the task then fails and names both, and its next try
     does what is still due.
@@ -42,6 +49,9 @@ class DeltaMaintenanceOperator(DeltaCoreOperator):
             (templated). Default: 50, which a table with many commits between checkpoints reaches.
         retention_hours: ``vacuum`` keeps files that were removed in the last so many hours (templated). Default: the table's
             ``delta.deletedFileRetentionDuration``, or a week; less than that is refused.
+        mend_catalog: Make the catalog's entry what the table is, where they differ; the task fails where it cannot (templated).
+        catalog_name: The table's name in the catalog (templated). Default: ``table``, where that is a name. With a path as
+            ``table`` a missing name is made, and one of another place becomes this table's.
         dry_run: Report what is due and why, but do nothing (templated).
         engine: ``"auto"``, the default: the worker finds out what is due, Spark is only started when ``optimize`` is, and then
             does all steps; where the worker cannot read the table, Spark does everything. ``"worker"`` starts no Spark:
@@ -49,7 +59,13 @@ class DeltaMaintenanceOperator(DeltaCoreOperator):
     """
 
     statement_type = MaintenanceStatement
-    template_fields: Sequence[str] = (*DeltaCoreOperator.template_fields, *argument_names(statement_type))
+    template_fields: Sequence[str] = (
+        *DeltaCoreOperator.template_fields,
+        *argument_names(statement_type),
+        "mend_catalog",
+        "catalog_name",
+    )
+    argument_types: ClassVar[Mapping[str, Any]] = {**DeltaCoreOperator.argument_types, "mend_catalog": bool}
 
     def __init__(
         self,
@@ -62,6 +78,8 @@ class DeltaMaintenanceOperator(DeltaCoreOperator):
         max_commits: int | str | None = None,
         max_uncompacted_commits: int | str = 50,
         retention_hours: float | str | None = None,
+        mend_catalog: bool | str = False,
+        catalog_name: str | None = None,
         dry_run: bool | str = False,
         engine: Engine = "auto",
         **kwargs: Any,
@@ -75,7 +93,28 @@ class DeltaMaintenanceOperator(DeltaCoreOperator):
         self.max_commits = max_commits
         self.max_uncompacted_commits = max_uncompacted_commits
         self.retention_hours = retention_hours
+        self.mend_catalog = mend_catalog
+        self.catalog_name = catalog_name
         self.dry_run = dry_run
+
+    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # upstream returns nothing
+        """As every operator.
+
+        Raises:
+            DeltaError: A step failed, or the catalog could not be mended.
+        """
+        if self.mend_catalog or self.catalog_name:
+            self.hook.name_in_catalog(self._name())
+        return super().execute(context)
+
+    def _name(self) -> str:
+        return self.catalog_name or self.table
+
+    def _published(self, document: ResultDocument) -> ResultDocument:
+        """As of every operator; where the task is to mend the catalog, whether or not a step has committed."""
+        if not self.mend_catalog:
+            return super()._published(document)
+        return with_mended_entry(self.hook, self._name(), document)
 
     def _is_for_worker(self, attempt: Attempt) -> bool:
         from airflow_delta.jobs.maintenance import Maintenance
@@ -94,4 +133,11 @@ class DeltaMaintenanceOperator(DeltaCoreOperator):
             for step in document.outcome.details.get("steps", ()) if document.outcome else ():
                 state = "done" if step["done"] else "due" if step["due"] else "not due"
                 self.log.info("%s", printable(f"{step['step']} is {state}: {step['why']}"))
-        return super()._deliver(document, context)
+        result = super()._deliver(document, context)
+        error = result["details"].get(DETAIL, {}).get("error") if self.mend_catalog else None
+        if error is not None:
+            push_xcom(context, "return_value", result)  # Airflow pushes it only for successes
+            raise DeltaError.from_json(error) or CatalogRequestError(
+                catalog=self.hook.catalog_label, name=self._name(), detail=str(error)[:1_000]
+            )
+        return result

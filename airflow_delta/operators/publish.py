@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from airflow_delta.core.statements import DiscardStatement, OperationResult, PublishStatement, Statement
 from airflow_delta.core.statements.fields import is_template
 from airflow_delta.core.statements.publish import StagedHandle
+from airflow_delta.hooks.catalog_publication import with_publications_of_handles
 from airflow_delta.hooks.checked_arguments import without_run
+from airflow_delta.jobs.result import ResultDocument
 from airflow_delta.operators.core import DeltaCoreOperator, Engine
 from airflow_delta.watch.asset_uri import sanitize_uri
 
@@ -67,6 +69,15 @@ class DeltaPublishOperator(_DeltaStagedOperator):
     """
 
     statement_type = PublishStatement
+
+    def _described_tables(self, resolved: Statement) -> tuple[str, ...]:
+        """The tables of the handles that were staged by name."""
+        handles = cast("PublishStatement", resolved).handles
+        return tuple({handle.table: None for handle in handles if handle.name and handle.table != resolved.table})
+
+    def _published(self, document: ResultDocument) -> ResultDocument:
+        """As of every operator: the table of each handle that was staged by name."""
+        return with_publications_of_handles(self.hook, cast("PublishStatement", self.statement()).handles, document)
 
     def _announced(self, result: OperationResult) -> OperationResult:
         from airflow_delta.jobs.publish_statements import of_table

@@ -112,6 +112,10 @@ class DeltaSqlOperator(DeltaWrittenRowsOperator):
             return None
         return ".".join(f"`{part.replace('`', '``')}`" for part in parts)
 
+    def _name(self) -> str:
+        """As of every operator; the table may be named in the text only."""
+        return self.table or self.statement().table
+
     def _perform(self, attempt: Attempt, context: Context) -> ResultDocument:
         release_ended_pins(self, attempt.statement, attempt, context)
         return super()._perform(attempt, context)

@@ -9,6 +9,7 @@ from airflow.sdk import Context
 
 from airflow_delta.core.statements import SequenceStatement, Statement, TableStatement
 from airflow_delta.core.statements.fields import is_template
+from airflow_delta.hooks.catalog_publication import with_publications_of_statements
 from airflow_delta.hooks.checked_arguments import without_run
 from airflow_delta.hooks.conflict_report import CONFLICT_KEY
 from airflow_delta.jobs.result import ResultDocument
@@ -72,6 +73,17 @@ class DeltaStatementsOperator(StatementResultsOperator):
         if isinstance(given, Mapping):
             return SequenceStatement(statements=tuple(given.values()), names=tuple(given))
         return SequenceStatement(statements=tuple(given))
+
+    def _described_tables(self, resolved: Statement) -> tuple[str, ...]:
+        """The tables of statements that name them in the catalog."""
+        given, hook = cast("SequenceStatement", self.statement()), self.hook
+        pairs = zip(given.statements, cast("SequenceStatement", resolved).statements, strict=True)
+        named_uris = {member.table: None for named, member in pairs if hook.table_name(named.table) is not None}
+        return tuple(table for table in named_uris if table != resolved.table)
+
+    def _published(self, document: ResultDocument) -> ResultDocument:
+        """As of every operator: the table of each statement that names it."""
+        return with_publications_of_statements(self.hook, cast("SequenceStatement", self.statement()), document)
 
     def _perform(self, attempt: Attempt, context: Context) -> ResultDocument:
         for statement in cast("SequenceStatement", attempt.statement).statements:

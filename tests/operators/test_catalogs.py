@@ -1,17 +1,22 @@
 """Tables by name in DAG runs: published behind the commit; what cannot be published is mended by the next task."""
 
 import json
+import shutil
 
 from airflow_delta.catalogs.catalog import resolve
 from airflow_delta.catalogs.entry import TableDescription, differences
-from airflow_delta.catalogs.errors import TableNameNotFoundError
+from airflow_delta.catalogs.errors import CatalogAccessDeniedError, TableNameNotFoundError
 from airflow_delta.catalogs.table_name import TableName
 from airflow_delta.core import DeltaLog
+from airflow_delta.core.schema import PrimitiveType
+from airflow_delta.core.table_changes import NewColumn
+from airflow_delta.hooks.errors import DeltaConnectionError
 from airflow_delta.operators import (
     AddColumns,
     DeltaAlterOperator,
     DeltaCloneOperator,
     DeltaCreateOperator,
+    DeltaMaintenanceOperator,
     DeltaTableHealthOperator,
     SetProperties,
     TableSource,
@@ -30,9 +35,10 @@ def alter(*changes):
     return DeltaAlterOperator(task_id="alter", table="sales.orders", delta_conn_id="lake", engine="worker", changes=changes)
 
 
-def findings(run_task):
+def findings(run_task, *, dag_id=None, **arguments):
     """What the health check finds wrong between table and catalog."""
-    run = run_task(lambda: DeltaTableHealthOperator(task_id="check", table="sales.orders", delta_conn_id="lake"))
+    given = {"table": "sales.orders", "delta_conn_id": "lake"} | arguments
+    run = run_task(lambda: DeltaTableHealthOperator(task_id="check", **given), dag_id=dag_id)
     return [finding for finding in run.result["details"]["findings"] if finding["code"] == "CATALOG_DRIFT"]
 
 
@@ -109,3 +115,64 @@ def test_a_table_that_was_dropped_and_made_anew_elsewhere_is_followed(unity, tmp
     changed = run_task(lambda: alter(AddColumns({"note": "STRING"})), dag_id="changed")
     assert changed.result["table"] == str(tmp_path / "elsewhere")
     assert resolve(unity.client, ORDERS).table_id == anew.table_id != again
+
+
+def maintain(table, **arguments):
+    return DeltaMaintenanceOperator(task_id="maintain", table=str(table), delta_conn_id="lake", engine="worker", **arguments)
+
+
+def test_a_missing_name_is_a_finding_and_maintenance_makes_it(unity, tmp_path, run_task):
+    root = tmp_path / "sales" / "orders"
+    run_task(lambda: create(table=str(root)), dag_id="by_path")
+    (finding,) = findings(run_task, table=str(root), catalog_name="sales.orders")
+    assert (finding["text"].endswith(": missing"), "mend_catalog=True" in finding["remedy"]) == (True, True)
+    left = run_task(lambda: maintain(root, catalog_name="sales.orders"), dag_id="left")
+    assert (left.state, unity.tables) == ("success", {})
+    dry = run_task(lambda: maintain(root, catalog_name="sales.orders", mend_catalog=True, dry_run=True), dag_id="dry")
+    assert (dry.result["details"]["catalog"]["drift"], unity.tables) == (["missing"], {})
+    mended = run_task(lambda: maintain(root, catalog_name="sales.orders", mend_catalog=True), dag_id="mended")
+    assert (mended.state, mended.result["committed"]) == ("success", False)
+    assert mended.result["details"]["catalog"]["published"] == ["missing"]
+    assert findings(run_task, table=str(root), catalog_name="sales.orders", dag_id="found_again") == []
+    assert drift(unity, root) == ()
+
+
+def test_schema_properties_and_comment_that_drifted_are_mended_by_the_name(unity, tmp_path, run_task):
+    run_task(create, dag_id="made")
+    log = DeltaLog.for_table(str(tmp_path / "sales" / "orders"))
+    log.alter().add_columns(NewColumn(path="note", type=PrimitiveType("string")))
+    log.alter().set_properties({"team": "sales"})
+    assert set(drift(unity, tmp_path / "sales" / "orders")) == {"schema", "properties"}
+    mended = run_task(lambda: maintain("sales.orders", mend_catalog=True), dag_id="mended")
+    assert mended.result["details"]["catalog"]["published"] == ["schema", "properties"]
+    assert drift(unity, tmp_path / "sales" / "orders") == ()
+    again = run_task(lambda: maintain("sales.orders", mend_catalog=True), dag_id="again")
+    assert again.result["details"]["catalog"]["published"] == []
+
+
+def test_a_name_of_another_place_becomes_this_tables_when_the_task_is_told_so(unity, tmp_path, run_task):
+    run_task(create, dag_id="made")
+    moved = tmp_path / "moved"
+    shutil.copytree(tmp_path / "sales" / "orders", moved)
+    (finding,) = findings(run_task, table=str(moved), catalog_name="sales.orders")
+    assert finding["text"].endswith(": location")
+    mended = run_task(lambda: maintain(moved, catalog_name="sales.orders", mend_catalog=True), dag_id="mended")
+    assert mended.result["details"]["catalog"]["published"] == ["location"]
+    assert resolve(unity.client, ORDERS).location == str(moved)
+    assert drift(unity, moved) == ()
+
+
+def test_a_catalog_that_cannot_be_mended_fails_the_task_behind_its_result(unity, tmp_path, run_task):
+    run_task(create, dag_id="made")
+    DeltaLog.for_table(str(tmp_path / "sales" / "orders")).alter().set_properties({"team": "sales"})
+    unity.tokens["secret-token"] = ("GET",)
+    denied = run_task(lambda: maintain("sales.orders", mend_catalog=True), dag_id="denied")
+    (error,) = denied.errors
+    assert isinstance(error, CatalogAccessDeniedError)
+    assert denied.result["details"]["catalog"]["error"]["code"] == "DELTA_CATALOG_ACCESS_DENIED"
+
+
+def test_to_mend_the_catalog_a_name_is_needed(unity, tmp_path, run_task):
+    run_task(lambda: create(table=str(tmp_path / "by_path")), dag_id="by_path")
+    (error,) = run_task(lambda: maintain(tmp_path / "by_path", mend_catalog=True), dag_id="mended").errors
+    assert isinstance(error, DeltaConnectionError)

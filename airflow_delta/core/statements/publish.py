@@ -30,6 +30,7 @@ class StagedHandle:
         id: Of the staged commit; None where the statement had nothing to commit, so that nothing is staged.
         base_version: The version behind which it holds, where the search for its commit begins; None where it is not known.
         digest: SHA-256 of what was staged: something else under this id is not published. None does not check.
+        name: The table's name in the catalog, under which it is published there, too; None for a table named by its path.
     """
 
     type_name: ClassVar[str] = "staged_handle"
@@ -37,6 +38,7 @@ class StagedHandle:
     id: str | None
     base_version: Number | None = None
     digest: str | None = None
+    name: str | None = None
 
     def __post_init__(self) -> None:
         convert_fields(self)
